@@ -1,0 +1,48 @@
+//! The command line tree, and only that: each command's arguments live with the command.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Find the CPU that network receive work drowns, try a fix on the live machine, keep it only if
+/// it is proven to help.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 80, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Global {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Look at the machine below DIR instead of this one
+    #[arg(long, global = true, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
+    /// Look at the interfaces of another network namespace: a name of `ip netns`, a process id, or a file
+    #[arg(long, global = true, value_name = "NS")]
+    pub netns: Option<String>,
+    /// Where the journal and the trial records are kept
+    #[arg(long, global = true, value_name = "DIR", env = "RXLAB_STATE_DIR", default_value = "/var/lib/rxlab")]
+    pub state_dir: PathBuf,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0    fine: nothing to do, or done
+  1    findings were made, or a guard of a trial tripped
+  2    the command line, a file or a value is wrong
+  3    a permission or a kernel feature is missing
+  4    the machine is not what the command assumes (drift, NIC gone, other host)
+  5    it could not be done (target down, disk full)
+  130  interrupted, after putting everything back";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {}

@@ -1,0 +1,114 @@
+//! The machine as files: the only door to procfs and sysfs, on any root.
+//!
+//! Paths are relative to the root and have no leading slash (`proc/stat`,
+//! `sys/class/net/eth0/queues/rx-0/rps_cpus`). Parsing does not belong here, nor does any knowledge
+//! of what a file means.
+
+mod flaky;
+mod live;
+mod recorded;
+
+use thiserror::Error;
+
+pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
+pub use live::{LiveHost, OpenError};
+pub use recorded::RecordedHost;
+
+/// A machine: live, another root, or a recording of one.
+///
+/// Implementations never leave their root, whatever symbolic links say.
+pub trait Host: Send + Sync {
+    /// The whole content of a file.
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError>;
+
+    /// Writes `value` with one `write(2)`, as sysfs and procfs want it.
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError>;
+
+    /// The names in a directory, sorted.
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError>;
+
+    /// The target of a symbolic link, as it is stored.
+    fn link(&self, path: &str) -> Result<String, HostError>;
+
+    /// [`Host::read`] as UTF-8 text.
+    fn read_text(&self, path: &str) -> Result<String, HostError> {
+        String::from_utf8(self.read(path)?).map_err(|_| HostError::new(Operation::Read, path, Cause::NotText))
+    }
+}
+
+/// What was being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Reading a file.
+    Read,
+    /// Writing a file.
+    Write,
+    /// Listing a directory.
+    List,
+    /// Resolving a symbolic link.
+    Link,
+}
+
+impl Operation {
+    fn verb(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::List => "list",
+            Operation::Link => "follow",
+        }
+    }
+}
+
+/// Why it failed: the three kinds of absence that must never be mixed up, and the rest by errno.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// ENOENT, ENODEV, ENXIO: this machine has no such thing.
+    Missing,
+    /// EACCES, EPERM: it is there, we may not.
+    Denied,
+    /// Not UTF-8.
+    NotText,
+    /// Any other errno, as the kernel gave it.
+    Errno(i32),
+}
+
+impl From<rustix::io::Errno> for Cause {
+    fn from(errno: rustix::io::Errno) -> Self {
+        use rustix::io::Errno;
+        match errno {
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR => Cause::Missing,
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
+            other => Cause::Errno(other.raw_os_error()),
+        }
+    }
+}
+
+/// An operation on the machine that failed, with the path below the root.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("cannot {} /{path}: {}", operation.verb(), self.reason())]
+pub struct HostError {
+    /// What was being done.
+    pub operation: Operation,
+    /// Relative to the root.
+    pub path: String,
+    /// Why it failed.
+    pub cause: Cause,
+}
+
+impl HostError {
+    /// An error at `path`.
+    pub fn new(operation: Operation, path: &str, cause: impl Into<Cause>) -> Self {
+        Self { operation, path: path.to_owned(), cause: cause.into() }
+    }
+
+    /// The cause in words.
+    pub fn reason(&self) -> String {
+        match self.cause {
+            Cause::Missing => "not there".to_owned(),
+            Cause::Denied => "permission denied".to_owned(),
+            Cause::NotText => "not text".to_owned(),
+            Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A machine that misbehaves by script: fails, changes what is written, or kills the process.
+//!
+//! For tests only; no command makes one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Cause, Host, HostError, Operation};
+
+/// What goes wrong with a write.
+#[derive(Debug, Clone)]
+pub enum Mishap {
+    /// The kernel answers with this cause and changes nothing.
+    Refuse(Cause),
+    /// The kernel keeps this value instead of the one written, and says nothing.
+    Keep(Vec<u8>),
+    /// Nothing changes and the write still succeeds.
+    Ignore,
+}
+
+/// A mishap for every write to paths that end with `suffix`.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// End of the path, such as `rps_cpus`.
+    pub suffix: String,
+    /// What happens.
+    pub mishap: Mishap,
+}
+
+/// Wraps a host, counts its operations and applies [`Rule`]s to writes.
+pub struct FlakyHost<H> {
+    inner: H,
+    rules: Vec<Rule>,
+    fuse: Arc<Fuse>,
+}
+
+/// Counts operations, and at one chosen operation calls `blow`: kill the process, or panic.
+pub struct Fuse {
+    count: AtomicU64,
+    at: Option<u64>,
+    blow: fn(),
+}
+
+impl Fuse {
+    /// Blows just before operation `at` (counted from 1); never if `None`.
+    pub fn new(at: Option<u64>, blow: fn()) -> Arc<Self> {
+        Arc::new(Self { count: AtomicU64::new(0), at, blow })
+    }
+
+    /// Counts one operation.
+    pub fn step(&self) {
+        let now = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        if Some(now) == self.at {
+            (self.blow)();
+        }
+    }
+
+    /// Operations so far.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+}
+
+impl<H: Host> FlakyHost<H> {
+    /// `inner` with `rules`; every operation steps `fuse`.
+    pub fn new(inner: H, rules: Vec<Rule>, fuse: Arc<Fuse>) -> Self {
+        Self { inner, rules, fuse }
+    }
+}
+
+impl<H: Host> Host for FlakyHost<H> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        self.fuse.step();
+        self.inner.read(path)
+    }
+
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        self.fuse.step();
+        match self.rules.iter().find(|rule| path.ends_with(&rule.suffix)).map(|rule| &rule.mishap) {
+            None => self.inner.write(path, value),
+            Some(Mishap::Refuse(cause)) => Err(HostError::new(Operation::Write, path, *cause)),
+            Some(Mishap::Keep(kept)) => self.inner.write(path, kept),
+            Some(Mishap::Ignore) => Ok(()),
+        }
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        self.fuse.step();
+        self.inner.list(path)
+    }
+
+    fn link(&self, path: &str) -> Result<String, HostError> {
+        self.fuse.step();
+        self.inner.link(path)
+    }
+}

@@ -1,0 +1,22 @@
+//! rxlab finds which CPU the network receive work lands on, says why one core drowns in softirq
+//! while others idle, plans a change, tries it on the live machine one variable at a time, and
+//! keeps it only if it is proven to help.
+//!
+//! Everything is one pipeline of values. Every arrow is an artefact that can be saved as JSON:
+//!
+//! ```text
+//! Host -> Sample -> Model(previous, current) -> Findings -> Plan -> Journal -> Trial record -> Report
+//! ```
+//!
+//! Modules import only leftward along that line (plus [`units`] and [`error`]); `tests/layering.rs`
+//! holds them to it. I/O lives in [`host`] and the few modules that ARCHITECTURE.md names; all the
+//! rest is functions from values to values.
+
+pub mod cli;
+pub mod commands;
+pub mod error;
+pub mod host;
+pub mod model;
+pub mod plan;
+pub mod trial;
+pub mod units;

@@ -1,0 +1,12 @@
+//! What a machine is and what it was doing: the receive path and the rates on it.
+//!
+//! Pure values. Topology ([`Model`]) comes from one sample, [`Rates`] from two; nothing here reads
+//! a file, judges, or prints.
+
+mod rates;
+mod topology;
+
+pub use rates::{CpuRates, IrqRates, NicRates, Rates};
+pub use topology::{
+    Cpu, DeviceAddress, Fact, Identity, Irq, Irqbalance, Model, Nic, NicKind, RxQueue, TxQueue,
+};

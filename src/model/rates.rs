@@ -1,0 +1,108 @@
+//! What happened between two samples, as rates. Shapes only; `Rates::between` computes them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{CpuId, IrqId, NicName};
+
+/// Rates over one interval. CPUs and interfaces that were not there at both ends are left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Length of the interval in seconds; above 0.
+    pub seconds: f64,
+    /// One entry for each CPU online at both ends.
+    pub cpus: Vec<CpuRates>,
+    /// One entry for each interface present at both ends.
+    pub nics: Vec<NicRates>,
+    /// One entry for each numbered interrupt present at both ends.
+    pub irqs: Vec<IrqRates>,
+    /// `true` when the kernel accounts softirq time exactly; `false` = tick samples, fit only for
+    /// seconds-long intervals; `None` = unknown.
+    pub exact_softirq_time: Option<bool>,
+    /// Sources that were missing or broken and what is therefore not known.
+    pub gaps: Vec<String>,
+}
+
+impl Rates {
+    /// The CPU with the largest share of `value`, and that share of the total (0 to 1); `None`
+    /// when the total is 0.
+    pub fn hottest(&self, value: impl Fn(&CpuRates) -> f64) -> Option<(CpuId, f64)> {
+        let total: f64 = self.cpus.iter().map(&value).sum();
+        let hottest = self.cpus.iter().max_by(|a, b| value(a).total_cmp(&value(b)))?;
+        (total > 0.0).then(|| (hottest.cpu, value(hottest) / total))
+    }
+
+    /// One CPU's rates.
+    pub fn cpu(&self, id: CpuId) -> Option<&CpuRates> {
+        self.cpus.iter().find(|rates| rates.cpu == id)
+    }
+
+    /// One interface's rates.
+    pub fn nic(&self, name: &NicName) -> Option<&NicRates> {
+        self.nics.iter().find(|rates| rates.name == *name)
+    }
+}
+
+/// One CPU. Time shares are fractions of wall time, 0 to 1; the rest are events a second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuRates {
+    /// Which CPU.
+    pub cpu: CpuId,
+    /// user + nice.
+    pub user: f64,
+    /// system.
+    pub system: f64,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Softirqs (all vectors).
+    pub softirq: f64,
+    /// Taken by the hypervisor.
+    pub steal: f64,
+    /// idle + iowait.
+    pub idle: f64,
+    /// This CPU's ksoftirqd thread, of wall time; 0 when schedstat is not there.
+    pub ksoftirqd: f64,
+    /// NET_RX softirq runs a second (`/proc/softirqs`).
+    pub net_rx: f64,
+    /// NET_TX softirq runs a second.
+    pub net_tx: f64,
+    /// Packets that went up the stack here (softnet column 1).
+    pub packets: f64,
+    /// Backlog drops (column 2).
+    pub dropped: f64,
+    /// `net_rx_action` stopped by its budget (column 3).
+    pub time_squeeze: f64,
+    /// RPS inter-processor interrupts received (column 10); not packets.
+    pub rps_ipis: f64,
+}
+
+/// One interface; events a second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NicRates {
+    /// Which interface.
+    pub name: NicName,
+    /// Packets received.
+    pub rx_packets: f64,
+    /// Bytes received.
+    pub rx_bytes: f64,
+    /// Packets sent.
+    pub tx_packets: f64,
+    /// Bytes sent.
+    pub tx_bytes: f64,
+    /// Received and dropped (`rx_dropped` + `rx_missed_errors`).
+    pub rx_dropped: f64,
+    /// Packets received by queue index, where the kernel says it.
+    pub queues: BTreeMap<u32, f64>,
+}
+
+/// One interrupt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IrqRates {
+    /// Which interrupt.
+    pub irq: IrqId,
+    /// Its action name.
+    pub action: String,
+    /// Interrupts a second by CPU; CPUs with none are left out.
+    pub per_cpu: BTreeMap<CpuId, f64>,
+}

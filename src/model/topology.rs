@@ -1,0 +1,202 @@
+//! The receive path of one machine at one moment: NIC -> queue -> IRQ -> CPU -> RPS and RFS.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{CpuId, CpuMask, IrqId, NicName};
+
+/// A value that may be absent, and why. The three absences mean different things and are never
+/// folded into a zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact<T> {
+    /// Read and understood.
+    Known(T),
+    /// This kernel, driver or device has no such thing.
+    Unsupported,
+    /// There, but we may not read it.
+    Denied,
+    /// There, but not in the form we know: the text names what was wrong.
+    Broken(String),
+}
+
+impl<T> Fact<T> {
+    /// The value, if known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Fact::Known(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Applies `f` to a known value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
+        match self {
+            Fact::Known(value) => Fact::Known(f(value)),
+            Fact::Unsupported => Fact::Unsupported,
+            Fact::Denied => Fact::Denied,
+            Fact::Broken(why) => Fact::Broken(why),
+        }
+    }
+}
+
+/// Which machine and which boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// `/proc/sys/kernel/hostname`.
+    pub hostname: String,
+    /// `/proc/sys/kernel/osrelease`.
+    pub kernel: String,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+}
+
+/// A machine's receive path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// `rxlab.model/1`.
+    pub schema: String,
+    /// Which machine.
+    pub identity: Identity,
+    /// Every present CPU, by number.
+    pub cpus: Vec<Cpu>,
+    /// Every interface of the network namespace looked at, by name; `lo` too.
+    pub nics: Vec<Nic>,
+    /// `net.core.rps_sock_flow_entries`: size of the global RFS table, 0 = RFS off.
+    pub rps_sock_flow_entries: Fact<u32>,
+    /// `irqbalance`, when it runs.
+    pub irqbalance: Option<Irqbalance>,
+}
+
+impl Model {
+    /// CPUs that are online.
+    pub fn online(&self) -> CpuMask {
+        self.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()
+    }
+
+    /// CPUs taken from the scheduler at boot (`isolcpus`); the kernel drops them from RPS masks.
+    pub fn isolated(&self) -> CpuMask {
+        self.cpus.iter().filter(|cpu| cpu.isolated).map(|cpu| cpu.id).collect()
+    }
+
+    /// One CPU by number.
+    pub fn cpu(&self, id: CpuId) -> Option<&Cpu> {
+        self.cpus.iter().find(|cpu| cpu.id == id)
+    }
+
+    /// One interface by name.
+    pub fn nic(&self, name: &NicName) -> Option<&Nic> {
+        self.nics.iter().find(|nic| nic.name == *name)
+    }
+}
+
+/// One logical CPU and who shares what with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Its number.
+    pub id: CpuId,
+    /// Whether it runs.
+    pub online: bool,
+    /// Listed in `/sys/devices/system/cpu/isolated`.
+    pub isolated: bool,
+    /// `topology/core_id`; unique only within a package.
+    pub core: Option<u32>,
+    /// `topology/physical_package_id`.
+    pub package: Option<u32>,
+    /// Hyper-threads of the same core, itself included; empty when unknown.
+    pub siblings: CpuMask,
+    /// CPUs that share its last-level cache, itself included; empty when unknown.
+    pub l3: CpuMask,
+    /// NUMA node; `None` when the kernel shows none.
+    pub node: Option<u32>,
+}
+
+/// A device identity that survives renames and reboots: `pci:0000:00:03.0`, or `virtual:veth0`
+/// for what has no bus address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DeviceAddress(pub String);
+
+impl fmt::Display for DeviceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What an interface is, as far as steering cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NicKind {
+    /// Has a device on a bus: it takes interrupts.
+    Device,
+    /// Virtual: veth, bridge, bond, tunnel. No interrupts of its own.
+    Virtual,
+    /// `lo`: receives inside the sender's system call; steering verdicts on it are refused.
+    Loopback,
+}
+
+/// One network interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nic {
+    /// Its name now.
+    pub name: NicName,
+    /// Its lasting identity.
+    pub address: DeviceAddress,
+    /// What it is.
+    pub kind: NicKind,
+    /// Driver name; `None` for virtual interfaces, which do not name theirs in sysfs.
+    pub driver: Option<String>,
+    /// NUMA node of the device; `None` = unknown (the kernel's -1), which is not node 0.
+    pub node: Option<u32>,
+    /// `operstate` is not `down`.
+    pub up: bool,
+    /// Receive queues, by index.
+    pub rx: Vec<RxQueue>,
+    /// Transmit queues, by index.
+    pub tx: Vec<TxQueue>,
+    /// Interrupts of the device that belong to no receive queue (config, transmit, mailbox).
+    pub other_irqs: Vec<Irq>,
+}
+
+/// One receive queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RxQueue {
+    /// N of `rx-N`.
+    pub index: u32,
+    /// CPUs that RPS hands packets of this queue to; empty = RPS off.
+    pub rps_cpus: Fact<CpuMask>,
+    /// Entries of this queue's RFS table; 0 = RFS off here.
+    pub rps_flow_cnt: Fact<u32>,
+    /// The queue's interrupts: one as a rule, none for virtual interfaces.
+    pub irqs: Vec<Irq>,
+}
+
+/// One transmit queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TxQueue {
+    /// N of `tx-N`.
+    pub index: u32,
+    /// CPUs that send through this queue; `Unsupported` on one-queue devices (the kernel's ENOENT).
+    pub xps_cpus: Fact<CpuMask>,
+}
+
+/// One interrupt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Irq {
+    /// Its number in this boot.
+    pub number: IrqId,
+    /// The action name of `/proc/interrupts`, such as `virtio0-input.0`.
+    pub action: String,
+    /// Where it may go (`smp_affinity_list`). Can be pending: not the truth about placement.
+    pub affinity: Fact<CpuMask>,
+    /// Where it goes (`effective_affinity_list`).
+    pub effective: Fact<CpuMask>,
+}
+
+/// A running irqbalance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Irqbalance {
+    /// Its process id.
+    pub pid: u32,
+}

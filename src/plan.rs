@@ -1,0 +1,7 @@
+//! Plans: which value each tunable should have, and why. A plan decides; `knob` knows how.
+//!
+//! Nothing here reads or writes a machine.
+
+mod setting;
+
+pub use setting::{Plan, PlannedSetting, Setting, SettingError, Target};

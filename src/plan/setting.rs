@@ -1,0 +1,181 @@
+//! One value for one tunable, and plans made of them, in the forms people write.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::model::DeviceAddress;
+use crate::units::{NicName, QueueId};
+
+/// What a knob acts on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Target {
+    /// The whole machine; written `host`.
+    Host,
+    /// One queue of one interface; written `eth0/rx-0`.
+    Queue {
+        /// The interface by its present name.
+        nic: NicName,
+        /// The queue.
+        queue: QueueId,
+    },
+}
+
+/// One value for one tunable; written `rps eth0/rx-0 = 2-7`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Setting {
+    /// Name of the knob, such as `rps`. Whether it exists is for the registry to say.
+    pub knob: String,
+    /// What it acts on.
+    pub target: Target,
+    /// The value in the knob's own text form; the knob checks it.
+    pub value: String,
+}
+
+/// A setting and the reason for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedSetting {
+    /// What to set.
+    pub set: Setting,
+    /// Why this value, in one line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// The device meant, when the plan was made for a known one: a plan for another host is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceAddress>,
+}
+
+/// Settings that belong together, in the order of applying.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// `rxlab.plan/1`.
+    pub schema: String,
+    /// One word for it, such as `rps`.
+    pub name: String,
+    /// Host name of the machine it was made for; checked before applying when given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What to set.
+    pub settings: Vec<PlannedSetting>,
+    /// What the plan does not do, such as "adds no capacity".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.plan/1";
+}
+
+/// Text that is no setting.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SettingError {
+    /// Not `KNOB TARGET = VALUE`.
+    #[error("`{0}` is not a setting (write KNOB TARGET = VALUE, such as rps eth0/rx-0 = 2-7)")]
+    Form(String),
+    /// Not a target.
+    #[error("`{0}` is not a target (write host or NIC/QUEUE, such as eth0/rx-0)")]
+    Target(String),
+}
+
+impl FromStr for Target {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        let bad = || SettingError::Target(text.to_owned());
+        if text == "host" {
+            return Ok(Target::Host);
+        }
+        let (nic, queue) = text.split_once('/').ok_or_else(bad)?;
+        let (Ok(nic), Ok(queue)) = (nic.parse(), queue.parse()) else { return Err(bad()) };
+        Ok(Target::Queue { nic, queue })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Host => f.write_str("host"),
+            Target::Queue { nic, queue } => write!(f, "{nic}/{queue}"),
+        }
+    }
+}
+
+impl FromStr for Setting {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        let bad = || SettingError::Form(text.to_owned());
+        let (left, value) = text.split_once('=').ok_or_else(bad)?;
+        let words: Vec<&str> = left.split_whitespace().collect();
+        let [knob, target] = words[..] else { return Err(bad()) };
+        if value.trim().is_empty() {
+            return Err(bad());
+        }
+        Ok(Self { knob: knob.to_owned(), target: target.parse()?, value: value.trim().to_owned() })
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} = {}", self.knob, self.target, self.value)
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = SettingError;
+
+    fn try_from(text: String) -> Result<Self, SettingError> {
+        text.parse()
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> String {
+        target.to_string()
+    }
+}
+
+impl TryFrom<String> for Setting {
+    type Error = SettingError;
+
+    fn try_from(text: String) -> Result<Self, SettingError> {
+        text.parse()
+    }
+}
+
+impl From<Setting> for String {
+    fn from(setting: Setting) -> String {
+        setting.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Setting, SettingError, Target};
+    use crate::units::QueueId;
+
+    #[test]
+    fn a_setting_reads_as_it_is_written() {
+        let setting: Setting = "rps eth0/rx-0 = 2-7".parse().expect("a setting");
+        assert_eq!(setting.knob, "rps");
+        assert_eq!(
+            setting.target,
+            Target::Queue { nic: "eth0".parse().expect("a name"), queue: QueueId::rx(0) }
+        );
+        assert_eq!(setting.to_string(), "rps eth0/rx-0 = 2-7");
+        assert_eq!("rfs_entries host=32768".parse::<Setting>().expect("a setting").value, "32768");
+    }
+
+    #[test]
+    fn bad_settings_say_what_to_write() {
+        assert_eq!("rps eth0/rx-0".parse::<Setting>(), Err(SettingError::Form("rps eth0/rx-0".into())));
+        assert_eq!("rps = 3".parse::<Setting>(), Err(SettingError::Form("rps = 3".into())));
+        assert_eq!("rps a/rx-0 = ".parse::<Setting>(), Err(SettingError::Form("rps a/rx-0 = ".into())));
+        assert_eq!("rps eth0 = 3".parse::<Setting>(), Err(SettingError::Target("eth0".into())));
+    }
+}

@@ -1,0 +1,10 @@
+//! The words of the receive path as types: CPUs, CPU sets, interrupts, queues, interfaces.
+//!
+//! Nothing here touches the machine. Text forms follow the kernel: CPU lists (`0-3,8`) as in
+//! `smp_affinity_list`, masks as 32-bit hexadecimal groups, most significant first, as in `rps_cpus`.
+
+mod cpu_mask;
+mod names;
+
+pub use cpu_mask::{CpuMask, MaskError};
+pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};

@@ -1,0 +1,181 @@
+//! Identifiers: which CPU, which interrupt, which interface, which queue.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A logical CPU, by the kernel's number (`cpu7` is 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CpuId(pub u32);
+
+/// An interrupt by its Linux number. No identity across reboots or queue changes: never journal it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct IrqId(pub u32);
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for IrqId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A name that the kernel would not accept, or a queue that is not written `rx-N` or `tx-N`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// Not an interface name.
+    #[error("`{0}` is not an interface name (1 to 15 bytes, no `/`, no white space)")]
+    Nic(String),
+    /// Not a queue.
+    #[error("`{0}` is not a queue (write rx-N or tx-N)")]
+    Queue(String),
+}
+
+/// A network interface name, valid by `dev_valid_name()` of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NicName(String);
+
+impl NicName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for NicName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let valid = (1..=15).contains(&text.len())
+            && text != "."
+            && text != ".."
+            && !text.contains(|c: char| c == '/' || c == ':' || c.is_ascii_whitespace());
+        if valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NameError::Nic(text.to_owned()))
+        }
+    }
+}
+
+impl TryFrom<String> for NicName {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<NicName> for String {
+    fn from(name: NicName) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for NicName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// Receive or transmit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// Packets coming in.
+    Rx,
+    /// Packets going out.
+    Tx,
+}
+
+/// One queue of an interface, as sysfs names it: `rx-0`, `tx-3`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct QueueId {
+    /// Receive or transmit.
+    pub direction: Direction,
+    /// Counted from 0.
+    pub index: u32,
+}
+
+impl QueueId {
+    /// Receive queue `index`.
+    pub fn rx(index: u32) -> Self {
+        Self { direction: Direction::Rx, index }
+    }
+
+    /// Transmit queue `index`.
+    pub fn tx(index: u32) -> Self {
+        Self { direction: Direction::Tx, index }
+    }
+}
+
+impl FromStr for QueueId {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let (direction, digits) = match text.split_once('-') {
+            Some(("rx", digits)) => (Direction::Rx, digits),
+            Some(("tx", digits)) => (Direction::Tx, digits),
+            _ => return Err(NameError::Queue(text.to_owned())),
+        };
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(NameError::Queue(text.to_owned()));
+        }
+        let index = digits.parse().map_err(|_| NameError::Queue(text.to_owned()))?;
+        Ok(Self { direction, index })
+    }
+}
+
+impl TryFrom<String> for QueueId {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<QueueId> for String {
+    fn from(queue: QueueId) -> String {
+        queue.to_string()
+    }
+}
+
+impl fmt::Display for QueueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.direction {
+            Direction::Rx => "rx",
+            Direction::Tx => "tx",
+        };
+        f.pad(&format!("{side}-{}", self.index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NicName, QueueId};
+
+    #[test]
+    fn queue_names_are_strict() {
+        assert_eq!("rx-12".parse(), Ok(QueueId::rx(12)));
+        for bad in ["rx", "rx-", "rx-+1", "rx-1x", "px-1", "rx-99999999999"] {
+            assert!(bad.parse::<QueueId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn interface_names_follow_the_kernel() {
+        assert!("enP2s1f0np0".parse::<NicName>().is_ok());
+        for bad in ["", ".", "..", "a/b", "a b", "eth0:1", "sixteen-bytes-xx"] {
+            assert!(bad.parse::<NicName>().is_err(), "{bad}");
+        }
+    }
+}

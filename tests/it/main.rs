@@ -1,0 +1,1 @@
+//! Everything that runs the program or touches the kernel, in one binary: one link step.

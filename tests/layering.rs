@@ -1,0 +1,62 @@
+//! Modules import only leftward along the pipeline: `Host -> Sample -> Model -> ... -> renderers`.
+
+use std::path::{Path, PathBuf};
+
+/// The pipeline, leftmost first. A module may import those before it and itself.
+const ORDER: [&str; 19] = [
+    "units", "error", "parse", "host", "sample", "model", "diagnose", "plan", "journal", "knob", "apply",
+    "target", "load", "lab", "trial", "report", "commands", "cli", "main",
+];
+
+/// The command line tree and the commands that it lists know each other.
+const MUTUAL: [(&str, &str); 1] = [("commands", "cli")];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("src can be listed") {
+        let path = entry.expect("src can be listed").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn module(relative: &Path) -> String {
+    let first = relative.components().next().expect("a file below src").as_os_str();
+    first.to_string_lossy().trim_end_matches(".rs").to_owned()
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn modules_import_only_leftward() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    let rank = |name: &str| ORDER.iter().position(|m| *m == name);
+    let mut checked = 0;
+    for file in &files {
+        let importer = module(file.strip_prefix(&src).expect("below src"));
+        if importer == "lib" {
+            continue;
+        }
+        let importer_rank = rank(&importer).unwrap_or_else(|| panic!("{importer} has no place in ORDER"));
+        let text = std::fs::read_to_string(file).expect("source can be read");
+        for (index, line) in text.lines().enumerate() {
+            for part in line.split("crate::").skip(1) {
+                let imported: String =
+                    part.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+                let Some(imported_rank) = rank(&imported) else { continue };
+                checked += 1;
+                let mutual = MUTUAL.contains(&(&importer, &imported));
+                assert!(
+                    imported_rank <= importer_rank || mutual,
+                    "{}:{}: `{importer}` must not import `{imported}`",
+                    file.display(),
+                    index + 1,
+                );
+            }
+        }
+    }
+    assert!(checked > 20, "only {checked} imports seen: the check itself is broken");
+}
