@@ -4,42 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{CpuId, CpuMask, IrqId, NicName};
-
-/// A value that may be absent, and why. The three absences mean different things and are never
-/// folded into a zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fact<T> {
-    /// Read and understood.
-    Known(T),
-    /// This kernel, driver or device has no such thing.
-    Unsupported,
-    /// There, but we may not read it.
-    Denied,
-    /// There, but not in the form we know: the text names what was wrong.
-    Broken(String),
-}
-
-impl<T> Fact<T> {
-    /// The value, if known.
-    pub fn known(&self) -> Option<&T> {
-        match self {
-            Fact::Known(value) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// Applies `f` to a known value.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
-        match self {
-            Fact::Known(value) => Fact::Known(f(value)),
-            Fact::Unsupported => Fact::Unsupported,
-            Fact::Denied => Fact::Denied,
-            Fact::Broken(why) => Fact::Broken(why),
-        }
-    }
-}
+use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
 /// Which machine and which boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,1 +1,4 @@
 //! Everything that runs the program or touches the kernel, in one binary: one link step.
+
+mod lab;
+mod require;

@@ -1,0 +1,89 @@
+//! An unnamed network namespace, and `ip` run inside it.
+
+#![allow(clippy::disallowed_methods)] // Opens a namespace file and starts `ip`.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use std::os::fd::AsRawFd;
+
+use rustix::io::Errno;
+use rustix::thread::UnshareFlags;
+use thiserror::Error;
+
+/// The range could not be built.
+#[derive(Debug, Error)]
+pub enum LabError {
+    /// Namespaces need CAP_SYS_ADMIN.
+    #[error("cannot make a network namespace: {0}")]
+    Namespace(Errno),
+    /// `ip` is not installed or cannot be started.
+    #[error("cannot run `ip`: {0}")]
+    Start(std::io::Error),
+    /// `ip` refused.
+    #[error("`ip {command}` failed: {message}")]
+    Ip {
+        /// Its arguments.
+        command: String,
+        /// What it said.
+        message: String,
+    },
+    /// One CPU cannot show a hotspot beside an idle CPU.
+    #[error("the practice range needs two CPUs, and this process may use {0}")]
+    Cpus(usize),
+}
+
+impl LabError {
+    /// Whether a privilege is what is missing.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, LabError::Namespace(errno) if *errno == Errno::PERM || *errno == Errno::ACCESS)
+    }
+}
+
+/// A network namespace that lives as long as this value, or at most as long as this process.
+#[derive(Debug)]
+pub struct Namespace {
+    file: File,
+}
+
+impl Namespace {
+    /// A new namespace with nothing in it but a loopback interface that is down.
+    pub fn new() -> Result<Self, LabError> {
+        let made = std::thread::scope(|scope| {
+            // A thread of its own: only it moves into the new namespace, and it ends here.
+            scope.spawn(open_new).join().expect("the namespace thread does not panic")
+        });
+        made.map(|file| Self { file }).map_err(LabError::Namespace)
+    }
+
+    /// A path by which this process and its children reach the namespace.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
+    }
+
+    /// Runs `ip ARGUMENTS` inside, with words split at white space.
+    pub fn ip(&self, arguments: &str) -> Result<(), LabError> {
+        let path = self.path();
+        let output = Command::new("ip")
+            .arg("-n")
+            .arg(&path)
+            .args(arguments.split_whitespace())
+            .stdin(Stdio::null())
+            .output()
+            .map_err(LabError::Start)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(LabError::Ip { command: arguments.to_owned(), message })
+    }
+}
+
+#[allow(unsafe_code)]
+fn open_new() -> Result<File, Errno> {
+    // SAFETY: the flag gives this thread another network namespace. It leaves the table of
+    // descriptors shared, which is what makes other flags of unshare(2) unsound.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
+    File::open("/proc/thread-self/ns/net").map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+}

@@ -1,0 +1,238 @@
+//! Rates between two samples: deltas that survive wrapping, hotplug and vanished interfaces.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use super::rates::{CpuRates, IrqRates, NicRates, Rates};
+use crate::parse::CpuTimes;
+use crate::sample::{Counters, CpuCounters, Inventory, NicCounters};
+use crate::units::{CpuId, Fact, IrqId};
+
+/// Two samples that make no interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum IntervalError {
+    /// The second is not later than the first.
+    #[error("the second sample is not later than the first")]
+    NoTime,
+    /// Not one CPU spent any time: these are files of a recording, not of a running machine.
+    #[error("CPU time does not move between two samples: this is a recording, not a running machine")]
+    Still,
+    /// CPU times cannot be read.
+    #[error("/proc/stat cannot be read or understood")]
+    NoTimes,
+}
+
+impl Rates {
+    /// What happened from `previous` to `current`, both of one boot.
+    pub fn between(previous: &Counters, current: &Counters) -> Result<Self, IntervalError> {
+        if current.taken_ns <= previous.taken_ns {
+            return Err(IntervalError::NoTime);
+        }
+        let seconds = (current.taken_ns - previous.taken_ns) as f64 / 1e9;
+        let (Fact::Known(before), Fact::Known(after)) = (&previous.times, &current.times) else {
+            return Err(IntervalError::NoTimes);
+        };
+        if before == after {
+            return Err(IntervalError::Still);
+        }
+        let cpus = before
+            .iter()
+            .filter_map(|(cpu, before)| Some(time_shares(*cpu, *before, *after.get(cpu)?)))
+            .map(|rates| add_events(rates, previous, current, seconds))
+            .collect();
+        let nics = previous
+            .nics
+            .iter()
+            .filter_map(|(name, before)| Some(nic(name.clone(), before, current.nics.get(name)?, seconds)));
+        Ok(Self {
+            seconds,
+            cpus,
+            nics: nics.collect(),
+            irqs: irqs(previous, current, seconds),
+            exact_softirq_time: None,
+            gaps: gaps(current),
+        })
+    }
+
+    /// Adds how this kernel accounts softirq time.
+    #[must_use]
+    pub fn accounted(mut self, inventory: &Inventory) -> Self {
+        self.exact_softirq_time = inventory.exact_softirq_time.known().copied();
+        self
+    }
+}
+
+fn gaps(counters: &Counters) -> Vec<String> {
+    let mut gaps = Vec::new();
+    let mut note = |what: &str, fact: Fact<()>| match fact {
+        Fact::Known(()) => {}
+        Fact::Unsupported => gaps.push(format!("{what}: this kernel does not have it")),
+        Fact::Denied => gaps.push(format!("{what}: permission denied")),
+        Fact::Broken(why) => gaps.push(format!("{what}: {why}")),
+    };
+    note("softirq counts", counters.cpus.clone().map(|_| ()));
+    note("packets by CPU", counters.softnet.clone());
+    note("interrupt counts", counters.interrupts.clone().map(|_| ()));
+    gaps
+}
+
+/// Shares of the time that the CPU itself accounted: with dynamic ticks an idle CPU's sum can lag
+/// behind the clock, and shares of the sum stay between 0 and 1.
+fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuRates {
+    // idle and iowait of a CPU may step back (proc_stat(5)): a step back counts as nothing.
+    let delta = |field: fn(&CpuTimes) -> u64| field(&after).saturating_sub(field(&before)) as f64;
+    let (user, system) = (delta(|t| t.user) + delta(|t| t.nice), delta(|t| t.system));
+    let (irq, softirq) = (delta(|t| t.irq), delta(|t| t.softirq));
+    let (steal, idle) = (delta(|t| t.steal), delta(|t| t.idle) + delta(|t| t.iowait));
+    let total = user + system + irq + softirq + steal + idle;
+    let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
+    CpuRates {
+        cpu,
+        user: share(user),
+        system: share(system),
+        irq: share(irq),
+        softirq: share(softirq),
+        steal: share(steal),
+        // No tick at all is an idle CPU, not a missing one.
+        idle: if total > 0.0 { share(idle) } else { 1.0 },
+        ksoftirqd: 0.0,
+        net_rx: 0.0,
+        net_tx: 0.0,
+        packets: 0.0,
+        dropped: 0.0,
+        time_squeeze: 0.0,
+        rps_ipis: 0.0,
+    }
+}
+
+fn add_events(rates: CpuRates, previous: &Counters, current: &Counters, seconds: f64) -> CpuRates {
+    let counters = |of: &Counters| of.cpus.known().and_then(|cpus| cpus.get(&rates.cpu).copied());
+    let ran = |of: &Counters| of.ksoftirqd_ns.get(&rates.cpu).copied();
+    let ksoftirqd = match (ran(previous), ran(current)) {
+        (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 1e9 / seconds,
+        _ => 0.0,
+    };
+    let rates = CpuRates { ksoftirqd, ..rates };
+    let (Some(before), Some(after)) = (counters(previous), counters(current)) else { return rates };
+    let wide = |field: fn(&CpuCounters) -> u64| field(&after).wrapping_sub(field(&before)) as f64 / seconds;
+    // The kernel's softnet counters are 32 bits wide: their difference is right modulo 2^32.
+    let narrow =
+        |field: fn(&CpuCounters) -> u32| f64::from(field(&after).wrapping_sub(field(&before))) / seconds;
+    CpuRates {
+        net_rx: wide(|c| c.net_rx),
+        net_tx: wide(|c| c.net_tx),
+        packets: narrow(|c| c.processed),
+        dropped: narrow(|c| c.dropped),
+        time_squeeze: narrow(|c| c.time_squeeze),
+        rps_ipis: narrow(|c| c.received_rps),
+        ..rates
+    }
+}
+
+fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -> NicRates {
+    // A driver reset or a re-created interface starts again from 0: what it has now is then all
+    // that is known to have happened.
+    let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
+    let before = if reset { NicCounters::default() } else { *before };
+    let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
+    NicRates {
+        name,
+        rx_packets: rate(|c| c.rx_packets),
+        rx_bytes: rate(|c| c.rx_bytes),
+        tx_packets: rate(|c| c.tx_packets),
+        tx_bytes: rate(|c| c.tx_bytes),
+        rx_dropped: rate(|c| c.rx_dropped),
+        queues: BTreeMap::new(),
+    }
+}
+
+fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> {
+    let (Fact::Known(before), Fact::Known(after)) = (&previous.interrupts, &current.interrupts) else {
+        return Vec::new();
+    };
+    let rates = |irq: &IrqId, line: &crate::parse::InterruptLine| {
+        let old = before.get(irq).filter(|old| old.words == line.words)?;
+        let per_cpu = line.counts.iter().filter_map(|(cpu, count)| {
+            // Interrupt counts of one CPU are unsigned int in the kernel as well.
+            let delta = (*count as u32).wrapping_sub(*old.counts.get(cpu)? as u32);
+            (delta > 0).then(|| (*cpu, f64::from(delta) / seconds))
+        });
+        let per_cpu: BTreeMap<CpuId, f64> = per_cpu.collect();
+        let action = line.actions().join(", ");
+        (!action.is_empty()).then_some(IrqRates { irq: *irq, action, per_cpu })
+    };
+    after.iter().filter_map(|(irq, line)| rates(irq, line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{IntervalError, Rates};
+    use crate::parse::CpuTimes;
+    use crate::sample::{Counters, CpuCounters, NicCounters};
+    use crate::units::{CpuId, Fact};
+
+    fn counters(seconds: u64, cpus: &[(u32, CpuTimes, CpuCounters)]) -> Counters {
+        Counters {
+            taken_ns: seconds * 1_000_000_000,
+            times: Fact::Known(cpus.iter().map(|(cpu, times, _)| (CpuId(*cpu), *times)).collect()),
+            cpus: Fact::Known(cpus.iter().map(|(cpu, _, events)| (CpuId(*cpu), *events)).collect()),
+            softnet: Fact::Known(()),
+            interrupts: Fact::Unsupported,
+            nics: BTreeMap::new(),
+            ksoftirqd_ns: BTreeMap::new(),
+        }
+    }
+
+    fn times(idle: u64, softirq: u64) -> CpuTimes {
+        CpuTimes { idle, softirq, ..CpuTimes::default() }
+    }
+
+    #[test]
+    fn softnet_counters_wrap_at_32_bits() {
+        let packets = |processed| CpuCounters { processed, ..CpuCounters::default() };
+        let a = counters(1, &[(0, times(0, 0), packets(u32::MAX - 9))]);
+        let b = counters(3, &[(0, times(100, 100), packets(10))]);
+        let rates = Rates::between(&a, &b).expect("an interval");
+        assert_eq!(rates.cpus[0].packets, 10.0);
+        assert_eq!((rates.cpus[0].softirq, rates.cpus[0].idle), (0.5, 0.5));
+        assert_eq!(rates.gaps, ["interrupt counts: this kernel does not have it"]);
+    }
+
+    #[test]
+    fn a_cpu_that_came_or_went_is_left_out() {
+        let none = CpuCounters::default();
+        let a = counters(1, &[(0, times(0, 0), none), (1, times(0, 0), none)]);
+        let b = counters(2, &[(0, times(9, 0), none), (2, times(5, 0), none)]);
+        let rates = Rates::between(&a, &b).expect("an interval");
+        assert_eq!(rates.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [CpuId(0)]);
+    }
+
+    #[test]
+    fn an_idle_counter_may_step_back() {
+        let none = CpuCounters::default();
+        let a = counters(1, &[(0, times(10, 0), none)]);
+        let b = counters(2, &[(0, times(9, 5), none)]);
+        assert_eq!(Rates::between(&a, &b).expect("an interval").cpus[0].softirq, 1.0);
+    }
+
+    #[test]
+    fn a_recording_is_not_a_quiet_machine() {
+        let a = counters(1, &[(0, times(10, 0), CpuCounters::default())]);
+        let b = Counters { taken_ns: 2_000_000_000, ..a.clone() };
+        assert_eq!(Rates::between(&a, &b), Err(IntervalError::Still));
+        assert_eq!(Rates::between(&b, &a), Err(IntervalError::NoTime));
+    }
+
+    #[test]
+    fn an_interface_that_was_re_created_starts_from_zero() {
+        let mut a = counters(1, &[(0, times(0, 0), CpuCounters::default())]);
+        let mut b = counters(2, &[(0, times(9, 0), CpuCounters::default())]);
+        let name: crate::units::NicName = "veth0".parse().expect("a name");
+        a.nics.insert(name.clone(), NicCounters { rx_packets: 1000, ..NicCounters::default() });
+        b.nics.insert(name.clone(), NicCounters { rx_packets: 30, ..NicCounters::default() });
+        assert_eq!(Rates::between(&a, &b).expect("an interval").nics[0].rx_packets, 30.0);
+    }
+}

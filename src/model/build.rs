@@ -1,0 +1,174 @@
+//! From raw facts to the receive path.
+
+use super::irq_names;
+use super::topology::{Cpu, DeviceAddress, Identity, Irq, Irqbalance, Model, Nic, NicKind, RxQueue, TxQueue};
+use crate::sample::{Inventory, RawCpu, RawIrq, RawNic, RawQueue, pci_function};
+use crate::units::{Direction, Fact};
+
+impl Model {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.model/1";
+
+    /// The receive path that `inventory` shows.
+    pub fn new(inventory: &Inventory) -> Self {
+        let text = |fact: &Fact<String>| fact.known().cloned().unwrap_or_default();
+        let irqs = inventory.irqs.known().map(Vec::as_slice).unwrap_or_default();
+        let identity = &inventory.identity;
+        let processes = inventory.processes.known();
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            identity: Identity {
+                hostname: text(&identity.hostname),
+                kernel: text(&identity.kernel),
+                boot_id: text(&identity.boot_id),
+            },
+            cpus: inventory.cpus.known().into_iter().flatten().map(cpu).collect(),
+            nics: inventory.nics.known().into_iter().flatten().map(|raw| nic(raw, irqs)).collect(),
+            rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
+            irqbalance: processes.and_then(|found| found.irqbalance).map(|pid| Irqbalance { pid }),
+        }
+    }
+}
+
+fn cpu(raw: &RawCpu) -> Cpu {
+    Cpu {
+        id: raw.id,
+        online: raw.online,
+        isolated: raw.isolated,
+        core: raw.core.known().copied(),
+        package: raw.package.known().copied(),
+        siblings: raw.siblings.known().cloned().unwrap_or_default(),
+        l3: raw.last_level_cache.known().cloned().unwrap_or_default(),
+        node: raw.node.known().copied(),
+    }
+}
+
+fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
+    let path = raw.device_path.known().map(String::as_str);
+    let kind = match path {
+        _ if raw.name.as_str() == "lo" => NicKind::Loopback,
+        Some(path) if !path.contains("/virtual/") => NicKind::Device,
+        _ => NicKind::Virtual,
+    };
+    let queues = raw.queues.known().map(Vec::as_slice).unwrap_or_default();
+    let of = |direction| queues.iter().filter(move |queue: &&RawQueue| queue.id.direction == direction);
+    let mut rx: Vec<RxQueue> = of(Direction::Rx)
+        .map(|queue| RxQueue {
+            index: queue.id.index,
+            rps_cpus: queue.rps_cpus.clone(),
+            rps_flow_cnt: queue.rps_flow_cnt.clone(),
+            irqs: Vec::new(),
+        })
+        .collect();
+    let mut other_irqs = Vec::new();
+    if kind == NicKind::Device {
+        for (irq, queue) in irqs.iter().filter_map(|irq| Some((irq, belongs(irq, raw, path)?))) {
+            let irq = Irq {
+                number: irq.number,
+                action: irq.actions.join(", "),
+                affinity: irq.affinity.clone(),
+                effective: irq.effective.clone(),
+            };
+            match queue.and_then(|index| rx.iter_mut().find(|rx| rx.index == index)) {
+                Some(rx) => rx.irqs.push(irq),
+                None => other_irqs.push(irq),
+            }
+        }
+    }
+    Nic {
+        name: raw.name.clone(),
+        address: address(raw, path),
+        kind,
+        driver: raw.driver.known().cloned(),
+        node: raw.numa_node.known().and_then(|node| u32::try_from(*node).ok()),
+        up: raw.operstate.known().is_some_and(|state| state != "down"),
+        rx,
+        tx: of(Direction::Tx)
+            .map(|queue| TxQueue { index: queue.id.index, xps_cpus: queue.xps_cpus.clone() })
+            .collect(),
+        other_irqs,
+    }
+}
+
+/// Whether an interrupt is this device's: by its MSI list (intersected with what really exists), or
+/// by its name. The inner value is the receive queue it serves, if any.
+fn belongs(irq: &RawIrq, nic: &RawNic, path: Option<&str>) -> Option<Option<u32>> {
+    let listed = nic.msi_irqs.known().is_some_and(|list| list.contains(&irq.number));
+    let named = |action: &String| irq_names::names_device(action, nic.name.as_str(), path);
+    (listed || irq.actions.iter().any(named))
+        .then(|| irq.actions.iter().find_map(|action| irq_names::rx_queue(action, nic.name.as_str())))
+}
+
+fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
+    let physical = path.filter(|path| !path.contains("/virtual/"));
+    match (physical.and_then(pci_function), physical) {
+        (Some(function), _) => DeviceAddress(format!("pci:{function}")),
+        // No PCI: the device path without the interface's name, which may change.
+        (None, Some(path)) => {
+            let device = path.split("/net/").next().unwrap_or(path);
+            DeviceAddress(format!("dev:{}", device.trim_start_matches("../")))
+        }
+        (None, None) => DeviceAddress(format!("virtual:{}", raw.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Model, NicKind};
+    use crate::host::RecordedHost;
+    use crate::sample::Inventory;
+    use crate::units::{CpuId, Fact, IrqId};
+
+    fn host() -> RecordedHost {
+        let device = "../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0";
+        RecordedHost::new()
+            .with("sys/devices/system/cpu/online", "0-1\n")
+            .with("sys/devices/system/cpu/present", "0-2\n")
+            .with("sys/devices/system/cpu/isolated", "1\n")
+            .with("sys/devices/system/cpu/cpu0/topology/core_id", "0\n")
+            .with_link("sys/devices/system/cpu/cpu0/node0", "../../node/node0")
+            .with_link("sys/class/net/eth0", device)
+            .with("sys/class/net/eth0/operstate", "up\n")
+            .with("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n")
+            .with("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "x\n")
+            .with("sys/class/net/eth0/queues/tx-0/traffic_class", "0\n")
+            .with_link("sys/class/net/lo", "../../devices/virtual/net/lo")
+            .with("sys/class/net/lo/operstate", "unknown\n")
+            .with("sys/bus/pci/devices/0000:00:03.0/msi_irqs/37", "msix\n")
+            .with("sys/bus/pci/devices/0000:00:03.0/msi_irqs/38", "msix\n")
+            .with("sys/bus/pci/devices/0000:00:03.0/numa_node", "-1\n")
+            .with("proc/irq/38/smp_affinity_list", "0-1\n")
+            .with("proc/irq/38/effective_affinity_list", "1\n")
+            .with(
+                "proc/interrupts",
+                "  CPU0 CPU1\n 37: 0 0 PCI-MSIX 0-edge virtio2-config\n 38: 7 360 PCI-MSIX 1-edge virtio2-input.0\n 43: 1 0 PCI-MSIX 0-edge virtio3-input.0\n",
+            )
+    }
+
+    #[test]
+    fn queue_to_interrupt_to_cpu() {
+        let model = Model::new(&Inventory::take(&host()));
+        let nic = model.nic(&"eth0".parse().expect("a name")).expect("there");
+        assert_eq!((nic.kind, nic.address.0.as_str()), (NicKind::Device, "pci:0000:00:03.0"));
+        assert_eq!(nic.node, None, "-1 is unknown, not node 0");
+        assert_eq!(nic.rx[0].irqs.len(), 1, "virtio3 is another device");
+        assert_eq!(nic.rx[0].irqs[0].number, IrqId(38));
+        assert_eq!(nic.rx[0].irqs[0].effective.known().and_then(|mask| mask.first()), Some(CpuId(1)));
+        assert_eq!(nic.other_irqs.len(), 1);
+        assert!(matches!(&nic.rx[0].rps_flow_cnt, Fact::Broken(why) if why.contains("rps_flow_cnt")));
+        assert_eq!(nic.tx[0].xps_cpus, Fact::Unsupported);
+        assert_eq!(model.nics[1].kind, NicKind::Loopback);
+    }
+
+    #[test]
+    fn cpus_online_isolated_and_absent_facts() {
+        let model = Model::new(&Inventory::take(&host()));
+        assert_eq!(model.online().to_string(), "0-1");
+        assert_eq!(model.isolated().to_string(), "1");
+        assert_eq!(model.cpus.len(), 3);
+        assert_eq!((model.cpus[0].core, model.cpus[0].node), (Some(0), Some(0)));
+        assert_eq!((model.cpus[1].core, model.cpus[1].node), (None, None));
+        assert_eq!(model.rps_sock_flow_entries, Fact::Unsupported);
+        assert_eq!(model.irqbalance, None);
+    }
+}

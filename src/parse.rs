@@ -1,0 +1,60 @@
+//! Text of procfs -> values. One format a file; parsers take text, never paths, and never guess: a
+//! line that is not understood is an error, not a zero.
+
+mod interrupts;
+mod schedstat;
+mod softirqs;
+mod softnet;
+mod stat;
+
+use thiserror::Error;
+
+pub use interrupts::{InterruptLine, Interrupts, interrupts};
+pub use schedstat::{on_cpu_ns, thread_name};
+pub use softirqs::{Softirqs, softirqs};
+pub use softnet::{SoftnetRow, softnet};
+pub use stat::{CpuTimes, Stat, stat};
+
+/// A line that is not of the format, by number from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}: {what}")]
+pub struct ParseError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What was expected, and what was found.
+    pub what: String,
+}
+
+impl ParseError {
+    fn at(line: usize, what: impl Into<String>) -> Self {
+        Self { line, what: what.into() }
+    }
+}
+
+/// A decimal counter, strictly: digits only, no sign.
+fn counter(line: usize, text: &str) -> Result<u64, ParseError> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let value = text.parse().ok().filter(|_| digits);
+    value.ok_or_else(|| ParseError::at(line, format!("`{text}` is not a counter")))
+}
+
+/// `CPU12` in a table header, or `cpu12` in /proc/stat, given the prefix.
+fn cpu_number(line: usize, prefix: &str, text: &str) -> Result<crate::units::CpuId, ParseError> {
+    let bad = || ParseError::at(line, format!("`{text}` is not {prefix}N"));
+    let digits = text.strip_prefix(prefix).ok_or_else(bad)?;
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    digits.parse().map(crate::units::CpuId).map_err(|_| bad())
+}
+
+/// The CPUs that head the columns of /proc/softirqs and /proc/interrupts. Offline CPUs have no
+/// column, so a column's position says nothing about its CPU.
+fn header(text: Option<&str>) -> Result<Vec<crate::units::CpuId>, ParseError> {
+    let text = text.ok_or_else(|| ParseError::at(1, "empty: a header of CPU columns was expected"))?;
+    let cpus: Vec<_> = text.split_whitespace().map(|w| cpu_number(1, "CPU", w)).collect::<Result<_, _>>()?;
+    if cpus.is_empty() {
+        return Err(ParseError::at(1, "a header of CPU columns was expected"));
+    }
+    Ok(cpus)
+}

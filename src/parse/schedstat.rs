@@ -1,0 +1,28 @@
+//! `/proc/PID/schedstat` and `/proc/PID/comm`: how long a thread ran, and its name.
+
+use super::{ParseError, counter};
+
+/// Time on a CPU since the thread began, in nanoseconds: the first of the three fields of
+/// `schedstat` (Documentation/scheduler/sched-stats.rst).
+pub fn on_cpu_ns(text: &str) -> Result<u64, ParseError> {
+    let first = text.split_whitespace().next().ok_or_else(|| ParseError::at(1, "empty"))?;
+    counter(1, first)
+}
+
+/// The name in `comm`, without its line end.
+pub fn thread_name(text: &str) -> &str {
+    text.trim_end_matches('\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{on_cpu_ns, thread_name};
+
+    #[test]
+    fn first_field_is_run_time() {
+        assert_eq!(on_cpu_ns("123456789 55 3\n"), Ok(123_456_789));
+        assert!(on_cpu_ns("").is_err());
+        assert!(on_cpu_ns("-1 0 0").is_err());
+        assert_eq!(thread_name("ksoftirqd/0\n"), "ksoftirqd/0");
+    }
+}

@@ -1,0 +1,34 @@
+//! Numbered interrupts: their action names and where they may and do go.
+
+use serde::{Deserialize, Serialize};
+
+use super::read;
+use crate::host::Host;
+use crate::parse;
+use crate::units::{CpuMask, Fact, IrqId};
+
+/// One interrupt that at least one driver has asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawIrq {
+    /// Its number.
+    pub number: IrqId,
+    /// Action names in `/proc/interrupts`.
+    pub actions: Vec<String>,
+    /// `/proc/irq/N/smp_affinity_list`.
+    pub affinity: Fact<CpuMask>,
+    /// `/proc/irq/N/effective_affinity_list`.
+    pub effective: Fact<CpuMask>,
+}
+
+pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawIrq>> {
+    read::parsed(host, "proc/interrupts", parse::interrupts).map(|table| {
+        let used = table.irqs.into_iter().filter(|(_, line)| !line.actions().is_empty());
+        used.map(|(number, line)| RawIrq {
+            number,
+            actions: line.actions().into_iter().map(str::to_owned).collect(),
+            affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
+            effective: read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")),
+        })
+        .collect()
+    })
+}

@@ -1,0 +1,142 @@
+//! Network interfaces and their queues, from /sys/class/net.
+
+use serde::{Deserialize, Serialize};
+
+use super::read;
+use crate::host::Host;
+use crate::units::{CpuMask, Direction, Fact, IrqId, NicName, QueueId};
+
+/// One interface as sysfs shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawNic {
+    /// Its name.
+    pub name: NicName,
+    /// Target of the link `/sys/class/net/NAME`: says the bus and the device.
+    pub device_path: Fact<String>,
+    /// Last part of the link `device/driver`.
+    pub driver: Fact<String>,
+    /// `device/numa_node` of the nearest device that says one; -1 = unknown.
+    pub numa_node: Fact<i32>,
+    /// `operstate`.
+    pub operstate: Fact<String>,
+    /// MSI interrupts of its PCI function. Some drivers list interrupts that do not exist.
+    pub msi_irqs: Fact<Vec<IrqId>>,
+    /// Queues in the order of `rx-0`, `rx-1`, ..., `tx-0`, ...
+    pub queues: Fact<Vec<RawQueue>>,
+}
+
+/// One queue. Files of the other direction are `Unsupported`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawQueue {
+    /// Which queue.
+    pub id: QueueId,
+    /// `rps_cpus`.
+    pub rps_cpus: Fact<CpuMask>,
+    /// `rps_flow_cnt`.
+    pub rps_flow_cnt: Fact<u32>,
+    /// `xps_cpus`.
+    pub xps_cpus: Fact<CpuMask>,
+}
+
+pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawNic>> {
+    match host.list("sys/class/net") {
+        Err(error) => read::absence(&error),
+        // Files such as bonding_masters stand beside the interfaces; only those are links with
+        // a name the kernel allows and a queues directory.
+        Ok(names) => Fact::Known(
+            names
+                .iter()
+                .filter_map(|name| name.parse().ok())
+                .filter(|name| host.list(&format!("sys/class/net/{name}")).is_ok())
+                .map(|name| one(host, name))
+                .collect(),
+        ),
+    }
+}
+
+fn one(host: &dyn Host, name: NicName) -> RawNic {
+    let base = format!("sys/class/net/{name}");
+    let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
+    let device_path = link(&base);
+    let function = device_path.known().and_then(|path| pci_function(path)).map(str::to_owned);
+    let pci = |file: &str| function.as_ref().map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
+    RawNic {
+        driver: link(&format!("{base}/device/driver"))
+            .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
+        numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {
+            (Fact::Unsupported, Some(path)) => read::number(host, &path),
+            (own, _) => own,
+        },
+        operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
+        msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
+        queues: queues(host, &base),
+        device_path,
+        name,
+    }
+}
+
+fn msi_irqs(host: &dyn Host, path: &str) -> Fact<Vec<IrqId>> {
+    match host.list(path) {
+        Err(error) => read::absence(&error),
+        Ok(names) => {
+            let mut irqs: Vec<IrqId> = names.iter().filter_map(|name| name.parse().ok().map(IrqId)).collect();
+            irqs.sort();
+            Fact::Known(irqs)
+        }
+    }
+}
+
+/// The last PCI function on a device path: `0000:00:03.0`.
+pub(crate) fn pci_function(device_path: &str) -> Option<&str> {
+    let is_function = |part: &&str| {
+        let hex =
+            |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let mut fields = part.split([':', '.']);
+        let fields = [fields.next(), fields.next(), fields.next(), fields.next(), fields.next()];
+        matches!(fields, [Some(domain), Some(bus), Some(device), Some(function), None]
+            if domain.len() >= 4 && hex(domain, domain.len()) && hex(bus, 2) && hex(device, 2) && hex(function, 1))
+    };
+    device_path.rsplit('/').find(is_function)
+}
+
+fn queues(host: &dyn Host, base: &str) -> Fact<Vec<RawQueue>> {
+    let names = match host.list(&format!("{base}/queues")) {
+        Ok(names) => names,
+        Err(error) => return read::absence(&error),
+    };
+    let mut ids: Vec<QueueId> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    ids.sort();
+    Fact::Known(ids.into_iter().map(|id| queue(host, base, id)).collect())
+}
+
+fn queue(host: &dyn Host, base: &str, id: QueueId) -> RawQueue {
+    let path = |file: &str| format!("{base}/queues/{id}/{file}");
+    match id.direction {
+        Direction::Rx => RawQueue {
+            id,
+            rps_cpus: read::cpu_mask(host, &path("rps_cpus")),
+            rps_flow_cnt: read::number(host, &path("rps_flow_cnt")),
+            xps_cpus: Fact::Unsupported,
+        },
+        Direction::Tx => RawQueue {
+            id,
+            rps_cpus: Fact::Unsupported,
+            rps_flow_cnt: Fact::Unsupported,
+            xps_cpus: read::cpu_mask(host, &path("xps_cpus")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pci_function;
+
+    #[test]
+    fn the_function_nearest_to_the_interface() {
+        let path = "../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0";
+        assert_eq!(pci_function(path), Some("0000:00:03.0"));
+        let behind_bridge = "../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/enp59s0f1";
+        assert_eq!(pci_function(behind_bridge), Some("0000:3b:00.1"));
+        assert_eq!(pci_function("../../devices/virtual/net/lo"), None);
+    }
+}

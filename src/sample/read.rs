@@ -1,0 +1,47 @@
+//! From a file to a [`Fact`]: which errno is which kind of absence.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use crate::host::{Cause, Host, HostError};
+use crate::units::{CpuMask, Fact};
+
+/// Turns an error of the host into the absence that it means.
+pub(super) fn absence<T>(error: &HostError) -> Fact<T> {
+    match error.cause {
+        Cause::Missing => Fact::Unsupported,
+        Cause::Denied => Fact::Denied,
+        Cause::NotText | Cause::Errno(_) => Fact::Broken(error.to_string()),
+    }
+}
+
+/// The text of a file.
+pub(super) fn text(host: &dyn Host, path: &str) -> Fact<String> {
+    host.read_text(path).map_or_else(|error| absence(&error), Fact::Known)
+}
+
+/// A file parsed by `parser`; what it rejects names the file.
+pub(super) fn parsed<T, E: Display>(
+    host: &dyn Host,
+    path: &str,
+    parser: impl FnOnce(&str) -> Result<T, E>,
+) -> Fact<T> {
+    text(host, path).parse(|text| parser(&text).map_err(|error| format!("/{path}: {error}")))
+}
+
+/// A file that holds one number.
+pub(super) fn number<T: FromStr>(host: &dyn Host, path: &str) -> Fact<T> {
+    parsed(host, path, |text| {
+        text.trim().parse().map_err(|_| format!("`{}` is not a number in range", text.trim()))
+    })
+}
+
+/// A file that holds a CPU list (`0-3,8`).
+pub(super) fn cpu_list(host: &dyn Host, path: &str) -> Fact<CpuMask> {
+    parsed(host, path, str::parse)
+}
+
+/// A file that holds a CPU mask (`ff,00000000`).
+pub(super) fn cpu_mask(host: &dyn Host, path: &str) -> Fact<CpuMask> {
+    parsed(host, path, CpuMask::from_hex)
+}

@@ -1,0 +1,44 @@
+//! The practice range on the real kernel.
+
+use std::path::Path;
+
+use rxlab::host::{Host, LiveHost};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::model::{Fact, Model, NicKind};
+use rxlab::sample::Inventory;
+
+use crate::require;
+
+#[test]
+fn the_server_host_is_seen_from_outside() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+    let model = Model::new(&Inventory::take(&host));
+    let names: Vec<&str> = model.nics.iter().map(|nic| nic.name.as_str()).collect();
+    assert_eq!(names, ["lo", "srv0"]);
+    let nic = model.nic(&Range::server_nic()).expect("there");
+    assert_eq!((nic.kind, nic.rx.len(), nic.up), (NicKind::Virtual, 2, true));
+    assert!(nic.rx.iter().all(|queue| queue.irqs.is_empty()));
+
+    let rps = "sys/class/net/srv0/queues/rx-1/rps_cpus";
+    host.write(rps, b"1").expect("written");
+    let model = Model::new(&Inventory::take(&host));
+    let nic = model.nic(&Range::server_nic()).expect("there");
+    assert_eq!(nic.rx[1].rps_cpus, Fact::Known("0".parse().expect("a list")));
+    assert_eq!(nic.rx[0].rps_cpus, Fact::Known("".parse().expect("a list")));
+}
+
+#[test]
+fn a_range_leaves_nothing_behind() {
+    if !require::netns() {
+        return;
+    }
+    let path = {
+        let range = Range::build(&RangeSpec::default()).expect("built");
+        range.server.path()
+    };
+    assert!(LiveHost::open_in_namespace(Path::new("/"), &path).is_err());
+}
