@@ -1,0 +1,85 @@
+//! The metrics of a slot: from rates and from what the workload says of itself.
+
+use std::collections::BTreeMap;
+
+use super::record::{Better, Metric};
+use crate::model::{CpuRates, Rates};
+use crate::units::NicName;
+
+/// What the workload says of one slot.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Work {
+    /// Work done a second and its unit, such as `req/s`; `None` for live traffic.
+    pub throughput: Option<f64>,
+    /// Metrics by name, already in the metric's unit (`p99_us`, ...).
+    pub values: BTreeMap<String, f64>,
+    /// CPU time a second of the load generator on this machine.
+    pub client_cpu: Option<f64>,
+}
+
+/// Metric names that others refer to.
+pub mod name {
+    /// Work done a second.
+    pub const THROUGHPUT: &str = "throughput";
+    /// Largest share of a CPU's time that softirqs took.
+    pub const HOTTEST_SOFTIRQ: &str = "hottest_cpu_softirq";
+    /// The hottest CPU's share of all NET_RX runs.
+    pub const HOTTEST_SHARE: &str = "hottest_cpu_net_rx_share";
+    /// Softirq time of all CPUs for each packet.
+    pub const SOFTIRQ_PER_PACKET: &str = "softirq_us_per_packet";
+}
+
+/// A metric of this program, by name; other names are metrics of an external command.
+pub fn describe(metric: &str, work_unit: &str) -> Metric {
+    use Better::{Higher, Lower};
+    let (title, unit, better) = match metric {
+        name::THROUGHPUT => ("throughput", work_unit, Higher),
+        "p50_us" => ("latency p50", "us", Lower),
+        "p99_us" => ("latency p99", "us", Lower),
+        "p99_9_us" => ("latency p99.9", "us", Lower),
+        name::HOTTEST_SOFTIRQ => ("hottest CPU, softirq time", "%", Lower),
+        name::HOTTEST_SHARE => ("hottest CPU, NET_RX share", "%", Lower),
+        name::SOFTIRQ_PER_PACKET => ("softirq time per packet", "us", Lower),
+        "server_cpu" => ("server CPU per unit of work", "us", Lower),
+        "client_cpu" => ("client CPU per unit of work", "us", Lower),
+        // Names by convention say which way is better: times and counts of trouble are lower.
+        other => {
+            let lower = ["_us", "_ms", "_ns", "latency", "errors", "cpu"].iter().any(|end| other.ends_with(end));
+            (other, "", if lower { Lower } else { Higher })
+        }
+    };
+    Metric { name: metric.to_owned(), title: title.to_owned(), unit: unit.to_owned(), better }
+}
+
+/// The values of one slot. Whatever cannot be had (no packets, too few requests for a quantile) is
+/// left out, never 0.
+pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<String, f64> {
+    let mut values = work.values.clone();
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            values.insert(name.to_owned(), value);
+        }
+    };
+    let packets: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    let softirq: f64 = rates.cpus.iter().map(|cpu| cpu.softirq).sum();
+    let throughput = work.throughput.or_else(|| live_packets(rates, nic)).filter(|rate| *rate > 0.0);
+    put(name::THROUGHPUT, throughput);
+    let largest = |value: fn(&CpuRates) -> f64| rates.cpus.iter().map(value).reduce(f64::max);
+    put(name::HOTTEST_SOFTIRQ, largest(|cpu| cpu.softirq).map(|share| 100.0 * share));
+    put(name::HOTTEST_SHARE, rates.hottest(|cpu| cpu.net_rx).map(|(_, share)| 100.0 * share));
+    put(name::SOFTIRQ_PER_PACKET, (packets > 0.0).then(|| 1e6 * softirq / packets));
+    if let Some(throughput) = throughput {
+        let busy: f64 = rates.cpus.iter().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();
+        let client = work.client_cpu.unwrap_or(0.0);
+        put("server_cpu", Some(1e6 * (busy - client).max(0.0) / throughput));
+        put("client_cpu", work.client_cpu.map(|client| 1e6 * client / throughput));
+    }
+    values
+}
+
+fn live_packets(rates: &Rates, nic: Option<&NicName>) -> Option<f64> {
+    match nic {
+        Some(nic) => rates.nic(nic).map(|nic| nic.rx_packets),
+        None => Some(rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum()),
+    }
+}
