@@ -6,12 +6,14 @@
 
 mod flaky;
 mod live;
+mod netlink;
 mod recorded;
 
 use thiserror::Error;
 
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
+pub use netlink::QueueStats;
 pub use recorded::RecordedHost;
 
 /// A machine: live, another root, or a recording of one.
@@ -30,6 +32,11 @@ pub trait Host: Send + Sync {
     /// The target of a symbolic link, as it is stored.
     fn link(&self, path: &str) -> Result<String, HostError>;
 
+    /// Packets by queue (`netdev` netlink, `qstats-get`); `Missing` where there is no kernel to ask.
+    fn queue_stats(&self) -> Result<Vec<QueueStats>, HostError> {
+        Err(HostError::new(Operation::Ask, QSTATS, Cause::Missing))
+    }
+
     /// [`Host::read`] as UTF-8 text.
     fn read_text(&self, path: &str) -> Result<String, HostError> {
         String::from_utf8(self.read(path)?).map_err(|_| HostError::new(Operation::Read, path, Cause::NotText))
@@ -47,7 +54,12 @@ pub enum Operation {
     List,
     /// Resolving a symbolic link.
     Link,
+    /// Asking over netlink.
+    Ask,
 }
+
+/// What stands for a path in errors about queue statistics.
+const QSTATS: &str = "netlink/netdev/qstats-get";
 
 impl Operation {
     fn verb(self) -> &'static str {
@@ -56,6 +68,7 @@ impl Operation {
             Operation::Write => "write",
             Operation::List => "list",
             Operation::Link => "follow",
+            Operation::Ask => "ask",
         }
     }
 }
@@ -63,7 +76,7 @@ impl Operation {
 /// Why it failed: the three kinds of absence that must never be mixed up, and the rest by errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// ENOENT, ENODEV, ENXIO: this machine has no such thing.
+    /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP: this machine has no such thing.
     Missing,
     /// EACCES, EPERM: it is there, we may not.
     Denied,
@@ -77,7 +90,7 @@ impl From<rustix::io::Errno> for Cause {
     fn from(errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match errno {
-            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR => Cause::Missing,
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP => Cause::Missing,
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
             other => Cause::Errno(other.raw_os_error()),
         }

@@ -14,7 +14,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thiserror::Error;
 
-use super::{Host, HostError, Operation};
+use super::netlink::{QueueStats, queue_stats};
+use super::{Host, HostError, Operation, QSTATS};
 
 /// A machine below a directory of this one.
 ///
@@ -26,6 +27,9 @@ pub struct LiveHost {
     // A detached sysfs mount of another network namespace. It has no mount point, so nothing has
     // to be cleaned up: it goes away with this descriptor.
     namespace_sys: Option<OwnedFd>,
+    // Netlink speaks of the running kernel, so only of the root `/`: the inner value is the
+    // namespace to ask in, ours without one.
+    netlink: Option<Option<PathBuf>>,
 }
 
 /// The root or the network namespace cannot be opened.
@@ -58,12 +62,12 @@ impl OpenError {
 }
 
 impl LiveHost {
-    /// The machine whose files are below `root`.
-    pub fn open(root: &Path) -> Result<Self, OpenError> {
+    /// The machine whose files are below `path`.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(root, flags, Mode::empty())
-            .map_err(|errno| OpenError::Root { path: root.to_owned(), errno })?;
-        Ok(Self { root, namespace_sys: None })
+        let root = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| OpenError::Root { path: path.to_owned(), errno })?;
+        Ok(Self { root, namespace_sys: None, netlink: (path == Path::new("/")).then_some(None) })
     }
 
     /// This machine as seen from a network namespace: `sys` comes from there, `proc` stays ours
@@ -79,6 +83,7 @@ impl LiveHost {
         });
         host.namespace_sys =
             Some(sys.map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })?);
+        host.netlink = host.netlink.map(|_| Some(namespace.to_owned()));
         Ok(host)
     }
 
@@ -95,9 +100,13 @@ impl LiveHost {
     }
 }
 
-fn sysfs_of(namespace: &Path) -> Result<OwnedFd, Errno> {
+fn enter(namespace: &Path) -> Result<(), Errno> {
     let file = rustix::fs::openat(CWD, namespace, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))?;
+    move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))
+}
+
+fn sysfs_of(namespace: &Path) -> Result<OwnedFd, Errno> {
+    enter(namespace)?;
     let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
@@ -145,6 +154,20 @@ impl Host for LiveHost {
         let target = readlinkat(&link, "", Vec::new()).map_err(failed)?;
         Ok(target.to_string_lossy().into_owned())
     }
+
+    fn queue_stats(&self) -> Result<Vec<QueueStats>, HostError> {
+        let failed = |errno: Errno| HostError::new(Operation::Ask, QSTATS, errno);
+        let stats = match &self.netlink {
+            None => Err(Errno::NOENT),
+            Some(None) => queue_stats(),
+            // A netlink socket belongs to the namespace of the thread that opens it.
+            Some(Some(namespace)) => std::thread::scope(|scope| {
+                let ask = || enter(namespace).and_then(|()| queue_stats());
+                scope.spawn(ask).join().expect("the namespace thread does not panic")
+            }),
+        };
+        stats.map_err(failed)
+    }
 }
 
 #[cfg(test)]
@@ -172,5 +195,26 @@ mod tests {
         assert!(host.read_text("proc/stat").expect("readable").starts_with("cpu "));
         let missing = host.read("sys/class/net/none/mtu").expect_err("no such NIC");
         assert_eq!(missing.to_string(), "cannot read /sys/class/net/none/mtu: not there");
+    }
+
+    /// The kernel's own loopback counts no queues, a real driver does; what must hold everywhere is
+    /// that the kernel's answer, if it has this command, is understood.
+    #[test]
+    fn queue_statistics_are_understood() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        match host.queue_stats() {
+            Err(error) => assert_eq!(error.cause, Cause::Missing, "{error}"),
+            Ok(stats) => {
+                for entry in stats {
+                    let interfaces = host.list("sys/class/net").expect("listed");
+                    let index = |name: &String| host.read_text(&format!("sys/class/net/{name}/ifindex"));
+                    let of = |name: &String| {
+                        index(name).is_ok_and(|text| text.trim() == entry.ifindex.to_string())
+                    };
+                    assert!(interfaces.iter().any(of), "{entry:?}");
+                }
+            }
+        }
+        assert!(LiveHost::open("/proc".as_ref()).expect("opened").queue_stats().is_err());
     }
 }

@@ -134,8 +134,12 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
     // A driver reset or a re-created interface starts again from 0: what it has now is then all
     // that is known to have happened.
     let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
-    let before = if reset { NicCounters::default() } else { *before };
+    let before = if reset { NicCounters::default() } else { before.clone() };
     let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
+    let queue = |(index, packets): (&u32, &u64)| {
+        let old = before.rx_queues.get(index).copied().unwrap_or_default();
+        (*index, packets.saturating_sub(old) as f64 / seconds)
+    };
     NicRates {
         name,
         rx_packets: rate(|c| c.rx_packets),
@@ -143,7 +147,7 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),
         rx_dropped: rate(|c| c.rx_dropped),
-        queues: BTreeMap::new(),
+        queues: after.rx_queues.iter().map(queue).collect(),
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::{Inventory, read};
+use super::{Inventory, RawNic, read};
 use crate::host::Host;
 use crate::parse;
-use crate::units::{CpuId, Fact, IrqId, NicName};
+use crate::units::{CpuId, Direction, Fact, IrqId, NicName};
 
 /// All counters of one moment. They only ever grow, or wrap, within one boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct CpuCounters {
 }
 
 /// Counters of one interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NicCounters {
     /// Packets received.
     pub rx_packets: u64,
@@ -59,6 +59,8 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// `rx_dropped` + `rx_missed_errors`.
     pub rx_dropped: u64,
+    /// Packets received by queue index, where kernel and driver count them.
+    pub rx_queues: BTreeMap<u32, u64>,
 }
 
 impl Counters {
@@ -70,8 +72,9 @@ impl Counters {
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
         let interrupts = read::parsed(host, "proc/interrupts", parse::interrupts).map(|table| table.irqs);
         let after = now_ns();
-        let names = inventory.nics.known().into_iter().flatten().map(|nic| &nic.name);
-        let nics = names.filter_map(|name| Some((name.clone(), nic(host, name)?))).collect();
+        let queues = queues(host);
+        let raw = inventory.nics.known().into_iter().flatten();
+        let nics = raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &queues)?))).collect();
         let (cpus, softnet) = per_cpu(softirqs, softnet);
         Self {
             taken_ns: before + (after - before) / 2,
@@ -125,16 +128,28 @@ fn per_cpu(
     (Fact::Known(cpus), softnet)
 }
 
-fn nic(host: &dyn Host, name: &NicName) -> Option<NicCounters> {
+/// Packets received by (interface index, queue index). Older kernels and most virtual interfaces do
+/// not count them: then there are none.
+fn queues(host: &dyn Host) -> BTreeMap<(u32, u32), u64> {
+    let stats = host.queue_stats().unwrap_or_default().into_iter();
+    stats
+        .filter(|stats| stats.queue.direction == Direction::Rx)
+        .map(|stats| ((stats.ifindex, stats.queue.index), stats.packets))
+        .collect()
+}
+
+fn nic(host: &dyn Host, raw: &RawNic, queues: &BTreeMap<(u32, u32), u64>) -> Option<NicCounters> {
     let count = |file: &str| -> Option<u64> {
-        read::number(host, &format!("sys/class/net/{name}/statistics/{file}")).known().copied()
+        read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
     };
+    let own = raw.ifindex.known().map(|ifindex| queues.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
         rx_dropped: count("rx_dropped")? + count("rx_missed_errors")?,
+        rx_queues: own.into_iter().flatten().map(|((_, queue), packets)| (*queue, *packets)).collect(),
     })
 }
 

@@ -11,6 +11,8 @@ use crate::units::{CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 pub struct RawNic {
     /// Its name.
     pub name: NicName,
+    /// `ifindex`: its number in netlink answers.
+    pub ifindex: Fact<u32>,
     /// Target of the link `/sys/class/net/NAME`: says the bus and the device.
     pub device_path: Fact<String>,
     /// Last part of the link `device/driver`.
@@ -61,6 +63,7 @@ fn one(host: &dyn Host, name: NicName) -> RawNic {
     let function = device_path.known().and_then(|path| pci_function(path)).map(str::to_owned);
     let pci = |file: &str| function.as_ref().map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
     RawNic {
+        ifindex: read::number(host, &format!("{base}/ifindex")),
         driver: link(&format!("{base}/device/driver"))
             .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
         numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Installs what a goal needs and the machine lacks, on Debian, as root: setup.sh run|test
+set -eu
+
+goal=${1:?"usage: setup.sh run|test"}
+missing=""
+need() { # need COMMAND PACKAGE
+  command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+
+PATH=$PATH:/usr/sbin:/sbin
+need cc gcc
+[ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+need ip iproute2
+if [ "$goal" = test ]; then
+  need nginx nginx-light
+  need taskset util-linux
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+  echo "setup: cargo is not installed; see https://rustup.rs" >&2
+  exit 1
+fi
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+  echo "setup: please install:$missing" >&2
+  exit 1
+fi
+echo "setup: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# Word splitting is wanted: one argument a package. A package must not start its service here.
+# shellcheck disable=SC2086
+RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing >/dev/null

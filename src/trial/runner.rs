@@ -1,0 +1,168 @@
+//! The loop of a trial: calibrate, flip in random order, stop when decided. It drives a [`Bench`],
+//! so that the same loop runs on a live machine and on simulated noise.
+
+use std::collections::BTreeMap;
+
+use super::analysis;
+use super::design;
+use super::monitor::{Decision, Monitor};
+use super::record::{Arm, Better, Phase, Slot, TrialRecord};
+use crate::units::CpuId;
+
+/// Valid arms-B slots in a row that may be void before the trial gives up: the change does not take.
+const VOIDS_IN_A_ROW: usize = 3;
+
+/// One measured slot.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Measured {
+    /// Seconds since the trial began.
+    pub start_s: f64,
+    /// Length in seconds.
+    pub seconds: f64,
+    /// Metric values by name.
+    pub values: BTreeMap<String, f64>,
+    /// NET_RX runs a second by CPU.
+    pub net_rx: BTreeMap<CpuId, f64>,
+    /// Softirq share of each CPU's time.
+    pub softirq: BTreeMap<CpuId, f64>,
+    /// Why the slot does not count.
+    pub void: Option<String>,
+    /// Which guard tripped.
+    pub guard: Option<String>,
+    /// Which sign says that the load generator was the limit.
+    pub client_limited: Option<String>,
+}
+
+/// What a trial is run on.
+pub trait Bench {
+    /// Why it cannot go on; the trial ends with it and the caller rolls back.
+    type Error;
+
+    /// Sets an arm, waits for the washout and measures one slot.
+    fn slot(&mut self, arm: Arm) -> Result<Measured, Self::Error>;
+
+    /// Saves the record so far. Called after every slot.
+    fn save(&mut self, record: &TrialRecord) -> Result<(), Self::Error>;
+
+    /// Whether the user asked to stop.
+    fn stopped(&self) -> bool;
+}
+
+/// How a trial ended, beside its slots.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ending {
+    /// Which guard tripped.
+    pub guard: Option<String>,
+    /// What the manipulation check saw, when the change did not take.
+    pub not_applied: Option<String>,
+    /// Stopped by the user.
+    pub interrupted: bool,
+    /// Which sign said that the load generator was the limit, in most slots.
+    pub client_limited: Option<String>,
+}
+
+/// Runs or resumes a trial: `record` holds what was asked and the slots that are done. The slot of an
+/// unfinished pair is voided, since its neighbour is lost. `calibration` pairs come first.
+pub fn run<B: Bench>(
+    record: &mut TrialRecord,
+    calibration: usize,
+    bench: &mut B,
+) -> Result<Ending, B::Error> {
+    void_unfinished(record);
+    let mut run = Run { record, bench, limited: Vec::new(), voids: 0 };
+    let ending = match run.calibrate(calibration)? {
+        Some(ending) => ending,
+        None => run.compare()?,
+    };
+    // One slot may hit a hiccup of the machine; a trial is client-limited when most slots say so.
+    let slots = run.record.slots.iter().filter(|slot| slot.void.is_none()).count();
+    let limited = (2 * run.limited.len() > slots).then(|| run.limited.pop()).flatten();
+    Ok(Ending { client_limited: limited, ..ending })
+}
+
+struct Run<'a, B> {
+    record: &'a mut TrialRecord,
+    bench: &'a mut B,
+    limited: Vec<String>,
+    voids: usize,
+}
+
+impl<B: Bench> Run<'_, B> {
+    fn calibrate(&mut self, pairs: usize) -> Result<Option<Ending>, B::Error> {
+        for pair in next_pair(self.record, Phase::Calibration)..pairs {
+            if let Some(ending) = self.pair(Phase::Calibration, pair, [Arm::A, Arm::A])? {
+                return Ok(Some(ending));
+            }
+        }
+        self.record.calibration = analysis::calibrate(self.record);
+        Ok(None)
+    }
+
+    fn compare(&mut self) -> Result<Ending, B::Error> {
+        let better = self.record.metrics.first().map_or(Better::Higher, |primary| primary.better);
+        let monitor = Monitor::new(self.record.max_pairs, self.record.margin, better);
+        let mut pair = next_pair(self.record, Phase::Comparison);
+        // Void pairs are run again, with fresh coins, but not without end.
+        while pair < 2 * self.record.max_pairs {
+            if let Decision::Stop(..) = monitor.look(&analysis::primary_ratios(self.record)) {
+                break;
+            }
+            let order = design::order(self.record.seed, Phase::Comparison, pair);
+            if let Some(ending) = self.pair(Phase::Comparison, pair, order)? {
+                return Ok(ending);
+            }
+            pair += 1;
+        }
+        Ok(Ending::default())
+    }
+
+    /// Runs the two slots of a pair; an ending when the trial is over before its time.
+    fn pair(&mut self, phase: Phase, pair: usize, order: [Arm; 2]) -> Result<Option<Ending>, B::Error> {
+        for (position, arm) in (0..).zip(order) {
+            if self.bench.stopped() {
+                return Ok(Some(Ending { interrupted: true, ..Ending::default() }));
+            }
+            let measured = self.bench.slot(arm)?;
+            let interrupted = self.bench.stopped();
+            let void = measured.void.or_else(|| interrupted.then(|| "interrupted".to_owned()));
+            let guard = measured.guard;
+            self.limited.extend(measured.client_limited);
+            self.record.slots.push(Slot {
+                pair,
+                phase,
+                position,
+                arm,
+                start_s: measured.start_s,
+                seconds: measured.seconds,
+                values: measured.values,
+                net_rx: measured.net_rx,
+                softirq: measured.softirq,
+                void: void.clone(),
+            });
+            self.bench.save(self.record)?;
+            if guard.is_some() {
+                return Ok(Some(Ending { guard, ..Ending::default() }));
+            }
+            if interrupted {
+                return Ok(Some(Ending { interrupted, ..Ending::default() }));
+            }
+            if arm == Arm::B {
+                self.voids = if void.is_some() { self.voids + 1 } else { 0 };
+            }
+            if self.voids >= VOIDS_IN_A_ROW {
+                return Ok(Some(Ending { not_applied: void, ..Ending::default() }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn next_pair(record: &TrialRecord, phase: Phase) -> usize {
+    record.slots.iter().filter(|slot| slot.phase == phase).map(|slot| slot.pair + 1).max().unwrap_or(0)
+}
+
+fn void_unfinished(record: &mut TrialRecord) {
+    if let Some(last) = record.slots.last_mut().filter(|slot| slot.position == 0 && slot.void.is_none()) {
+        last.void = Some("the run stopped before the other slot of its pair".to_owned());
+    }
+}

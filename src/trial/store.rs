@@ -1,0 +1,140 @@
+//! Trial records on disk: one directory a trial, with the specification and the record as JSON.
+
+#![allow(clippy::disallowed_methods)] // The records' own files.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::record::TrialRecord;
+use super::spec::Spec;
+
+/// A trial's directory.
+#[derive(Debug, Clone)]
+pub struct TrialDir {
+    path: PathBuf,
+}
+
+/// A record cannot be read or written.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The file system refused.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Not a record.
+    #[error("{}: {error}", path.display())]
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: serde_json::Error,
+    },
+}
+
+impl TrialDir {
+    /// Makes the directory of a new trial below `state`, numbered after the last one.
+    pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
+        let trials = state.join("trials");
+        let failed = |path: &Path, error| StoreError::Io { path: path.to_owned(), error };
+        fs::create_dir_all(&trials).map_err(|error| failed(&trials, error))?;
+        let names = fs::read_dir(&trials).map_err(|error| failed(&trials, error))?;
+        let number = |entry: io::Result<fs::DirEntry>| -> Option<u32> {
+            entry.ok()?.file_name().to_str()?.split('-').next()?.parse().ok()
+        };
+        let mut next = names.filter_map(number).max().unwrap_or(0) + 1;
+        loop {
+            let path = trials.join(format!("{next:04}-{name}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => next += 1,
+                Err(error) => return Err(failed(&path, error)),
+            }
+        }
+    }
+
+    /// The directory of a trial that was run before: a path, or a name or number below `state`.
+    pub fn open(state: &Path, id: &str) -> Result<Self, StoreError> {
+        let direct = PathBuf::from(id);
+        let named = state.join("trials").join(id);
+        let path = if id.contains('/') { direct } else { named };
+        fs::metadata(path.join(RECORD)).map_err(|error| StoreError::Io { path: path.join(RECORD), error })?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The trial's id: the directory's name.
+    pub fn id(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Replaces the record. The old one stays whole until the new one is.
+    pub fn save(&self, record: &TrialRecord) -> Result<(), StoreError> {
+        self.replace(RECORD, record)
+    }
+
+    /// Keeps the specification, for resuming.
+    pub fn save_spec(&self, spec: &Spec) -> Result<(), StoreError> {
+        self.replace(SPEC, spec)
+    }
+
+    /// The record so far.
+    pub fn record(&self) -> Result<TrialRecord, StoreError> {
+        self.load(RECORD)
+    }
+
+    /// What was asked.
+    pub fn spec(&self) -> Result<Spec, StoreError> {
+        self.load(SPEC)
+    }
+
+    fn replace<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        let fresh = self.path.join(format!("{name}.new"));
+        let json = serde_json::to_vec_pretty(value)
+            .map_err(|error| StoreError::Json { path: path.clone(), error })?;
+        let write = || {
+            let mut file = fs::File::create(&fresh)?;
+            file.write_all(&json)?;
+            // Without this a power cut could leave an empty file under the final name.
+            file.sync_data()?;
+            fs::rename(&fresh, &path)
+        };
+        write().map_err(|error| StoreError::Io { path: path.clone(), error })
+    }
+
+    fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+        let path = self.path.join(name);
+        let bytes = fs::read(&path).map_err(|error| StoreError::Io { path: path.clone(), error })?;
+        serde_json::from_slice(&bytes).map_err(|error| StoreError::Json { path, error })
+    }
+}
+
+const RECORD: &str = "record.json";
+const SPEC: &str = "spec.json";
+
+#[cfg(test)]
+mod tests {
+    use super::TrialDir;
+
+    #[test]
+    fn numbers_go_on_and_records_must_exist() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        assert_eq!(TrialDir::create(state.path(), "rps").expect("made").id(), "0001-rps");
+        assert_eq!(TrialDir::create(state.path(), "rfs").expect("made").id(), "0002-rfs");
+        let error = TrialDir::open(state.path(), "0001-rps").expect_err("no record yet");
+        assert!(error.to_string().ends_with("0001-rps/record.json: No such file or directory (os error 2)"));
+    }
+}
