@@ -3,4 +3,10 @@
 //! `docs/statistics.md` gives the method. The runner is the program's only loop: it composes apply,
 //! load, sample and undo, and nothing calls back into it.
 
+pub mod analysis;
+pub mod design;
+pub mod monitor;
 pub mod record;
+pub mod simulate;
+pub mod stats;
+pub mod verdict;

@@ -172,7 +172,9 @@ pub enum Verdict {
     },
     /// Not decided within the pairs allowed.
     Inconclusive {
-        /// Smallest effect that would have been found (0.03 = 3 %).
+        /// Smallest effect that would have been found (0.03 = 3 %); infinite (JSON null) when
+        /// there were too few pairs to find any.
+        #[serde(with = "infinite")]
         detectable: f64,
         /// Estimated pairs for a decision.
         pairs_needed: usize,

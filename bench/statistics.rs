@@ -1,0 +1,32 @@
+//! Prints the tables of `docs/statistics.md`: `cargo run --release --example statistics [RUNS]`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use rxlab::trial::simulate::table::{RUNS, false_positives, operating};
+
+fn main() -> ExitCode {
+    let runs = match std::env::args().nth(1).map(|text| text.parse()) {
+        None => RUNS,
+        Some(Ok(runs)) if runs > 0 => runs,
+        Some(_) => {
+            eprintln!("statistics: give the number of runs a row, such as {RUNS}");
+            return ExitCode::from(2);
+        }
+    };
+    match print(runs) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("statistics: cannot write the output: {error}");
+            ExitCode::from(5)
+        }
+    }
+}
+
+fn print(runs: usize) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{runs} runs a row\n\n{}", false_positives(runs))?;
+    write!(out, "{}", operating(runs))
+}

@@ -1,0 +1,81 @@
+//! Remarks for a careful reader: assumptions that did not hold, and what was left out.
+
+use std::collections::BTreeMap;
+
+use super::Sample;
+use crate::trial::record::{Calibration, TrialRecord};
+use crate::trial::stats::lag1;
+
+/// Neighbouring pairs that correlate more than this are not independent enough.
+const LAG1_LIMIT: f64 = 0.3;
+/// Where the rejection rate of a sound 5 % test lies.
+const SOUND_REJECTIONS: std::ops::RangeInclusive<f64> = 0.03..=0.07;
+/// An autocorrelation of independent pairs is beyond this many standard errors 1 / sqrt n in one
+/// trial of a hundred.
+const LAG1_ERRORS: f64 = 2.6;
+
+/// All remarks on a record and its samples, primary first.
+pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(calibration) = &record.calibration {
+        notes.extend(calibration_notes(calibration));
+    }
+    notes.extend(samples.first().and_then(drifting_effect));
+    notes.extend(samples.iter().flat_map(|sample| gaps(sample, pairs)));
+    notes.extend(voids(record));
+    notes
+}
+
+fn calibration_notes(calibration: &Calibration) -> Vec<String> {
+    let mut notes = Vec::new();
+    if calibration.lag1.abs() > LAG1_LIMIT {
+        notes.push(format!(
+            "Calibration: neighbouring pairs correlate (lag-1 {:.2}, limit {LAG1_LIMIT}); double the length of the slots.",
+            calibration.lag1
+        ));
+    }
+    if !SOUND_REJECTIONS.contains(&calibration.rejection_rate) {
+        notes.push(format!(
+            "Calibration: a 5 % test rejects {:.1} % of relabelled A/A runs (3 to 7 % is sound); outliers or ties distort the intervals.",
+            100.0 * calibration.rejection_rate
+        ));
+    }
+    notes
+}
+
+/// The coins make the machine's own rhythm independent from pair to pair; what still correlates is
+/// the effect itself.
+fn drifting_effect(primary: &Sample) -> Option<String> {
+    let limit = LAG1_LIMIT.max(LAG1_ERRORS / (primary.d.len() as f64).sqrt());
+    let lag1 = lag1(&primary.d).filter(|lag1| lag1.abs() > limit)?;
+    Some(format!(
+        "The effect changes over the trial (lag-1 of the pairs {lag1:.2}, limit {limit:.2}): its interval is about an average."
+    ))
+}
+
+fn gaps(sample: &Sample, pairs: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    let title = &sample.metric.title;
+    let (had, zero) = (sample.a.len(), sample.a.len() - sample.d.len());
+    if had < pairs {
+        notes.push(format!("{title}: measured in {had} of {pairs} valid pairs."));
+    }
+    if zero > 0 {
+        notes.push(format!(
+            "{title}: {zero} of {had} pairs left out, since a value of 0 or less has no ratio."
+        ));
+    }
+    notes
+}
+
+fn voids(record: &TrialRecord) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in record.slots.iter().filter_map(|slot| slot.void.as_deref()) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let line = |(reason, count): (&str, usize)| match count {
+        1 => format!("1 slot is void: {reason}."),
+        _ => format!("{count} slots are void: {reason}."),
+    };
+    reasons.into_iter().map(line).collect()
+}

@@ -1,0 +1,269 @@
+//! Whole trials with a known truth, from slots to conclusion.
+
+use std::collections::BTreeMap;
+
+use super::{analyse, calibrate, primary_ratios};
+use crate::model::Identity;
+use crate::trial::design::order;
+use crate::trial::monitor::{Decision, Monitor};
+use crate::trial::record::{Arm, Better, Call, Metric, Phase, Slot, TrialRecord, Verdict};
+use crate::trial::simulate::Noise;
+
+fn metric(name: &str, better: Better) -> Metric {
+    Metric { name: name.into(), title: name.into(), unit: "u".into(), better }
+}
+
+fn empty(seed: u64) -> TrialRecord {
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.into(),
+        id: "t".into(),
+        version: "0".into(),
+        name: "rps".into(),
+        change: Vec::new(),
+        workload: "simulated".into(),
+        host: Identity { hostname: "h".into(), kernel: "6".into(), boot_id: "b".into() },
+        cpus: 2,
+        started: "2026-01-01T00:00:00Z".into(),
+        seed,
+        margin: 0.03,
+        max_pairs: 40,
+        washout_s: 0.5,
+        measure_s: 1.0,
+        metrics: vec![metric("throughput", Better::Higher)],
+        calibration: None,
+        slots: Vec::new(),
+        analysis: None,
+    }
+}
+
+fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)]) -> Slot {
+    Slot {
+        pair,
+        phase,
+        position,
+        arm,
+        start_s: (2 * pair + usize::from(position)) as f64 * 1.5,
+        seconds: 1.0,
+        values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        net_rx: BTreeMap::new(),
+        softirq: BTreeMap::new(),
+        void: None,
+    }
+}
+
+/// Runs pairs until the monitor stops, as the runner does.
+fn run(seed: u64, noise: &Noise, effect: f64) -> TrialRecord {
+    let mut record = empty(seed);
+    let monitor = Monitor::new(record.max_pairs, record.margin, Better::Higher);
+    let values = noise.values(seed, 2 * record.max_pairs);
+    for (pair, of_pair) in values.chunks_exact(2).enumerate() {
+        for (position, (arm, y)) in order(seed, Phase::Comparison, pair).into_iter().zip(of_pair).enumerate()
+        {
+            let y = if arm == Arm::B { y * (1.0 + effect) } else { *y };
+            let values = [("throughput", y), ("p99", 1e6 / y)];
+            record.slots.push(slot(Phase::Comparison, pair, position as u8, arm, &values));
+        }
+        if monitor.look(&primary_ratios(&record)) != Decision::Continue {
+            break;
+        }
+    }
+    record
+}
+
+const ROUGH: Noise = Noise { white: 0.03, drift: 0.03, warm_up: 0.0, periodic: 0.03 };
+
+/// The promise: at most 5 % of trials of a factor that does nothing claim an effect.
+#[test]
+fn twenty_trials_of_nothing_claim_at_most_one_effect() {
+    for (name, noise) in [
+        ("white", Noise::white(0.03)),
+        ("drift", Noise { drift: 0.03, ..Noise::white(0.03) }),
+        ("periodic", Noise { periodic: 0.03, ..Noise::white(0.03) }),
+        ("all", ROUGH),
+    ] {
+        let verdicts = (100..120).map(|seed| analyse(&run(seed, &noise, 0.0)).verdict);
+        let claims = |verdict: &Verdict| {
+            matches!(
+                verdict,
+                Verdict::Helps | Verdict::Hurts | Verdict::NoMeasurableEffect { negligible: true }
+            )
+        };
+        let wrong = verdicts.filter(claims).count();
+        assert!(wrong <= 1, "{name}: {wrong} of 20 trials claim an effect");
+    }
+}
+
+#[test]
+fn trials_of_nothing_end_as_no_measurable_effect_on_a_quiet_machine() {
+    let none = (100..120)
+        .filter(|&seed| {
+            let verdict = analyse(&run(seed, &Noise::white(0.02), 0.0)).verdict;
+            verdict == Verdict::NoMeasurableEffect { negligible: false }
+        })
+        .count();
+    assert!(none >= 19, "{none} of 20");
+}
+
+#[test]
+fn an_effect_of_ten_percent_is_nearly_always_found() {
+    let found =
+        (100..120).filter(|&seed| analyse(&run(seed, &ROUGH, 0.10)).verdict == Verdict::Helps).count();
+    assert!(found >= 19, "{found} of 20");
+    let lost =
+        (100..120).filter(|&seed| analyse(&run(seed, &ROUGH, -0.10)).verdict == Verdict::Hurts).count();
+    assert!(lost >= 19, "{lost} of 20");
+}
+
+#[test]
+fn the_analysis_agrees_with_the_decision_that_stopped_the_trial() {
+    for seed in 0..10 {
+        let record = run(seed, &Noise::white(0.02), 0.05);
+        let d = primary_ratios(&record);
+        let Decision::Stop(call, effect) = Monitor::new(40, 0.03, Better::Higher).look(&d) else {
+            panic!("the run ended")
+        };
+        let primary = &analyse(&record).metrics[0];
+        assert_eq!((primary.call, primary.effect), (call, Some(effect)));
+        assert_eq!(primary.p.is_some(), d.len() == 40);
+        assert!(effect.low < 0.05 && 0.05 < effect.high, "seed {seed}: {effect:?}");
+    }
+}
+
+#[test]
+fn an_end_without_early_stop_has_a_p_value() {
+    let record = run(1, &Noise::white(0.05), 0.0);
+    let analysis = analyse(&record);
+    assert_eq!(analysis.pairs, 40);
+    assert!(analysis.metrics[0].p.is_some_and(|p| p > 0.0 && p <= 1.0));
+}
+
+#[test]
+fn other_metrics_share_one_error() {
+    let mut record = run(5, &Noise::white(0.03), 0.04);
+    record.metrics.push(metric("p99", Better::Lower));
+    let alone = analyse(&record).metrics[1].clone();
+    assert_eq!(alone.call, Call::Helps, "p99 is the inverse of the throughput here");
+    assert!(alone.effect.is_some_and(|effect| effect.high < 0.0));
+    // The same metric twice more: the smallest of three must pass a third of the error.
+    for slot in &mut record.slots {
+        let p99 = slot.values["p99"];
+        slot.values.insert("p50".into(), p99);
+        slot.values.insert("p90".into(), p99);
+    }
+    record.metrics.extend([metric("p50", Better::Lower), metric("p90", Better::Lower)]);
+    let shared = analyse(&record);
+    let width = |index: usize| {
+        let effect = shared.metrics[index].effect.expect("measured");
+        effect.high - effect.low
+    };
+    let narrow = alone.effect.map(|effect| effect.high - effect.low).expect("measured");
+    assert!((1..=3).any(|index| width(index) > 1.05 * narrow), "no interval got wider");
+    // A metric that nobody measured takes no share of the error.
+    record.metrics.push(metric("p99.9", Better::Lower));
+    let with_unmeasured = analyse(&record);
+    assert_eq!(with_unmeasured.metrics[4].call, Call::Unmeasured);
+    assert_eq!(with_unmeasured.metrics[..4], shared.metrics[..]);
+}
+
+#[test]
+fn void_slots_and_zeros_are_left_out_and_said() {
+    let mut record = empty(1);
+    record.metrics.push(metric("drops", Better::Lower));
+    for pair in 0..4 {
+        let values = [("throughput", 100.0 + pair as f64), ("drops", pair as f64)];
+        record.slots.push(slot(Phase::Comparison, pair, 0, Arm::B, &values));
+        record.slots.push(slot(Phase::Comparison, pair, 1, Arm::A, &[("throughput", 100.0), ("drops", 1.0)]));
+    }
+    record.slots[7].void = Some("NET_RX stayed on CPU 2".into());
+    record.slots[2].values.remove("drops");
+    let analysis = analyse(&record);
+    assert_eq!((analysis.pairs, analysis.voids), (3, 1));
+    let [throughput, drops] = &analysis.metrics[..] else { panic!("two metrics") };
+    assert_eq!(throughput.ratios.iter().map(|(pair, _)| *pair).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!((throughput.mean_a, throughput.mean_b), (100.0, 101.0));
+    assert!(throughput.ratios[2].1 > 0.0, "B over A although B ran first");
+    // Pair 0 has no drops in B, pair 1 was not asked, pair 2 has them.
+    assert_eq!((drops.pairs, drops.mean_a, drops.mean_b), (1, 1.0, 1.0));
+    assert_eq!((drops.call, drops.effect), (Call::Unmeasured, None));
+    assert_eq!(
+        analysis.notes,
+        [
+            "drops: measured in 2 of 3 valid pairs.",
+            "drops: 1 of 2 pairs left out, since a value of 0 or less has no ratio.",
+            "1 slot is void: NET_RX stayed on CPU 2.",
+        ]
+    );
+}
+
+#[test]
+fn a_slot_that_ran_again_stands_for_the_earlier_one() {
+    let mut record = empty(1);
+    let mut add = |position, arm, y| {
+        record.slots.push(slot(Phase::Comparison, 0, position, arm, &[("throughput", y)]));
+    };
+    add(0, Arm::A, 50.0);
+    add(0, Arm::A, 100.0);
+    add(1, Arm::B, 110.0);
+    let ratios = primary_ratios(&record);
+    assert_eq!(ratios.len(), 1);
+    assert!((ratios[0] - 1.1f64.ln()).abs() < 1e-12);
+}
+
+#[test]
+fn nothing_measured_is_said_without_numbers_that_json_lacks() {
+    let analysis = analyse(&empty(1));
+    assert_eq!(analysis.metrics[0].call, Call::Unmeasured);
+    assert!(matches!(analysis.verdict, Verdict::Inconclusive { .. }));
+    let text = serde_json::to_string(&analysis).expect("JSON");
+    assert_eq!(serde_json::from_str::<crate::trial::record::Analysis>(&text).expect("as written"), analysis);
+}
+
+fn calibrated(noise: &Noise) -> TrialRecord {
+    let mut record = empty(3);
+    for (index, y) in noise.values(3, 40).into_iter().enumerate() {
+        let values = [("throughput", y)];
+        record.slots.push(slot(Phase::Calibration, index / 2, (index % 2) as u8, Arm::A, &values));
+    }
+    record.calibration = calibrate(&record);
+    record
+}
+
+#[test]
+fn calibration_measures_the_noise() {
+    let record = calibrated(&Noise::white(0.03));
+    let calibration = record.calibration.as_ref().expect("20 pairs");
+    assert_eq!(calibration.pairs, 20);
+    assert!((calibration.cv - 0.03).abs() < 0.01, "{calibration:?}");
+    assert!((calibration.sd_d - 0.042).abs() < 0.015, "{calibration:?}");
+    assert!((0.03..=0.07).contains(&calibration.rejection_rate), "{calibration:?}");
+    assert_eq!(analyse(&record).pairs, 0, "calibration pairs compare nothing");
+    assert_eq!(calibrate(&empty(3)), None);
+}
+
+/// Pairs whose second slot is always 6 % below its first looked quiet: the spread about their own
+/// mean is nothing, but a random order turns it into 6 %.
+#[test]
+fn calibration_sees_a_rhythm_of_two_slots() {
+    let record = calibrated(&Noise { periodic: 0.03, ..Noise::white(0.001) });
+    let calibration = record.calibration.as_ref().expect("20 pairs");
+    assert!((calibration.sd_d - 0.06).abs() < 0.005, "{calibration:?}");
+}
+
+#[test]
+fn assumptions_that_do_not_hold_are_noted() {
+    let mut record = calibrated(&Noise::white(0.03));
+    let calibration = record.calibration.as_mut().expect("calibrated");
+    (calibration.lag1, calibration.rejection_rate) = (-0.41, 0.012);
+    let notes = analyse(&record).notes;
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].contains("lag-1 -0.41") && notes[1].contains("1.2 %"), "{notes:?}");
+
+    let mut record = empty(1);
+    for pair in 0..30 {
+        let y = 100.0 + pair as f64 + (pair % 3) as f64;
+        record.slots.push(slot(Phase::Comparison, pair, 0, Arm::A, &[("throughput", 100.0)]));
+        record.slots.push(slot(Phase::Comparison, pair, 1, Arm::B, &[("throughput", y)]));
+    }
+    let notes = analyse(&record).notes;
+    assert!(notes.len() == 1 && notes[0].starts_with("The effect changes over the trial"), "{notes:?}");
+}

@@ -1,0 +1,98 @@
+//! The order of the arms: coins drawn from the recorded seed, and nothing else.
+//!
+//! A coin depends on the seed, the phase and the pair number alone, so a trial that is resumed
+//! after a kill goes on with the order it would have had.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::record::{Arm, Phase};
+
+/// What random numbers of one seed are for. Each purpose has its own ChaCha stream, so that more
+/// draws for one never shift those of another. The numbers are part of the record's meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Order of the arms.
+    Coins = 1,
+    /// Relabelling the calibration pairs.
+    Relabel = 2,
+    /// Monte Carlo sign flips.
+    SignFlip = 3,
+    /// Noise of simulated slots.
+    Noise = 4,
+}
+
+/// The random numbers of `seed` for `purpose`, from their beginning.
+pub(super) fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(purpose as u64);
+    rng
+}
+
+/// The arms of the first and the second slot of pair `pair`, a pure function of its arguments.
+/// Both are A in the calibration phase.
+pub fn order(seed: u64, phase: Phase, pair: usize) -> [Arm; 2] {
+    let mut rng = stream(seed, Purpose::Coins);
+    rng.set_word_pos(pair as u128);
+    arms(phase, rng.next_u32())
+}
+
+/// The orders of all pairs of a phase from pair 0 on: `order` without seeking for each.
+pub fn orders(seed: u64, phase: Phase) -> impl Iterator<Item = [Arm; 2]> {
+    let mut rng = stream(seed, Purpose::Coins);
+    std::iter::repeat_with(move || arms(phase, rng.next_u32()))
+}
+
+fn arms(phase: Phase, word: u32) -> [Arm; 2] {
+    match (phase, word & 1) {
+        (Phase::Calibration, _) => [Arm::A, Arm::A],
+        (Phase::Comparison, 0) => [Arm::A, Arm::B],
+        (Phase::Comparison, _) => [Arm::B, Arm::A],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{order, orders};
+    use crate::trial::record::{Arm, Phase};
+
+    fn letters(seed: u64, pairs: usize) -> String {
+        let first = |pair| if order(seed, Phase::Comparison, pair)[0] == Arm::A { 'A' } else { 'B' };
+        (0..pairs).map(first).collect()
+    }
+
+    /// A record holds the seed, not the coins: another order for the same seed would make every
+    /// old record a lie.
+    #[test]
+    fn the_coins_of_a_seed_never_change() {
+        assert_eq!(letters(1, 32), "BBABABBABAABBBABAABAABBABBBBABAB");
+        assert_eq!(letters(2, 32), "BBAABABABBAABABAAAAAABBABBBBBAAA");
+    }
+
+    #[test]
+    fn sought_coins_equal_drawn_ones() {
+        for (pair, arms) in orders(7, Phase::Comparison).take(300).enumerate() {
+            assert_eq!(arms, order(7, Phase::Comparison, pair), "pair {pair}");
+        }
+    }
+
+    #[test]
+    fn every_comparison_pair_has_both_arms_and_every_calibration_pair_only_a() {
+        for pair in 0..50 {
+            let [first, second] = order(3, Phase::Comparison, pair);
+            assert_ne!(first, second);
+            assert_eq!(order(3, Phase::Calibration, pair), [Arm::A; 2]);
+        }
+    }
+
+    #[test]
+    fn the_coin_is_fair_and_has_no_memory() {
+        let coins: Vec<bool> =
+            orders(11, Phase::Comparison).take(10_000).map(|arms| arms[0] == Arm::A).collect();
+        let heads = coins.iter().filter(|&&coin| coin).count();
+        let repeats = coins.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        // Four standard deviations of 10,000 fair coins are 200.
+        assert!((4800..=5200).contains(&heads), "{heads}");
+        assert!((4800..=5200).contains(&repeats), "{repeats}");
+    }
+}

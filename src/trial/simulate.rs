@@ -1,0 +1,141 @@
+//! A machine that does not exist: slot values with the kinds of noise that real machines have, so
+//! that the method can be tried where the truth is known.
+//!
+//! Nothing here is used by a real trial.
+
+pub mod table;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use super::design::{Purpose, orders, stream};
+use super::record::{Arm, Phase};
+
+/// How strongly yesterday's drift is today's: 0.9 from slot to slot.
+const DRIFT_MEMORY: f64 = 0.9;
+/// What a slot yields without noise or effect.
+const LEVEL: f64 = 1000.0;
+
+/// The noise of a simulated machine; every part is in log ratios (0.03 = 3 %) and 0 when absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Noise {
+    /// Standard deviation of noise that is new in each slot.
+    pub white: f64,
+    /// Standard deviation of a slow AR(1) wander with a memory of 0.9 a slot.
+    pub drift: f64,
+    /// Rise along a straight line from the first to the last slot.
+    pub warm_up: f64,
+    /// Every even slot is this much above, every odd one this much below.
+    pub periodic: f64,
+}
+
+impl Noise {
+    /// White noise alone.
+    pub fn white(white: f64) -> Self {
+        Self { white, ..Self::default() }
+    }
+
+    /// Values of `slots` slots in time order, always the same ones for the same seed.
+    pub fn values(&self, seed: u64, slots: usize) -> Vec<f64> {
+        let mut normal = Normal::new(seed);
+        let mut wander = self.drift * normal.draw();
+        let fresh = self.drift * (1.0 - DRIFT_MEMORY * DRIFT_MEMORY).sqrt();
+        let last = slots.saturating_sub(1).max(1) as f64;
+        (0..slots)
+            .map(|slot| {
+                if slot > 0 {
+                    wander = DRIFT_MEMORY * wander + fresh * normal.draw();
+                }
+                let swing = if slot % 2 == 0 { self.periodic } else { -self.periodic };
+                let rise = self.warm_up * slot as f64 / last;
+                LEVEL * (self.white * normal.draw() + wander + rise + swing).exp()
+            })
+            .collect()
+    }
+
+    /// Log ratios ln(B/A) of `pairs` pairs in which a coin chose the order and arm B is `effect`
+    /// better (0.03 = 3 %).
+    pub fn pairs(&self, seed: u64, pairs: usize, effect: f64) -> Vec<f64> {
+        let values = self.values(seed, 2 * pairs);
+        let coins = orders(seed, Phase::Comparison);
+        values
+            .chunks_exact(2)
+            .zip(coins)
+            .map(|(pair, arms)| {
+                let later_over_earlier = (pair[1] / pair[0]).ln();
+                let noise = if arms[0] == Arm::A { later_over_earlier } else { -later_over_earlier };
+                noise + effect.ln_1p()
+            })
+            .collect()
+    }
+}
+
+/// Standard normal deviates by Box and Muller.
+struct Normal {
+    rng: ChaCha8Rng,
+    spare: Option<f64>,
+}
+
+impl Normal {
+    fn new(seed: u64) -> Self {
+        Self { rng: stream(seed, Purpose::Noise), spare: None }
+    }
+
+    fn draw(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        // Above 0, so that the logarithm is finite.
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        let (sin, cos) = (std::f64::consts::TAU * self.uniform()).sin_cos();
+        self.spare = Some(radius * sin);
+        radius * cos
+    }
+
+    /// From 0 up to but not including 1, in steps of 2^-53.
+    fn uniform(&mut self) -> f64 {
+        (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Noise, Normal};
+    use crate::trial::stats::{cv, lag1, mean, sd};
+
+    #[test]
+    fn deviates_are_standard_normal() {
+        let mut normal = Normal::new(1);
+        let draws: Vec<f64> = (0..20_000).map(|_| normal.draw()).collect();
+        assert!(mean(&draws).expect("draws").abs() < 0.03);
+        assert!((sd(&draws).expect("draws") - 1.0).abs() < 0.03);
+        let beyond = draws.iter().filter(|draw| draw.abs() > 1.96).count();
+        assert!((900..1100).contains(&beyond), "{beyond}");
+    }
+
+    #[test]
+    fn each_kind_of_noise_looks_as_it_is_called() {
+        assert!((cv(&Noise::white(0.03).values(2, 5000)).expect("slots") - 0.03).abs() < 0.002);
+        let drift = Noise { drift: 0.03, ..Noise::default() }.values(2, 5000);
+        assert!((lag1(&drift).expect("slots") - 0.9).abs() < 0.05);
+        assert!((cv(&drift).expect("slots") - 0.03).abs() < 0.006);
+        let rise = Noise { warm_up: 0.05, ..Noise::default() }.values(2, 40);
+        assert!(((rise[39] / rise[0]).ln() - 0.05).abs() < 1e-12);
+        let swing = Noise { periodic: 0.03, ..Noise::default() }.values(2, 4);
+        assert!(((swing[0] / swing[1]).ln() - 0.06).abs() < 1e-12);
+        assert!((swing[0] - swing[2]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_machine() {
+        let noise = Noise { white: 0.03, drift: 0.03, warm_up: 0.05, periodic: 0.03 };
+        assert_eq!(noise.values(9, 50), noise.values(9, 50));
+        assert_ne!(noise.values(9, 50), noise.values(10, 50));
+    }
+
+    #[test]
+    fn the_effect_is_that_of_arm_b_in_either_order() {
+        let d = Noise::default().pairs(3, 20, 0.10);
+        assert!(d.iter().all(|d| (d - 1.1f64.ln()).abs() < 1e-12), "{d:?}");
+    }
+}

@@ -1,0 +1,150 @@
+//! The tables of `docs/statistics.md`: how often each way to compare is wrong, and what ours finds.
+
+use std::fmt::Write;
+
+use super::Noise;
+use crate::trial::monitor::{Decision, Monitor};
+use crate::trial::record::{Better, Call};
+use crate::trial::stats::interval::t_quantile;
+use crate::trial::stats::{mean, sd};
+
+/// Runs behind each row of the committed tables.
+pub const RUNS: usize = 2000;
+/// Pairs of the comparison of methods: 20 + 20 slots.
+const PAIRS: usize = 20;
+/// Pairs at which the procedure ends by default.
+const MAX_PAIRS: usize = 40;
+/// Default margin.
+const MARGIN: f64 = 0.03;
+/// Fewest pairs at which the peeking tester starts to look.
+const FIRST_PEEK: usize = 5;
+
+/// False positives of an A/A comparison of 20 + 20 slots, by noise and by method, as Markdown.
+pub fn false_positives(runs: usize) -> String {
+    let white = Noise::white(0.03);
+    let rows = [
+        ("white 3 %", white),
+        ("+ AR(1) drift 3 %", Noise { drift: 0.03, ..white }),
+        ("+ linear 5 % warm-up", Noise { warm_up: 0.05, ..white }),
+        ("+ two-slot periodic 3 %", Noise { periodic: 0.03, ..white }),
+    ];
+    let mut text = String::from(
+        "| noise | all A then all B, Welch | strict ABAB, paired t | random pairs, paired t | t-test with peeking | rxlab |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    let critical: Vec<f64> = (0..=2 * PAIRS).map(|freedom| t_quantile(0.975, freedom as f64)).collect();
+    for (name, noise) in rows {
+        let mut wrong = [0usize; 5];
+        for seed in seeds(runs) {
+            let slots = noise.values(seed, 2 * PAIRS);
+            let strict: Vec<f64> = slots.chunks_exact(2).map(|pair| (pair[1] / pair[0]).ln()).collect();
+            let random = noise.pairs(seed, PAIRS, 0.0);
+            let verdicts = [
+                welch_rejects(&slots),
+                t_rejects(&strict, &critical),
+                t_rejects(&random, &critical),
+                (FIRST_PEEK..=PAIRS).any(|n| t_rejects(&random[..n], &critical)),
+                claims_effect(run(&random, PAIRS).0),
+            ];
+            for (count, verdict) in wrong.iter_mut().zip(verdicts) {
+                *count += usize::from(verdict);
+            }
+        }
+        let cells: Vec<String> = wrong.iter().map(|&count| percent(count, runs)).collect();
+        row(&mut text, name, &cells);
+    }
+    text
+}
+
+/// What the procedure with its defaults (40 pairs at most, margin 3 %) says of no effect, of 3 %
+/// and of 10 %, by the variation of single slots, as Markdown.
+pub fn operating(runs: usize) -> String {
+    let white = |percent: u32| (format!("white {percent} %"), Noise::white(f64::from(percent) / 100.0));
+    let rough = Noise { white: 0.03, drift: 0.03, warm_up: 0.0, periodic: 0.03 };
+    let rows = [white(2), white(3), white(5), ("white 3 %, drift 3 %, periodic 3 %".to_owned(), rough)];
+    let mut text = String::from(
+        "| noise of single slots | A/A: helps or hurts | A/A: negligible | A/A: no effect | A/A: inconclusive | A/A: mean pairs \
+         | 3 %: helps | 3 %: hurts | 3 %: mean pairs | 10 %: helps | 10 %: mean pairs |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for (name, noise) in rows {
+        let none = Tally::of(&noise, runs, 0.0);
+        let small = Tally::of(&noise, runs, 0.03);
+        let large = Tally::of(&noise, runs, 0.10);
+        let cells = [
+            percent(none.count(&[Call::Helps, Call::Hurts]), runs),
+            percent(none.count(&[Call::Negligible]), runs),
+            percent(none.count(&[Call::NoEffect]), runs),
+            percent(none.count(&[Call::Inconclusive]), runs),
+            none.mean_pairs(),
+            percent(small.count(&[Call::Helps]), runs),
+            percent(small.count(&[Call::Hurts]), runs),
+            small.mean_pairs(),
+            percent(large.count(&[Call::Helps]), runs),
+            large.mean_pairs(),
+        ];
+        row(&mut text, &name, &cells);
+    }
+    text
+}
+
+/// Call and number of pairs of each run.
+struct Tally(Vec<(Call, usize)>);
+
+impl Tally {
+    fn of(noise: &Noise, runs: usize, effect: f64) -> Self {
+        Self(seeds(runs).map(|seed| run(&noise.pairs(seed, MAX_PAIRS, effect), MAX_PAIRS)).collect())
+    }
+
+    fn count(&self, calls: &[Call]) -> usize {
+        self.0.iter().filter(|(call, _)| calls.contains(call)).count()
+    }
+
+    fn mean_pairs(&self) -> String {
+        let pairs: usize = self.0.iter().map(|(_, pairs)| pairs).sum();
+        format!("{:.1}", pairs as f64 / self.0.len().max(1) as f64)
+    }
+}
+
+/// Runs the stopping rule over pairs that are all there already.
+fn run(d: &[f64], max_pairs: usize) -> (Call, usize) {
+    let monitor = Monitor::new(max_pairs, MARGIN, Better::Higher);
+    let stop = (2..=d.len()).find_map(|n| match monitor.look(&d[..n]) {
+        Decision::Stop(call, _) => Some((call, n)),
+        Decision::Continue => None,
+    });
+    stop.unwrap_or((Call::Inconclusive, d.len()))
+}
+
+fn claims_effect(call: Call) -> bool {
+    matches!(call, Call::Helps | Call::Hurts | Call::Negligible)
+}
+
+fn t_rejects(d: &[f64], critical: &[f64]) -> bool {
+    let (Some(mid), Some(spread)) = (mean(d), sd(d)) else { return false };
+    mid.abs() * (d.len() as f64).sqrt() > critical[d.len() - 1] * spread
+}
+
+/// The first half against the second half, as before and after are compared.
+fn welch_rejects(slots: &[f64]) -> bool {
+    let (before, after) = slots.split_at(slots.len() / 2);
+    let part = |values: &[f64]| {
+        let variance = sd(values)?.powi(2) / values.len() as f64;
+        Some((mean(values)?, variance, variance.powi(2) / (values.len() - 1) as f64))
+    };
+    let (Some((a, va, fa)), Some((b, vb, fb))) = (part(before), part(after)) else { return false };
+    (a - b).abs() > t_quantile(0.975, (va + vb).powi(2) / (fa + fb)) * (va + vb).sqrt()
+}
+
+fn seeds(runs: usize) -> impl Iterator<Item = u64> {
+    1..=runs as u64
+}
+
+fn percent(count: usize, runs: usize) -> String {
+    format!("{:.1} %", 100.0 * count as f64 / runs.max(1) as f64)
+}
+
+fn row(text: &mut String, name: &str, cells: &[String]) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+}

@@ -1,0 +1,106 @@
+//! Statistics of paired slots, as functions of numbers. What a result means is not decided here:
+//! `trial::monitor` and `trial::verdict` do that.
+
+pub mod holm;
+pub mod interval;
+pub mod permutation;
+pub mod planning;
+
+/// The log ratio ln(b / a); `None` unless both are finite and above 0.
+pub fn log_ratio(a: f64, b: f64) -> Option<f64> {
+    let usable = |y: f64| y.is_finite() && y > 0.0;
+    (usable(a) && usable(b)).then(|| b.ln() - a.ln())
+}
+
+/// Arithmetic mean; `None` of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Sample standard deviation (n - 1); `None` below two values.
+pub fn sd(values: &[f64]) -> Option<f64> {
+    let (first, rest) = values.split_first()?;
+    if rest.is_empty() {
+        return None;
+    }
+    // Equal values have no spread; the rounding error of their mean would say they have.
+    if rest.iter().all(|value| value == first) {
+        return Some(0.0);
+    }
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Root mean square: the standard deviation of values whose true mean is known to be 0; `None` of
+/// nothing.
+pub fn rms(values: &[f64]) -> Option<f64> {
+    mean(&values.iter().map(|value| value * value).collect::<Vec<_>>()).map(f64::sqrt)
+}
+
+/// Coefficient of variation, standard deviation over mean (0.03 = 3 %); `None` below two values or
+/// with a mean that is not above 0.
+pub fn cv(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|mean| *mean > 0.0)?;
+    Some(sd(values)? / mean)
+}
+
+/// Lag-1 autocorrelation; `None` below three values. Values without any spread have none: 0.
+pub fn lag1(values: &[f64]) -> Option<f64> {
+    if values.len() < 3 {
+        return None;
+    }
+    if sd(values)? == 0.0 {
+        return Some(0.0);
+    }
+    let mean = mean(values)?;
+    let all: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let neighbours: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    Some(neighbours / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cv, lag1, log_ratio, mean, rms, sd};
+
+    #[test]
+    fn summaries_of_a_known_sample() {
+        let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+        assert_eq!(mean(&values), Some(5.0));
+        assert!((sd(&values).expect("two values") - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert!((cv(&values).expect("two values") - (32.0f64 / 7.0).sqrt() / 5.0).abs() < 1e-12);
+        assert!((rms(&[3.0, -4.0]).expect("values") - 12.5f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn too_few_values_say_nothing() {
+        assert_eq!(mean(&[]), None);
+        assert_eq!(sd(&[1.0]), None);
+        assert_eq!(cv(&[1.0]), None);
+        assert_eq!(cv(&[-1.0, 1.0]), None);
+        assert_eq!(lag1(&[1.0, 2.0]), None);
+    }
+
+    /// Ten times 0.1 has a mean that is not 0.1, and so once had a spread of 1e-17.
+    #[test]
+    fn equal_values_have_no_spread_at_all() {
+        assert_eq!(sd(&[0.1; 10]), Some(0.0));
+        assert_eq!(lag1(&[0.1; 10]), Some(0.0));
+    }
+
+    #[test]
+    fn lag1_knows_trends_from_alternation() {
+        assert!(lag1(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("enough") > 0.4);
+        assert!(lag1(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0]).expect("enough") < -0.7);
+        // By hand: mean 2.5, (-1.5*0.5 + 0.5*-0.5 + -0.5*1.5) / 5 = -0.35.
+        assert!((lag1(&[1.0, 3.0, 2.0, 4.0]).expect("enough") + 0.35).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_ratio_needs_two_positive_values() {
+        assert!((log_ratio(100.0, 110.0).expect("positive") - 1.1f64.ln()).abs() < 1e-12);
+        for (a, b) in [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)] {
+            assert_eq!(log_ratio(a, b), None, "{a} {b}");
+        }
+    }
+}

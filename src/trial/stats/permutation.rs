@@ -1,0 +1,131 @@
+//! Tests that take their null distribution from the coins themselves, not from a bell curve.
+
+use rand_chacha::rand_core::Rng;
+
+use super::interval::t_quantile;
+use super::{mean, sd};
+use crate::trial::design::{Purpose, stream};
+
+/// Up to this many pairs all sign patterns are counted.
+const EXACT_UP_TO: usize = 14;
+/// Sign patterns drawn above that.
+const DRAWS: u32 = 10_000;
+/// Relabelled runs of a calibration.
+const RELABELLED: u32 = 1000;
+
+/// Two-sided p of the sign-flip permutation test: had the change done nothing, each log ratio
+/// could as well have had the other sign, since a coin chose it. Exact up to 14 pairs, 10,000
+/// draws from `seed` above; `None` without pairs.
+pub fn sign_flip_p(d: &[f64], seed: u64) -> Option<f64> {
+    let observed = d.iter().sum::<f64>().abs();
+    // Sums of the same numbers in another order of signs differ by rounding: they count as ties.
+    let reached = observed - 1e-12 * d.iter().map(|value| value.abs()).sum::<f64>();
+    match d.len() {
+        0 => None,
+        n @ 1..=EXACT_UP_TO => {
+            let all = 1u64 << n;
+            let hits = (0..all).filter(|&pattern| flipped_sum(d, pattern).abs() >= reached).count();
+            Some(hits as f64 / all as f64)
+        }
+        _ => {
+            let mut rng = stream(seed, Purpose::SignFlip);
+            let hits = (0..DRAWS)
+                .filter(|_| {
+                    let sum: f64 = d.chunks(64).map(|part| flipped_sum(part, rng.next_u64())).sum();
+                    sum.abs() >= reached
+                })
+                .count();
+            // The observed pattern is one of the possible ones: p is never 0.
+            Some((hits + 1) as f64 / f64::from(DRAWS + 1))
+        }
+    }
+}
+
+/// Share of 1000 random relabellings of A/A pairs that a paired 5 % t-test calls different. Near
+/// 5 % the t-test can be trusted on this machine's noise; `None` below two pairs.
+pub fn rejection_rate(d: &[f64], seed: u64) -> Option<f64> {
+    let critical = t_quantile(0.975, d.len().checked_sub(1).filter(|n| *n > 0)? as f64);
+    let root = (d.len() as f64).sqrt();
+    let mut rng = stream(seed, Purpose::Relabel);
+    let mut rejected = 0u32;
+    for _ in 0..RELABELLED {
+        let labelled: Vec<f64> = d
+            .chunks(64)
+            .flat_map(|part| {
+                let pattern = rng.next_u64();
+                part.iter().enumerate().map(move |(bit, value)| signed(*value, pattern, bit))
+            })
+            .collect();
+        let (mid, spread) = (mean(&labelled)?, sd(&labelled)?);
+        rejected += u32::from(mid.abs() * root > critical * spread);
+    }
+    Some(f64::from(rejected) / f64::from(RELABELLED))
+}
+
+fn signed(value: f64, pattern: u64, bit: usize) -> f64 {
+    if pattern >> bit & 1 == 1 { -value } else { value }
+}
+
+fn flipped_sum(d: &[f64], pattern: u64) -> f64 {
+    d.iter().enumerate().map(|(bit, value)| signed(*value, pattern, bit)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{rejection_rate, sign_flip_p};
+    use crate::trial::simulate::Noise;
+
+    #[test]
+    fn exact_p_by_counting() {
+        assert_eq!(sign_flip_p(&[], 1), None);
+        assert_eq!(sign_flip_p(&[0.3], 1), Some(1.0));
+        // All of one sign: only the pattern itself and its mirror reach the sum.
+        assert_eq!(sign_flip_p(&[0.1, 0.2, 0.3, 0.4, 0.5], 1), Some(2.0 / 32.0));
+        // 1 + 2 - 3 = 0: every pattern reaches it.
+        assert_eq!(sign_flip_p(&[1.0, 2.0, -3.0], 1), Some(1.0));
+        // |sums| of +-1 +-2 +-4: 7, 5, 3, 1, each twice; observed 5.
+        assert_eq!(sign_flip_p(&[-1.0, 2.0, 4.0], 1), Some(0.5));
+        assert_eq!(sign_flip_p(&[0.0; 6], 1), Some(1.0));
+    }
+
+    /// 0.1 + 0.2 + 0.3 depends on the order of summing: its mirror once missed itself.
+    #[test]
+    fn rounding_does_not_break_ties() {
+        assert_eq!(sign_flip_p(&[0.1, 0.2, -0.3, 0.1, 0.2, -0.3], 1), Some(1.0));
+    }
+
+    #[test]
+    fn drawn_p_is_near_the_exact_one_and_repeats() {
+        // 14 values are exact; two more of no weight make the same test a drawn one.
+        let mut d: Vec<f64> = (0..14).map(|i| 0.3 + f64::from(i % 5) - 1.5).collect();
+        let exact = sign_flip_p(&d, 5).expect("pairs");
+        d.extend([0.0, 0.0]);
+        let drawn = sign_flip_p(&d, 5).expect("pairs");
+        assert!((exact - drawn).abs() < 0.02, "{exact} {drawn}");
+        assert_eq!(sign_flip_p(&d, 5), Some(drawn));
+        assert_ne!(sign_flip_p(&d, 6), Some(drawn));
+    }
+
+    #[test]
+    fn a_drawn_p_is_never_zero() {
+        assert_eq!(sign_flip_p(&[1.0; 70], 1), Some(1.0 / 10_001.0));
+    }
+
+    #[test]
+    fn relabelled_honest_noise_rejects_about_five_percent() {
+        let slots = Noise::white(0.03).values(4, 40);
+        let d: Vec<f64> = slots.chunks(2).map(|pair| (pair[1] / pair[0]).ln()).collect();
+        let rate = rejection_rate(&d, 4).expect("pairs");
+        assert!((0.03..=0.07).contains(&rate), "{rate}");
+        assert_eq!(rejection_rate(&d, 4), Some(rate));
+    }
+
+    /// One wild pair among quiet ones: the t-test no longer does what it says.
+    #[test]
+    fn a_wild_outlier_shows() {
+        let mut d = vec![0.001; 20];
+        d[7] = 1.0;
+        assert!(rejection_rate(&d, 4).expect("pairs") < 0.03);
+        assert_eq!(rejection_rate(&[0.1], 4), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Which conclusion outranks which. Thresholds and reasons are in `docs/statistics.md`.
+//!
+//! The rules judge facts; where a fact comes from is for the runner to know.
+
+mod sentence;
+
+pub use sentence::sentence;
+
+use super::record::{Better, Call, MetricResult, Verdict};
+use super::stats::planning::pairs_to_plan_from_sd;
+use super::stats::{mean, sd};
+
+/// A server whose busiest relevant CPU is below this fraction of wall time is idle.
+pub const IDLE_BELOW: f64 = 0.70;
+/// Up to this fraction of wall time spent waiting in a run queue counts as none.
+pub const WAIT_ABOUT_ZERO: f64 = 0.01;
+/// Pairs to ask for when too few were measured to estimate any: the fewest that can decide early.
+const PAIRS_AT_LEAST: usize = 9;
+
+/// What was known about the run besides the metrics. The default knows nothing: then the primary
+/// metric alone decides.
+#[derive(Debug, Clone, Default)]
+pub struct Circumstances<'a> {
+    /// CPU share that the receive path takes from the victim in arm A, 0 to 1.
+    pub receive_share: Option<f64>,
+    /// Busiest relevant CPU of the server in either arm, fraction of wall time.
+    pub busiest_cpu: Option<f64>,
+    /// Time that runnable threads of the server wait for a CPU, fraction of wall time.
+    pub run_queue_wait: Option<f64>,
+    /// Which sign says that the load generator was the limit.
+    pub client_limited: Option<String>,
+    /// Which guard tripped and by how much.
+    pub guard: Option<String>,
+    /// What the manipulation check saw when the change did not take hold.
+    pub not_applied: Option<String>,
+    /// The user stopped the trial.
+    pub interrupted: bool,
+    /// How busy the hottest CPU was in arm A, fraction of wall time.
+    pub hottest_before: Option<f64>,
+    /// The same in arm B; it may be another CPU.
+    pub hottest_after: Option<f64>,
+    /// Result of the metric that says how hot the hottest CPU is.
+    pub hottest: Option<&'a MetricResult>,
+    /// Result of total softirq time per packet.
+    pub softirq_per_packet: Option<&'a MetricResult>,
+}
+
+/// A verdict, and the facts that it outranked but that a reader should know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Remarks, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Ranks what the primary metric says at `margin` (0.03 = 3 %) among the circumstances.
+///
+/// A tripped guard, a change that did not take hold, and nothing else, outrank a proven effect:
+/// the coins alone decided the order, so an idle server, a small ceiling, a saturated client or an
+/// early stop by the user cannot have made a difference between the arms. They can hide one, and so
+/// they outrank every result that proves none.
+pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Ranking {
+    let mut claims = claims(primary, margin, around);
+    let proven = matches!(primary.call, Call::Helps | Call::Hurts);
+    let by_metric = match (primary.call, around.hottest) {
+        // The fall of the hottest CPU is the spreading: it proves no capacity.
+        (Call::Helps, Some(hottest)) if hottest.metric.name == primary.metric.name => false,
+        _ => proven,
+    };
+    let outranks = |claim: &Claim| match claim.rank {
+        Rank::Absolute => true,
+        Rank::Unproven => !proven,
+        Rank::Spread => !by_metric,
+    };
+    let winner = claims.iter().position(outranks);
+    let verdict =
+        winner.map_or_else(|| metric_verdict(primary, margin), |index| claims.remove(index).verdict);
+    let mut notes: Vec<String> = claims.into_iter().map(|claim| claim.note).collect();
+    if winner.is_some() {
+        notes.extend(sentence::measured(primary));
+    }
+    Ranking { verdict, notes }
+}
+
+/// The verdict before running: the receive path takes `receive_share` of the victim's CPU, which
+/// bounds the gain in throughput by f / (1 - f). `None` when a gain beyond `margin` is possible.
+///
+/// Holds for work per time only. Latency has no such bound: a short burst on the wrong CPU is a
+/// small share and all of p99.
+pub fn cannot_matter_before(receive_share: f64, margin: f64) -> Option<Verdict> {
+    let share = receive_share.max(0.0);
+    let ceiling = share / (1.0 - share);
+    (receive_share.is_finite() && share < 1.0 && ceiling < margin)
+        .then_some(Verdict::CannotMatter { ceiling })
+}
+
+/// What a claim can outrank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    /// Everything.
+    Absolute,
+    /// All but a proven effect.
+    Unproven,
+    /// All but a proven effect on something else than the spread itself.
+    Spread,
+}
+
+struct Claim {
+    rank: Rank,
+    verdict: Verdict,
+    /// What is said of it when another verdict wins.
+    note: String,
+}
+
+/// All that the circumstances claim, highest first.
+fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let mut claim = |rank, verdict: Option<Verdict>| {
+        if let Some(verdict) = verdict {
+            let note = sentence::remark(&verdict, margin);
+            claims.push(Claim { rank, verdict, note });
+        }
+    };
+    let reason = |text: &Option<String>| text.clone();
+    claim(Rank::Absolute, reason(&around.guard).map(|reason| Verdict::GuardTripped { reason }));
+    claim(Rank::Absolute, reason(&around.not_applied).map(|reason| Verdict::NotApplied { reason }));
+    let undecided = matches!(primary.call, Call::Inconclusive | Call::Unmeasured);
+    claim(Rank::Unproven, (around.interrupted && undecided).then_some(Verdict::Interrupted));
+    claim(Rank::Unproven, reason(&around.client_limited).map(|reason| Verdict::ClientLimited { reason }));
+    let bounded = around.receive_share.filter(|_| primary.metric.better == Better::Higher);
+    claim(Rank::Unproven, bounded.and_then(|share| cannot_matter_before(share, margin)));
+    claim(Rank::Unproven, idle(around));
+    claim(Rank::Spread, spread(around));
+    claims
+}
+
+fn idle(around: &Circumstances) -> Option<Verdict> {
+    let busiest = around.busiest_cpu.filter(|busy| *busy < IDLE_BELOW)?;
+    let waits = around.run_queue_wait.is_some_and(|wait| wait > WAIT_ABOUT_ZERO);
+    (!waits).then_some(Verdict::ServerIdle { busiest })
+}
+
+/// The hottest CPU is proven cooler; the softirq time that a packet costs is not proven less.
+fn spread(around: &Circumstances) -> Option<Verdict> {
+    let cooler = around.hottest?.call == Call::Helps;
+    let total = around.softirq_per_packet.filter(|result| result.call != Call::Unmeasured)?;
+    let cheaper = total.effect.is_some_and(|effect| effect.high < 0.0);
+    let headroom = |busy: Option<f64>| busy.filter(|busy| *busy > 0.0).map(|busy| 1.0 / busy);
+    let (before, after) = (headroom(around.hottest_before)?, headroom(around.hottest_after)?);
+    (cooler && !cheaper).then_some(Verdict::SpreadsOnly { headroom_before: before, headroom_after: after })
+}
+
+/// What the primary metric says when nothing outranks it.
+pub fn metric_verdict(primary: &MetricResult, margin: f64) -> Verdict {
+    match primary.call {
+        Call::Helps => Verdict::Helps,
+        Call::Hurts => Verdict::Hurts,
+        Call::NoEffect => Verdict::NoMeasurableEffect { negligible: false },
+        Call::Negligible => Verdict::NoMeasurableEffect { negligible: true },
+        Call::Inconclusive | Call::Unmeasured => Verdict::Inconclusive {
+            detectable: primary.detectable.unwrap_or(f64::INFINITY),
+            pairs_needed: pairs_needed(primary, margin),
+        },
+    }
+}
+
+/// Pairs for a decision, if the truth is where the estimate is: the way to 0 or, for an estimate
+/// inside the margin, the way to the nearer side of it, whichever is longer and so sooner cleared.
+fn pairs_needed(primary: &MetricResult, margin: f64) -> usize {
+    let d: Vec<f64> = primary.ratios.iter().map(|(_, d)| *d).collect();
+    let (Some(mid), Some(spread)) = (mean(&d), sd(&d)) else { return PAIRS_AT_LEAST };
+    let delta = mid.abs().max(margin.ln_1p() - mid.abs());
+    pairs_to_plan_from_sd(spread, delta).max(d.len() + 1).max(PAIRS_AT_LEAST)
+}
+
+#[cfg(test)]
+mod tests;

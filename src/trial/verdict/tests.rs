@@ -1,0 +1,250 @@
+//! Each rule of the ranking, and what it must never hide.
+
+use super::{Circumstances, cannot_matter_before, metric_verdict, rank};
+use crate::trial::record::{Better, Call, Effect, Metric, MetricResult, Verdict};
+
+const MARGIN: f64 = 0.03;
+
+fn result(name: &str, better: Better, call: Call, effect: (f64, f64, f64)) -> MetricResult {
+    let (mid, low, high) = effect;
+    MetricResult {
+        metric: Metric { name: name.into(), title: name.into(), unit: "u".into(), better },
+        pairs: 20,
+        mean_a: 1.0,
+        mean_b: 1.0 + mid,
+        effect: Some(Effect { mid, low, high }),
+        p: None,
+        call,
+        detectable: Some(0.02),
+        ratios: (0..20).map(|i| (i, mid.ln_1p() + if i % 2 == 0 { 0.05 } else { -0.05 })).collect(),
+    }
+}
+
+fn primary(call: Call) -> MetricResult {
+    let effect = match call {
+        Call::Helps => (0.10, 0.08, 0.12),
+        Call::Hurts => (-0.10, -0.12, -0.08),
+        Call::Negligible => (0.01, 0.005, 0.015),
+        _ => (0.0, -0.01, 0.01),
+    };
+    result("throughput", Better::Higher, call, effect)
+}
+
+fn hottest(call: Call) -> MetricResult {
+    result("hottest_cpu", Better::Lower, call, (-0.5, -0.6, -0.4))
+}
+
+fn per_packet(low: f64, high: f64) -> MetricResult {
+    let call = if high < 0.0 { Call::Helps } else { Call::Inconclusive };
+    result("softirq_per_packet", Better::Lower, call, ((low + high) / 2.0, low, high))
+}
+
+/// Everything that can be said against a result at once.
+fn everything<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Circumstances<'a> {
+    Circumstances {
+        receive_share: Some(0.01),
+        busiest_cpu: Some(0.3),
+        run_queue_wait: Some(0.0),
+        client_limited: Some("a client thread at 99 % CPU".into()),
+        guard: Some("errors 4 %, limit 1 %".into()),
+        not_applied: Some("NET_RX stayed on CPU 2".into()),
+        interrupted: true,
+        hottest_before: Some(1.0),
+        hottest_after: Some(0.5),
+        hottest: Some(hottest),
+        softirq_per_packet: Some(per_packet),
+    }
+}
+
+fn name(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Helps => "helps",
+        Verdict::Hurts => "hurts",
+        Verdict::NoMeasurableEffect { .. } => "no effect",
+        Verdict::Inconclusive { .. } => "inconclusive",
+        Verdict::CannotMatter { .. } => "cannot matter",
+        Verdict::ServerIdle { .. } => "idle",
+        Verdict::ClientLimited { .. } => "client",
+        Verdict::SpreadsOnly { .. } => "spreads",
+        Verdict::GuardTripped { .. } => "guard",
+        Verdict::NotApplied { .. } => "not applied",
+        Verdict::Interrupted => "interrupted",
+    }
+}
+
+/// The names of the verdicts as the highest claim is taken away one after the other.
+fn ladder(call: Call) -> Vec<&'static str> {
+    let (hottest, per_packet) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
+    let primary = primary(call);
+    let mut around = everything(&hottest, &per_packet);
+    let mut names = vec![name(&rank(&primary, MARGIN, &around).verdict)];
+    let remove: [fn(&mut Circumstances); 7] = [
+        |around| around.guard = None,
+        |around| around.not_applied = None,
+        |around| around.interrupted = false,
+        |around| around.client_limited = None,
+        |around| around.receive_share = None,
+        |around| around.busiest_cpu = None,
+        |around| around.hottest = None,
+    ];
+    for remove in remove {
+        remove(&mut around);
+        names.push(name(&rank(&primary, MARGIN, &around).verdict));
+    }
+    names
+}
+
+#[test]
+fn an_undecided_result_is_outranked_by_everything_in_order() {
+    let order =
+        ["guard", "not applied", "interrupted", "client", "cannot matter", "idle", "spreads", "inconclusive"];
+    assert_eq!(ladder(Call::Inconclusive), order);
+}
+
+#[test]
+fn a_decided_result_is_not_interrupted_before_a_decision() {
+    let order = ["guard", "not applied", "client", "client", "cannot matter", "idle", "spreads", "no effect"];
+    assert_eq!(ladder(Call::NoEffect), order);
+    assert_eq!(ladder(Call::Negligible), order);
+}
+
+#[test]
+fn a_proven_effect_stays_in_either_direction() {
+    assert_eq!(
+        ladder(Call::Hurts),
+        ["guard", "not applied", "hurts", "hurts", "hurts", "hurts", "hurts", "hurts"]
+    );
+    assert_eq!(
+        ladder(Call::Helps),
+        ["guard", "not applied", "helps", "helps", "helps", "helps", "helps", "helps"]
+    );
+}
+
+#[test]
+fn what_is_outranked_is_still_said() {
+    let (hottest, per_packet) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
+    let mut around = everything(&hottest, &per_packet);
+    (around.guard, around.not_applied) = (None, None);
+    let notes = rank(&primary(Call::Hurts), MARGIN, &around).notes.join("\n");
+    for part in ["load generator", "cannot matter", "idle", "spreads the load"] {
+        assert!(notes.contains(part), "{part} is missing from {notes}");
+    }
+    let ranking = rank(&primary(Call::NoEffect), MARGIN, &around);
+    assert_eq!(name(&ranking.verdict), "client");
+    let last = ranking.notes.last().expect("notes");
+    assert_eq!(
+        last,
+        "Measured all the same: throughput 0.0 % (-1.0 % to +1.0 %) after 20 pairs, within the margin."
+    );
+}
+
+#[test]
+fn a_guard_still_shows_what_was_measured() {
+    let around = Circumstances { guard: Some("drops".into()), ..Circumstances::default() };
+    let notes = rank(&primary(Call::Helps), MARGIN, &around).notes;
+    assert_eq!(
+        notes,
+        ["Measured all the same: throughput +10.0 % (+8.0 % to +12.0 %) after 20 pairs, better."]
+    );
+}
+
+#[test]
+fn spreading_needs_a_cooler_cpu_and_the_same_cost() {
+    let quiet = primary(Call::NoEffect);
+    let ranked = |hottest: &MetricResult, per_packet: &MetricResult, after: Option<f64>| {
+        let around = Circumstances {
+            hottest_before: Some(0.98),
+            hottest_after: after,
+            hottest: Some(hottest),
+            softirq_per_packet: Some(per_packet),
+            ..Circumstances::default()
+        };
+        rank(&quiet, MARGIN, &around).verdict
+    };
+    let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
+    let Verdict::SpreadsOnly { headroom_before, headroom_after } = ranked(&cooler, &same, Some(0.49)) else {
+        panic!("it spreads")
+    };
+    assert!((headroom_before - 1.0 / 0.98).abs() < 1e-12 && (headroom_after - 1.0 / 0.49).abs() < 1e-12);
+    assert_eq!(name(&ranked(&hottest(Call::Inconclusive), &same, Some(0.49))), "no effect");
+    assert_eq!(name(&ranked(&cooler, &per_packet(-0.2, -0.1), Some(0.49))), "no effect");
+    assert_eq!(name(&ranked(&cooler, &same, None)), "no effect");
+    assert_eq!(name(&ranked(&cooler, &same, Some(0.0))), "no effect");
+}
+
+/// Live traffic often has no better primary metric than the hottest CPU: that it cools is the
+/// spreading itself, not a gain.
+#[test]
+fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
+    let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
+    let mut around = everything(&cooler, &same);
+    (around.guard, around.not_applied) = (None, None);
+    assert_eq!(name(&rank(&cooler, MARGIN, &around).verdict), "spreads");
+    let worse = hottest(Call::Hurts);
+    around.hottest = Some(&worse);
+    assert_eq!(name(&rank(&worse, MARGIN, &around).verdict), "hurts");
+}
+
+#[test]
+fn a_waiting_run_queue_is_no_idle_server() {
+    let mut around = Circumstances { busiest_cpu: Some(0.5), ..Circumstances::default() };
+    assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "idle");
+    around.run_queue_wait = Some(0.2);
+    assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "no effect");
+    (around.run_queue_wait, around.busiest_cpu) = (None, Some(0.7));
+    assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "no effect");
+}
+
+#[test]
+fn the_ceiling_bounds_throughput_and_not_latency() {
+    let around = Circumstances { receive_share: Some(0.01), ..Circumstances::default() };
+    assert_eq!(name(&rank(&primary(Call::Inconclusive), MARGIN, &around).verdict), "cannot matter");
+    let p99 = result("p99", Better::Lower, Call::Inconclusive, (0.0, -0.1, 0.1));
+    assert_eq!(name(&rank(&p99, MARGIN, &around).verdict), "inconclusive");
+}
+
+#[test]
+fn the_ceiling_is_f_over_one_minus_f() {
+    let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(0.02, MARGIN) else { panic!("2 %") };
+    assert!((ceiling - 0.02 / 0.98).abs() < 1e-12);
+    // 0.0291 / 0.9709 = 0.02997, 0.0292 / 0.9708 = 0.03008.
+    assert!(cannot_matter_before(0.0291, MARGIN).is_some());
+    assert!(cannot_matter_before(0.0292, MARGIN).is_none());
+    assert_eq!(cannot_matter_before(-0.001, MARGIN), Some(Verdict::CannotMatter { ceiling: 0.0 }));
+    for share in [1.0, 1.5, f64::NAN, f64::INFINITY] {
+        assert_eq!(cannot_matter_before(share, MARGIN), None, "{share}");
+    }
+}
+
+#[test]
+fn inconclusive_says_how_many_pairs_would_do() {
+    let needed = |mid: f64| {
+        let result = result("throughput", Better::Higher, Call::Inconclusive, (mid, -0.1, 0.1));
+        let Verdict::Inconclusive { detectable, pairs_needed } = metric_verdict(&result, MARGIN) else {
+            panic!("inconclusive")
+        };
+        assert_eq!(detectable, 0.02);
+        pairs_needed
+    };
+    // sd 0.0513: 7.85 (0.0513 / ln 1.03)^2 + 2 = 25.6; halfway to the margin takes four times that.
+    assert_eq!(needed(0.0), 26);
+    assert!((90..=100).contains(&needed(0.015)), "{}", needed(0.015));
+    // A large effect needs few, but always more than there were.
+    assert_eq!(needed(0.2), 21);
+}
+
+#[test]
+fn an_unmeasured_primary_is_inconclusive() {
+    let empty = MetricResult {
+        pairs: 0,
+        effect: None,
+        detectable: None,
+        ratios: Vec::new(),
+        ..primary(Call::Unmeasured)
+    };
+    let verdict = rank(&empty, MARGIN, &Circumstances::default()).verdict;
+    assert_eq!(verdict, Verdict::Inconclusive { detectable: f64::INFINITY, pairs_needed: 9 });
+    let text = serde_json::to_string(&verdict).expect("a verdict is JSON");
+    assert_eq!(text, r#"{"verdict":"inconclusive","detectable":null,"pairs_needed":9}"#);
+    assert_eq!(serde_json::from_str::<Verdict>(&text).expect("as written"), verdict);
+}
