@@ -6,7 +6,10 @@
 pub mod analysis;
 pub mod design;
 pub mod monitor;
+pub mod metrics;
+pub mod placement;
 pub mod record;
+pub mod runner;
 pub mod simulate;
 pub mod stats;
 pub mod verdict;

@@ -166,3 +166,6 @@ fn void_unfinished(record: &mut TrialRecord) {
         last.void = Some("the run stopped before the other slot of its pair".to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests;

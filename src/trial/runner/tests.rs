@@ -1,0 +1,187 @@
+//! The loop on simulated noise: what it runs, what it voids, when it stops.
+
+use std::collections::BTreeMap;
+
+use super::{Bench, Ending, Measured, run};
+use crate::model::Identity;
+use crate::trial::analysis;
+use crate::trial::metrics;
+use crate::trial::record::{Arm, Call, Phase, TrialRecord};
+use crate::trial::simulate::Noise;
+
+/// A machine whose slots are `noise`, times `effect` in arm B.
+struct Simulated {
+    noise: Vec<f64>,
+    effect: f64,
+    slots: usize,
+    saves: usize,
+    stop_after: usize,
+    void: fn(Arm, usize) -> bool,
+    guard_at: Option<usize>,
+}
+
+impl Simulated {
+    fn new(noise: Noise, seed: u64, effect: f64) -> Self {
+        Self {
+            noise: noise.values(seed, 400),
+            effect,
+            slots: 0,
+            saves: 0,
+            stop_after: usize::MAX,
+            void: |_, _| false,
+            guard_at: None,
+        }
+    }
+}
+
+impl Bench for Simulated {
+    type Error = std::convert::Infallible;
+
+    fn slot(&mut self, arm: Arm) -> Result<Measured, Self::Error> {
+        let slot = self.slots;
+        self.slots += 1;
+        let factor = if arm == Arm::B { 1.0 + self.effect } else { 1.0 };
+        Ok(Measured {
+            start_s: slot as f64,
+            seconds: 1.0,
+            values: BTreeMap::from([("throughput".to_owned(), self.noise[slot] * factor)]),
+            void: (self.void)(arm, slot).then(|| "nothing moved".to_owned()),
+            guard: (self.guard_at == Some(slot)).then(|| "too many errors".to_owned()),
+            ..Measured::default()
+        })
+    }
+
+    fn save(&mut self, _: &TrialRecord) -> Result<(), Self::Error> {
+        self.saves += 1;
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        self.slots >= self.stop_after
+    }
+}
+
+fn record(seed: u64) -> TrialRecord {
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.to_owned(),
+        id: "0001-test".to_owned(),
+        version: String::new(),
+        name: "test".to_owned(),
+        change: Vec::new(),
+        workload: "simulated".to_owned(),
+        host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
+        cpus: 2,
+        started: String::new(),
+        seed,
+        margin: 0.03,
+        max_pairs: 40,
+        washout_s: 0.0,
+        measure_s: 1.0,
+        metrics: vec![metrics::describe(metrics::name::THROUGHPUT, "req/s")],
+        calibration: None,
+        slots: Vec::new(),
+        analysis: None,
+    }
+}
+
+fn call(record: &TrialRecord) -> Call {
+    analysis::analyse(record).metrics[0].call
+}
+
+/// Coefficient of variation 3 %, drift and a two-slot period, as the noise of real machines.
+fn noise() -> Noise {
+    Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }
+}
+
+#[test]
+fn a_factor_that_does_nothing_is_not_called_an_effect() {
+    let wrong = (0..20)
+        .filter(|seed| {
+            let mut record = record(*seed);
+            run(&mut record, 0, &mut Simulated::new(noise(), 1000 + seed, 0.0)).expect("simulated");
+            matches!(call(&record), Call::Helps | Call::Hurts)
+        })
+        .count();
+    // 5 % are promised; of 20 trials that is one, and four or more would come by chance in 1.6 %.
+    assert!(wrong <= 3, "{wrong} of 20");
+}
+
+#[test]
+fn ten_percent_are_found() {
+    let found = (0..20)
+        .filter(|seed| {
+            let mut record = record(*seed);
+            run(&mut record, 0, &mut Simulated::new(noise(), 2000 + seed, 0.10)).expect("simulated");
+            call(&record) == Call::Helps
+        })
+        .count();
+    assert!(found >= 18, "{found} of 20");
+}
+
+#[test]
+fn calibration_comes_first_and_flips_nothing() {
+    let mut record = record(7);
+    let mut bench = Simulated::new(Noise::white(0.01), 7, 0.5);
+    let ending = run(&mut record, 10, &mut bench).expect("simulated");
+    assert_eq!(ending, Ending::default());
+    let calibration: Vec<_> = record.slots.iter().take_while(|s| s.phase == Phase::Calibration).collect();
+    assert_eq!(calibration.len(), 20);
+    assert!(calibration.iter().all(|slot| slot.arm == Arm::A));
+    assert_eq!(record.calibration.as_ref().map(|c| c.pairs), Some(10));
+    assert!(record.slots.len() - 20 < 80, "a 50 % effect needs no 40 pairs");
+    assert_eq!(bench.saves, record.slots.len());
+}
+
+#[test]
+fn a_stopped_run_goes_on_with_the_same_coins() {
+    let (mut whole, mut parts) = (record(11), record(11));
+    run(&mut whole, 0, &mut Simulated::new(Noise::white(0.05), 3, 0.0)).expect("simulated");
+    let mut first = Simulated { stop_after: 6, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
+    assert!(run(&mut parts, 0, &mut first).expect("simulated").interrupted);
+    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
+    let arms = |record: &TrialRecord| -> Vec<(usize, Arm)> {
+        record.slots.iter().map(|slot| (slot.pair, slot.arm)).collect()
+    };
+    let shared = whole.slots.len().min(parts.slots.len());
+    assert_eq!(arms(&whole)[..shared], arms(&parts)[..shared]);
+}
+
+#[test]
+fn the_lone_slot_of_a_killed_run_is_void() {
+    let mut parts = record(11);
+    let mut first = Simulated { stop_after: 7, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
+    run(&mut parts, 0, &mut first).expect("simulated");
+    // As after a kill: the last slot was measured, and nothing marked it.
+    parts.slots[6].void = None;
+    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
+    assert!(parts.slots[6].void.is_some());
+    assert_eq!(parts.slots[7].pair, parts.slots[6].pair + 1);
+}
+
+#[test]
+fn a_change_that_never_takes_ends_the_trial() {
+    let mut record = record(5);
+    let mut bench = Simulated { void: |arm, _| arm == Arm::B, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
+    let ending = run(&mut record, 0, &mut bench).expect("simulated");
+    assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
+    assert!(record.slots.len() <= 6);
+}
+
+#[test]
+fn one_void_slot_costs_one_pair() {
+    let mut record = record(5);
+    let mut bench = Simulated { void: |_, slot| slot == 3, ..Simulated::new(Noise::white(0.05), 5, 0.0) };
+    run(&mut record, 0, &mut bench).expect("simulated");
+    let analysis = analysis::analyse(&record);
+    assert_eq!(analysis.voids, 1);
+    assert_eq!(record.slots.len(), 2 * (analysis.pairs + 1));
+}
+
+#[test]
+fn a_guard_stops_at_once() {
+    let mut record = record(5);
+    let mut bench = Simulated { guard_at: Some(4), ..Simulated::new(Noise::white(0.01), 5, 0.0) };
+    let ending = run(&mut record, 0, &mut bench).expect("simulated");
+    assert_eq!(ending.guard.as_deref(), Some("too many errors"));
+    assert_eq!(record.slots.len(), 5);
+}
