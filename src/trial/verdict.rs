@@ -56,24 +56,21 @@ pub struct Ranking {
 
 /// Ranks what the primary metric says at `margin` (0.03 = 3 %) among the circumstances.
 ///
-/// A tripped guard, a change that did not take hold, and nothing else, outrank a proven effect:
+/// A tripped guard and a change that did not take hold outrank a proven effect, and nothing else does:
 /// the coins alone decided the order, so an idle server, a small ceiling, a saturated client or an
 /// early stop by the user cannot have made a difference between the arms. They can hide one, and so
 /// they outrank every result that proves none.
 pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Ranking {
     let mut claims = claims(primary, margin, around);
     let proven = matches!(primary.call, Call::Helps | Call::Hurts);
-    let by_metric = match (primary.call, around.hottest) {
-        // The fall of the hottest CPU is the spreading: it proves no capacity.
-        (Call::Helps, Some(hottest)) if hottest.metric.name == primary.metric.name => false,
-        _ => proven,
-    };
-    let outranks = |claim: &Claim| match claim.rank {
+    // That the hottest CPU cools is the spreading itself: it proves no capacity.
+    let is_primary = |hottest: &MetricResult| hottest.metric.name == primary.metric.name;
+    let only_cooler = primary.call == Call::Helps && around.hottest.is_some_and(is_primary);
+    let winner = claims.iter().position(|claim| match claim.rank {
         Rank::Absolute => true,
         Rank::Unproven => !proven,
-        Rank::Spread => !by_metric,
-    };
-    let winner = claims.iter().position(outranks);
+        Rank::Spread => !proven || only_cooler,
+    });
     let verdict =
         winner.map_or_else(|| metric_verdict(primary, margin), |index| claims.remove(index).verdict);
     let mut notes: Vec<String> = claims.into_iter().map(|claim| claim.note).collect();
@@ -109,7 +106,7 @@ enum Rank {
 struct Claim {
     rank: Rank,
     verdict: Verdict,
-    /// What is said of it when another verdict wins.
+    /// The fact behind it, said when another verdict wins.
     note: String,
 }
 
@@ -118,16 +115,15 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
     let mut claims = Vec::new();
     let mut claim = |rank, verdict: Option<Verdict>| {
         if let Some(verdict) = verdict {
-            let note = sentence::remark(&verdict, margin);
+            let note = sentence::aside(&verdict, margin);
             claims.push(Claim { rank, verdict, note });
         }
     };
-    let reason = |text: &Option<String>| text.clone();
-    claim(Rank::Absolute, reason(&around.guard).map(|reason| Verdict::GuardTripped { reason }));
-    claim(Rank::Absolute, reason(&around.not_applied).map(|reason| Verdict::NotApplied { reason }));
+    claim(Rank::Absolute, around.guard.clone().map(|reason| Verdict::GuardTripped { reason }));
+    claim(Rank::Absolute, around.not_applied.clone().map(|reason| Verdict::NotApplied { reason }));
     let undecided = matches!(primary.call, Call::Inconclusive | Call::Unmeasured);
     claim(Rank::Unproven, (around.interrupted && undecided).then_some(Verdict::Interrupted));
-    claim(Rank::Unproven, reason(&around.client_limited).map(|reason| Verdict::ClientLimited { reason }));
+    claim(Rank::Unproven, around.client_limited.clone().map(|reason| Verdict::ClientLimited { reason }));
     let bounded = around.receive_share.filter(|_| primary.metric.better == Better::Higher);
     claim(Rank::Unproven, bounded.and_then(|share| cannot_matter_before(share, margin)));
     claim(Rank::Unproven, idle(around));

@@ -1,4 +1,5 @@
 //! Everything that runs the program or touches the kernel, in one binary: one link step.
 
+mod docs;
 mod lab;
 mod require;

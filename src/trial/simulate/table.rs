@@ -148,3 +148,51 @@ fn row(text: &mut String, name: &str, cells: &[String]) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_PAIRS, PAIRS, Tally, claims_effect, false_positives, operating, run, welch_rejects};
+    use crate::trial::record::Call;
+    use crate::trial::simulate::Noise;
+
+    /// 5 % of 600 trials of nothing are 30; three standard errors are 16.
+    #[test]
+    fn the_procedure_keeps_its_promise_under_every_noise() {
+        let white = Noise::white(0.03);
+        for noise in [
+            white,
+            Noise { drift: 0.03, ..white },
+            Noise { warm_up: 0.05, ..white },
+            Noise { periodic: 0.03, ..white },
+        ] {
+            for pairs in [PAIRS, MAX_PAIRS] {
+                let claims = |seed: &u64| claims_effect(run(&noise.pairs(*seed, pairs, 0.0), pairs).0);
+                let wrong = (10_000..10_600).filter(claims).count();
+                assert!(wrong <= 46, "{noise:?}, {pairs} pairs: {wrong} of 600");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clear_effect_ends_the_trial_early() {
+        let tally = Tally::of(&Noise::white(0.03), 100, 0.10);
+        assert!(tally.count(&[Call::Helps]) >= 99);
+        assert!(tally.0.iter().all(|(_, pairs)| *pairs < MAX_PAIRS));
+    }
+
+    /// Halves 1 2 3 and 2 4 9: t = 3 / sqrt(1/3 + 13/3) = 1.389 at 2.30 degrees of freedom.
+    #[test]
+    fn welch_by_hand() {
+        assert!(!welch_rejects(&[1.0, 2.0, 3.0, 2.0, 4.0, 9.0]));
+        assert!(welch_rejects(&[1.0, 2.0, 3.0, 21.0, 22.0, 23.0]));
+    }
+
+    #[test]
+    fn the_tables_are_rectangular() {
+        for table in [false_positives(2), operating(2)] {
+            let columns: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
+            assert_eq!(columns.len(), 6, "{table}");
+            assert!(columns.windows(2).all(|pair| pair[0] == pair[1]), "{table}");
+        }
+    }
+}

@@ -47,8 +47,10 @@ mod tests {
             let mut adjusted = 0.0f64;
             for (rank, &index) in order.iter().enumerate() {
                 adjusted = adjusted.max(p[index] * (p.len() - rank) as f64);
-                let border = (adjusted - 0.05).abs() < 1e-12;
-                prop_assert_eq!(border || p[index] <= 0.05 / divisors[index] as f64, border || adjusted <= 0.05);
+                // At the very border rounding may decide either way.
+                if (adjusted - 0.05).abs() > 1e-12 {
+                    prop_assert_eq!(p[index] <= 0.05 / divisors[index] as f64, adjusted <= 0.05);
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Verdicts in plain words: one sentence for people who read nothing else.
 
-use crate::trial::record::{Analysis, Better, Call, Effect, MetricResult, Verdict};
+use crate::trial::record::{Analysis, Call, Effect, MetricResult, Verdict};
 
 /// One sentence for the verdict of `analysis`, made at `margin` (0.03 = 3 %).
 pub fn sentence(analysis: &Analysis, margin: f64) -> String {
@@ -24,8 +24,8 @@ pub fn sentence(analysis: &Analysis, margin: f64) -> String {
     }
 }
 
-/// A verdict without figures of the primary metric; also the note left of a verdict outranked.
-pub(super) fn remark(verdict: &Verdict, margin: f64) -> String {
+/// A verdict without figures of the primary metric.
+fn remark(verdict: &Verdict, margin: f64) -> String {
     match verdict {
         Verdict::Helps => "It helps.".to_owned(),
         Verdict::Hurts => "It hurts.".to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn remark(verdict: &Verdict, margin: f64) -> String {
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after } => format!(
             "It spreads the load and adds no capacity: the hottest CPU has room for {headroom_after:.1} times today's traffic, \
-             {headroom_before:.1} times before, and a packet costs as much softirq time as it did."
+             {headroom_before:.1} times before, and a packet is not proven to cost less softirq time."
         ),
         Verdict::GuardTripped { reason } => {
             format!("A guard tripped and the change was rolled back at once: {reason}.")
@@ -65,14 +65,37 @@ pub(super) fn remark(verdict: &Verdict, margin: f64) -> String {
     }
 }
 
+/// What is left to say of a claim that another verdict outranks: the fact, without the conclusion
+/// that did not prevail.
+pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
+    match claim {
+        Verdict::CannotMatter { ceiling } => format!(
+            "By the CPU time that the receive path takes, a gain would be at most {}, below the margin of {}.",
+            percent(*ceiling),
+            percent(margin)
+        ),
+        Verdict::ServerIdle { busiest } => {
+            format!("The busiest CPU of the server was {} busy.", percent(*busiest))
+        }
+        Verdict::ClientLimited { reason } => {
+            format!("The load generator was at its limit ({reason}), which can hide part of an effect.")
+        }
+        Verdict::SpreadsOnly { headroom_before, headroom_after } => format!(
+            "Work moved off the hottest CPU, which has room for {headroom_after:.1} times today's traffic, \
+             {headroom_before:.1} times before; a packet is not proven to cost less softirq time."
+        ),
+        other => remark(other, margin),
+    }
+}
+
 /// What the primary metric showed, for a reader whose verdict is another one.
 pub(super) fn measured(primary: &MetricResult) -> Option<String> {
     let effect = primary.effect.as_ref()?;
-    let what = match (primary.call, primary.metric.better) {
-        (Call::Helps, _) => "better",
-        (Call::Hurts, _) => "worse",
-        (Call::NoEffect | Call::Negligible, _) => "within the margin",
-        (Call::Inconclusive | Call::Unmeasured, Better::Higher | Better::Lower) => "undecided",
+    let what = match primary.call {
+        Call::Helps => "better",
+        Call::Hurts => "worse",
+        Call::NoEffect | Call::Negligible => "within the margin",
+        Call::Inconclusive | Call::Unmeasured => "undecided",
     };
     let pairs = count(primary.pairs, "pair");
     Some(format!("Measured all the same: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
