@@ -27,6 +27,10 @@ pub mod name {
     pub const HOTTEST_SHARE: &str = "hottest_cpu_net_rx_share";
     /// Softirq time of all CPUs for each packet.
     pub const SOFTIRQ_PER_PACKET: &str = "softirq_us_per_packet";
+    /// How busy the CPU with the most softirq time was with anything; a circumstance, not judged.
+    pub const HOTTEST_BUSY: &str = "hottest_cpu_busy";
+    /// How busy the busiest CPU was; a circumstance, not judged.
+    pub const BUSIEST: &str = "busiest_cpu";
 }
 
 /// A metric of this program, by name; other names are metrics of an external command.
@@ -68,6 +72,10 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     put(name::HOTTEST_SOFTIRQ, largest(|cpu| cpu.softirq).map(|share| 100.0 * share));
     put(name::HOTTEST_SHARE, rates.hottest(|cpu| cpu.net_rx).map(|(_, share)| 100.0 * share));
     put(name::SOFTIRQ_PER_PACKET, (packets > 0.0).then(|| 1e6 * softirq / packets));
+    let busy = |cpu: &CpuRates| 100.0 * (1.0 - cpu.idle - cpu.steal);
+    let hottest = rates.cpus.iter().max_by(|a, b| a.softirq.total_cmp(&b.softirq));
+    put(name::HOTTEST_BUSY, hottest.map(busy));
+    put(name::BUSIEST, rates.cpus.iter().map(busy).reduce(f64::max));
     if let Some(throughput) = throughput {
         let busy: f64 = rates.cpus.iter().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();
         let client = work.client_cpu.unwrap_or(0.0);

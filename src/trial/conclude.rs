@@ -1,0 +1,49 @@
+//! The conclusion of a finished trial: what the metrics say, ranked among the circumstances. A
+//! function of the record and of how the run ended.
+
+use super::analysis;
+use super::metrics::name;
+use super::record::{Analysis, Arm, MetricResult, Phase, TrialRecord};
+use super::runner::Ending;
+use super::stats::mean;
+use super::verdict::{Circumstances, rank};
+
+/// Analyses `record` and ranks the verdict by what was seen beside the metrics.
+pub fn conclude(record: &TrialRecord, ending: &Ending) -> Analysis {
+    let mut analysis = analysis::analyse(record);
+    let Some(primary) = analysis.metrics.first() else { return analysis };
+    let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
+    let around = Circumstances {
+        receive_share: share(record, name::HOTTEST_SOFTIRQ, Arm::A),
+        busiest_cpu: share(record, name::BUSIEST, Arm::A).max(share(record, name::BUSIEST, Arm::B)),
+        run_queue_wait: None,
+        client_limited: ending.client_limited.clone(),
+        guard: ending.guard.clone(),
+        not_applied: ending.not_applied.clone(),
+        interrupted: ending.interrupted,
+        hottest_before: share(record, name::HOTTEST_BUSY, Arm::A),
+        hottest_after: share(record, name::HOTTEST_BUSY, Arm::B),
+        hottest: hottest(&analysis.metrics),
+        softirq_per_packet: result(name::SOFTIRQ_PER_PACKET),
+    };
+    let ranking = rank(primary, record.margin, &around);
+    analysis.verdict = ranking.verdict;
+    analysis.notes.extend(ranking.notes);
+    analysis
+}
+
+/// How hot the hottest CPU is: by its softirq time, the one that matters to people, unless that was
+/// not measured.
+fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
+    let by = |name: &str| metrics.iter().find(|result| result.metric.name == name && result.effect.is_some());
+    by(name::HOTTEST_SOFTIRQ).or_else(|| by(name::HOTTEST_SHARE))
+}
+
+/// Mean of a percentage over the valid comparison slots of an arm, as a fraction.
+fn share(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
+    let slots = record.slots.iter().filter(|slot| {
+        slot.phase == Phase::Comparison && slot.arm == arm && slot.void.is_none()
+    });
+    let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(name)).map(|value| value / 100.0).collect();
+    mean(&values)
+}

@@ -1,0 +1,112 @@
+//! The bench of a real trial: this machine, its knobs, its traffic.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use super::factor::{Factor, FactorError};
+use super::guards;
+use super::metrics;
+use super::placement::{self, Expectation};
+use super::record::{Arm, TrialRecord};
+use super::runner::{Bench, Measured};
+use super::spec::Guards;
+use super::store::{StoreError, TrialDir};
+use super::workload::{CommandFailed, Driver, pause};
+use crate::host::Host;
+use crate::model::{IntervalError, Rates};
+use crate::sample::{Counters, Inventory};
+use crate::units::NicName;
+
+/// A trial that cannot go on.
+#[derive(Debug, Error)]
+pub enum LiveError {
+    /// An arm cannot be set.
+    #[error(transparent)]
+    Factor(#[from] FactorError),
+    /// The workload command failed.
+    #[error(transparent)]
+    Command(#[from] CommandFailed),
+    /// The counters make no interval.
+    #[error(transparent)]
+    Interval(#[from] IntervalError),
+    /// The record cannot be saved.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// This machine as a bench.
+pub struct Live<'a> {
+    /// Where counters are read.
+    pub host: &'a dyn Host,
+    /// What is counted.
+    pub inventory: &'a Inventory,
+    /// What is flipped.
+    pub factor: Factor<'a>,
+    /// What runs meanwhile.
+    pub driver: Driver,
+    /// Settling time before each measured interval.
+    pub washout: Duration,
+    /// Measured interval.
+    pub measure: Duration,
+    /// Limits.
+    pub guards: Guards,
+    /// Interface whose packets are the throughput of live traffic.
+    pub nic: Option<NicName>,
+    /// What the counters have to show in arm B.
+    pub expected: Vec<Expectation>,
+    /// Where the record goes.
+    pub dir: &'a TrialDir,
+    /// Set when the user wants to stop.
+    pub stop: &'a AtomicBool,
+    /// When the trial began; a resumed trial goes on from the last slot.
+    pub began: Instant,
+    /// Called with the record after each slot.
+    pub progress: &'a mut dyn FnMut(&TrialRecord),
+}
+
+impl Bench for Live<'_> {
+    type Error = LiveError;
+
+    fn slot(&mut self, arm: Arm) -> Result<Measured, LiveError> {
+        let stop = || self.stop.load(Ordering::SeqCst);
+        self.factor.set(self.host, arm)?;
+        pause(self.washout, &stop);
+        self.driver.begin();
+        let start_s = self.began.elapsed().as_secs_f64();
+        let before = Counters::take(self.host, self.inventory);
+        let printed = self.driver.wait(self.measure, &stop)?;
+        let after = Counters::take(self.host, self.inventory);
+        if stop() {
+            // Half a slot: the runner voids it, and a command that was ended has printed nothing.
+            return Ok(Measured { start_s, ..Measured::default() });
+        }
+        let (work, trouble) = self.driver.end(printed.as_deref())?;
+        let rates = Rates::between(&before, &after)?;
+        let void = match arm {
+            Arm::A => None,
+            Arm::B => placement::contradiction(&self.expected, &rates),
+        };
+        Ok(Measured {
+            start_s,
+            seconds: rates.seconds,
+            values: metrics::values(&rates, &work, self.nic.as_ref()),
+            net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
+            softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
+            void,
+            guard: guards::tripped(&self.guards, &trouble, &rates),
+            client_limited: trouble.client_limited,
+        })
+    }
+
+    fn save(&mut self, record: &TrialRecord) -> Result<(), LiveError> {
+        self.dir.save(record)?;
+        (self.progress)(record);
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+}
