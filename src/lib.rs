@@ -18,5 +18,6 @@ pub mod error;
 pub mod host;
 pub mod model;
 pub mod plan;
+pub mod report;
 pub mod trial;
 pub mod units;
