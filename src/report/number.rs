@@ -72,6 +72,12 @@ pub fn change(fraction: f64) -> String {
     format!("{} %", signed(percent, usize::from(percent.abs() < 9.95)))
 }
 
+/// A label of an axis, from percent and as short as can be: `+2.5 %`, `-50 %`, `+900 %`.
+pub fn tick(percent: f64) -> String {
+    let whole = (percent - percent.round()).abs() < 0.005;
+    format!("{} %", signed(percent, usize::from(!whole)))
+}
+
 /// A change with its interval: `-51 % [-53, -49]`. An interval without any bound says so.
 pub fn effect(effect: &Effect) -> String {
     if !effect.mid.is_finite() {
