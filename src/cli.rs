@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands;
+
 /// Find the CPU that network receive work drowns, try a fix on the live machine, keep it only if
 /// it is proven to help.
 #[derive(Debug, Parser)]
@@ -51,4 +53,7 @@ const EXIT_CODES: &str = "Exit codes:
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
+    Show(commands::show::Args),
+}

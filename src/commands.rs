@@ -1,18 +1,22 @@
 //! One command a file: its arguments and its `run`. Logic lives lower.
 
+mod machine;
+pub mod show;
+
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use serde::Serialize;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Command};
 use crate::error::CommandError;
 
 /// Parses the command line, runs the command, prints an error if there is one, and gives the exit
 /// code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli) {
+    match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.message.is_empty() {
@@ -24,6 +28,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), CommandError> {
-    match cli.command {}
+fn run(cli: &Cli) -> Result<(), CommandError> {
+    match &cli.command {
+        Command::Show(args) => show::run(&cli.global, args),
+    }
+}
+
+/// A value as JSON text.
+fn json(value: &impl Serialize) -> Result<String, CommandError> {
+    serde_json::to_string_pretty(value)
+        .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

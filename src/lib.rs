@@ -20,6 +20,7 @@ pub mod lab;
 pub mod model;
 pub mod parse;
 pub mod plan;
+pub mod report;
 pub mod sample;
 pub mod trial;
 pub mod units;

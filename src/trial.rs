@@ -5,8 +5,8 @@
 
 pub mod analysis;
 pub mod design;
-pub mod monitor;
 pub mod metrics;
+pub mod monitor;
 pub mod placement;
 pub mod record;
 pub mod runner;

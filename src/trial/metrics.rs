@@ -48,7 +48,8 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         "client_cpu" => ("client CPU per unit of work", "us", Lower),
         // Names by convention say which way is better: times and counts of trouble are lower.
         other => {
-            let lower = ["_us", "_ms", "_ns", "latency", "errors", "cpu"].iter().any(|end| other.ends_with(end));
+            let lower =
+                ["_us", "_ms", "_ns", "latency", "errors", "cpu"].iter().any(|end| other.ends_with(end));
             (other, "", if lower { Lower } else { Higher })
         }
     };
@@ -88,6 +89,8 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
 fn live_packets(rates: &Rates, nic: Option<&NicName>) -> Option<f64> {
     match nic {
         Some(nic) => rates.nic(nic).map(|nic| nic.rx_packets),
-        None => Some(rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum()),
+        None => {
+            Some(rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum())
+        }
     }
 }

@@ -59,15 +59,16 @@ pub fn contradiction(expectations: &[Expectation], rates: &Rates) -> Option<Stri
     expectations.iter().find_map(|expectation| match expectation {
         Expectation::Packets { nic, cpus } => {
             let total = rates.nic(nic)?.rx_packets;
-            let there: f64 = rates.cpus.iter().filter(|cpu| cpus.contains(cpu.cpu)).map(|cpu| cpu.packets).sum();
-            (total >= ENOUGH && there < SHARE * total).then(|| {
-                format!("{there:.0} of {total:.0} packets/s of {nic} were received on CPU {cpus}")
-            })
+            let there: f64 =
+                rates.cpus.iter().filter(|cpu| cpus.contains(cpu.cpu)).map(|cpu| cpu.packets).sum();
+            (total >= ENOUGH && there < SHARE * total)
+                .then(|| format!("{there:.0} of {total:.0} packets/s of {nic} were received on CPU {cpus}"))
         }
         Expectation::Interrupts { irq, cpus } => {
             let counts = &rates.irqs.iter().find(|rates| rates.irq == *irq)?.per_cpu;
             let total: f64 = counts.values().sum();
-            let there: f64 = counts.iter().filter(|(cpu, _)| cpus.contains(**cpu)).map(|(_, rate)| rate).sum();
+            let there: f64 =
+                counts.iter().filter(|(cpu, _)| cpus.contains(**cpu)).map(|(_, rate)| rate).sum();
             (total >= ENOUGH && there < SHARE * total)
                 .then(|| format!("{there:.0} of {total:.0} interrupts/s of IRQ {irq} landed on CPU {cpus}"))
         }

@@ -1,0 +1,15 @@
+//! Renderers: from values to text, HTML and JSON.
+//!
+//! A renderer is given a model or a trial record and returns a `String`. It never reads a machine,
+//! measures, judges or writes a file; what it prints was decided by the modules before it.
+
+pub mod html;
+pub mod json;
+pub mod number;
+pub mod receive_path;
+pub mod text;
+pub mod trial_text;
+pub mod words;
+
+#[cfg(test)]
+mod sample_record;

@@ -1,0 +1,251 @@
+//! Trial records as one HTML file that needs nothing else: no network, no script, no font.
+//!
+//! Every drawing is SVG written here. Colours come from the style sheet, light or dark as the
+//! reader prefers; no meaning is carried by colour alone.
+
+mod axis;
+mod effects;
+mod grid;
+mod heatmap;
+mod markup;
+mod pairs;
+mod tables;
+
+use markup::{Markup, typeset};
+
+use super::words::{self, Tone};
+use crate::trial::record::TrialRecord;
+
+/// Cells that the heatmaps of one file share; it bounds the size of the file.
+const CELLS: usize = 24_000;
+
+/// What was found before anything was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// What was found, in one line.
+    pub title: String,
+    /// The figures for it, one line each.
+    pub evidence: Vec<String>,
+}
+
+/// A page to be rendered.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// Heading of the page and its name in the browser.
+    pub title: &'a str,
+    /// What was found; may be empty.
+    pub observations: &'a [Observation],
+    /// The trials, in the order of the report.
+    pub trials: &'a [TrialRecord],
+}
+
+/// The whole file.
+pub fn render(page: &Page<'_>) -> String {
+    let mut m = Markup::default();
+    m.fixed("<!DOCTYPE html>\n");
+    m.element("html", &[("lang", "en")], |m| {
+        m.element("head", &[], |m| {
+            m.empty("meta", &[("charset", "utf-8")]);
+            m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
+            m.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
+            m.leaf("title", &[], page.title);
+            m.element("style", &[], |m| m.fixed(include_str!("html/page.css")));
+        });
+        m.element("body", &[], |m| m.element("main", &[], |m| body(m, page)));
+    });
+    m.finish()
+}
+
+fn body(m: &mut Markup, page: &Page<'_>) {
+    m.element("header", &[], |m| {
+        m.leaf("h1", &[], page.title);
+        if let Some(first) = page.trials.first() {
+            let host = &first.host;
+            let cpus = words::count(first.cpus, "CPU");
+            let line = format!(
+                "{} \u{b7} Linux {} \u{b7} {cpus} \u{b7} {}",
+                host.hostname, host.kernel, first.started
+            );
+            m.leaf("p", &[("class", "where")], &line);
+        }
+    });
+    m.element("section", &[("class", "verdicts"), ("aria-label", "Verdicts")], |m| {
+        for (index, record) in page.trials.iter().enumerate() {
+            verdict(m, index, record);
+        }
+    });
+    if !page.observations.is_empty() {
+        m.element("section", &[("class", "observations")], |m| {
+            m.leaf("h2", &[], "What was found");
+            for observation in page.observations {
+                m.leaf("h3", &[], &typeset(&observation.title));
+                m.element("ul", &[], |m| {
+                    observation.evidence.iter().for_each(|line| m.leaf("li", &[], &typeset(line)));
+                });
+            }
+        });
+    }
+    let cells = CELLS / page.trials.len().max(1);
+    for (index, record) in page.trials.iter().enumerate() {
+        trial(m, index, record, cells);
+    }
+    m.element("footer", &[], |m| {
+        m.leaf(
+            "p",
+            &[],
+            "Each pair is two neighbouring slots, one with arm A and one with arm B, in an order drawn from the \
+             seed. The interval allows looking early: it holds however often the trial looked. Inside the margin \
+             an effect is called not measurable.",
+        );
+    });
+}
+
+/// The sentence that people came for.
+fn verdict(m: &mut Markup, index: usize, record: &TrialRecord) {
+    let tone = words::tone(record);
+    m.element("div", &[("class", &format!("verdict {}", tone_class(tone)))], |m| {
+        m.element("p", &[("class", "badge")], |m| {
+            m.inline("span", &[("aria-hidden", "true")], glyph(tone));
+            m.text(" ");
+            m.inline("a", &[("href", &format!("#trial-{index}"))], &record.name);
+            m.text(": ");
+            m.text(words::headline(record));
+        });
+        m.leaf("p", &[("class", "sentence")], &typeset(&words::sentence(record)));
+        m.leaf("p", &[("class", "basis")], &typeset(&words::basis(record)));
+    });
+}
+
+fn trial(m: &mut Markup, index: usize, record: &TrialRecord, cells: usize) {
+    m.element("article", &[("id", &format!("trial-{index}"))], |m| {
+        m.leaf("h2", &[], &format!("Trial {}", record.name));
+        m.element("dl", &[("class", "arms")], |m| {
+            m.leaf("dt", &[("class", "a")], "A");
+            m.leaf("dd", &[], "the machine as it was");
+            m.leaf("dt", &[("class", "b")], "B");
+            m.element("dd", &[], |m| record.change.iter().for_each(|line| m.leaf("code", &[], line)));
+        });
+        let results = record.analysis.as_ref().map_or(&[][..], |analysis| &analysis.metrics);
+        if !results.is_empty() {
+            let margin = super::number::share(record.margin);
+            let caption = format!("Change from A to B. Bars are intervals; the shaded band is the margin of \u{b1}{margin}.");
+            figure(m, "Effects", &caption, |m| effects::plot(m, results, record.margin));
+        }
+        if results.iter().any(|result| !result.ratios.is_empty()) {
+            let caption = "B against A in each pair, in time order. Line and tint: estimate and interval; \u{d7}: void pair.";
+            figure(m, "Pairs", caption, |m| pairs::panels(m, record, results));
+        }
+        figure(m, "Receive work by CPU", "Each column is a slot, in time order.", |m| {
+            heatmap::plot(m, record, cells);
+        });
+        if !results.is_empty() {
+            m.leaf("h3", &[], "Metrics");
+            tables::metrics(m, results);
+        }
+        m.element("div", &[("class", "columns")], |m| {
+            m.element("section", &[], |m| {
+                m.leaf("h3", &[], "Settings");
+                tables::settings(m, record);
+            });
+            m.element("section", &[], |m| tables::remarks(m, record));
+        });
+    });
+}
+
+fn figure(m: &mut Markup, title: &str, caption: &str, body: impl FnOnce(&mut Markup)) {
+    m.element("figure", &[], |m| {
+        m.element("figcaption", &[], |m| {
+            m.leaf("h3", &[], title);
+            m.leaf("p", &[], &typeset(caption));
+        });
+        body(m);
+    });
+}
+
+fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+        Tone::Neutral => "neutral",
+        Tone::Caution => "caution",
+    }
+}
+
+fn glyph(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "\u{25cf}",
+        Tone::Bad => "\u{25c6}",
+        Tone::Neutral => "\u{25cb}",
+        Tone::Caution => "\u{25b3}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Observation, Page, render};
+    use crate::report::sample_record;
+    use crate::trial::record::{Effect, TrialRecord};
+
+    fn page(trials: &[TrialRecord]) -> String {
+        let observations = [Observation {
+            title: "One CPU does nearly all receive work".into(),
+            evidence: vec![
+                "CPU 0 ran 99.5 % of NET_RX (820 k/s) and is 1 of 2 CPUs".into(),
+                "veth0 has one receive queue and RPS is off".into(),
+            ],
+        }];
+        render(&Page {
+            title: "Practice range: receive work on one CPU",
+            observations: &observations,
+            trials,
+        })
+    }
+
+    #[test]
+    fn the_whole_page() {
+        insta::assert_snapshot!(page(&[sample_record::rps(), sample_record::rfs()]));
+    }
+
+    #[test]
+    fn nothing_is_fetched_and_names_are_escaped() {
+        let mut record = sample_record::rps();
+        let nasty = "<script>alert(1)</script>\" onload=\"x";
+        record.name = nasty.into();
+        record.host.hostname = nasty.into();
+        record.change.push(nasty.into());
+        record.slots[20].void = Some(nasty.into());
+        let analysis = record.analysis.as_mut().expect("an analysis");
+        analysis.metrics[0].metric.title = nasty.into();
+        analysis.notes.push(nasty.into());
+        let html = page(&[record]);
+        for banned in ["<script", "\" onload", "http://", "https://", "src=", "url(", "@import"] {
+            assert!(!html.contains(banned), "{banned}");
+        }
+        assert!(html.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn a_large_record_stays_small() {
+        let html = page(&[sample_record::wide(), sample_record::rps()]);
+        assert!(html.len() < 1_000_000, "{} bytes", html.len());
+        assert!(html.contains("CPU 127") || html.contains(">120<"), "the last CPUs are there");
+    }
+
+    #[test]
+    fn odd_records_give_no_odd_numbers() {
+        let mut odd = sample_record::rfs();
+        let analysis = odd.analysis.as_mut().expect("an analysis");
+        analysis.metrics[0].effect = Some(Effect { mid: 0.02, low: -1.0, high: f64::INFINITY });
+        analysis.metrics[1].effect = None;
+        analysis.metrics[1].ratios.clear();
+        analysis.metrics[2].ratios[0].1 = f64::NAN;
+        analysis.metrics[3].effect = Some(Effect { mid: 30.0, low: 12.0, high: 80.0 });
+        analysis.metrics[4].effect = Some(Effect { mid: f64::NAN, low: f64::NAN, high: f64::NAN });
+        let killed = TrialRecord { analysis: None, slots: Vec::new(), ..sample_record::rps() };
+        let html = page(&[odd, killed]);
+        for wrong in ["NaN", "inf%", "\"inf", "\"-"] {
+            assert!(!html.contains(wrong), "{wrong}: {}", &html[html.find(wrong).unwrap_or(0)..][..80]);
+        }
+        assert!(html.contains("no bound yet") && html.contains("no verdict yet"));
+    }
+}

@@ -1,0 +1,187 @@
+//! NET_RX by CPU and slot as a grid of limited size: what the heatmap draws.
+
+use std::collections::BTreeSet;
+
+use crate::report::words;
+use crate::trial::record::{Arm, Phase, Slot};
+use crate::units::CpuId;
+
+/// Rows at most; beyond that neighbouring CPUs share a row, which shows the hottest of them.
+const ROWS: usize = 128;
+
+/// The grid.
+#[derive(Debug)]
+pub(super) struct Grid {
+    /// From the lowest CPU.
+    pub(super) rows: Vec<Row>,
+    /// In time order.
+    pub(super) columns: Vec<Column>,
+    /// Largest value of all; above 0.
+    pub(super) max: f64,
+    /// Pairs that one column averages; 1 = every slot has its own column.
+    pub(super) merged: usize,
+}
+
+/// One CPU, or a few neighbours.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// `CPU 3` or `CPU 4-7`.
+    pub(super) label: String,
+    /// The number of the first, for labels where there is little room.
+    pub(super) first: CpuId,
+    /// Mean over the valid comparison slots of arm A, and of arm B.
+    pub(super) means: [Option<f64>; 2],
+}
+
+/// One slot, or the slots of one arm of a few neighbouring pairs.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) arm: Arm,
+    pub(super) phase: Phase,
+    /// No slot of it counts.
+    pub(super) void: bool,
+    /// Start of the first slot, seconds since the trial began.
+    pub(super) start_s: f64,
+    /// What a pointer resting on it reads.
+    pub(super) title: String,
+    /// NET_RX runs a second by row; `None` = not known.
+    pub(super) cells: Vec<Option<f64>>,
+}
+
+impl Grid {
+    /// The grid of `slots` with at most about `cells` cells; `None` when no slot has NET_RX rates.
+    pub(super) fn new(slots: &[Slot], cells: usize) -> Option<Self> {
+        let cpus: BTreeSet<CpuId> = slots.iter().flat_map(|slot| slot.net_rx.keys().copied()).collect();
+        let cpus: Vec<CpuId> = cpus.into_iter().collect();
+        if cpus.is_empty() {
+            return None;
+        }
+        let groups: Vec<&[CpuId]> = cpus.chunks(cpus.len().div_ceil(ROWS)).collect();
+        let most = (cells / groups.len()).clamp(16, 240);
+        let merged = if slots.len() <= most { 1 } else { slots.len().div_ceil(most) };
+        let mut columns = Vec::new();
+        for phase in slots.chunk_by(|a, b| a.phase == b.phase) {
+            for chunk in phase.chunks(2 * merged) {
+                if merged == 1 {
+                    columns.extend(chunk.iter().map(|slot| column(&[slot], &groups)));
+                } else {
+                    for arm in [Arm::A, Arm::B] {
+                        let slots: Vec<&Slot> = chunk.iter().filter(|slot| slot.arm == arm).collect();
+                        if !slots.is_empty() {
+                            columns.push(column(&slots, &groups));
+                        }
+                    }
+                }
+            }
+        }
+        let max =
+            columns.iter().flat_map(|column| column.cells.iter().flatten()).copied().fold(0.0, f64::max);
+        let rows = groups.iter().map(|group| row(group, slots)).collect();
+        Some(Self { rows, columns, max: if max > 0.0 { max } else { 1.0 }, merged })
+    }
+}
+
+fn row(group: &[CpuId], slots: &[Slot]) -> Row {
+    let mean = |arm: Arm| {
+        let valid = slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
+        average(valid.filter(|slot| slot.arm == arm).filter_map(|slot| hottest(group, slot)))
+    };
+    let (first, last) = (group[0], group[group.len() - 1]);
+    let label = if first == last { format!("CPU {first}") } else { format!("CPU {first}-{last}") };
+    Row { label, first, means: [mean(Arm::A), mean(Arm::B)] }
+}
+
+/// `slots` is not empty.
+fn column(slots: &[&Slot], groups: &[&[CpuId]]) -> Column {
+    let valid: Vec<&Slot> = slots.iter().copied().filter(|slot| slot.void.is_none()).collect();
+    let void = valid.is_empty();
+    let counted = if void { slots } else { &valid };
+    let cells: Vec<Option<f64>> =
+        groups.iter().map(|group| average(counted.iter().filter_map(|slot| hottest(group, slot)))).collect();
+    let first = slots[0];
+    Column {
+        arm: first.arm,
+        phase: first.phase,
+        void,
+        start_s: first.start_s,
+        title: title(slots, counted),
+        cells,
+    }
+}
+
+/// `pair 3, arm B: 98 % of NET_RX on CPU 0`.
+fn title(slots: &[&Slot], counted: &[&Slot]) -> String {
+    let (first, last) = (slots[0].pair + 1, slots[slots.len() - 1].pair + 1);
+    let pairs = if first == last { format!("pair {first}") } else { format!("pairs {first} to {last}") };
+    let arm = match (slots[0].phase, slots[0].arm) {
+        (Phase::Calibration, _) => "calibration",
+        (_, Arm::A) => "arm A",
+        (_, Arm::B) => "arm B",
+    };
+    let slot = counted[0];
+    let total: f64 = slot.net_rx.values().sum();
+    let hottest = slot.net_rx.iter().max_by(|a, b| a.1.total_cmp(b.1)).filter(|_| total > 0.0);
+    let hottest = hottest.map_or_else(String::new, |(cpu, rate)| {
+        format!(": {} of NET_RX on CPU {cpu}", crate::report::number::share(rate / total))
+    });
+    let void = slots[0].void.as_ref().map_or_else(String::new, |reason| format!(" (void: {reason})"));
+    let many =
+        if slots.len() > 1 { format!(", {}", words::count(slots.len(), "slot")) } else { String::new() };
+    format!("{pairs}, {arm}{many}{hottest}{void}")
+}
+
+fn hottest(group: &[CpuId], slot: &Slot) -> Option<f64> {
+    let rates = group.iter().filter_map(|cpu| slot.net_rx.get(cpu)).copied().filter(|rate| rate.is_finite());
+    rates.reduce(f64::max)
+}
+
+fn average(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Grid;
+    use crate::report::sample_record;
+    use crate::trial::record::{Arm, Phase};
+    use crate::units::CpuId;
+
+    #[test]
+    fn every_slot_has_its_column_while_there_is_room() {
+        let record = sample_record::rps();
+        let grid = Grid::new(&record.slots, 24_000).expect("rates");
+        assert_eq!((grid.columns.len(), grid.rows.len(), grid.merged), (58, 2, 1));
+        assert_eq!(grid.columns[0].title, "pair 1, calibration: 100 % of NET_RX on CPU 0");
+        assert!(
+            grid.columns.iter().any(|column| column.void && column.title.contains("void: NET_RX stayed"))
+        );
+        let [a, b] = grid.rows[0].means;
+        assert!(a.expect("A") > 1.8 * b.expect("B"));
+    }
+
+    #[test]
+    fn too_many_slots_are_averaged_by_arm_and_too_many_cpus_by_neighbourhood() {
+        let mut record = sample_record::wide();
+        let rates = record.slots[0].net_rx.clone();
+        record.slots[0].net_rx.extend(rates.iter().map(|(cpu, rate)| (CpuId(cpu.0 + 128), *rate)));
+        let grid = Grid::new(&record.slots, 4_000).expect("rates");
+        assert_eq!(grid.rows.len(), 128);
+        assert_eq!(grid.rows[1].label, "CPU 2-3");
+        assert!(grid.columns.len() * grid.rows.len() <= 4_500, "{}", grid.columns.len());
+        let compared: Vec<_> =
+            grid.columns.iter().filter(|column| column.phase == Phase::Comparison).collect();
+        let of = |arm| compared.iter().filter(|column| column.arm == arm).count();
+        assert_eq!(of(Arm::A), of(Arm::B));
+        let hot = |column: &&&super::Column| column.cells[0].expect("CPU 0") > 700_000.0;
+        assert!(compared.iter().filter(hot).all(|column| column.arm == Arm::A));
+    }
+
+    #[test]
+    fn no_rates_no_grid() {
+        let mut record = sample_record::rfs();
+        record.slots.iter_mut().for_each(|slot| slot.net_rx.clear());
+        assert!(Grid::new(&record.slots, 24_000).is_none());
+        assert!(Grid::new(&[], 24_000).is_none());
+    }
+}

@@ -1,0 +1,261 @@
+//! The heatmap: which CPU ran NET_RX in which slot, with the arm of every slot above it.
+
+use std::fmt::Write;
+
+use crate::report::number;
+use crate::trial::record::{Arm, Phase, TrialRecord};
+
+use super::grid::{Column, Grid};
+use super::markup::{Markup, percent, px, typeset};
+
+/// Colours of the scale, from none to most.
+const LEVELS: usize = 8;
+const LANES: f64 = 20.0;
+
+/// The heatmap with about `cells` cells at most; nothing when no slot has rates.
+pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
+    let Some(grid) = Grid::new(&record.slots, cells) else {
+        m.leaf("p", &[("class", "absent")], "No slot has NET_RX rates by CPU.");
+        return;
+    };
+    let row = (360.0 / grid.rows.len() as f64).clamp(3.0, 30.0);
+    let height = row * grid.rows.len() as f64;
+    m.element("div", &[("class", "heatmap")], |m| {
+        phases(m, &grid);
+        lanes(m, &grid);
+        rows(m, &grid, row, height);
+        map(m, &grid, row, height);
+        means(m, &grid, row, height);
+        times(m, &grid);
+    });
+    legend(m, &grid);
+}
+
+fn level(value: f64, max: f64) -> usize {
+    ((value / max * LEVELS as f64).max(0.0) as usize).min(LEVELS - 1)
+}
+
+/// Index of the first comparison column.
+fn flip(grid: &Grid) -> usize {
+    grid.columns.iter().position(|column| column.phase == Phase::Comparison).unwrap_or(grid.columns.len())
+}
+
+/// The words above the strip.
+fn phases(m: &mut Markup, grid: &Grid) {
+    m.leaf("div", &[], "");
+    m.element("svg", &[("class", "labels"), ("width", "100%"), ("height", "16")], |m| {
+        let flip = flip(grid);
+        let at = flip as f64 / grid.columns.len() as f64;
+        if flip > 0 && at > 0.06 {
+            m.leaf("text", &[("y", "11")], if at > 0.3 { "A/A calibration" } else { "A/A" });
+        }
+        if flip < grid.columns.len() {
+            m.leaf("text", &[("x", &percent(at)), ("y", "11")], "A/B pairs in random order");
+        }
+    });
+    m.leaf("div", &[("class", "head")], "mean of the arm");
+}
+
+/// Two lanes, A above B: a slot has its block in the lane of its arm; hollow when it is void.
+fn lanes(m: &mut Markup, grid: &Grid) {
+    m.element(
+        "svg",
+        &[("class", "labels"), ("width", "100%"), ("height", &px(LANES)), ("aria-hidden", "true")],
+        |m| {
+            m.leaf("text", &[("x", "100%"), ("y", "9"), ("text-anchor", "end")], "A");
+            m.leaf("text", &[("x", "100%"), ("y", "19"), ("text-anchor", "end")], "B");
+        },
+    );
+    let title =
+        "The arm of each slot in time order: A in the upper lane, B in the lower; void slots are hollow";
+    m.cells("lanes", (grid.columns.len(), 20, LANES), title, |m| {
+        let paths = [
+            ("lane a", Arm::A, false),
+            ("lane b", Arm::B, false),
+            ("lane a hollow", Arm::A, true),
+            ("lane b hollow", Arm::B, true),
+        ];
+        for (class, arm, void) in paths {
+            let mut path = String::new();
+            let top = if arm == Arm::A { 1 } else { 11 };
+            for (x, _) in grid.columns.iter().enumerate().filter(|(_, c)| c.arm == arm && c.void == void) {
+                let _ = write!(path, "M{x}.08 {top}h.84v8h-.84z");
+            }
+            if !path.is_empty() {
+                m.empty("path", &[("class", class), ("d", &path)]);
+            }
+        }
+        divider(m, grid, 20);
+    });
+    m.element(
+        "svg",
+        &[("class", "labels"), ("width", "100%"), ("height", &px(LANES)), ("aria-hidden", "true")],
+        |m| {
+            for (x, class, name) in [("25%", "a", "A"), ("75%", "b", "B")] {
+                m.leaf("text", &[("class", class), ("x", x), ("y", "14"), ("text-anchor", "middle")], name);
+            }
+        },
+    );
+}
+
+fn divider(m: &mut Markup, grid: &Grid, bottom: usize) {
+    let flip = flip(grid);
+    if flip > 0 && flip < grid.columns.len() {
+        m.empty("path", &[("class", "divider"), ("d", &format!("M{flip} 0V{bottom}"))]);
+    }
+}
+
+fn rows(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
+    let every = (13.0 / row).ceil().max(1.0) as usize;
+    // Powers of two: the numbers people know their CPUs by.
+    let every = every.next_power_of_two();
+    m.element(
+        "svg",
+        &[("class", "labels"), ("width", "100%"), ("height", &px(height)), ("aria-hidden", "true")],
+        |m| {
+            for (index, line) in grid.rows.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every))
+            {
+                let y =
+                    if every == 1 { (index as f64 + 0.5) * row + 4.0 } else { (index as f64 * row) + 9.0 };
+                let label = if every == 1 { line.label.clone() } else { line.first.to_string() };
+                m.leaf("text", &[("x", "100%"), ("y", &px(y)), ("text-anchor", "end")], &label);
+            }
+        },
+    );
+}
+
+/// One path for each colour: a cell costs a dozen bytes, and equal neighbours share one.
+fn areas(m: &mut Markup, columns: &[Vec<Option<f64>>], max: f64) {
+    let mut paths = vec![String::new(); LEVELS];
+    let rows = columns.first().map_or(0, Vec::len);
+    for y in 0..rows {
+        let mut x = 0;
+        while x < columns.len() {
+            let Some(value) = columns[x][y] else {
+                x += 1;
+                continue;
+            };
+            let level = level(value, max);
+            let same =
+                |column: &&Vec<Option<f64>>| column[y].is_some_and(|value| self::level(value, max) == level);
+            let run = columns[x..].iter().take_while(same).count();
+            let _ = write!(paths[level], "M{x} {y}h{run}v1H{x}z");
+            x += run;
+        }
+    }
+    for (level, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+        m.empty("path", &[("class", &format!("l{level}")), ("d", path)]);
+    }
+}
+
+fn map(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
+    let (columns, rows) = (grid.columns.len(), grid.rows.len());
+    let title = format!(
+        "NET_RX softirq runs a second, {rows} rows of CPUs by {columns} columns of slots; most is {}",
+        number::rate(grid.max)
+    );
+    m.cells("map", (columns, rows, height), &title, |m| {
+        let cells: Vec<Vec<Option<f64>>> = grid.columns.iter().map(|column| column.cells.clone()).collect();
+        areas(m, &cells, grid.max);
+        if row >= 10.0 {
+            let path: String = (1..rows).map(|y| format!("M0 {y}H{columns}")).collect();
+            m.empty("path", &[("class", "divider thin"), ("d", &path)]);
+        }
+        divider(m, grid, rows);
+        let height = rows.to_string();
+        for (x, column) in grid.columns.iter().enumerate() {
+            let class = if column.void { "slot void" } else { "slot" };
+            m.element(
+                "rect",
+                &[("class", class), ("x", &x.to_string()), ("width", "1"), ("height", &height)],
+                |m| {
+                    m.inline("title", &[], &typeset(&column.title));
+                },
+            );
+        }
+    });
+}
+
+/// The mean of each arm at the right edge: the before and after of every CPU.
+fn means(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
+    let title = "Mean of the valid slots of arm A (left) and arm B (right) by CPU";
+    m.drawing("map means", height, title, |m| {
+        for (index, line) in grid.rows.iter().enumerate() {
+            for (arm, (x, mean)) in ["A", "B"].iter().zip([0.0, 0.51].into_iter().zip(line.means)) {
+                let Some(mean) = mean else { continue };
+                let y = index as f64 * row;
+                let level = level(mean, grid.max);
+                let tall = if row >= 10.0 { row - 1.0 } else { row };
+                let place = [("x", percent(x)), ("y", px(y)), ("width", percent(0.49)), ("height", px(tall))];
+                let class = format!("l{level}");
+                let mut attributes = vec![("class", class.as_str())];
+                attributes.extend(place.iter().map(|(name, value)| (*name, value.as_str())));
+                let rate = number::rate(mean);
+                m.element("rect", &attributes, |m| {
+                    m.inline("title", &[], &format!("{}, arm {arm}: {rate}", line.label));
+                });
+                if row >= 16.0 {
+                    let class = if level >= LEVELS / 2 { "on high" } else { "on low" };
+                    let short = rate.trim_end_matches("/s");
+                    m.leaf(
+                        "text",
+                        &[
+                            ("class", class),
+                            ("x", &percent(x + 0.245)),
+                            ("y", &px(y + row / 2.0 + 3.5)),
+                            ("text-anchor", "middle"),
+                        ],
+                        short,
+                    );
+                }
+            }
+        }
+    });
+}
+
+fn times(m: &mut Markup, grid: &Grid) {
+    m.leaf("div", &[], "");
+    m.element(
+        "svg",
+        &[("class", "labels"), ("width", "100%"), ("height", "18"), ("aria-hidden", "true")],
+        |m| {
+            let columns = grid.columns.len();
+            let marks = if columns > 8 { 4 } else { 1 };
+            for mark in 0..=marks {
+                let at = mark as f64 / f64::from(marks);
+                let column: &Column = &grid.columns[((columns - 1) as f64 * at) as usize];
+                let anchor = match mark {
+                    0 => "start",
+                    _ if mark == marks => "end",
+                    _ => "middle",
+                };
+                let label = format!("{:.0} s", column.start_s);
+                m.leaf("text", &[("x", &percent(at)), ("y", "13"), ("text-anchor", anchor)], &label);
+            }
+        },
+    );
+    m.leaf("div", &[], "");
+}
+
+fn legend(m: &mut Markup, grid: &Grid) {
+    m.element("p", &[("class", "legend")], |m| {
+        m.inline("span", &[], "0");
+        m.element("svg", &[("width", "144"), ("height", "10"), ("aria-hidden", "true")], |m| {
+            for level in 0..LEVELS {
+                let x = (level * 18).to_string();
+                m.empty(
+                    "rect",
+                    &[("class", &format!("l{level}")), ("x", &x), ("width", "18"), ("height", "10")],
+                );
+            }
+        });
+        m.inline("span", &[], &format!("{} NET_RX softirq runs by CPU", number::rate(grid.max)));
+        if grid.merged > 1 {
+            let text = format!("; each column averages one arm of up to {} neighbouring pairs", grid.merged);
+            m.inline("span", &[], &text);
+        }
+        if grid.columns.iter().any(|column| column.void) {
+            m.inline("span", &[], "; void slots are hollow above and pale below");
+        }
+    });
+}

@@ -1,0 +1,183 @@
+//! A writer of HTML and inline SVG that closes what it opens and escapes what it is given.
+
+use std::fmt::Write;
+
+/// Attributes of an element: name and value; the value is escaped.
+pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
+
+/// Markup being written.
+#[derive(Debug, Default)]
+pub(super) struct Markup {
+    out: String,
+}
+
+impl Markup {
+    /// Raw text, for the document type and the style sheet only: nothing is escaped.
+    pub(super) fn fixed(&mut self, markup: &'static str) {
+        self.out.push_str(markup);
+    }
+
+    /// Escaped text.
+    pub(super) fn text(&mut self, text: &str) {
+        escape(text, &mut self.out);
+    }
+
+    /// An element with content, on lines of its own.
+    pub(super) fn element(&mut self, tag: &str, attributes: Attributes<'_>, body: impl FnOnce(&mut Self)) {
+        self.open(tag, attributes, ">");
+        self.out.push('\n');
+        body(self);
+        self.close(tag);
+        self.out.push('\n');
+    }
+
+    /// An element with text only, on a line of its own.
+    pub(super) fn leaf(&mut self, tag: &str, attributes: Attributes<'_>, text: &str) {
+        self.inline(tag, attributes, text);
+        self.out.push('\n');
+    }
+
+    /// An element with text only, without white space around it.
+    pub(super) fn inline(&mut self, tag: &str, attributes: Attributes<'_>, text: &str) {
+        self.open(tag, attributes, ">");
+        self.text(text);
+        self.close(tag);
+    }
+
+    /// An element without content.
+    pub(super) fn empty(&mut self, tag: &str, attributes: Attributes<'_>) {
+        self.open(tag, attributes, "/>");
+        self.out.push('\n');
+    }
+
+    /// A drawing as wide as its place and `height` pixels high. Horizontal positions inside are
+    /// percentages, so that text keeps its size at every width. `title` says what it shows.
+    pub(super) fn drawing(&mut self, class: &str, height: f64, title: &str, body: impl FnOnce(&mut Self)) {
+        let attributes = [
+            ("class", class),
+            ("width", "100%"),
+            ("height", &px(height)),
+            ("role", "img"),
+            ("aria-label", title),
+        ];
+        self.element("svg", &attributes, body);
+    }
+
+    /// A drawing in cells: `columns` x `rows` units stretched to the width of the place and to
+    /// `height` pixels. For areas only; text would be stretched too.
+    pub(super) fn cells(
+        &mut self,
+        class: &str,
+        (columns, rows, height): (usize, usize, f64),
+        title: &str,
+        body: impl FnOnce(&mut Self),
+    ) {
+        let attributes = [
+            ("class", class),
+            ("width", "100%"),
+            ("height", &px(height)),
+            ("viewBox", &format!("0 0 {columns} {rows}")),
+            ("preserveAspectRatio", "none"),
+            ("role", "img"),
+            ("aria-label", title),
+        ];
+        self.element("svg", &attributes, body);
+    }
+
+    /// The markup written.
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+
+    fn open(&mut self, tag: &str, attributes: Attributes<'_>, end: &str) {
+        let _ = write!(self.out, "<{tag}");
+        for (name, value) in attributes {
+            let _ = write!(self.out, " {name}=\"");
+            escape(value, &mut self.out);
+            self.out.push('"');
+        }
+        self.out.push_str(end);
+    }
+
+    fn close(&mut self, tag: &str) {
+        let _ = write!(self.out, "</{tag}>");
+    }
+}
+
+/// Escapes for element content and quoted attributes alike; control characters that HTML does not
+/// allow become the replacement character.
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            c => out.push(c),
+        }
+    }
+}
+
+/// A position or length as a share of the width.
+pub(super) fn percent(fraction: f64) -> String {
+    trimmed(format!("{:.2}", fraction * 100.0)) + "%"
+}
+
+/// A position or length in pixels.
+pub(super) fn px(value: f64) -> String {
+    trimmed(format!("{value:.1}"))
+}
+
+fn trimmed(number: String) -> String {
+    number.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Report text as it is set in type: minus signs, arrows, and numbers that keep their `%`.
+pub(super) fn typeset(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut before = ' ';
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let next = rest.peek().copied().unwrap_or(' ');
+        match c {
+            '-' if matches!(before, ' ' | '[' | '(') && next.is_ascii_digit() => out.push('\u{2212}'),
+            '-' if next == '>' => {
+                rest.next();
+                out.push('\u{2192}');
+            }
+            ' ' if before.is_ascii_digit() && next == '%' => out.push('\u{a0}'),
+            c => out.push(c),
+        }
+        before = c;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Markup, percent, typeset};
+
+    #[test]
+    fn text_and_attributes_are_escaped() {
+        let mut markup = Markup::default();
+        markup.element("p", &[("title", "\"><script>")], |m| m.text("<b>&'\u{0}"));
+        assert_eq!(
+            markup.finish(),
+            "<p title=\"&quot;&gt;&lt;script&gt;\">\n&lt;b&gt;&amp;&#39;\u{fffd}</p>\n"
+        );
+    }
+
+    #[test]
+    fn numbers_are_short_and_text_is_typeset() {
+        assert_eq!(percent(0.5), "50%");
+        assert_eq!(percent(0.12345), "12.35%");
+        assert_eq!(percent(1.0), "100%");
+        assert_eq!(
+            typeset("-51 % [-53, -49] rx-0 a -> b"),
+            "\u{2212}51\u{a0}% [\u{2212}53, \u{2212}49] rx-0 a \u{2192} b"
+        );
+    }
+}

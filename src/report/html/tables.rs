@@ -1,0 +1,103 @@
+//! The parts of a report that are words and figures: metrics, settings, remarks.
+
+use crate::report::{number, words};
+use crate::trial::record::{MetricResult, TrialRecord};
+
+use super::markup::{Markup, typeset};
+use super::tone_class;
+
+/// One row a metric with everything that was computed for it.
+pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
+    m.element("div", &[("class", "scroll"), ("tabindex", "0")], |m| {
+        m.element("table", &[], |m| {
+            m.element("thead", &[], |m| {
+                m.element("tr", &[], |m| {
+                    m.leaf("th", &[("scope", "col")], "Metric");
+                    let heads = ["Mean A", "Mean B", "Change", "Interval", "p", "Detectable", "Pairs"];
+                    for head in heads {
+                        m.leaf("th", &[("scope", "col"), ("class", "number")], head);
+                    }
+                    m.leaf("th", &[("scope", "col")], "Effect");
+                });
+            });
+            m.element("tbody", &[], |m| results.iter().for_each(|result| metric(m, result)));
+        });
+    });
+}
+
+fn metric(m: &mut Markup, result: &MetricResult) {
+    let dash = || "\u{2013}".to_owned();
+    let effect = result.effect.as_ref();
+    let measured = result.pairs > 0;
+    let mean = |value: f64| if measured { number::value(value) } else { dash() };
+    let figures = [
+        mean(result.mean_a),
+        mean(result.mean_b),
+        effect.map_or_else(dash, |effect| number::change(effect.mid)),
+        effect.map_or_else(dash, |effect| {
+            number::interval(effect).unwrap_or_else(|| "no bound yet".to_owned())
+        }),
+        result.p.map_or_else(dash, |p| if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }),
+        result.detectable.map_or_else(dash, number::share),
+        number::grouped(result.pairs as u64),
+    ];
+    m.element("tr", &[], |m| {
+        m.element("th", &[("scope", "row")], |m| {
+            m.text(&result.metric.title);
+            if !result.metric.unit.is_empty() {
+                m.text(" ");
+                m.inline("small", &[], &result.metric.unit);
+            }
+        });
+        for figure in figures {
+            m.leaf("td", &[("class", "number")], &typeset(&figure));
+        }
+        m.leaf("td", &[("class", tone_class(words::call_tone(result.call)))], words::call(result.call));
+    });
+}
+
+/// Everything that is needed to run the trial again.
+pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
+    let host = &record.host;
+    let rows = [
+        ("Host", format!("{}, {}", host.hostname, words::count(record.cpus, "CPU"))),
+        ("Kernel", host.kernel.clone()),
+        ("Workload", record.workload.clone()),
+        ("Started", record.started.clone()),
+        ("Seed", record.seed.to_string()),
+        ("Washout", format!("{} s", number::value(record.washout_s))),
+        ("Measured", format!("{} s a slot", number::value(record.measure_s))),
+        ("Margin", format!("\u{b1}{}", number::share(record.margin))),
+        ("Pairs allowed", number::grouped(record.max_pairs as u64)),
+        ("Calibration", words::calibration(record)),
+        ("Trial", record.id.clone()),
+        ("rxlab", record.version.clone()),
+    ];
+    m.element("dl", &[("class", "settings")], |m| {
+        for (name, value) in rows {
+            m.leaf("dt", &[], name);
+            m.leaf("dd", &[], &typeset(&value));
+        }
+    });
+}
+
+/// Notes, then the void slots with their reasons. Nothing when there are none.
+pub(super) fn remarks(m: &mut Markup, record: &TrialRecord) {
+    let notes: Vec<&String> = record.analysis.iter().flat_map(|analysis| &analysis.notes).collect();
+    if !notes.is_empty() {
+        m.leaf("h3", &[], "Notes");
+        m.element("ul", &[], |m| notes.iter().for_each(|note| m.leaf("li", &[], &typeset(note))));
+    }
+    let voids: Vec<String> = record
+        .slots
+        .iter()
+        .filter_map(|slot| {
+            let reason = slot.void.as_ref()?;
+            Some(format!("pair {}, arm {:?} at {:.0} s: {reason}", slot.pair + 1, slot.arm, slot.start_s))
+        })
+        .collect();
+    if !voids.is_empty() {
+        m.leaf("h3", &[], "Void slots");
+        m.element("ul", &[], |m| voids.iter().for_each(|void| m.leaf("li", &[], &typeset(void))));
+    }
+}

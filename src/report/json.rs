@@ -1,0 +1,29 @@
+//! Artefacts as JSON. Their shape is the type's own `Serialize`; nothing is renamed or added here.
+
+use serde::Serialize;
+
+/// Pretty JSON with a final line break. The value carries its own `schema` field.
+///
+/// # Errors
+/// Those of `serde_json`: a map whose keys are neither text nor numbers. No artefact has one.
+pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pretty;
+    use crate::report::sample_record;
+    use crate::trial::record::{Effect, TrialRecord};
+
+    #[test]
+    fn a_record_comes_back_as_it_was() {
+        let mut record = sample_record::rps();
+        let analysis = record.analysis.as_mut().expect("the sample has an analysis");
+        analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
+        let text = pretty(&record).expect("a record is JSON");
+        assert!(text.starts_with("{\n  \"schema\": \"rxlab.trial/1\""), "{}", &text[..60]);
+        assert!(text.ends_with("}\n"));
+        assert_eq!(serde_json::from_str::<TrialRecord>(&text).expect("a record"), record);
+    }
+}

@@ -1,0 +1,300 @@
+//! Trial records made by hand: what a two-CPU machine gives, with noise from a fixed seed.
+
+use std::collections::BTreeMap;
+
+use crate::model::Identity;
+use crate::trial::record::{
+    Analysis, Arm, Better, Calibration, Call, Effect, Metric, MetricResult, Phase, Slot, TrialRecord, Verdict,
+};
+use crate::units::CpuId;
+
+/// A metric with what it is in arm A, what arm B makes of it, and its noise (CV of a slot).
+struct Truth {
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    better: Better,
+    a: f64,
+    ratio: f64,
+    noise: f64,
+}
+
+/// Uniform noise of unit variance: splitmix64, so that the records never change.
+struct Noise(u64);
+
+impl Noise {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn next(&mut self) -> f64 {
+        let uniform = (self.bits() >> 11) as f64 / (1_u64 << 53) as f64;
+        (uniform - 0.5) * 12.0_f64.sqrt()
+    }
+}
+
+/// The metrics of every sample, with the ratio B / A of each.
+fn truths(ratios: [f64; 6]) -> Vec<Truth> {
+    use Better::{Higher, Lower};
+    let base: [(&str, &str, &str, Better, f64, f64); 6] = [
+        ("hottest_cpu_net_rx_share", "hottest CPU, NET_RX share", "%", Lower, 98.4, 0.009),
+        ("throughput", "throughput", "req/s", Higher, 270_000.0, 0.012),
+        ("p50", "latency p50", "us", Lower, 212.0, 0.015),
+        ("p99", "latency p99", "us", Lower, 1_240.0, 0.06),
+        ("softirq_per_packet", "softirq time per packet", "us", Lower, 1.31, 0.011),
+        ("server_cpu", "server CPU", "%", Lower, 148.0, 0.01),
+    ];
+    let truth =
+        |((name, title, unit, better, a, noise), ratio)| Truth { name, title, unit, better, a, ratio, noise };
+    base.into_iter().zip(ratios).map(truth).collect()
+}
+
+/// What the trial looked like; [`build`] makes the slots.
+struct Shape {
+    name: &'static str,
+    change: &'static [&'static str],
+    cpus: u32,
+    calibration: usize,
+    pairs: usize,
+    seed: u64,
+    /// Comparison pairs whose B slot is void.
+    void: &'static [usize],
+    verdict: Verdict,
+}
+
+/// RPS on a one-queue veth: the work moves, the capacity stays.
+pub(crate) fn rps() -> TrialRecord {
+    let shape = Shape {
+        name: "rps",
+        change: &["rps veth0/rx-0 = 1"],
+        cpus: 2,
+        calibration: 6,
+        pairs: 23,
+        seed: 7,
+        void: &[4, 15],
+        verdict: Verdict::SpreadsOnly { headroom_before: 1.02, headroom_after: 2.08 },
+    };
+    build(&shape, &truths([0.49, 1.003, 0.992, 0.95, 1.004, 1.002]))
+}
+
+/// RFS on the same machine: nothing to see.
+pub(crate) fn rfs() -> TrialRecord {
+    let shape = Shape {
+        name: "rfs",
+        change: &["rfs_entries host = 32768", "rfs_flows veth0/rx-0 = 32768"],
+        cpus: 2,
+        calibration: 0,
+        pairs: 12,
+        seed: 11,
+        void: &[],
+        verdict: Verdict::NoMeasurableEffect { negligible: false },
+    };
+    build(&shape, &truths([1.0; 6]))
+}
+
+/// 128 CPUs and 200 slots.
+pub(crate) fn wide() -> TrialRecord {
+    let shape = Shape {
+        name: "rps",
+        change: &["rps enp95s0/rx-0 = 1-7"],
+        cpus: 128,
+        calibration: 20,
+        pairs: 80,
+        seed: 128,
+        void: &[33],
+        verdict: Verdict::Helps,
+    };
+    build(&shape, &truths([0.3, 1.09, 0.93, 0.8, 1.0, 1.0]))
+}
+
+/// One record for each verdict, with throughput as the primary metric, and one without a verdict.
+pub(crate) fn every_verdict() -> Vec<TrialRecord> {
+    let verdicts = [
+        (1.09, Verdict::Helps),
+        (0.93, Verdict::Hurts),
+        (1.0, Verdict::NoMeasurableEffect { negligible: false }),
+        (1.013, Verdict::NoMeasurableEffect { negligible: true }),
+        (0.97, Verdict::Inconclusive { detectable: 0.0447, pairs_needed: 64 }),
+        (1.0, Verdict::CannotMatter { ceiling: 0.011 }),
+        (1.0, Verdict::ServerIdle { busiest: 0.34 }),
+        (1.0, Verdict::ClientLimited { reason: "client thread 0 was busy 97 % of the time".into() }),
+        (1.0, Verdict::SpreadsOnly { headroom_before: 1.0, headroom_after: 2.04 }),
+        (0.8, Verdict::GuardTripped { reason: "error rate 4.2 %, allowed 1 %".into() }),
+        (1.0, Verdict::NotApplied { reason: "NET_RX stayed on CPU 0 with rps_cpus = 2".into() }),
+        (1.0, Verdict::Interrupted),
+    ];
+    let with = |(ratio, verdict)| {
+        let shape = Shape {
+            name: "rps",
+            change: &["rps veth0/rx-0 = 1"],
+            cpus: 2,
+            calibration: 0,
+            pairs: 21,
+            seed: 3,
+            void: &[],
+            verdict,
+        };
+        // Only p99 is noisy enough to leave 21 pairs undecided.
+        let primary = if matches!(shape.verdict, Verdict::Inconclusive { .. }) { 3..4 } else { 1..2 };
+        build(&shape, &truths([0.5, ratio, 1.0, ratio, 1.0, 1.0])[primary])
+    };
+    let mut records: Vec<TrialRecord> = verdicts.into_iter().map(with).collect();
+    records.push(TrialRecord { analysis: None, ..rps() });
+    records
+}
+
+fn slot(
+    shape: &Shape,
+    truths: &[Truth],
+    place: (Phase, usize, u8, Arm),
+    start_s: f64,
+    noise: &mut Noise,
+) -> Slot {
+    let (phase, pair, position, arm) = place;
+    let b = arm == Arm::B;
+    let values: BTreeMap<String, f64> = truths
+        .iter()
+        .map(|truth| {
+            let mean = truth.a * if b { truth.ratio } else { 1.0 };
+            (truth.name.to_owned(), mean * (1.0 + truth.noise * noise.next()))
+        })
+        .collect();
+    // All on CPU 0 without the change; with it CPU 0 keeps half and the next up to seven share the rest.
+    let helpers = (shape.cpus - 1).min(7);
+    let keeps = 1.0 / f64::from(helpers + 1);
+    let net_rx = (0..shape.cpus)
+        .map(|cpu| {
+            let share = match (b, cpu) {
+                (false, 0) => 0.995,
+                (true, 0) => keeps,
+                (true, cpu) if cpu <= helpers => (1.0 - keeps) / f64::from(helpers),
+                _ => 0.002,
+            };
+            (CpuId(cpu), 820_000.0 * share * (1.0 + 0.03 * noise.next()))
+        })
+        .collect::<BTreeMap<_, _>>();
+    let softirq = net_rx.iter().map(|(cpu, rate)| (*cpu, rate / 900_000.0)).collect();
+    let void = (b && phase == Phase::Comparison && shape.void.contains(&pair))
+        .then(|| "NET_RX stayed on CPU 0 (99.4 %): the mask had no effect".to_owned());
+    Slot { pair, phase, position, arm, start_s, seconds: 1.5, values, net_rx, softirq, void }
+}
+
+fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
+    let mut noise = Noise(shape.seed);
+    let mut slots: Vec<Slot> = Vec::new();
+    let phases = [(Phase::Calibration, shape.calibration), (Phase::Comparison, shape.pairs)];
+    for (phase, pairs) in phases {
+        for pair in 0..pairs {
+            let swapped = noise.bits() % 2 == 1;
+            for position in 0..2_u8 {
+                let b = phase == Phase::Comparison && (position == 0) == swapped;
+                let arm = if b { Arm::B } else { Arm::A };
+                let start = 0.5 + 2.0 * slots.len() as f64;
+                slots.push(slot(shape, truths, (phase, pair, position, arm), start, &mut noise));
+            }
+        }
+    }
+    let results: Vec<MetricResult> = truths.iter().map(|truth| result(truth, &slots)).collect();
+    let metrics = results.iter().map(|result| result.metric.clone()).collect();
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.to_owned(),
+        id: format!("2026-03-01T120000-{}", shape.name),
+        version: "0.1.0".into(),
+        name: shape.name.into(),
+        change: shape.change.iter().map(|line| (*line).to_owned()).collect(),
+        workload: "rxlab load udp://10.99.0.2:9000 --rate 0 --size 64 --cpus 0 --for 80s".into(),
+        host: Identity {
+            hostname: "range".into(),
+            kernel: "6.18.1".into(),
+            boot_id: "3f0c9a52-55b1-4a7c-9d39-0a6f6a1c7e11".into(),
+        },
+        cpus: shape.cpus as usize,
+        started: "2026-03-01T12:00:00Z".into(),
+        seed: shape.seed,
+        margin: 0.03,
+        max_pairs: 40,
+        washout_s: 0.5,
+        measure_s: 1.5,
+        metrics,
+        calibration: (shape.calibration > 0).then_some(Calibration {
+            pairs: shape.calibration,
+            cv: 0.0124,
+            sd_d: 0.0171,
+            lag1: 0.08,
+            rejection_rate: 0.048,
+        }),
+        analysis: Some(Analysis {
+            verdict: shape.verdict.clone(),
+            pairs: shape.pairs - shape.void.len(),
+            voids: shape.void.len(),
+            metrics: results,
+            notes: vec![
+                "This kernel samples softirq time by ticks: shares below 1 % of a slot are not to be trusted."
+                    .into(),
+            ],
+        }),
+        slots,
+    }
+}
+
+fn result(truth: &Truth, slots: &[Slot]) -> MetricResult {
+    let valid: Vec<&[Slot]> = slots
+        .chunks(2)
+        .filter(|pair| pair[0].phase == Phase::Comparison && pair.iter().all(|slot| slot.void.is_none()))
+        .collect();
+    let mean = |arm: Arm| {
+        let values: Vec<f64> = valid
+            .iter()
+            .flat_map(|pair| pair.iter())
+            .filter(|slot| slot.arm == arm)
+            .map(|slot| slot.values[truth.name])
+            .collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let ratios: Vec<(usize, f64)> = valid
+        .iter()
+        .map(|pair| {
+            let of = |arm: Arm| {
+                pair.iter().find(|slot| slot.arm == arm).expect("one slot an arm").values[truth.name]
+            };
+            (pair[0].pair, (of(Arm::B) / of(Arm::A)).ln())
+        })
+        .collect();
+    let n = ratios.len() as f64;
+    let m = ratios.iter().map(|(_, d)| d).sum::<f64>() / n;
+    let sd = (ratios.iter().map(|(_, d)| (d - m).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    let h = 2.9 * sd / n.sqrt();
+    MetricResult {
+        metric: Metric {
+            name: truth.name.into(),
+            title: truth.title.into(),
+            unit: truth.unit.into(),
+            better: truth.better,
+        },
+        pairs: ratios.len(),
+        mean_a: mean(Arm::A),
+        mean_b: mean(Arm::B),
+        effect: Some(Effect { mid: m.exp_m1(), low: (m - h).exp_m1(), high: (m + h).exp_m1() }),
+        p: Some(if (m - h) * (m + h) > 0.0 { 0.0004 } else { 0.21 }),
+        call: call(truth.better, m - h, m + h),
+        detectable: Some(2.9 * sd / n.sqrt()),
+        ratios,
+    }
+}
+
+/// The rules of the verdict with a margin of 3 %.
+fn call(better: Better, low: f64, high: f64) -> Call {
+    let (low, high) = if better == Better::Higher { (low, high) } else { (-high, -low) };
+    let margin = 1.03_f64.ln();
+    match () {
+        () if low > -margin && high < margin && low * high > 0.0 => Call::Negligible,
+        () if low > -margin && high < margin => Call::NoEffect,
+        () if low > 0.0 => Call::Helps,
+        () if high < 0.0 => Call::Hurts,
+        () => Call::Inconclusive,
+    }
+}

@@ -1,0 +1,142 @@
+//! Text for an 80-column terminal: wrapping, styles, and the [`Table`].
+//!
+//! Nothing is ever cut: what does not fit goes on to the next line. Text is host names, kernel
+//! names and numbers, so one character counts as one column. Styles are ANSI sequences; callers
+//! print through `anstream`, which drops them where they are not wanted.
+
+mod table;
+
+use anstyle::{AnsiColor, Style};
+
+pub use table::{Align, Cell, Column, Table};
+
+/// Columns that a line may take.
+pub const WIDTH: usize = 80;
+
+/// Headings and verdicts.
+pub const STRONG: Style = Style::new().bold();
+/// What is there for completeness.
+pub const FAINT: Style = Style::new().dimmed();
+/// Better.
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// Worse, or broken.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// Look here before believing.
+pub const CAUTION: Style = AnsiColor::Yellow.on_default();
+
+/// `text` in `style`, and back to plain.
+pub fn styled(style: Style, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{style}{text}{style:#}") }
+}
+
+/// Columns that `text` takes.
+pub fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// `text` without control characters: what other people named must not steer the terminal.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Breaks `text` into lines of at most `width` columns, at white space. A longer word is broken
+/// after a comma (CPU lists) where it has one, else anywhere. At least one line, maybe empty.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let room = width.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for mut rest in units(&clean_words(text)) {
+        if used > 0 && used + 1 + self::width(&rest) > room {
+            lines.push(String::new());
+            used = 0;
+        }
+        while self::width(&rest) > room {
+            let (head, tail) = split_long(&rest, room);
+            push(&mut lines, &head);
+            lines.push(String::new());
+            rest = tail;
+        }
+        if used > 0 {
+            push(&mut lines, " ");
+            used += 1;
+        }
+        push(&mut lines, &rest);
+        used += self::width(&rest);
+    }
+    lines
+}
+
+/// A paragraph of full lines: `first` before the first line, as many blanks before the others.
+/// Ends with a line break.
+pub fn paragraph(first: &str, text: &str) -> String {
+    let indent = width(first);
+    let mut out = String::new();
+    for (index, line) in wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
+        let before = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
+        out.push_str(format!("{before}{line}").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn clean_words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(clean).collect()
+}
+
+/// Words, with what belongs to a number kept at its side: `51 %` and `[-53, -49]` are never parted.
+fn units(words: &[String]) -> Vec<String> {
+    let mut units: Vec<String> = Vec::new();
+    for word in words {
+        let joins = units.last().is_some_and(|last| {
+            let open = last.rfind('[').is_some_and(|at| !last[at..].contains(']'));
+            word.starts_with('%') || (open && last.ends_with(',') && word.contains(']'))
+        });
+        match units.last_mut() {
+            Some(last) if joins => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => units.push(word.clone()),
+        }
+    }
+    units
+}
+
+fn push(lines: &mut [String], text: &str) {
+    lines.last_mut().expect("wrap starts with one line").push_str(text);
+}
+
+/// Splits a word longer than `room` columns.
+fn split_long(word: &str, room: usize) -> (String, String) {
+    let head: String = word.chars().take(room).collect();
+    let cut = head.rfind(',').map_or(head.len(), |comma| comma + 1);
+    (word[..cut].to_owned(), word[cut..].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{paragraph, wrap};
+
+    #[test]
+    fn words_and_cpu_lists_break_where_a_reader_expects_it() {
+        assert_eq!(wrap("the quick brown fox", 10), ["the quick", "brown fox"]);
+        assert_eq!(wrap("0,2,4,6,8,10,12", 6), ["0,2,4,", "6,8,", "10,12"]);
+        assert_eq!(wrap("cost 1,234,567 now", 10), ["cost", "1,234,567", "now"]);
+        assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("fell by 51 % [-53, -49] so", 12), ["fell by 51 %", "[-53, -49]", "so"]);
+        assert_eq!(wrap("", 3), [""]);
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(wrap("a\u{1b}[31mb", 20), ["a\u{fffd}[31mb"]);
+    }
+
+    #[test]
+    fn paragraphs_hang() {
+        let text = "word ".repeat(30);
+        let out = paragraph("note: ", &text);
+        assert!(out.starts_with("note: word") && out.contains("\n      word"));
+        assert!(out.lines().all(|line| line.len() <= 80));
+    }
+}

@@ -1,0 +1,206 @@
+//! A table that fits 80 columns whatever is in it.
+
+use anstyle::Style;
+
+use super::{FAINT, WIDTH, styled, width, wrap};
+
+const GAP: usize = 2;
+/// A wrapping column is not made narrower than this while anything else can give.
+const NARROWEST: usize = 6;
+
+/// Which edge the text of a column keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// One column.
+#[derive(Debug, Clone)]
+pub struct Column {
+    title: String,
+    align: Align,
+    wraps: bool,
+}
+
+impl Column {
+    /// A column of words that keeps its width while others can give.
+    pub fn left(title: &str) -> Self {
+        Self { title: title.to_owned(), align: Align::Left, wraps: false }
+    }
+
+    /// A column of numbers.
+    pub fn right(title: &str) -> Self {
+        Self { title: title.to_owned(), align: Align::Right, wraps: false }
+    }
+
+    /// Lets the column continue on further lines when the table is too wide.
+    pub fn wrapping(mut self) -> Self {
+        self.wraps = true;
+        self
+    }
+}
+
+/// One cell: text, and a style for it.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    /// Text in `style`.
+    pub fn styled(style: Style, text: impl Into<String>) -> Self {
+        Self { text: text.into(), style }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), style: Style::new() }
+    }
+}
+
+/// Rows under a heading.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    indent: usize,
+}
+
+impl Table {
+    /// An empty table. Room for 20 columns or fewer.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self { columns: columns.into_iter().collect(), rows: Vec::new(), indent: 0 }
+    }
+
+    /// Moves the whole table to the right.
+    pub fn indented(mut self, indent: usize) -> Self {
+        self.indent = indent;
+        self
+    }
+
+    /// Adds a row; missing cells are empty, surplus ones are a mistake of the caller.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut row: Vec<Cell> = cells.into_iter().collect();
+        debug_assert!(row.len() <= self.columns.len(), "a row has more cells than the table has columns");
+        row.resize(self.columns.len(), Cell::default());
+        self.rows.push(row);
+    }
+
+    /// The table as lines, each at most [`WIDTH`] columns and ended by a line break.
+    pub fn render(&self) -> String {
+        let widths = self.widths();
+        let head: Vec<Cell> =
+            self.columns.iter().map(|column| Cell::styled(FAINT, column.title.clone())).collect();
+        std::iter::once(&head).chain(&self.rows).map(|row| self.lines(row, &widths)).collect()
+    }
+
+    fn lines(&self, row: &[Cell], widths: &[usize]) -> String {
+        let cells: Vec<Vec<String>> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, room)| {
+                if width(&cell.text) <= *room {
+                    vec![super::clean(cell.text.trim_end())]
+                } else {
+                    wrap(&cell.text, *room)
+                }
+            })
+            .collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        let mut out = String::new();
+        for number in 0..height {
+            let mut line = " ".repeat(self.indent);
+            // Padding is added before the next text only, so that no line ends in blanks.
+            let mut owed = 0;
+            for (index, (cell, room)) in cells.iter().zip(widths).enumerate() {
+                let text = cell.get(number).map_or("", String::as_str);
+                let free = room - width(text);
+                if !text.is_empty() {
+                    let before = if self.columns[index].align == Align::Right { free } else { 0 };
+                    line.push_str(&" ".repeat(owed + before));
+                    line.push_str(&styled(row[index].style, text));
+                    owed = free - before;
+                } else {
+                    owed += free;
+                }
+                owed += GAP;
+            }
+            out.push_str(line.trim_end_matches(' '));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Natural widths, then the widest wrapping column gives until the line fits; when those
+    /// cannot give enough, every column does.
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| width(&column.title)).collect();
+        for row in &self.rows {
+            for (room, cell) in widths.iter_mut().zip(row) {
+                *room = (*room).max(width(&cell.text));
+            }
+        }
+        let room = WIDTH.saturating_sub(self.indent + GAP * widths.len().saturating_sub(1));
+        for (all, floor) in [(false, NARROWEST), (true, 1)] {
+            while widths.iter().sum::<usize>() > room {
+                let gives = |index: &usize| (all || self.columns[*index].wraps) && widths[*index] > floor;
+                let Some(widest) = (0..widths.len()).filter(gives).max_by_key(|index| widths[*index]) else {
+                    break;
+                };
+                widths[widest] -= 1;
+            }
+        }
+        widths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Column, Table};
+    use crate::report::text::{BAD, WIDTH};
+    use proptest::prelude::{Strategy, any, prop_assert, proptest};
+
+    #[test]
+    fn columns_line_up_and_long_lists_continue() {
+        let mut table =
+            Table::new([Column::left("NIC"), Column::right("IRQ"), Column::left("CPUs").wrapping()]);
+        let list: Vec<String> = (0..40).map(|cpu| (2 * cpu).to_string()).collect();
+        table.row(["eth0".into(), "24".into(), list.join(",").into()]);
+        table.row(["enp95s0".into(), "143".into(), "0-127".into()]);
+        let text = anstream::adapter::strip_str(&table.render()).to_string();
+        insta::assert_snapshot!(text, @r"
+        NIC      IRQ  CPUs
+        eth0      24  0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,42,44,
+                      46,48,50,52,54,56,58,60,62,64,66,68,70,72,74,76,78
+        enp95s0  143  0-127
+        ");
+    }
+
+    fn cell() -> impl Strategy<Value = Cell> {
+        ("[a-z0-9,\u{1b} ]{0,120}", any::<bool>())
+            .prop_map(|(text, bad)| if bad { Cell::styled(BAD, text) } else { Cell::from(text) })
+    }
+
+    proptest! {
+        #[test]
+        fn no_table_is_wider_than_the_terminal(rows in proptest::collection::vec(proptest::collection::vec(cell(), 5), 0..8)) {
+            let mut table = Table::new([
+                Column::left("one").wrapping(),
+                Column::right("two"),
+                Column::right("a long heading of a column"),
+                Column::left("four"),
+                Column::left("five").wrapping(),
+            ]).indented(2);
+            rows.into_iter().for_each(|row| table.row(row));
+            for line in anstream::adapter::strip_str(&table.render()).to_string().lines() {
+                prop_assert!(line.chars().count() <= WIDTH, "{line}");
+                prop_assert!(!line.ends_with(' '));
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Trial records on a terminal: for each trial the verdict, one row a metric, and what it rests on.
+
+use anstyle::Style;
+
+use super::number;
+use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, paragraph, styled, width};
+use super::words::{self, Tone};
+use crate::trial::record::{MetricResult, TrialRecord};
+
+/// One block for each record, at most 80 columns wide, with an empty line between blocks.
+pub fn render(records: &[TrialRecord]) -> String {
+    records.iter().map(block).collect::<Vec<_>>().join("\n")
+}
+
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Good => GOOD,
+        Tone::Bad => BAD,
+        Tone::Neutral => STRONG,
+        Tone::Caution => CAUTION,
+    }
+}
+
+fn block(record: &TrialRecord) -> String {
+    let mut out = headline(record);
+    out += &paragraph("  ", &words::sentence(record));
+    if let Some(analysis) = record.analysis.as_ref().filter(|analysis| !analysis.metrics.is_empty()) {
+        out.push('\n');
+        out += &metrics(&analysis.metrics);
+        out.push('\n');
+    }
+    for line in &record.change {
+        out += &paragraph("  B sets: ", line);
+    }
+    out += &paragraph("  based on: ", &words::basis(record));
+    out += &paragraph("  A/A calibration: ", &words::calibration(record));
+    for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {
+        out += &paragraph("  note: ", note);
+    }
+    out
+}
+
+/// `trial rps: helps`, in colour; wrapped like everything else.
+fn headline(record: &TrialRecord) -> String {
+    let verdict = words::headline(record);
+    let name = format!("trial {}:", super::text::clean(&record.name));
+    if width(&name) + 1 + width(verdict) <= super::text::WIDTH {
+        return format!("{} {}\n", styled(STRONG, &name), styled(style(words::tone(record)), verdict));
+    }
+    paragraph("", &format!("{name} {verdict}"))
+}
+
+fn metrics(results: &[MetricResult]) -> String {
+    let means: Vec<(String, String)> =
+        results.iter().map(|result| (number::value(result.mean_a), number::value(result.mean_b))).collect();
+    let widest = |side: fn(&(String, String)) -> &String| means.iter().map(|pair| width(side(pair))).max();
+    let (room_a, room_b) = (widest(|pair| &pair.0).unwrap_or(1), widest(|pair| &pair.1).unwrap_or(1));
+    let mut table = Table::new([
+        Column::left("metric").wrapping(),
+        Column::left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
+        Column::left("change [interval]"),
+        Column::left("effect").wrapping(),
+    ])
+    .indented(2);
+    for (result, (a, b)) in results.iter().zip(&means) {
+        let metric = &result.metric;
+        let title = if metric.unit.is_empty() {
+            metric.title.clone()
+        } else {
+            format!("{}, {}", metric.title, metric.unit)
+        };
+        let change = match &result.effect {
+            Some(effect) => Cell::from(number::effect(effect)),
+            None => Cell::styled(FAINT, "-"),
+        };
+        table.row([
+            title.into(),
+            format!("{a:>room_a$} -> {b:>room_b$}").into(),
+            change,
+            Cell::styled(style(words::call_tone(result.call)), words::call_short(result.call)),
+        ]);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::render;
+    use crate::report::sample_record;
+    use crate::report::text::WIDTH;
+    use crate::trial::record::{Call, Effect, TrialRecord, Verdict};
+    use proptest::prelude::{Strategy, any, prop_assert, proptest};
+
+    fn plain(records: &[TrialRecord]) -> String {
+        anstream::adapter::strip_str(&render(records)).to_string()
+    }
+
+    #[test]
+    fn two_trials() {
+        insta::assert_snapshot!(plain(&[sample_record::rps(), sample_record::rfs()]));
+    }
+
+    #[test]
+    fn every_verdict_has_its_words() {
+        insta::assert_snapshot!(plain(&sample_record::every_verdict()));
+    }
+
+    #[test]
+    fn the_verdict_is_coloured_and_also_said() {
+        let records = sample_record::every_verdict();
+        assert!(render(&records[..1]).contains("\u{1b}[32mhelps"));
+    }
+
+    fn record() -> impl Strategy<Value = TrialRecord> {
+        let words = "[a-z0-9 ,%\u{1b}]{0,200}";
+        let number = any::<f64>();
+        ((words, words, words, words), (number, number, number), any::<u64>(), 0..7_usize).prop_map(
+            |((name, title, unit, note), (mid, low, high), seed, call)| {
+                let mut record = sample_record::rps();
+                record.change = vec![note.clone()];
+                record.seed = seed;
+                record.margin = high;
+                let analysis = record.analysis.as_mut().expect("an analysis");
+                analysis.verdict = match call {
+                    0 => Verdict::GuardTripped { reason: note.clone() },
+                    1 => Verdict::Inconclusive { detectable: low, pairs_needed: usize::MAX },
+                    2 => Verdict::SpreadsOnly { headroom_before: mid, headroom_after: low },
+                    _ => Verdict::Helps,
+                };
+                analysis.notes = vec![note];
+                let result = &mut analysis.metrics[0];
+                result.metric.title = title;
+                result.metric.unit = unit;
+                result.mean_a = mid;
+                result.mean_b = high;
+                result.effect = Some(Effect { mid, low, high });
+                result.call = [
+                    Call::Helps,
+                    Call::Hurts,
+                    Call::NoEffect,
+                    Call::Negligible,
+                    Call::Inconclusive,
+                    Call::Unmeasured,
+                    Call::Helps,
+                ][call];
+                record.name = name;
+                record
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(record in record()) {
+            for line in plain(&[record]).lines() {
+                prop_assert!(line.chars().count() <= WIDTH, "{line}");
+            }
+        }
+    }
+}

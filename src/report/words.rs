@@ -1,0 +1,203 @@
+//! Every verdict and call in words, the same in every report.
+//!
+//! Sentences are plain ASCII and complete: they name the trial, the metric and the figures, so that
+//! one of them alone can be quoted.
+
+use super::number;
+use crate::trial::record::{Call, MetricResult, TrialRecord, Verdict};
+
+/// How a verdict should look. Never the only sign: the words say the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// Better.
+    Good,
+    /// Worse.
+    Bad,
+    /// Decided, and nothing to do.
+    Neutral,
+    /// Not decided, or not to be believed as it stands.
+    Caution,
+}
+
+/// What a trial without an analysis is called.
+pub const UNFINISHED: &str = "no verdict yet";
+
+/// A verdict in a few words.
+pub fn verdict(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Helps => "helps",
+        Verdict::Hurts => "hurts",
+        Verdict::NoMeasurableEffect { negligible: false } => "no measurable effect",
+        Verdict::NoMeasurableEffect { negligible: true } => "real but negligible effect",
+        Verdict::Inconclusive { .. } => "inconclusive",
+        Verdict::CannotMatter { .. } => "cannot matter here",
+        Verdict::ServerIdle { .. } => "server idle",
+        Verdict::ClientLimited { .. } => "client-limited",
+        Verdict::SpreadsOnly { .. } => "spreads the load, adds no capacity",
+        Verdict::GuardTripped { .. } => "guard tripped, rolled back",
+        Verdict::NotApplied { .. } => "did not take hold",
+        Verdict::Interrupted => "interrupted",
+    }
+}
+
+/// The verdict of a record in a few words, also when it has none.
+pub fn headline(record: &TrialRecord) -> &'static str {
+    record.analysis.as_ref().map_or(UNFINISHED, |analysis| verdict(&analysis.verdict))
+}
+
+/// How a record's verdict should look.
+pub fn tone(record: &TrialRecord) -> Tone {
+    match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
+        Some(Verdict::Helps) => Tone::Good,
+        Some(Verdict::Hurts | Verdict::GuardTripped { .. }) => Tone::Bad,
+        Some(
+            Verdict::NoMeasurableEffect { .. } | Verdict::CannotMatter { .. } | Verdict::SpreadsOnly { .. },
+        ) => Tone::Neutral,
+        Some(
+            Verdict::Inconclusive { .. }
+            | Verdict::ServerIdle { .. }
+            | Verdict::ClientLimited { .. }
+            | Verdict::NotApplied { .. }
+            | Verdict::Interrupted,
+        )
+        | None => Tone::Caution,
+    }
+}
+
+/// What the interval of one metric says.
+pub fn call(call: Call) -> &'static str {
+    match call {
+        Call::Helps => "helps",
+        Call::Hurts => "hurts",
+        Call::NoEffect => "no measurable effect",
+        Call::Negligible => "negligible",
+        Call::Inconclusive => "inconclusive",
+        Call::Unmeasured => "not measured",
+    }
+}
+
+/// The same for a narrow column headed "effect".
+pub fn call_short(call: Call) -> &'static str {
+    match call {
+        Call::NoEffect => "none measurable",
+        other => self::call(other),
+    }
+}
+
+/// How a call should look.
+pub fn call_tone(call: Call) -> Tone {
+    match call {
+        Call::Helps => Tone::Good,
+        Call::Hurts => Tone::Bad,
+        Call::NoEffect | Call::Negligible => Tone::Neutral,
+        Call::Inconclusive | Call::Unmeasured => Tone::Caution,
+    }
+}
+
+/// The verdict of a record as one or two sentences with its figures.
+pub fn sentence(record: &TrialRecord) -> String {
+    let name = &record.name;
+    let Some(analysis) = &record.analysis else {
+        let slots = count(record.slots.len(), "slot");
+        return format!("{name} has no verdict yet: the record holds {slots} and no analysis.");
+    };
+    let primary = analysis.metrics.first();
+    let metric = primary.map_or("the primary metric", |result| result.metric.title.as_str());
+    let figures = primary.and_then(moved).unwrap_or_default();
+    let margin = number::share(record.margin);
+    match &analysis.verdict {
+        Verdict::Helps => format!("{name} helps: {metric} {figures}."),
+        Verdict::Hurts => format!("{name} hurts: {metric} {figures}."),
+        Verdict::NoMeasurableEffect { negligible: false } => {
+            format!("{name} has no measurable effect: {metric} {figures}, inside the margin of {margin}.")
+        }
+        Verdict::NoMeasurableEffect { negligible: true } => {
+            format!(
+                "{name} has a real but negligible effect: {metric} {figures}, inside the margin of {margin}."
+            )
+        }
+        Verdict::Inconclusive { detectable, pairs_needed } => format!(
+            "{name} is undecided after {}: {metric} {figures}. An effect below {} can go unseen so far; \
+             about {} would decide.",
+            count(analysis.pairs, "pair"),
+            number::share(*detectable),
+            count(*pairs_needed, "pair"),
+        ),
+        Verdict::CannotMatter { ceiling } => format!(
+            "{name} cannot matter here: the receive path takes so little that the gain is at most {}, \
+             below the margin of {margin}.",
+            number::share(*ceiling),
+        ),
+        Verdict::ServerIdle { busiest } => format!(
+            "The server is idle, so {name} could not show an effect: the busiest CPU was busy {} of the time.",
+            number::share(*busiest),
+        ),
+        Verdict::ClientLimited { reason } => {
+            format!(
+                "The load generator was the limit ({reason}): this says nothing about {name} on the server."
+            )
+        }
+        Verdict::SpreadsOnly { headroom_before, headroom_after } => format!(
+            "{name} spreads the load and adds no capacity: the hottest CPU could take {} times this \
+             traffic before and {} times after.",
+            number::times(*headroom_before),
+            number::times(*headroom_after),
+        ),
+        Verdict::GuardTripped { reason } => {
+            format!("A guard stopped {name} and the change was rolled back at once: {reason}.")
+        }
+        Verdict::NotApplied { reason } => {
+            format!("{name} did not take hold, so nothing was compared: {reason}.")
+        }
+        Verdict::Interrupted => {
+            format!("{name} was interrupted after {}, before a decision.", count(analysis.pairs, "pair"))
+        }
+    }
+}
+
+/// `rose by 12 % [+11, +13]`; nothing when there is no estimate.
+fn moved(result: &MetricResult) -> Option<String> {
+    let effect = result.effect.as_ref()?;
+    let text = number::effect(effect);
+    Some(if text.starts_with('+') || text.starts_with('-') {
+        let verb = if effect.mid < 0.0 { "fell" } else { "rose" };
+        format!("{verb} by {}", &text[1..])
+    } else {
+        format!("changed by {text}")
+    })
+}
+
+/// `1 pair`, `21 pairs`.
+pub fn count(number: usize, what: &str) -> String {
+    format!("{} {what}{}", number::grouped(number as u64), if number == 1 { "" } else { "s" })
+}
+
+/// Pairs, void slots, seed and margin in one line.
+pub fn basis(record: &TrialRecord) -> String {
+    let mut parts = Vec::new();
+    if let Some(analysis) = &record.analysis {
+        parts.push(count(analysis.pairs, "pair"));
+        if analysis.voids > 0 {
+            parts.push(count(analysis.voids, "void slot"));
+        }
+    }
+    parts.push(format!("seed {}", record.seed));
+    parts.push(format!("margin {}", number::share(record.margin)));
+    parts.join(", ")
+}
+
+/// The calibration in one line.
+pub fn calibration(record: &TrialRecord) -> String {
+    let Some(noise) = &record.calibration else { return "none made".to_owned() };
+    let sound = |ok: bool, wanted: &str| if ok { String::new() } else { format!(" ({wanted})") };
+    format!(
+        "{} with nothing flipped; CV {}, spread of a pair {}, lag-1 {:.2}{}, rejection {}{}",
+        count(noise.pairs, "pair"),
+        number::share(noise.cv),
+        number::share(noise.sd_d),
+        noise.lag1,
+        sound(noise.lag1.abs() <= 0.3, "beyond 0.3: longer slots needed"),
+        number::share(noise.rejection_rate),
+        sound((0.03..=0.07).contains(&noise.rejection_rate), "sound is 3 to 7 %"),
+    )
+}
