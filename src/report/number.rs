@@ -83,11 +83,19 @@ pub fn effect(effect: &Effect) -> String {
     if !effect.mid.is_finite() {
         return "unknown".to_owned();
     }
-    let decimals = effect_decimals(effect);
-    let mid = signed(effect.mid * 100.0, decimals);
+    let estimate = estimate(effect);
     match interval(effect) {
-        Some(interval) => format!("{mid} % {interval}"),
-        None => format!("{mid} %, no bound yet"),
+        Some(interval) => format!("{estimate} {interval}"),
+        None => format!("{estimate}, no bound yet"),
+    }
+}
+
+/// Only the estimate of an effect, with the decimals that its interval supports: `-51 %`.
+pub fn estimate(effect: &Effect) -> String {
+    if effect.mid.is_finite() {
+        format!("{} %", signed(effect.mid * 100.0, effect_decimals(effect)))
+    } else {
+        "unknown".to_owned()
     }
 }
 

@@ -163,12 +163,14 @@ fn slot(
             (truth.name.to_owned(), mean * (1.0 + truth.noise * noise.next()))
         })
         .collect();
+    let void = (b && phase == Phase::Comparison && shape.void.contains(&pair))
+        .then(|| "NET_RX stayed on CPU 0 (99.4 %): the mask had no effect".to_owned());
     // All on CPU 0 without the change; with it CPU 0 keeps half and the next up to seven share the rest.
     let helpers = (shape.cpus - 1).min(7);
     let keeps = 1.0 / f64::from(helpers + 1);
     let net_rx = (0..shape.cpus)
         .map(|cpu| {
-            let share = match (b, cpu) {
+            let share = match (b && void.is_none(), cpu) {
                 (false, 0) => 0.995,
                 (true, 0) => keeps,
                 (true, cpu) if cpu <= helpers => (1.0 - keeps) / f64::from(helpers),
@@ -178,8 +180,6 @@ fn slot(
         })
         .collect::<BTreeMap<_, _>>();
     let softirq = net_rx.iter().map(|(cpu, rate)| (*cpu, rate / 900_000.0)).collect();
-    let void = (b && phase == Phase::Comparison && shape.void.contains(&pair))
-        .then(|| "NET_RX stayed on CPU 0 (99.4 %): the mask had no effect".to_owned());
     Slot { pair, phase, position, arm, start_s, seconds: 1.5, values, net_rx, softirq, void }
 }
 

@@ -138,8 +138,9 @@ pub fn sentence(record: &TrialRecord) -> String {
             )
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after } => format!(
-            "{name} spreads the load and adds no capacity: the hottest CPU could take {} times this \
+            "{name} spreads the load and adds no capacity: {}the hottest CPU could take {} times this \
              traffic before and {} times after.",
+            spread(&analysis.metrics),
             number::times(*headroom_before),
             number::times(*headroom_after),
         ),
@@ -153,6 +154,14 @@ pub fn sentence(record: &TrialRecord) -> String {
             format!("{name} was interrupted after {}, before a decision.", count(analysis.pairs, "pair"))
         }
     }
+}
+
+/// What moved when the load was spread: the first metric that got better.
+fn spread(results: &[MetricResult]) -> String {
+    let better = results.iter().find(|result| result.call == Call::Helps);
+    better
+        .and_then(|result| Some(format!("{} {}; ", result.metric.title, moved(result)?)))
+        .unwrap_or_default()
 }
 
 /// `rose by 12 % [+11, +13]`; nothing when there is no estimate.

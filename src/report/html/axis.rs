@@ -43,6 +43,11 @@ impl Axis {
         ((log_ratio - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
+    /// Whether a log ratio has its true place on the axis.
+    pub(super) fn holds(&self, log_ratio: f64) -> bool {
+        (self.low..=self.high).contains(&log_ratio)
+    }
+
     /// Ticks at least `apart` (share of the axis) from each other, at round percentages.
     pub(super) fn ticks(&self, apart: f64) -> Vec<Tick> {
         let even = STEPS.iter().map(|step| self.even(*step)).find(|ticks| readable(ticks, apart));

@@ -8,7 +8,7 @@ use super::axis::{self, Axis};
 use super::markup::{Markup, percent, px, typeset};
 use super::tone_class;
 
-const ROW: f64 = 34.0;
+const ROW: f64 = 42.0;
 const MIDDLE: f64 = ROW / 2.0;
 
 /// One row a metric: title, interval on a common axis, figures.
@@ -84,7 +84,15 @@ fn interval(m: &mut Markup, result: &MetricResult, axis: &Axis) {
                 line(m, at, at, MIDDLE - 5.0, MIDDLE + 5.0, "span");
             }
         }
-        mark(m, axis.at(axis::log(effect.mid)), tone);
+        let mid = axis::log(effect.mid);
+        if axis.holds(mid) {
+            mark(m, axis.at(mid), tone);
+        } else {
+            let (x, anchor, sign) =
+                if mid < 0.0 { ("0%", "start", "\u{ab}") } else { ("100%", "end", "\u{bb}") };
+            let place = [("class", "beyond"), ("x", x), ("y", &px(MIDDLE + 5.0)), ("text-anchor", anchor)];
+            m.leaf("text", &place, sign);
+        }
     });
 }
 
@@ -110,14 +118,9 @@ fn scale(m: &mut Markup, axis: &Axis) {
         m.leaf("div", &[("class", "what")], "");
         m.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "22")], |m| {
             for tick in axis.ticks(0.11) {
-                let anchor = match tick.at {
-                    at if at < 0.04 => "start",
-                    at if at > 0.96 => "end",
-                    _ => "middle",
-                };
                 m.leaf(
                     "text",
-                    &[("x", &percent(tick.at)), ("y", "15"), ("text-anchor", anchor)],
+                    &[("x", &percent(tick.at)), ("y", "15"), ("text-anchor", "middle")],
                     &typeset(&tick.label),
                 );
             }

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn every_slot_has_its_column_while_there_is_room() {
         let record = sample_record::rps();
-        let grid = Grid::new(&record.slots, 24_000).expect("rates");
+        let grid = Grid::new(&record.slots, 40_000).expect("rates");
         assert_eq!((grid.columns.len(), grid.rows.len(), grid.merged), (58, 2, 1));
         assert_eq!(grid.columns[0].title, "pair 1, calibration: 100 % of NET_RX on CPU 0");
         assert!(
@@ -181,7 +181,7 @@ mod tests {
     fn no_rates_no_grid() {
         let mut record = sample_record::rfs();
         record.slots.iter_mut().for_each(|slot| slot.net_rx.clear());
-        assert!(Grid::new(&record.slots, 24_000).is_none());
-        assert!(Grid::new(&[], 24_000).is_none());
+        assert!(Grid::new(&record.slots, 40_000).is_none());
+        assert!(Grid::new(&[], 40_000).is_none());
     }
 }

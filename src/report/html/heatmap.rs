@@ -31,8 +31,9 @@ pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
     legend(m, &grid);
 }
 
+/// Square root, so that a hotspot spread over many CPUs does not vanish from the map.
 fn level(value: f64, max: f64) -> usize {
-    ((value / max * LEVELS as f64).max(0.0) as usize).min(LEVELS - 1)
+    (((value / max).max(0.0).sqrt() * LEVELS as f64) as usize).min(LEVELS - 1)
 }
 
 /// Index of the first comparison column.
@@ -53,7 +54,7 @@ fn phases(m: &mut Markup, grid: &Grid) {
             m.leaf("text", &[("x", &percent(at)), ("y", "11")], "A/B pairs in random order");
         }
     });
-    m.leaf("div", &[("class", "head")], "mean of the arm");
+    m.leaf("div", &[("class", "head")], "mean of arm");
 }
 
 /// Two lanes, A above B: a slot has its block in the lane of its arm; hollow when it is void.
@@ -195,7 +196,11 @@ fn means(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
                     m.inline("title", &[], &format!("{}, arm {arm}: {rate}", line.label));
                 });
                 if row >= 16.0 {
-                    let class = if level >= LEVELS / 2 { "on high" } else { "on low" };
+                    let class = match level {
+                        0..4 => "on low",
+                        4 => "on middle",
+                        _ => "on high",
+                    };
                     let short = rate.trim_end_matches("/s");
                     m.leaf(
                         "text",
@@ -249,13 +254,14 @@ fn legend(m: &mut Markup, grid: &Grid) {
                 );
             }
         });
-        m.inline("span", &[], &format!("{} NET_RX softirq runs by CPU", number::rate(grid.max)));
+        let mut text = format!("{} NET_RX softirq runs by CPU, square-root scale", number::rate(grid.max));
         if grid.merged > 1 {
-            let text = format!("; each column averages one arm of up to {} neighbouring pairs", grid.merged);
-            m.inline("span", &[], &text);
+            let _ =
+                write!(text, "; each column averages one arm of up to {} neighbouring pairs", grid.merged);
         }
         if grid.columns.iter().any(|column| column.void) {
-            m.inline("span", &[], "; void slots are hollow above and pale below");
+            text.push_str("; void slots are hollow above and pale below");
         }
+        m.inline("span", &[], &text);
     });
 }

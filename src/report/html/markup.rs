@@ -135,10 +135,11 @@ fn trimmed(number: String) -> String {
     number.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Report text as it is set in type: minus signs, arrows, and numbers that keep their `%`.
+/// Report text as it is set in type: minus signs, arrows, numbers that keep their `%`, intervals
+/// that stay on one line.
 pub(super) fn typeset(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    let mut before = ' ';
+    let (mut before, mut bracketed) = (' ', false);
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         let next = rest.peek().copied().unwrap_or(' ');
@@ -148,9 +149,12 @@ pub(super) fn typeset(text: &str) -> String {
                 rest.next();
                 out.push('\u{2192}');
             }
-            ' ' if before.is_ascii_digit() && next == '%' => out.push('\u{a0}'),
+            ' ' if (before.is_ascii_digit() && next == '%') || (bracketed && before == ',') => {
+                out.push('\u{a0}')
+            }
             c => out.push(c),
         }
+        bracketed = (bracketed || c == '[') && c != ']';
         before = c;
     }
     out
@@ -177,7 +181,7 @@ mod tests {
         assert_eq!(percent(1.0), "100%");
         assert_eq!(
             typeset("-51 % [-53, -49] rx-0 a -> b"),
-            "\u{2212}51\u{a0}% [\u{2212}53, \u{2212}49] rx-0 a \u{2192} b"
+            "\u{2212}51\u{a0}% [\u{2212}53,\u{a0}\u{2212}49] rx-0 a \u{2192} b"
         );
     }
 }

@@ -9,6 +9,8 @@ use super::axis::{self, Axis};
 use super::markup::{Markup, percent, px, typeset};
 use super::tone_class;
 
+/// Height of the lane below the dots in which void pairs are marked.
+const VOIDS: f64 = 14.0;
 /// Dots a panel has at most; beyond that neighbouring pairs are averaged.
 const MOST: usize = 250;
 
@@ -71,7 +73,7 @@ fn panel(
             let figures = result.effect.as_ref().map_or_else(String::new, number::effect);
             let title =
                 typeset(&format!("{}: ratio of each of {pairs} pairs; {figures}", result.metric.title));
-            m.drawing("plot", height, &title, |m| {
+            m.drawing("plot", height + VOIDS, &title, |m| {
                 m.leaf("title", &[], &title);
                 let band = |m: &mut Markup, class: &str, low: f64, high: f64| {
                     let (top, bottom) = (y(high), y(low));
@@ -108,7 +110,7 @@ fn panel(
                         &[
                             ("class", "void"),
                             ("x", &x(*pair)),
-                            ("y", &px(height - 5.0)),
+                            ("y", &px(height + 12.0)),
                             ("text-anchor", "middle"),
                         ],
                         |m| {
@@ -125,9 +127,10 @@ fn panel(
                 |m| {
                     let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
                         .into_iter()
-                        .find(|step| pairs <= step * 12);
-                    for pair in (0..pairs)
-                        .filter(|pair| *pair == 0 || (pair + 1).is_multiple_of(step.unwrap_or(10_000)))
+                        .find(|step| pairs <= step * 12)
+                        .unwrap_or(10_000);
+                    for pair in
+                        (0..pairs).filter(|pair| (*pair == 0 && step > 2) || (pair + 1).is_multiple_of(step))
                     {
                         m.leaf(
                             "text",

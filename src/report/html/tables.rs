@@ -33,7 +33,7 @@ fn metric(m: &mut Markup, result: &MetricResult) {
     let figures = [
         mean(result.mean_a),
         mean(result.mean_b),
-        effect.map_or_else(dash, |effect| number::change(effect.mid)),
+        effect.map_or_else(dash, number::estimate),
         effect.map_or_else(dash, |effect| {
             number::interval(effect).unwrap_or_else(|| "no bound yet".to_owned())
         }),
@@ -65,8 +65,8 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
         ("Workload", record.workload.clone()),
         ("Started", record.started.clone()),
         ("Seed", record.seed.to_string()),
-        ("Washout", format!("{} s", number::value(record.washout_s))),
-        ("Measured", format!("{} s a slot", number::value(record.measure_s))),
+        ("Washout", format!("{} s before each slot", record.washout_s)),
+        ("Measured", format!("{} s in each slot", record.measure_s)),
         ("Margin", format!("\u{b1}{}", number::share(record.margin))),
         ("Pairs allowed", number::grouped(record.max_pairs as u64)),
         ("Calibration", words::calibration(record)),
