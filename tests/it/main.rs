@@ -1,4 +1,5 @@
 //! Everything that runs the program or touches the kernel, in one binary: one link step.
 
+mod fixtures;
 mod lab;
 mod require;
