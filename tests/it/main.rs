@@ -1,5 +1,6 @@
 //! Everything that runs the program or touches the kernel, in one binary: one link step.
 
 mod docs;
+mod fixtures;
 mod lab;
 mod require;

@@ -1,0 +1,229 @@
+//! The captured hosts below fixtures/hosts: each is read in full, and is what its README says.
+
+#![allow(clippy::disallowed_methods)] // Lists the fixtures and runs the capture script.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rxlab::host::LiveHost;
+use rxlab::model::{Fact, Model, Nic, NicKind};
+use rxlab::sample::Sample;
+use rxlab::units::{CpuId, CpuMask};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
+
+fn host(name: &str) -> LiveHost {
+    LiveHost::open(&fixtures().join("hosts").join(name)).expect("a captured host")
+}
+
+fn model(name: &str) -> Model {
+    Model::new(&Sample::take(&host(name)).inventory)
+}
+
+fn eth0(model: &Model) -> &Nic {
+    model.nic(&"eth0".parse().expect("a name")).expect("there")
+}
+
+fn cpus(list: &str) -> CpuMask {
+    list.parse().expect("a CPU list")
+}
+
+/// Where the interrupt of each receive queue may go and does go.
+fn placement(nic: &Nic) -> Vec<(CpuMask, CpuMask)> {
+    let known = |fact: &Fact<CpuMask>| fact.known().expect("a readable affinity").clone();
+    let one = |queue: &rxlab::model::RxQueue| {
+        let [irq] = queue.irqs.as_slice() else { panic!("rx-{} has {:?}", queue.index, queue.irqs) };
+        assert_eq!(irq.action, format!("virtio{}-input.{}", virtio(nic), queue.index));
+        (known(&irq.affinity), known(&irq.effective))
+    };
+    nic.rx.iter().map(one).collect()
+}
+
+/// N of the device `virtioN`, told by the one interrupt that every virtio NIC has.
+fn virtio(nic: &Nic) -> &str {
+    let config = nic.other_irqs.iter().find_map(|irq| irq.action.strip_suffix("-config"));
+    config.and_then(|device| device.strip_prefix("virtio")).expect("an interrupt virtioN-config")
+}
+
+fn by_node(model: &Model) -> BTreeMap<Option<u32>, CpuMask> {
+    let mut nodes: BTreeMap<Option<u32>, CpuMask> = BTreeMap::new();
+    for cpu in &model.cpus {
+        nodes.entry(cpu.node).or_default().insert(cpu.id);
+    }
+    nodes
+}
+
+/// The texts of all `Fact::Broken` and the places of all `Fact::Denied` in a value.
+fn unread(value: &serde_json::Value, place: &str) -> Vec<String> {
+    let inside = |key: String, value| unread(value, &format!("{place}/{key}"));
+    match value {
+        serde_json::Value::Object(map) if map.contains_key("broken") => vec![format!("{place}: {value}")],
+        serde_json::Value::Object(map) => map.iter().flat_map(|(k, v)| inside(k.clone(), v)).collect(),
+        serde_json::Value::Array(list) => {
+            (0..).zip(list).flat_map(|(n, v): (u32, _)| inside(n.to_string(), v)).collect()
+        }
+        serde_json::Value::String(text) if text == "denied" => vec![format!("{place}: denied")],
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn every_host_has_a_readme_and_is_read_in_full() {
+    let broken = serde_json::json!([{ "a": Fact::<u32>::Broken("b".into()) }, Fact::<u32>::Denied]);
+    assert_eq!(unread(&broken, "").len(), 2, "the check itself is broken");
+
+    let folders = std::fs::read_dir(fixtures().join("hosts")).expect("listed");
+    let mut found = 0;
+    for folder in folders.map(|entry| entry.expect("listed").path()) {
+        found += 1;
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        let readme = std::fs::read_to_string(folder.join("README.md")).expect("every host has a README.md");
+        assert!(readme.starts_with(&format!("# {name}\n")), "{name}");
+        assert!(readme.contains("\n- Captured 20"), "{name}");
+
+        let sample = Sample::take(&host(&name));
+        let model = Model::new(&sample.inventory);
+        assert_eq!(unread(&serde_json::to_value(&sample).expect("JSON"), &name), [""; 0]);
+        assert_eq!(unread(&serde_json::to_value(&model).expect("JSON"), &name), [""; 0]);
+        // Redacted, and not by accident empty.
+        assert_eq!(model.identity.hostname, name);
+        assert_eq!(model.identity.boot_id, "00000000-0000-4000-8000-000000000001");
+        assert!(readme.contains(&model.identity.kernel) && !model.identity.kernel.is_empty(), "{name}");
+
+        let online = model.online();
+        let counters = &sample.counters;
+        assert_eq!(counters.times.known().map(BTreeMap::len), Some(online.len()), "{name}");
+        assert_eq!(counters.cpus.known().map(BTreeMap::len), Some(online.len()), "{name}");
+        assert_eq!(counters.ksoftirqd_ns.len(), online.len(), "{name}");
+        assert_eq!(counters.nics.len(), model.nics.len(), "{name}");
+        assert_eq!(sample.inventory.exact_softirq_time, Fact::Known(false), "{name}");
+        assert_eq!(model.rps_sock_flow_entries, Fact::Known(0), "{name}");
+        assert_eq!(model.irqbalance, None, "{name}");
+        let rps_off = |nic: &Nic| nic.rx.iter().all(|queue| queue.rps_cpus == Fact::Known(CpuMask::new()));
+        assert!(model.nics.iter().all(rps_off), "{name}");
+        let kinds: Vec<NicKind> = model.nics.iter().map(|nic| nic.kind).collect();
+        assert_eq!(kinds, [NicKind::Device, NicKind::Loopback], "{name}");
+        assert_eq!(eth0(&model).driver.as_deref(), Some("virtio_net"), "{name}");
+        assert!(eth0(&model).up, "{name}");
+    }
+    assert!(found >= 3, "only {found} captured hosts");
+}
+
+#[test]
+fn microvm_2cpu() {
+    let model = model("microvm-2cpu");
+    assert_eq!(model.online(), cpus("0-1"));
+    assert_eq!(model.cpus[1].siblings, cpus("1"));
+    assert_eq!(model.cpus[1].l3, cpus("0-1"));
+    let nic = eth0(&model);
+    assert_eq!(nic.address.0, "pci:0000:00:03.0");
+    assert_eq!(placement(nic), [(cpus("0-1"), cpus("1"))]);
+    // ENOENT on the live machine: a device with one queue has no XPS.
+    assert_eq!(nic.tx.iter().map(|tx| &tx.xps_cpus).collect::<Vec<_>>(), [&Fact::Unsupported]);
+}
+
+#[test]
+fn virtio_8cpu_1queue() {
+    let sample = Sample::take(&host("virtio-8cpu-1queue"));
+    let model = Model::new(&sample.inventory);
+    assert_eq!(model.online(), cpus("0-7"));
+    assert_eq!(model.cpus[5].siblings, cpus("4-5"));
+    assert_eq!(by_node(&model), BTreeMap::from([(Some(0), cpus("0-7"))]));
+    assert_eq!(eth0(&model).node, None, "-1 is unknown");
+    assert_eq!(placement(eth0(&model)), [(cpus("2"), cpus("2"))]);
+
+    let irq = eth0(&model).rx[0].irqs[0].number;
+    let lines = sample.counters.interrupts.known().expect("read");
+    let busiest = lines[&irq].counts.iter().max_by_key(|(_, count)| **count);
+    assert_eq!(busiest.map(|(cpu, _)| *cpu), Some(CpuId(2)));
+}
+
+#[test]
+fn virtio_32cpu_2node() {
+    let model = model("virtio-32cpu-2node");
+    assert_eq!(model.online(), cpus("0-31"));
+    assert_eq!(by_node(&model), BTreeMap::from([(Some(0), cpus("0-15")), (Some(1), cpus("16-31"))]));
+    assert_eq!(model.cpus[20].l3, cpus("16-31"));
+    let nic = eth0(&model);
+    assert_eq!((nic.node, nic.address.0.as_str()), (Some(1), "pci:0000:81:00.0"), "behind a bridge");
+    assert_eq!(placement(nic), [(cpus("16"), cpus("16"))]);
+}
+
+#[test]
+fn virtio_128cpu_16queue() {
+    let model = model("virtio-128cpu-16queue");
+    assert_eq!(model.online(), cpus("0-127"));
+    let nodes = [(0, "0-31"), (1, "32-63"), (2, "64-95"), (3, "96-127")];
+    assert_eq!(by_node(&model), nodes.map(|(node, list)| (Some(node), cpus(list))).into());
+    assert_eq!((model.cpus[127].package, &model.cpus[127].siblings), (Some(3), &cpus("126-127")));
+
+    let nic = eth0(&model);
+    assert_eq!((nic.rx.len(), nic.tx.len(), nic.node), (16, 16, None));
+    let spread: Vec<CpuMask> = (0..16).map(|n| cpus(&format!("{}-{}", 8 * n, 8 * n + 7))).collect();
+    let placement = placement(nic);
+    assert_eq!(placement.iter().map(|(affinity, _)| affinity.clone()).collect::<Vec<_>>(), spread);
+    assert!(placement.iter().all(|(_, effective)| effective.len() == 1));
+    // The move of an interrupt is pending until its queue has had one: 12 to 15 never had.
+    let moved = placement.iter().map(|(affinity, effective)| !affinity.intersection(effective).is_empty());
+    assert_eq!(moved.collect::<Vec<_>>(), [[true; 12].as_slice(), [false; 4].as_slice()].concat());
+    // Masks of four groups of 32 bits.
+    let xps: Vec<CpuMask> = nic.tx.iter().map(|tx| tx.xps_cpus.known().expect("a mask").clone()).collect();
+    assert_eq!(xps, spread);
+}
+
+/// All files and links below a folder, with their content or target.
+fn tree(folder: &Path, base: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for path in std::fs::read_dir(folder).expect("listed").map(|entry| entry.expect("listed").path()) {
+        let kind = path.symlink_metadata().expect("there").file_type();
+        let name = path.strip_prefix(base).expect("below").to_owned();
+        if kind.is_symlink() {
+            let target = std::fs::read_link(&path).expect("a link");
+            found.insert(name, format!("-> {}", target.display()).into_bytes());
+        } else if kind.is_dir() {
+            tree(&path, base, found);
+        } else {
+            found.insert(name, std::fs::read(&path).expect("readable"));
+        }
+    }
+}
+
+fn capture(root: &Path, name: &str) -> (tempfile::TempDir, PathBuf) {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let to = parent.path().join(name);
+    let script = fixtures().join("capture.sh");
+    let output = Command::new("sh").arg(script).arg(&to).arg(root).output().expect("sh starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    (parent, to)
+}
+
+#[test]
+fn the_capture_of_a_captured_host_is_that_host() {
+    let name = "virtio-32cpu-2node";
+    let original = fixtures().join("hosts").join(name);
+    let (_parent, copy) = capture(&original, name);
+    let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+    tree(&original, &original, &mut before);
+    tree(&copy, &copy, &mut after);
+    before.remove(Path::new("README.md"));
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    assert!(before == after, "a file's content differs");
+}
+
+#[test]
+fn a_capture_of_this_machine_shows_what_this_machine_shows() {
+    let shape = |root: &Path| {
+        let model = Model::new(&Sample::take(&LiveHost::open(root).expect("opened")).inventory);
+        let devices = model.nics.into_iter().filter(|nic| nic.kind == NicKind::Device);
+        let device = |nic: Nic| {
+            let irqs: Vec<_> = nic.rx.iter().map(|queue| queue.irqs.len()).collect();
+            (nic.name, nic.address, nic.driver, nic.node, irqs, nic.tx, nic.other_irqs.len())
+        };
+        (model.cpus, devices.map(device).collect::<Vec<_>>())
+    };
+    let (_parent, copy) = capture(Path::new("/"), "this-machine");
+    assert_eq!(shape(&copy), shape(Path::new("/")));
+}
