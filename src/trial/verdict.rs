@@ -4,8 +4,6 @@
 
 mod sentence;
 
-pub use sentence::sentence;
-
 use super::record::{Better, Call, MetricResult, Verdict};
 use super::stats::planning::pairs_to_plan_from_sd;
 use super::stats::{mean, sd};
@@ -126,8 +124,9 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
     claim(Rank::Unproven, around.client_limited.clone().map(|reason| Verdict::ClientLimited { reason }));
     let bounded = around.receive_share.filter(|_| primary.metric.better == Better::Higher);
     claim(Rank::Unproven, bounded.and_then(|share| cannot_matter_before(share, margin)));
-    claim(Rank::Unproven, idle(around));
+    // A hottest CPU that is proven cooler is more than an idle server: something did move.
     claim(Rank::Spread, spread(around));
+    claim(Rank::Unproven, idle(around));
     claims
 }
 

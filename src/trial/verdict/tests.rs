@@ -84,8 +84,8 @@ fn ladder(call: Call) -> Vec<&'static str> {
         |around| around.interrupted = false,
         |around| around.client_limited = None,
         |around| around.receive_share = None,
-        |around| around.busiest_cpu = None,
         |around| around.hottest = None,
+        |around| around.busiest_cpu = None,
     ];
     for remove in remove {
         remove(&mut around);
@@ -97,13 +97,13 @@ fn ladder(call: Call) -> Vec<&'static str> {
 #[test]
 fn an_undecided_result_is_outranked_by_everything_in_order() {
     let order =
-        ["guard", "not applied", "interrupted", "client", "cannot matter", "idle", "spreads", "inconclusive"];
+        ["guard", "not applied", "interrupted", "client", "cannot matter", "spreads", "idle", "inconclusive"];
     assert_eq!(ladder(Call::Inconclusive), order);
 }
 
 #[test]
 fn a_decided_result_is_not_interrupted_before_a_decision() {
-    let order = ["guard", "not applied", "client", "client", "cannot matter", "idle", "spreads", "no effect"];
+    let order = ["guard", "not applied", "client", "client", "cannot matter", "spreads", "idle", "no effect"];
     assert_eq!(ladder(Call::NoEffect), order);
     assert_eq!(ladder(Call::Negligible), order);
 }
