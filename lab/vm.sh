@@ -128,8 +128,10 @@ boot() {
         number=$((number + 1))
     done
     [ -z "${RXLAB_LAB_PEER:-}" ] || sh -c "$RXLAB_LAB_PEER" >&2 &
+    # The AMD vendor that TCG takes by default shows no hyper-threads to the guest.
     # shellcheck disable=SC2086  # the machine and the devices are lists of words
-    timeout --foreground "$LIMIT" nice -n 10 qemu-system-x86_64 -accel tcg,thread=multi -cpu max,vendor=GenuineIntel $machine \
+    timeout --foreground "$LIMIT" nice -n 10 qemu-system-x86_64 $machine \
+        -accel tcg,thread=multi -cpu max,vendor=GenuineIntel \
         -nodefaults -display none -no-reboot $devices \
         -kernel "$CACHE/boot/vmlinuz-$release" -initrd "$work/initramfs.gz" \
         -append "console=ttyS0 panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 mitigations=off" \
