@@ -30,7 +30,13 @@ pub struct Global {
     #[arg(long, global = true, value_name = "NS")]
     pub netns: Option<String>,
     /// Where the journal and the trial records are kept
-    #[arg(long, global = true, value_name = "DIR", env = "RXLAB_STATE_DIR", default_value = "/var/lib/rxlab")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "RXLAB_STATE_DIR",
+        default_value = "/var/lib/rxlab"
+    )]
     pub state_dir: PathBuf,
 }
 

@@ -14,9 +14,11 @@
 
 pub mod cli;
 pub mod commands;
+pub mod diagnose;
 pub mod error;
 pub mod host;
 pub mod model;
 pub mod plan;
+pub mod report;
 pub mod trial;
 pub mod units;
