@@ -1,1 +1,3 @@
-//! Reports.
+//! What people and scripts read: values made from the pipeline's results, and their renderers.
+
+pub mod findings;

@@ -169,6 +169,7 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
         let irqs: Vec<String> = queue.irqs.iter().map(|irq| irq.number.to_string()).collect();
         let lands = irq_cpus(queue, model, rates);
         let place = match (irqs.is_empty(), lands.is_empty()) {
+            (true, _) if nic.kind == NicKind::Device => "interrupt not known".to_owned(),
             (true, _) => "no interrupt".to_owned(),
             (false, true) => format!("IRQ {}", irqs.join(",")),
             (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),

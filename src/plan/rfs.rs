@@ -3,6 +3,7 @@
 //! RFS needs both and no RPS mask: it sends a flow to the CPU that last read its socket.
 
 use super::{PlannedSetting, Setting, Target};
+use crate::diagnose::figures::plural;
 use crate::model::{Model, Nic};
 use crate::units::QueueId;
 
@@ -34,7 +35,10 @@ pub(super) fn settings(model: &Model, nic: &Nic) -> Vec<PlannedSetting> {
                 target: Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) },
                 value: part.to_string(),
             },
-            why: format!("{entries} entries over {} RX queues, rounded up to a power of two", nic.rx.len()),
+            why: format!(
+                "{entries} entries over {}, rounded up to a power of two",
+                plural(nic.rx.len(), "RX queue")
+            ),
             device: Some(nic.address.clone()),
         }));
     }

@@ -57,20 +57,24 @@ pub(super) fn settings(
                 target: Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) },
                 value: mask.to_string(),
             },
-            why: reason(model, rates, queue),
+            why: reason(model, rates, nic, queue),
             device: Some(nic.address.clone()),
         })
         .collect()
 }
 
-fn reason(model: &Model, rates: &Rates, queue: &RxQueue) -> String {
+fn reason(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> String {
     let irq = irq_cpus(queue, model, rates);
-    match (irq.is_empty(), hottest(rates)) {
-        (false, _) => format!("CPUs of the same memory domain without CPU {irq}, which takes the interrupt"),
-        (true, Some(cpu)) => {
-            format!("no interrupt: every CPU without CPU {cpu}, where the packets are received now")
-        }
-        (true, None) => "no interrupt: every CPU".to_owned(),
+    if !irq.is_empty() {
+        return format!("CPUs of the same memory domain without CPU {irq}, which takes the interrupt");
+    }
+    let interrupt = match nic.kind {
+        NicKind::Device => "the interrupt's CPU is not known",
+        NicKind::Virtual | NicKind::Loopback => "no interrupt",
+    };
+    match hottest(rates) {
+        Some(cpu) => format!("{interrupt}: every CPU without CPU {cpu}, where the packets are received now"),
+        None => format!("{interrupt}: every CPU"),
     }
 }
 

@@ -107,7 +107,7 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic) -> Spread {
     }));
 
     let evenly = |queue: u32| masks.get(&queue).map(even);
-    let readers = readers(model, rates);
+    let readers = readers(model, rates, nic);
     let to_readers = |_: u32| readers.clone();
     if !rps.is_empty() {
         let prediction = prediction(model, rates, nic, evenly);
@@ -156,8 +156,12 @@ fn even(mask: &CpuMask) -> BTreeMap<CpuId, f64> {
     mask.iter().map(|cpu| (cpu, 1.0 / mask.len() as f64)).collect()
 }
 
-/// Where sockets are read, by the time that processes run: the best guess that rates allow.
-fn readers(model: &Model, rates: &Rates) -> Option<BTreeMap<CpuId, f64>> {
+/// Where sockets are read, by the time that processes run: the best guess that rates allow. There
+/// is none for virtual interfaces, as their senders run on this machine too.
+fn readers(model: &Model, rates: &Rates, nic: &Nic) -> Option<BTreeMap<CpuId, f64>> {
+    if nic.kind != NicKind::Device {
+        return None;
+    }
     let online = model.online();
     let cpus = || rates.cpus.iter().filter(|cpu| online.contains(cpu.cpu));
     let total: f64 = cpus().map(|cpu| cpu.user + cpu.system).sum();
