@@ -14,6 +14,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod diagnose;
 pub mod error;
 pub mod host;
 pub mod lab;

@@ -1,7 +1,13 @@
 //! Plans: which value each tunable should have, and why. A plan decides; `knob` knows how.
 //!
-//! Nothing here reads or writes a machine.
+//! One policy a file. Nothing here reads or writes a machine.
 
+mod prediction;
+mod rfs;
+mod rps;
 mod setting;
+mod spread;
 
+pub use prediction::Prediction;
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, Target};
+pub use spread::{Proposal, Spread, spread};

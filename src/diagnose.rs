@@ -1,0 +1,146 @@
+//! Findings: what is wrong on the receive path, shown by figures, with a cause and a remedy.
+//!
+//! One rule a file; [`RULES`] is the only registry. Rules are functions from a [`Model`] and the
+//! [`Rates`] on it to findings: they never see a host, and they do not choose values (that is
+//! `plan`). A quiet machine gets no finding.
+
+pub mod evidence;
+pub mod figures;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+pub(crate) mod sketch;
+
+mod backlog_drops;
+mod irqbalance_fights_manual_affinity;
+mod one_core_hotspot;
+mod rfs_half_configured;
+mod rps_mask_contains_irq_cpu;
+mod single_queue_no_rps;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Model, Rates};
+use crate::units::{CpuId, NicName};
+
+/// How much it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing; nothing is lost today.
+    Note,
+    /// Costs throughput or latency under today's load.
+    Warning,
+    /// A CPU has no room left, or packets are being lost.
+    Critical,
+}
+
+/// One thing found, with the figures that show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Name of the rule, such as `one-core-hotspot`.
+    pub id: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The interface concerned, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<NicName>,
+    /// The CPU concerned, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuId>,
+    /// One line with the figure that matters.
+    pub title: String,
+    /// The figures, with units and with how they were measured.
+    pub evidence: Vec<String>,
+    /// The cause.
+    pub why: String,
+    /// What to do about it, in words.
+    pub remedy: String,
+    /// Names of the plans that address it, such as `rps`; empty when no plan does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plans: Vec<String>,
+}
+
+/// One rule: what it asks, when it fires, when it stays silent, and the check itself.
+pub struct Rule {
+    /// The id of its findings.
+    pub id: &'static str,
+    /// What it looks for, in one sentence.
+    pub asks: &'static str,
+    /// When it fires, with the thresholds in force.
+    pub fires: fn() -> String,
+    /// When it stays silent although it looks alike.
+    pub silent: &'static str,
+    /// What it advises.
+    pub remedy: &'static str,
+    /// The check.
+    pub check: fn(&Model, &Rates) -> Vec<Finding>,
+}
+
+/// Every rule, most telling first.
+pub const RULES: &[Rule] = &[
+    one_core_hotspot::RULE,
+    backlog_drops::RULE,
+    single_queue_no_rps::RULE,
+    rps_mask_contains_irq_cpu::RULE,
+    rfs_half_configured::RULE,
+    irqbalance_fights_manual_affinity::RULE,
+];
+
+/// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
+pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.check)(model, rates)).collect();
+    // The hotspot of a one-queue interface names the missing RPS as its cause: saying it twice
+    // adds nothing.
+    let hot: Vec<NicName> = findings
+        .iter()
+        .filter(|finding| finding.id == one_core_hotspot::RULE.id)
+        .filter_map(|finding| finding.nic.clone())
+        .collect();
+    findings.retain(|finding| {
+        finding.id != single_queue_no_rps::RULE.id
+            || finding.nic.as_ref().is_none_or(|nic| !hot.contains(nic))
+    });
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sketch::Sketch;
+    use super::{RULES, Severity, diagnose};
+
+    #[test]
+    fn a_quiet_machine_gets_no_finding() {
+        let (model, rates) = Sketch::new(8).device("eth0", &[2]).irqbalance().build();
+        assert_eq!(diagnose(&model, &rates), []);
+    }
+
+    #[test]
+    fn one_cause_is_told_once_and_the_worst_comes_first() {
+        let (model, rates) = Sketch::case_a().drops(2, 40.0).build();
+        let findings = diagnose(&model, &rates);
+        let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
+        assert_eq!(ids, ["one-core-hotspot", "backlog-drops"]);
+        assert!(findings.is_sorted_by_key(|finding| std::cmp::Reverse(finding.severity)));
+        assert_eq!(findings[0].severity, Severity::Critical);
+    }
+
+    /// A rule file that nobody registered would be a rule that never runs.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // Looks at the source tree.
+    fn every_rule_has_a_file_and_every_file_a_rule() {
+        let helpers = ["evidence", "figures", "reference", "sketch"];
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .expect("the folder is there")
+            .map(|entry| entry.expect("it can be listed").file_name().into_string().expect("UTF-8"))
+            .map(|name| name.trim_end_matches(".rs").replace('_', "-"))
+            .filter(|name| !helpers.contains(&name.as_str()))
+            .collect();
+        files.sort();
+        let mut ids: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+        ids.sort_unstable();
+        assert_eq!(files, ids);
+    }
+}

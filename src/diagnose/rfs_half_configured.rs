@@ -1,0 +1,127 @@
+//! RFS needs a global table and one table a queue, of sizes that fit; one without the other does
+//! nothing.
+
+use super::evidence::TRAFFIC;
+use super::figures::count;
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, NicKind, Rates};
+
+pub(super) const RULE: Rule = Rule {
+    id: "rfs-half-configured",
+    asks: "Is RFS set on one side only, on some queues only, or with tables that do not fit?",
+    fires: || {
+        format!(
+            "an interface with {} packets/s has queue tables without the global one or the reverse, or its tables \
+             together are smaller than half of the global one or larger than twice of it",
+            count(TRAFFIC)
+        )
+    },
+    silent: "RFS is off or complete, a table cannot be read, or the interface carries no traffic",
+    remedy: "Set both, each queue's table to the global one divided by the queues; or both to 0.",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let Some(&global) = model.rps_sock_flow_entries.known() else { return Vec::new() };
+    let carries = |nic: &&Nic| rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC);
+    let mut nics: Vec<(&Nic, Vec<u32>)> = Vec::new();
+    for nic in model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).filter(carries) {
+        let tables: Option<Vec<u32>> =
+            nic.rx.iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
+        nics.extend(tables.filter(|tables| !tables.is_empty()).map(|tables| (nic, tables)));
+    }
+    // The global table belongs to the machine: one interface that uses it completes RFS, and the
+    // rest (bridges, the other ends of veths) may do without.
+    let used = nics.iter().any(|(_, tables)| tables.iter().any(|table| *table > 0));
+    if global > 0 && !used {
+        nics.truncate(1);
+    }
+    nics.iter().filter_map(|(nic, tables)| defect(nic, tables, global, used)).collect()
+}
+
+fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding> {
+    let queues = tables.len();
+    let set = tables.iter().filter(|table| **table > 0).count();
+    let sum: u64 = tables.iter().map(|table| u64::from(*table)).sum();
+    let name = &nic.name;
+    let (title, why) = match (global, set) {
+        (0, 0) => return None,
+        (0, _) => (
+            format!("RFS tables of {name} are set, the global one is 0"),
+            "without the global table the kernel does not know where flows are read: RFS is off",
+        ),
+        (_, 0) if used => return None,
+        (_, 0) => (
+            format!("the global RFS table is set, those of {name} are 0"),
+            "without a table on its queues an interface steers nothing: RFS is off there",
+        ),
+        (_, set) if set < queues => (
+            format!("RFS is set on {set} of {queues} queues of {name}"),
+            "flows of the other queues are not steered",
+        ),
+        _ if sum < u64::from(global) / 2 || sum > u64::from(global) * 2 => (
+            format!("RFS tables of {name} do not fit: {sum} entries together, {global} globally"),
+            "the smaller of the two limits how many flows are steered; the rest of the larger one is wasted",
+        ),
+        _ => return None,
+    };
+    let (low, high) = (tables.iter().min()?, tables.iter().max()?);
+    let range = if low == high { low.to_string() } else { format!("{low} to {high}") };
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(name.clone()),
+        cpu: None,
+        title,
+        evidence: vec![format!(
+            "rps_sock_flow_entries {global}; rps_flow_cnt {range} on {queues} RX queues of {name}"
+        )],
+        why: why.to_owned(),
+        remedy: "set both, each queue's table to the global one divided by the queues; or both to 0"
+            .to_owned(),
+        plans: vec!["rfs".to_owned()],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Fact;
+
+    fn titles(sketch: Sketch) -> Vec<String> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates).into_iter().map(|finding| finding.title).collect()
+    }
+
+    fn host(global: u32, queue: u32) -> Sketch {
+        Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 4e4).rfs(global, "eth0", queue)
+    }
+
+    #[test]
+    fn each_half_and_each_misfit() {
+        assert_eq!(titles(host(0, 4096)), ["RFS tables of eth0 are set, the global one is 0"]);
+        assert_eq!(titles(host(32768, 0)), ["the global RFS table is set, those of eth0 are 0"]);
+        assert_eq!(
+            titles(host(32768, 4096)),
+            ["RFS tables of eth0 do not fit: 8192 entries together, 32768 globally"]
+        );
+        let (mut model, rates) = host(32768, 16384).build();
+        model.nics[0].rx[1].rps_flow_cnt = Fact::Known(0);
+        assert_eq!(check(&model, &rates)[0].title, "RFS is set on 1 of 2 queues of eth0");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert!(titles(host(0, 0)).is_empty(), "off");
+        assert!(titles(host(32768, 16384)).is_empty(), "complete");
+        assert!(titles(host(32768, 0).traffic("eth0", 20.0)).is_empty(), "no traffic");
+        assert!(
+            titles(host(32768, 16384).veth("veth0").traffic("veth0", 4e4)).is_empty(),
+            "eth0 uses the table"
+        );
+        let (mut model, rates) = host(32768, 0).build();
+        model.rps_sock_flow_entries = Fact::Unsupported;
+        assert_eq!(check(&model, &rates), [], "the global table is not to be seen");
+    }
+}

@@ -1,0 +1,102 @@
+//! A one-queue device carries real traffic on a machine with several CPUs, and RPS is off: the
+//! hotspot of tomorrow.
+
+use super::evidence::{TRAFFIC, irq_cpus, loopback_share, receive_time, tier};
+use super::figures::{count, percent, times};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, NicKind, Rates};
+
+/// Receive time of the interrupt's CPU from which the traffic is real: at half of it even twice
+/// the traffic would not reach a hotspot.
+const BUSY: f64 = 0.10;
+
+pub(super) const RULE: Rule = Rule {
+    id: "single-queue-no-rps",
+    asks: "Does a device with one receive queue carry real traffic without RPS?",
+    fires: || {
+        format!(
+            "a device with one receive queue and RPS off receives {} packets/s, and the CPU of its interrupt \
+             spends {} of its time in softirq",
+            count(TRAFFIC),
+            percent(BUSY)
+        )
+    },
+    silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders run), \
+             most packets are on `lo`, or a one-core hotspot on the same interface says it already",
+    remedy: "RPS, before the traffic grows.",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if model.online().len() < 2 || loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for nic in model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
+        let ([queue], Some(traffic)) = (&nic.rx[..], rates.nic(&nic.name)) else { continue };
+        let off = queue.rps_cpus.known().is_some_and(|mask| mask.is_empty());
+        let cpus = irq_cpus(queue, model, rates);
+        let load = |cpu| rates.cpu(cpu).map_or(0.0, receive_time);
+        let Some(cpu) = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b))) else { continue };
+        if !off || traffic.rx_packets < TRAFFIC || load(cpu) < BUSY {
+            continue;
+        }
+        findings.push(Finding {
+            id: RULE.id.to_owned(),
+            severity: Severity::Note,
+            nic: Some(nic.name.clone()),
+            cpu: Some(cpu),
+            title: format!(
+                "all {} packets/s of {} go through CPU {cpu}",
+                count(traffic.rx_packets),
+                nic.name
+            ),
+            evidence: vec![format!(
+                "CPU {cpu}: {} of its time in softirq ({}): its receive work fits {}",
+                percent(load(cpu)),
+                tier(rates),
+                times(1.0 / load(cpu))
+            )],
+            why: "one queue, no RPS: every packet is processed where its interrupt lands".to_owned(),
+            remedy: "RPS, before the traffic grows".to_owned(),
+            plans: vec!["rps".to_owned(), "rfs".to_owned()],
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+
+    fn fires(sketch: Sketch) -> bool {
+        let (model, rates) = sketch.build();
+        !check(&model, &rates).is_empty()
+    }
+
+    fn host(cpus: u32, irqs: &[u32]) -> Sketch {
+        Sketch::new(cpus).device("eth0", irqs).traffic("eth0", 2e4).receives(1, 0.15, 2e4)
+    }
+
+    #[test]
+    fn real_traffic_on_one_queue() {
+        let (model, rates) = host(4, &[1]).build();
+        let found = check(&model, &rates);
+        assert_eq!(found[0].title, "all 20,000 packets/s of eth0 go through CPU 1");
+        assert_eq!(
+            found[0].evidence,
+            ["CPU 1: 15 % of its time in softirq (tick-sampled): its receive work fits 6.7x"]
+        );
+    }
+
+    #[test]
+    fn near_misses() {
+        assert!(!fires(host(4, &[1]).rps("eth0", "0,2-3")), "RPS is on");
+        assert!(!fires(host(4, &[1, 2])), "two queues");
+        assert!(!fires(host(4, &[1]).receives(1, 0.04, 2e4)), "cheap traffic");
+        assert!(!fires(host(4, &[1]).traffic("eth0", 500.0)), "little traffic");
+        assert!(!fires(host(4, &[1]).loopback().traffic("lo", 9e4)), "mostly lo");
+        assert!(!fires(Sketch::new(4).veth("veth0").traffic("veth0", 2e4).receives(1, 0.15, 2e4)), "virtual");
+    }
+}

@@ -1,0 +1,236 @@
+//! Machines for tests, in a few words: a model and the rates on it, idle unless told otherwise.
+
+use std::collections::BTreeMap;
+
+use crate::model::{
+    Cpu, CpuRates, DeviceAddress, Fact, Identity, Irq, IrqRates, Irqbalance, Model, Nic, NicKind, NicRates,
+    Rates, RxQueue,
+};
+use crate::units::{CpuId, CpuMask, IrqId};
+
+/// A machine under construction.
+pub(crate) struct Sketch {
+    model: Model,
+    rates: Rates,
+    next_irq: u32,
+}
+
+/// CPUs from the kernel's list form.
+pub(crate) fn cpus(list: &str) -> CpuMask {
+    list.parse().expect("a CPU list")
+}
+
+impl Sketch {
+    /// `count` idle CPUs in one node, RFS off, no interface.
+    pub(crate) fn new(count: u32) -> Self {
+        let cpu = |id| Cpu {
+            id: CpuId(id),
+            online: true,
+            isolated: false,
+            core: Some(id),
+            package: Some(0),
+            siblings: [CpuId(id)].into_iter().collect(),
+            l3: (0..count).map(CpuId).collect(),
+            node: Some(0),
+        };
+        let idle = |id| CpuRates {
+            cpu: CpuId(id),
+            user: 0.01,
+            system: 0.005,
+            irq: 0.0,
+            softirq: 0.005,
+            steal: 0.0,
+            idle: 0.98,
+            ksoftirqd: 0.0,
+            net_rx: 20.0,
+            net_tx: 0.0,
+            packets: 30.0,
+            dropped: 0.0,
+            time_squeeze: 0.0,
+            rps_ipis: 0.0,
+        };
+        let identity = Identity { hostname: "sketch".into(), kernel: "6.1.0".into(), boot_id: "0".into() };
+        Self {
+            model: Model {
+                schema: "rxlab.model/1".into(),
+                identity,
+                cpus: (0..count).map(cpu).collect(),
+                nics: Vec::new(),
+                rps_sock_flow_entries: Fact::Known(0),
+                irqbalance: None,
+            },
+            rates: Rates {
+                seconds: 5.0,
+                cpus: (0..count).map(idle).collect(),
+                nics: Vec::new(),
+                irqs: Vec::new(),
+                exact_softirq_time: Some(false),
+                gaps: Vec::new(),
+            },
+            next_irq: 41,
+        }
+    }
+
+    /// Field case A: 8 CPUs, one queue, its interrupt on CPU 2, which is drowned; 81 % of the
+    /// machine is busy.
+    pub(crate) fn case_a() -> Self {
+        let mut sketch = Self::new(8)
+            .device("eth0", &[2])
+            .traffic("eth0", 42_000.0)
+            .receives(2, 0.98, 42_000.0)
+            .ksoftirqd(2, 0.7);
+        for cpu in [0, 1, 3, 4, 5, 6, 7] {
+            sketch = sketch.receives(cpu, 0.006, 250.0).works(cpu, 0.78);
+        }
+        sketch
+    }
+
+    /// Splits the CPUs into `count` nodes of equal size, each with its own last-level cache.
+    pub(crate) fn nodes(mut self, count: u32) -> Self {
+        let size = self.model.cpus.len() as u32 / count;
+        for cpu in &mut self.model.cpus {
+            let node = cpu.id.0 / size;
+            cpu.node = Some(node);
+            cpu.l3 = (node * size..(node + 1) * size).map(CpuId).collect();
+        }
+        self
+    }
+
+    /// Pairs CPU n with CPU n + half as hyper-threads of one core.
+    pub(crate) fn smt(mut self) -> Self {
+        let half = self.model.cpus.len() as u32 / 2;
+        for cpu in &mut self.model.cpus {
+            let low = cpu.id.0 % half;
+            cpu.siblings = [CpuId(low), CpuId(low + half)].into_iter().collect();
+        }
+        self
+    }
+
+    /// A device of `virtio_net` with one queue for each CPU in `irq_cpus`, its interrupt pinned there.
+    pub(crate) fn device(mut self, name: &str, irq_cpus: &[u32]) -> Self {
+        let irqs: Vec<Vec<Irq>> = irq_cpus.iter().map(|cpu| vec![self.irq(name, *cpu)]).collect();
+        self.nic(name, NicKind::Device, irqs)
+    }
+
+    /// A veth with one queue: no interrupt.
+    pub(crate) fn veth(self, name: &str) -> Self {
+        self.nic(name, NicKind::Virtual, vec![Vec::new()])
+    }
+
+    /// `lo`.
+    pub(crate) fn loopback(self) -> Self {
+        self.nic("lo", NicKind::Loopback, vec![Vec::new()])
+    }
+
+    fn irq(&mut self, name: &str, cpu: u32) -> Irq {
+        let number = IrqId(self.next_irq);
+        self.next_irq += 1;
+        let pinned: CpuMask = [CpuId(cpu)].into_iter().collect();
+        let action = format!("{name}-input.{}", number.0);
+        let per_cpu = BTreeMap::from([(CpuId(cpu), 50.0)]);
+        self.rates.irqs.push(IrqRates { irq: number, action: action.clone(), per_cpu });
+        Irq { number, action, affinity: Fact::Known(pinned.clone()), effective: Fact::Known(pinned) }
+    }
+
+    fn nic(mut self, name: &str, kind: NicKind, irqs: Vec<Vec<Irq>>) -> Self {
+        let rx = (0..).zip(irqs).map(|(index, irqs)| RxQueue {
+            index,
+            rps_cpus: Fact::Known(CpuMask::new()),
+            rps_flow_cnt: Fact::Known(0),
+            irqs,
+        });
+        let device = kind == NicKind::Device;
+        self.model.nics.push(Nic {
+            name: name.parse().expect("an interface name"),
+            address: DeviceAddress(if device { format!("pci:{name}") } else { format!("virtual:{name}") }),
+            kind,
+            driver: device.then(|| "virtio_net".to_owned()),
+            node: None,
+            up: true,
+            rx: rx.collect(),
+            tx: Vec::new(),
+            other_irqs: Vec::new(),
+        });
+        self.traffic(name, 10.0)
+    }
+
+    /// Packets a second that an interface receives, equally on its queues.
+    pub(crate) fn traffic(mut self, name: &str, packets: f64) -> Self {
+        self.rates.nics.retain(|nic| nic.name.as_str() != name);
+        self.rates.nics.push(NicRates {
+            name: name.parse().expect("an interface name"),
+            rx_packets: packets,
+            rx_bytes: packets * 200.0,
+            tx_packets: 0.0,
+            tx_bytes: 0.0,
+            rx_dropped: 0.0,
+            queues: BTreeMap::new(),
+        });
+        self
+    }
+
+    /// Softirq time and packets (one NET_RX run each) of a CPU.
+    pub(crate) fn receives(self, cpu: u32, softirq: f64, packets: f64) -> Self {
+        self.cpu(cpu, |rates| {
+            rates.softirq = softirq;
+            rates.packets = packets;
+            rates.net_rx = packets;
+        })
+    }
+
+    /// NET_RX runs of a CPU, when they differ from its packets.
+    pub(crate) fn net_rx(self, cpu: u32, runs: f64) -> Self {
+        self.cpu(cpu, |rates| rates.net_rx = runs)
+    }
+
+    /// Time of a CPU in processes.
+    pub(crate) fn works(self, cpu: u32, user: f64) -> Self {
+        self.cpu(cpu, |rates| rates.user = user)
+    }
+
+    /// Time of a CPU's ksoftirqd.
+    pub(crate) fn ksoftirqd(self, cpu: u32, time: f64) -> Self {
+        self.cpu(cpu, |rates| rates.ksoftirqd = time)
+    }
+
+    /// Backlog drops a second on a CPU.
+    pub(crate) fn drops(self, cpu: u32, rate: f64) -> Self {
+        self.cpu(cpu, |rates| rates.dropped = rate)
+    }
+
+    fn cpu(mut self, cpu: u32, change: impl FnOnce(&mut CpuRates)) -> Self {
+        let rates = &mut self.rates.cpus[cpu as usize];
+        change(rates);
+        rates.idle = (1.0 - rates.user - rates.system - rates.irq - rates.softirq - rates.steal).max(0.0);
+        self
+    }
+
+    /// The RPS mask of every queue of an interface.
+    pub(crate) fn rps(mut self, name: &str, list: &str) -> Self {
+        self.queues(name).for_each(|queue| queue.rps_cpus = Fact::Known(cpus(list)));
+        self
+    }
+
+    /// The global RFS table, and the table of every queue of an interface.
+    pub(crate) fn rfs(mut self, global: u32, name: &str, queue: u32) -> Self {
+        self.model.rps_sock_flow_entries = Fact::Known(global);
+        self.queues(name).for_each(|rx| rx.rps_flow_cnt = Fact::Known(queue));
+        self
+    }
+
+    fn queues(&mut self, name: &str) -> impl Iterator<Item = &mut RxQueue> {
+        let nic = self.model.nics.iter_mut().find(|nic| nic.name.as_str() == name);
+        nic.expect("the interface is in the sketch").rx.iter_mut()
+    }
+
+    /// A running irqbalance.
+    pub(crate) fn irqbalance(mut self) -> Self {
+        self.model.irqbalance = Some(Irqbalance { pid: 700 });
+        self
+    }
+
+    /// The machine.
+    pub(crate) fn build(self) -> (Model, Rates) {
+        (self.model, self.rates)
+    }
+}

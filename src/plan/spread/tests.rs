@@ -1,0 +1,199 @@
+//! The planner on the published cases and on random machines.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+use super::{Spread, spread};
+use crate::diagnose::sketch::{Sketch, cpus};
+use crate::model::{Fact, Model, Nic};
+use crate::plan::{Plan, Target};
+use crate::units::CpuMask;
+
+fn of(sketch: Sketch) -> Spread {
+    let (model, rates) = sketch.build();
+    spread(&model, &rates, None)
+}
+
+fn texts(plan: &Plan) -> Vec<String> {
+    plan.settings.iter().map(|setting| setting.set.to_string()).collect()
+}
+
+fn plan(spread: &Spread, name: &str) -> Vec<String> {
+    let found = spread.proposals.iter().find(|proposal| proposal.plan.name == name);
+    found.map(|proposal| texts(&proposal.plan)).unwrap_or_default()
+}
+
+/// Follows a plan in the model, as a kernel would.
+fn follow(model: &mut Model, plan: &Plan) {
+    for setting in &plan.settings {
+        let value = &setting.set.value;
+        let number = || Fact::Known(value.parse().expect("a number"));
+        match (&setting.set.target, setting.set.knob.as_str()) {
+            (Target::Host, "rfs_entries") => model.rps_sock_flow_entries = number(),
+            (Target::Queue { nic, queue }, knob) => {
+                let nic = model.nics.iter_mut().find(|found| found.name == *nic).expect("the NIC is there");
+                let queue = nic.rx.iter_mut().find(|rx| rx.index == queue.index).expect("the queue is there");
+                match knob {
+                    "rps" => queue.rps_cpus = Fact::Known(cpus(value)),
+                    "rfs" => queue.rps_flow_cnt = number(),
+                    other => panic!("unexpected knob {other}"),
+                }
+            }
+            (target, knob) => panic!("unexpected {knob} {target}"),
+        }
+    }
+}
+
+#[test]
+fn field_case_a_gets_one_plan_a_variable_and_both() {
+    let spread = of(Sketch::case_a());
+    assert_eq!(plan(&spread, "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    assert_eq!(plan(&spread, "rfs"), ["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]);
+    assert_eq!(plan(&spread, "rps+rfs").len(), 3);
+    let rps = &spread.proposals[0];
+    assert_eq!(rps.plan.notes[0], "predicted: CPU 2 98 -> 47 %, total +2 %");
+    assert_eq!(rps.plan.host.as_deref(), Some("sketch"));
+    assert_eq!(rps.plan.settings[0].device, Some(crate::model::DeviceAddress("pci:eth0".into())));
+}
+
+#[test]
+fn field_case_c_stays_in_the_node_without_the_interrupt() {
+    let one_queue = Sketch::new(32).nodes(2).device("eth0", &[16]).receives(16, 0.97, 1e5);
+    assert_eq!(plan(&of(one_queue), "rps"), ["rps eth0/rx-0 = 17-31"]);
+    let two_queues = Sketch::new(32).nodes(2).device("eth0", &[0, 16]);
+    assert_eq!(plan(&of(two_queues), "rps"), ["rps eth0/rx-0 = 1-15", "rps eth0/rx-1 = 17-31"]);
+}
+
+/// Case C with a second interface: no mask holds the interrupt's CPU of either.
+#[test]
+fn busy_interfaces_keep_off_each_other() {
+    let sketch = Sketch::new(32).nodes(2).device("eth0", &[0, 16]).device("eth1", &[8, 24]);
+    let spread = of(sketch.traffic("eth0", 2e5).traffic("eth1", 1e5));
+    assert_eq!(plan(&spread, "rps"), ["rps eth0/rx-0 = 1-7,9-15", "rps eth0/rx-1 = 17-23,25-31"]);
+}
+
+#[test]
+fn field_case_d_sizes_and_disjoint_masks() {
+    let irqs: Vec<u32> = (0..16).collect();
+    let spread = of(Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3e6));
+    let rps = plan(&spread, "rps");
+    assert_eq!((rps[0].as_str(), rps[15].as_str()), ("rps eth0/rx-0 = 16-22", "rps eth0/rx-15 = 121-127"));
+    assert_eq!(plan(&spread, "rfs")[1], "rfs eth0/rx-0 = 2048");
+}
+
+#[test]
+fn hyper_threads_are_left_out_at_high_rates_only() {
+    let host = |softirq| Sketch::new(8).smt().device("eth0", &[2]).receives(2, softirq, 1e4);
+    assert_eq!(plan(&of(host(0.1)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    assert_eq!(plan(&of(host(0.9)), "rps"), ["rps eth0/rx-0 = 0-1,3-5,7"]);
+    let two = Sketch::new(2).smt().device("eth0", &[0]).receives(0, 0.9, 1e4);
+    assert_eq!(plan(&of(two), "rps"), ["rps eth0/rx-0 = 1"], "when others remain");
+}
+
+#[test]
+fn a_veth_leaves_out_the_cpu_that_receives_now_and_then_stays() {
+    let (mut model, rates) = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(0, 0.4, 3e5).build();
+    let first = spread(&model, &rates, None);
+    assert_eq!(plan(&first, "rps"), ["rps veth0/rx-0 = 1"]);
+    follow(&mut model, &first.proposals[0].plan);
+    // With RPS at work the other CPU receives: turning the mask round would gain nothing.
+    let (_, moved) = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(1, 0.6, 3e5).build();
+    assert_eq!(plan(&spread(&model, &moved, None), "rps"), Vec::<String>::new());
+}
+
+#[test]
+fn refusals_say_why() {
+    let reason = |sketch| {
+        let spread = of(sketch);
+        assert_eq!(spread.proposals, []);
+        spread.reasons.join("; ")
+    };
+    let four_on_four = Sketch::new(4).device("eth0", &[0, 1, 2, 3]);
+    assert_eq!(reason(four_on_four), "eth0 has 4 RX queues for 4 CPUs: RPS is redundant");
+    assert!(reason(Sketch::new(1).device("eth0", &[0])).contains("no second CPU"));
+    assert!(reason(Sketch::new(4).loopback().traffic("lo", 1e6)).contains("no interface receives"));
+    let (model, rates) = Sketch::new(4).loopback().build();
+    let named = |name: &str| spread(&model, &rates, Some(&name.parse().expect("a name"))).reasons.join("; ");
+    assert!(named("lo").contains("steering it is refused"));
+    assert_eq!(named("eth7"), "there is no interface eth7");
+}
+
+/// Six interrupts' CPUs would hand their work to the two that are left.
+#[test]
+fn work_of_many_cpus_is_not_crowded_onto_few() {
+    let spread = of(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5]));
+    assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
+    assert_eq!(spread.reasons, ["rps: fewer CPUs are free of interrupts than eth0 has queues to hand over"]);
+}
+
+/// Fewer CPUs won in field case C: a mask inside the domain is somebody's choice, until it drowns.
+#[test]
+fn a_hand_made_mask_is_left_alone_until_it_drowns() {
+    let host = |softirq| Sketch::new(8).device("eth0", &[2]).rps("eth0", "4-5").receives(4, softirq, 4e4);
+    assert_eq!(plan(&of(host(0.5)), "rps"), Vec::<String>::new());
+    assert_eq!(plan(&of(host(0.95)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    let holds_irq = Sketch::new(8).device("eth0", &[2]).rps("eth0", "0-7");
+    assert_eq!(plan(&of(holds_irq), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+}
+
+proptest! {
+    #[test]
+    fn sound_on_any_machine(
+        nodes in 1u32..4,
+        per_node in 1u32..24,
+        offline in vec(any::<bool>(), 96),
+        isolated in vec(0u8..6, 96),
+        irqs in vec(0u32..96, 1..20),
+        smt in any::<bool>(),
+        is_veth in any::<bool>(),
+        load in vec(0.0f64..1.0, 96),
+    ) {
+        let count = nodes * per_node;
+        let mut sketch = Sketch::new(count).nodes(nodes);
+        if smt && count.is_multiple_of(2) {
+            sketch = sketch.smt();
+        }
+        let irqs: Vec<u32> = irqs.iter().map(|irq| irq % count).collect();
+        sketch = if is_veth { sketch.veth("eth0") } else { sketch.device("eth0", &irqs) };
+        for cpu in 0..count {
+            sketch = sketch.receives(cpu, load[cpu as usize], load[cpu as usize] * 1e5);
+        }
+        let (mut model, mut rates) = sketch.build();
+        for cpu in &mut model.cpus {
+            let index = cpu.id.0 as usize;
+            // CPUs that take an interrupt stay online, as they do in a kernel.
+            cpu.online = !offline[index] || irqs.contains(&cpu.id.0);
+            cpu.isolated = isolated[index] == 0;
+        }
+        let online = model.online();
+        rates.cpus.retain(|cpu| online.contains(cpu.cpu));
+
+        let first = spread(&model, &rates, None);
+        prop_assert_eq!(&first, &spread(&model, &rates, None), "the same twice");
+        let usable = online.difference(&model.isolated());
+        for proposal in &first.proposals {
+            for setting in proposal.plan.settings.iter().filter(|setting| setting.set.knob == "rps") {
+                let Target::Queue { queue, .. } = setting.set.target else { panic!("a queue") };
+                let mask: CpuMask = cpus(&setting.set.value);
+                prop_assert!(!mask.is_empty());
+                prop_assert!(mask.difference(&usable).is_empty(), "{mask} of {usable}");
+                let nic: &Nic = &model.nics[0];
+                for irq in &nic.rx[queue.index as usize].irqs {
+                    let takes = irq.effective.known().expect("known in sketches");
+                    prop_assert!(mask.intersection(takes).is_empty(), "{mask} holds {takes}");
+                }
+            }
+            if let Some(prediction) = &proposal.prediction {
+                prop_assert!(prediction.after >= 0.0 && prediction.total_change.is_finite());
+            }
+        }
+        let by_name: BTreeMap<&str, &Plan> =
+            first.proposals.iter().map(|proposal| (proposal.plan.name.as_str(), &proposal.plan)).collect();
+        for plan in by_name.values() {
+            follow(&mut model, plan);
+        }
+        prop_assert_eq!(spread(&model, &rates, None).proposals, vec![], "nothing left to do");
+    }
+}

@@ -1,0 +1,166 @@
+//! The doctor's report: findings, the plans that address them, and the figures that support a
+//! clean bill. The value is here, its text form in `text`.
+
+mod path;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+pub use path::ReceivePath;
+pub use text::text;
+
+use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
+use crate::diagnose::figures::percent;
+use crate::diagnose::{Finding, diagnose};
+use crate::model::{Identity, Model, Rates};
+use crate::plan::{Proposal, spread};
+use crate::units::{CpuId, NicName};
+
+/// Everything that one look at a machine says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DoctorReport {
+    /// `rxlab.findings/1`.
+    pub schema: String,
+    /// Which machine.
+    pub identity: Identity,
+    /// Length of the look in seconds.
+    pub seconds: f64,
+    /// What the machine was doing.
+    pub load: Load,
+    /// Most severe first; empty = nothing to do.
+    pub findings: Vec<Finding>,
+    /// The receive paths of the interfaces that findings name.
+    pub paths: Vec<ReceivePath>,
+    /// The plans that findings name, as far as they would change something.
+    pub plans: Vec<Proposal>,
+    /// What a careful reader wants to know: verdicts refused, plans not made.
+    pub notes: Vec<String>,
+    /// Sources that were missing or broken, and what is therefore not known.
+    pub gaps: Vec<String>,
+}
+
+/// The machine's load, as far as the receive path cares.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The CPU with most receive time.
+    pub busiest: Option<CpuId>,
+    /// Its receive time, as a fraction of wall time.
+    pub receive_time: f64,
+    /// How that was measured: `exact`, `tick-sampled`, `accuracy unknown`.
+    pub tier: String,
+    /// Packets a second that went up the stack on all CPUs.
+    pub packets: f64,
+    /// Backlog drops a second on all CPUs.
+    pub dropped: f64,
+    /// How many times today's load fits.
+    pub headroom: Headroom,
+}
+
+impl DoctorReport {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.findings/1";
+}
+
+/// Diagnoses and plans. Plans are made only for interfaces with a finding that asks for one.
+pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
+    let findings = diagnose(model, rates);
+    let mut notes = Vec::new();
+    if let Some(share) = loopback_share(model, rates) {
+        notes.push(format!(
+            "{} of the packets are on lo, which receives inside the sender's system call: no verdict on steering",
+            percent(share)
+        ));
+    }
+    let mut plans: Vec<Proposal> = Vec::new();
+    for nic in concerned(&findings) {
+        let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
+        let wanted: Vec<&str> = of_nic.flat_map(|finding| &finding.plans).map(String::as_str).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let spread = spread(model, rates, Some(nic));
+        let asked = |name: &str| name.split('+').all(|part| wanted.contains(&part));
+        plans.extend(spread.proposals.into_iter().filter(|proposal| asked(&proposal.plan.name)));
+        notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
+    }
+    let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
+    DoctorReport {
+        schema: DoctorReport::SCHEMA.to_owned(),
+        identity: model.identity.clone(),
+        seconds: rates.seconds,
+        load: load(rates),
+        paths: paths.map(|nic| ReceivePath::new(nic, model, rates)).collect(),
+        findings,
+        plans,
+        notes,
+        gaps: rates.gaps.clone(),
+    }
+}
+
+/// The interfaces that findings name, in order of appearance.
+fn concerned(findings: &[Finding]) -> Vec<&NicName> {
+    let mut names: Vec<&NicName> = Vec::new();
+    for name in findings.iter().filter_map(|finding| finding.nic.as_ref()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn load(rates: &Rates) -> Load {
+    let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
+    Load {
+        busiest: busiest.map(|cpu| cpu.cpu),
+        receive_time: busiest.map_or(0.0, receive_time),
+        tier: tier(rates).to_owned(),
+        packets: rates.cpus.iter().map(|cpu| cpu.packets).sum(),
+        dropped: rates.cpus.iter().map(|cpu| cpu.dropped).sum(),
+        headroom: headroom(rates),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DoctorReport, doctor};
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> DoctorReport {
+        let (model, rates) = sketch.build();
+        doctor(&model, &rates)
+    }
+
+    fn plans(report: &DoctorReport) -> Vec<&str> {
+        report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect()
+    }
+
+    #[test]
+    fn plans_come_from_findings_only() {
+        assert_eq!(plans(&of(Sketch::case_a())), ["rps", "rfs", "rps+rfs"]);
+        assert_eq!(plans(&of(Sketch::new(8).device("eth0", &[2]))), Vec::<&str>::new());
+        let spread = |sketch: Sketch, cpu| sketch.receives(cpu, 0.3, 5e3);
+        let only_rps = (0..8).fold(Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4), spread);
+        assert_eq!(plans(&of(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
+    }
+
+    #[test]
+    fn loopback_traffic_is_named_as_the_reason_for_silence() {
+        let report = of(Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5));
+        assert_eq!(report.findings, []);
+        assert!(report.notes[0].starts_with("100 % of the packets are on lo"), "{:?}", report.notes);
+    }
+
+    #[test]
+    fn json_reads_back() {
+        let report = of(Sketch::case_a());
+        let json = serde_json::to_value(&report).expect("a report is a JSON value");
+        assert_eq!(json["schema"], "rxlab.findings/1");
+        assert_eq!(json["plans"][0]["schema"], "rxlab.plan/1", "each entry is a plan");
+        assert_eq!(json["plans"][0]["settings"][0]["set"], "rps eth0/rx-0 = 0-1,3-7");
+        let again: DoctorReport = serde_json::from_str(&json.to_string()).expect("it reads back");
+        // Figures may lose their last bit on the way through decimal text; the rest may not.
+        assert_eq!(again.findings, report.findings);
+        assert_eq!(again.plans[2].plan, report.plans[2].plan);
+        assert!((again.load.headroom.machine - report.load.headroom.machine).abs() < 1e-9);
+    }
+}

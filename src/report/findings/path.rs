@@ -1,0 +1,100 @@
+//! The receive path of one interface in one line, as a heading above its findings.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::diagnose::evidence::irq_cpus;
+use crate::diagnose::figures::plural;
+use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
+use crate::units::{CpuMask, NicName};
+
+/// An interface and its receive path in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceivePath {
+    /// The interface.
+    pub nic: NicName,
+    /// Such as `virtio_net, 1 RX queue, IRQ 41 -> CPU 2, RPS off`.
+    pub summary: String,
+}
+
+impl ReceivePath {
+    /// Sums an interface up.
+    pub fn new(nic: &Nic, model: &Model, rates: &Rates) -> Self {
+        let kind = match nic.kind {
+            NicKind::Device => "device",
+            NicKind::Virtual => "virtual",
+            NicKind::Loopback => "loopback",
+        };
+        let parts = [
+            nic.driver.clone().unwrap_or_else(|| kind.to_owned()),
+            plural(nic.rx.len(), "RX queue"),
+            interrupts(nic, model, rates),
+            format!("RPS {}", same(nic, |queue| &queue.rps_cpus, CpuMask::is_empty)),
+            format!("RFS {}", same(nic, |queue| &queue.rps_flow_cnt, |table| *table == 0)),
+        ];
+        Self { nic: nic.name.clone(), summary: parts.join(", ") }
+    }
+}
+
+fn interrupts(nic: &Nic, model: &Model, rates: &Rates) -> String {
+    let irqs: BTreeSet<_> = nic.rx.iter().flat_map(|queue| &queue.irqs).map(|irq| irq.number).collect();
+    let cpus = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
+    let cpus = cpus.fold(CpuMask::new(), |all, queue| all.union(&queue));
+    let place = match cpus.len() {
+        0 => "unknown CPUs".to_owned(),
+        1 => format!("CPU {cpus}"),
+        _ => format!("CPUs {cpus}"),
+    };
+    match (irqs.first(), irqs.len()) {
+        (None, _) => "no IRQ".to_owned(),
+        (Some(irq), 1) => format!("IRQ {irq} -> {place}"),
+        (_, count) => format!("{count} IRQs -> {place}"),
+    }
+}
+
+/// A value of every queue in a word: `off`, the value they share, or on how many it is on.
+fn same<T: PartialEq + ToString>(
+    nic: &Nic,
+    value: impl Fn(&RxQueue) -> &Fact<T>,
+    is_off: impl Fn(&T) -> bool,
+) -> String {
+    let Some(values) = nic.rx.iter().map(|queue| value(queue).known()).collect::<Option<Vec<&T>>>() else {
+        return "unknown".to_owned();
+    };
+    let on = values.iter().filter(|value| !is_off(value)).count();
+    match values.split_first() {
+        _ if on == 0 => "off".to_owned(),
+        Some((first, rest)) if rest.iter().all(|value| value == first) => first.to_string(),
+        _ => format!("on for {on} of {} queues", values.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReceivePath;
+    use crate::diagnose::sketch::{Sketch, cpus};
+    use crate::model::Fact;
+
+    fn summary(sketch: Sketch) -> String {
+        let (model, rates) = sketch.build();
+        ReceivePath::new(&model.nics[0], &model, &rates).summary
+    }
+
+    #[test]
+    fn paths_in_words() {
+        assert_eq!(summary(Sketch::case_a()), "virtio_net, 1 RX queue, IRQ 41 -> CPU 2, RPS off, RFS off");
+        let four = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).rps("eth0", "4-7").rfs(32768, "eth0", 8192);
+        assert_eq!(summary(four), "virtio_net, 4 RX queues, 4 IRQs -> CPUs 0-3, RPS 4-7, RFS 8192");
+        assert_eq!(summary(Sketch::new(2).veth("veth0")), "virtual, 1 RX queue, no IRQ, RPS off, RFS off");
+    }
+
+    #[test]
+    fn mixed_and_unknown_values_are_told_apart() {
+        let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).build();
+        model.nics[0].rx[1].rps_cpus = Fact::Known(cpus("4-7"));
+        model.nics[0].rx[0].rps_flow_cnt = Fact::Denied;
+        let summary = ReceivePath::new(&model.nics[0], &model, &rates).summary;
+        assert!(summary.ends_with("RPS on for 1 of 2 queues, RFS unknown"), "{summary}");
+    }
+}
