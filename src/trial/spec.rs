@@ -150,6 +150,9 @@ pub enum SpecError {
         /// The parser's words.
         what: String,
     },
+    /// The name becomes part of a directory's name.
+    #[error("name = `{0}`: 1 to 40 letters, digits, `-`, `_`, `+` or `.` expected")]
+    Name(String),
     /// `[change]` asks for nothing, or for several things.
     #[error("[change] needs exactly one of: `set`, `plan`, `a` together with `b`")]
     Change,
@@ -159,6 +162,17 @@ pub enum SpecError {
     /// A number out of range.
     #[error("[design] {0}")]
     Design(String),
+}
+
+impl Workload {
+    /// What runs, in one line.
+    pub fn in_words(&self) -> String {
+        match (&self.load, &self.command) {
+            (Some(load), _) => load.in_words(),
+            (None, Some(command)) => format!("command `{command}`, once for each slot"),
+            (None, None) => "live traffic, nothing driven".to_owned(),
+        }
+    }
 }
 
 impl Spec {
@@ -188,6 +202,10 @@ impl Spec {
         if usize::from(!change.set.is_empty()) + usize::from(change.plan.is_some()) + usize::from(commands) != 1
         {
             return Err(SpecError::Change);
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.');
+        if self.name.is_empty() || self.name.len() > 40 || !self.name.chars().all(plain) {
+            return Err(SpecError::Name(self.name.clone()));
         }
         let workload = &self.workload;
         let kinds = [workload.load.is_some(), workload.command.is_some(), workload.live];

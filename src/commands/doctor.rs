@@ -1,0 +1,80 @@
+//! `rxlab doctor`: look for a while, say what is wrong, why, and what to try.
+
+use std::io::Write;
+use std::time::Duration;
+
+use super::{machine, progress};
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::host::{Host, LiveHost};
+use crate::model::{Model, Rates};
+use crate::report::findings::{self, DoctorReport};
+use crate::sample::{Counters, Inventory};
+use crate::units::{NicName, parse_duration};
+
+/// Find out what is wrong with the receive path, why, and what to try
+///
+/// Samples the counters twice. Exit code 0: nothing to do; 1: there are findings.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long to look
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    length: Duration,
+    /// Only findings about this interface and about no interface in particular
+    #[arg(long, value_name = "NIC")]
+    nic: Option<NicName>,
+    /// Write the plan of this name, such as rps, as a file for `rxlab apply` and `rxlab trial`
+    #[arg(long, value_name = "NAME=FILE", value_parser = plan_out)]
+    plan_out: Option<(String, std::path::PathBuf)>,
+}
+
+fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("write NAME=FILE, such as rps=rps.toml")?;
+    Ok((name.to_owned(), file.into()))
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let host = machine::open(global)?;
+    if let Some(name) = &args.nic {
+        machine::nic(&machine::model(&host)?, name)?;
+    }
+    let mut report = look(&host, args.length)?;
+    if let Some(name) = &args.nic {
+        report.findings.retain(|finding| finding.nic.as_ref().is_none_or(|nic| nic == name));
+        report.plans.retain(|proposal| proposal.nic == *name);
+        report.paths.retain(|path| path.nic == *name);
+    }
+    if let Some((name, file)) = &args.plan_out {
+        write_plan(&report, name, file)?;
+    }
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        writeln!(out, "{}", super::json(&report)?)?;
+    } else {
+        write!(out, "{}", findings::text(&report))?;
+    }
+    if report.findings.is_empty() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
+}
+
+/// Two samples, `length` apart, and what they say.
+pub(super) fn look(host: &LiveHost, length: Duration) -> Result<DoctorReport, CommandError> {
+    let inventory = Inventory::take(host);
+    let before = Counters::take(host, &inventory);
+    progress::wait("looking at the counters", length);
+    // Settings may have changed meanwhile: judge what is there now.
+    let inventory = Inventory::take(host as &dyn Host);
+    let after = Counters::take(host, &inventory);
+    let rates = Rates::between(&before, &after)
+        .map_err(|error| CommandError::usage(error).hint("doctor needs a running machine"))?;
+    Ok(findings::doctor(&Model::new(&inventory), &rates.accounted(&inventory)))
+}
+
+fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result<(), CommandError> {
+    let Some(proposal) = report.plans.iter().find(|proposal| proposal.plan.name == name) else {
+        let names: Vec<&str> = report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(CommandError::new(Kind::Findings, format!("no plan `{name}` was made"))
+            .hint(format!("plans of this look: {there}")));
+    };
+    super::files::write(file, crate::plan::to_toml(&proposal.plan).as_bytes())
+}

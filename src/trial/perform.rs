@@ -1,0 +1,201 @@
+//! One trial from beginning to end: record, factor, loop, roll back, conclusion.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use super::conclude::conclude;
+use super::factor::{Factor, FactorError};
+use super::live::{Live, LiveError};
+use super::metrics::{self, name};
+use super::placement;
+use super::record::{Metric, TrialRecord, Verdict};
+use super::runner;
+use super::spec::Spec;
+use super::store::{StoreError, TrialDir};
+use super::workload::Driver;
+use crate::apply::{ApplyError, BeginInfo, Transaction, Undo};
+use crate::host::Host;
+use crate::journal::{Namespace, Store};
+use crate::model::Model;
+use crate::plan::Setting;
+use crate::sample::Inventory;
+
+/// What a trial needs beside its specification.
+pub struct Setup<'a> {
+    /// The machine.
+    pub host: &'a dyn Host,
+    /// What is on it.
+    pub inventory: &'a Inventory,
+    /// The root it is looked at through, for the journal.
+    pub root: &'a Path,
+    /// The network namespace it is looked at in, for the journal.
+    pub netns: Option<Namespace>,
+    /// The settings of arm B; empty when the factor is a pair of commands.
+    pub settings: Vec<Setting>,
+    /// The journal.
+    pub store: &'a Store,
+    /// Where the record goes.
+    pub dir: TrialDir,
+    /// Seed of the coins.
+    pub seed: u64,
+    /// The workload, running.
+    pub driver: Driver,
+    /// Leave the change in place when it is proven to help.
+    pub keep: bool,
+    /// Set when the user wants to stop.
+    pub stop: &'a AtomicBool,
+    /// Called with the record after each slot.
+    pub progress: &'a mut dyn FnMut(&TrialRecord),
+}
+
+/// How a trial ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The record, concluded and saved.
+    pub record: TrialRecord,
+    /// What became of each value; `None` for commands, and when the change was kept.
+    pub undo: Option<Undo>,
+    /// The transaction that holds the kept change.
+    pub kept: Option<String>,
+}
+
+/// A trial that failed. The machine was put back as far as `undo` says.
+#[derive(Debug, Error)]
+pub enum PerformError {
+    /// The transaction could not begin; nothing was changed.
+    #[error(transparent)]
+    Begin(#[from] ApplyError),
+    /// The record cannot be written; nothing was changed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The loop failed.
+    #[error("{error}")]
+    Loop {
+        /// Why.
+        error: LiveError,
+        /// The way back.
+        undo: Option<Undo>,
+    },
+    /// The machine cannot be put back, or the change not be kept.
+    #[error(transparent)]
+    Factor(#[from] FactorError),
+}
+
+/// Runs the trial that `spec` asks for, or goes on with `resumed`.
+pub fn perform(
+    spec: &Spec,
+    setup: Setup<'_>,
+    resumed: Option<TrialRecord>,
+) -> Result<Outcome, PerformError> {
+    let model = Model::new(setup.inventory);
+    let expected = placement::expectations(&setup.settings, &model);
+    let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model));
+    setup.dir.save_spec(spec)?;
+    setup.dir.save(&record)?;
+    let factor = factor(spec, &setup, model)?;
+    let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
+    let mut live = Live {
+        host: setup.host,
+        inventory: setup.inventory,
+        factor,
+        driver: setup.driver,
+        washout: spec.design.washout.0,
+        measure: spec.design.measure.0,
+        guards: spec.guards.clone(),
+        nic: spec.workload.nic.clone(),
+        expected,
+        dir: &setup.dir,
+        stop: setup.stop,
+        // A resumed trial's clock goes on where the last slot ended.
+        began: Instant::now().checked_sub(Duration::from_secs_f64(done_s)).unwrap_or_else(Instant::now),
+        progress: setup.progress,
+    };
+    let ending = match runner::run(&mut record, spec.design.calibration, &mut live) {
+        Ok(ending) => ending,
+        Err(error) => {
+            let undo = live.factor.undo(setup.host)?;
+            return Err(PerformError::Loop { error, undo });
+        }
+    };
+    let analysis = conclude(&record, &ending);
+    let keep = setup.keep && matches!(analysis.verdict, Verdict::Helps);
+    record.analysis = Some(analysis);
+    let saved = setup.dir.save(&record);
+    // Whether or not the record could be written, the machine is put back first.
+    let (undo, kept) = if keep {
+        (None, live.factor.keep(setup.host)?)
+    } else {
+        (live.factor.undo(setup.host)?, None)
+    };
+    saved?;
+    Ok(Outcome { record, undo, kept })
+}
+
+fn factor(spec: &Spec, setup: &Setup<'_>, model: Model) -> Result<Factor, PerformError> {
+    if let (Some(a), Some(b)) = (&spec.change.a, &spec.change.b) {
+        return Ok(Factor::Commands { a: a.clone(), b: b.clone(), now: None });
+    }
+    let info = BeginInfo {
+        identity: &model.identity,
+        root: setup.root,
+        netns: setup.netns.clone(),
+        what: format!("trial {}", setup.dir.id()),
+        confirm: None,
+    };
+    let transaction = Transaction::begin(setup.store, info)?;
+    Ok(Factor::Settings {
+        transaction: Box::new(transaction),
+        model: Box::new(model),
+        settings: setup.settings.clone(),
+        now: None,
+    })
+}
+
+fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
+    let change = match (&spec.change.a, &spec.change.b) {
+        (Some(a), Some(b)) => vec![format!("A: {a}"), format!("B: {b}")],
+        _ => setup.settings.iter().map(ToString::to_string).collect(),
+    };
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.to_owned(),
+        id: setup.dir.id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        name: spec.name.clone(),
+        change,
+        workload: spec.workload.in_words(),
+        host: model.identity.clone(),
+        cpus: model.online().len(),
+        started: jiff::Timestamp::now().to_string(),
+        seed: setup.seed,
+        margin: spec.design.margin,
+        max_pairs: spec.design.pairs,
+        washout_s: spec.design.washout.0.as_secs_f64(),
+        measure_s: spec.design.measure.0.as_secs_f64(),
+        metrics: metrics_of(spec),
+        calibration: None,
+        slots: Vec::new(),
+        analysis: None,
+    }
+}
+
+/// The metrics of a trial, the primary one first. Latency is there for loads that have answers.
+fn metrics_of(spec: &Spec) -> Vec<Metric> {
+    let unit = Driver::work_unit(&spec.workload);
+    let mut names = vec![name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE, name::SOFTIRQ_PER_PACKET];
+    names.push("server_cpu");
+    if let Some(load) = &spec.workload.load {
+        names.push("client_cpu");
+        if load.url.protocol.has_answers() {
+            names.extend(["p50_us", "p99_us", "p99_9_us"]);
+        }
+    }
+    let live = if spec.workload.live { name::HOTTEST_SOFTIRQ } else { name::THROUGHPUT };
+    let primary = spec.design.primary.as_deref().unwrap_or(live);
+    std::iter::once(primary)
+        .chain(names.into_iter().filter(|name| *name != primary))
+        .map(|name| metrics::describe(name, unit))
+        .collect()
+}
