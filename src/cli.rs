@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::{load, target};
+
 /// Find the CPU that network receive work drowns, try a fix on the live machine, keep it only if
 /// it is proven to help.
 #[derive(Debug, Parser)]
@@ -30,7 +32,13 @@ pub struct Global {
     #[arg(long, global = true, value_name = "NS")]
     pub netns: Option<String>,
     /// Where the journal and the trial records are kept
-    #[arg(long, global = true, value_name = "DIR", env = "RXLAB_STATE_DIR", default_value = "/var/lib/rxlab")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "RXLAB_STATE_DIR",
+        default_value = "/var/lib/rxlab"
+    )]
     pub state_dir: PathBuf,
 }
 
@@ -45,4 +53,9 @@ const EXIT_CODES: &str = "Exit codes:
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Offer load to a target and measure what comes back
+    Load(load::Args),
+    /// Serve small things to aim a load at: HTTP, UDP echo, UDP sink
+    Target(target::Args),
+}

@@ -1,11 +1,14 @@
 //! One command a file: its arguments and its `run`. Logic lives lower.
 
+pub mod load;
+pub mod target;
+
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Command};
 use crate::error::CommandError;
 
 /// Parses the command line, runs the command, prints an error if there is one, and gives the exit
@@ -25,5 +28,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), CommandError> {
-    match cli.command {}
+    match cli.command {
+        Command::Load(args) => load::run(&cli.global, &args),
+        Command::Target(args) => target::run(&cli.global, &args),
+    }
 }

@@ -8,13 +8,12 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thiserror::Error;
 
-use super::{Host, HostError, Operation};
+use super::{Host, HostError, Operation, enter_netns};
 
 /// A machine below a directory of this one.
 ///
@@ -77,8 +76,7 @@ impl LiveHost {
             // A thread of its own: only it changes namespace, and it ends here.
             scope.spawn(|| sysfs_of(namespace)).join().expect("the namespace thread does not panic")
         });
-        host.namespace_sys =
-            Some(sys.map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })?);
+        host.namespace_sys = Some(sys?);
         Ok(host)
     }
 
@@ -95,12 +93,14 @@ impl LiveHost {
     }
 }
 
-fn sysfs_of(namespace: &Path) -> Result<OwnedFd, Errno> {
-    let file = rustix::fs::openat(CWD, namespace, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))?;
-    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&context)?;
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
+    enter_netns(namespace)?;
+    let mount = || {
+        let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    mount().map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })
 }
 
 fn errno(error: &std::io::Error) -> Errno {
