@@ -56,4 +56,8 @@ const EXIT_CODES: &str = "Exit codes:
 pub enum Command {
     /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
     Show(commands::show::Args),
+    /// Offer load to a target and measure what comes back
+    Load(commands::load::Args),
+    /// Serve small things to aim a load at: HTTP, UDP echo, UDP sink
+    Target(commands::target::Args),
 }

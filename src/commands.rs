@@ -1,7 +1,9 @@
 //! One command a file: its arguments and its `run`. Logic lives lower.
 
+pub mod load;
 mod machine;
 pub mod show;
+pub mod target;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,7 +32,9 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), CommandError> {
     match &cli.command {
+        Command::Load(args) => load::run(&cli.global, args),
         Command::Show(args) => show::run(&cli.global, args),
+        Command::Target(args) => target::run(&cli.global, args),
     }
 }
 

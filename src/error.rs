@@ -19,6 +19,8 @@ pub enum Kind {
     Failed,
     /// 130: interrupted; everything was put back first.
     Interrupted,
+    /// 0: the reader of the output has closed it, which is how `head` says that it has seen enough.
+    OutputClosed,
 }
 
 impl Kind {
@@ -31,6 +33,7 @@ impl Kind {
             Kind::Changed => 4,
             Kind::Failed => 5,
             Kind::Interrupted => 130,
+            Kind::OutputClosed => 0,
         }
     }
 }
@@ -83,10 +86,13 @@ impl fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// Output errors at the edge. A broken pipe never gets here as a message: `commands::main` treats
-/// it as the reader having seen enough.
+/// Output errors at the edge. A broken pipe is no error: it ends the command silently with exit code
+/// 0.
 impl From<std::io::Error> for CommandError {
     fn from(error: std::io::Error) -> Self {
-        Self::failed(format!("cannot write the output: {error}"))
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::silent(Kind::OutputClosed),
+            _ => Self::failed(format!("cannot write the output: {error}")),
+        }
     }
 }

@@ -7,14 +7,18 @@
 mod flaky;
 mod live;
 mod netlink;
+mod netns;
 mod recorded;
+mod thread;
 
 use thiserror::Error;
 
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netlink::QueueStats;
+pub use netns::{enter_netns, netns_path};
 pub use recorded::RecordedHost;
+pub use thread::{pin_thread, thread_cpu_seconds};
 
 /// A machine: live, another root, or a recording of one.
 ///

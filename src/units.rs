@@ -4,9 +4,11 @@
 //! `smp_affinity_list`, masks as 32-bit hexadecimal groups, most significant first, as in `rps_cpus`.
 
 mod cpu_mask;
+mod duration;
 mod fact;
 mod names;
 
 pub use cpu_mask::{CpuMask, MaskError};
+pub use duration::{DurationError, duration_text, format_duration, parse_duration};
 pub use fact::Fact;
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};

@@ -1,10 +1,10 @@
 //! The machine that the global options speak of.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::LiveHost;
+use crate::host::{LiveHost, netns_path};
 use crate::model::{Model, Nic};
 use crate::sample::Inventory;
 use crate::units::NicName;
@@ -26,12 +26,7 @@ pub(super) fn open(global: &Global) -> Result<LiveHost, CommandError> {
 
 /// The namespace file that `--netns` means.
 pub(super) fn namespace(global: &Global) -> Option<PathBuf> {
-    let name = global.netns.as_deref()?;
-    Some(match name {
-        path if path.contains('/') => PathBuf::from(path),
-        pid if pid.bytes().all(|b| b.is_ascii_digit()) => PathBuf::from(format!("/proc/{pid}/ns/net")),
-        name => Path::new("/run/netns").join(name),
-    })
+    global.netns.as_deref().map(netns_path)
 }
 
 /// The receive path of the host, now.

@@ -8,14 +8,13 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thiserror::Error;
 
 use super::netlink::{QueueStats, queue_stats};
-use super::{Host, HostError, Operation, QSTATS};
+use super::{Host, HostError, Operation, QSTATS, enter_netns};
 
 /// A machine below a directory of this one.
 ///
@@ -81,8 +80,7 @@ impl LiveHost {
             // A thread of its own: only it changes namespace, and it ends here.
             scope.spawn(|| sysfs_of(namespace)).join().expect("the namespace thread does not panic")
         });
-        host.namespace_sys =
-            Some(sys.map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })?);
+        host.namespace_sys = Some(sys?);
         host.netlink = host.netlink.map(|_| Some(namespace.to_owned()));
         Ok(host)
     }
@@ -100,16 +98,14 @@ impl LiveHost {
     }
 }
 
-fn enter(namespace: &Path) -> Result<(), Errno> {
-    let file = rustix::fs::openat(CWD, namespace, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))
-}
-
-fn sysfs_of(namespace: &Path) -> Result<OwnedFd, Errno> {
-    enter(namespace)?;
-    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&context)?;
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
+    enter_netns(namespace)?;
+    let mount = || {
+        let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    mount().map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })
 }
 
 fn errno(error: &std::io::Error) -> Errno {
@@ -162,7 +158,11 @@ impl Host for LiveHost {
             Some(None) => queue_stats(),
             // A netlink socket belongs to the namespace of the thread that opens it.
             Some(Some(namespace)) => std::thread::scope(|scope| {
-                let ask = || enter(namespace).and_then(|()| queue_stats());
+                let ask = || {
+                    // A namespace that went away has no queues.
+                    enter_netns(namespace).map_err(|_| Errno::NOENT)?;
+                    queue_stats()
+                };
                 scope.spawn(ask).join().expect("the namespace thread does not panic")
             }),
         };

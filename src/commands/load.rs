@@ -1,0 +1,156 @@
+//! `rxlab load`: offer load to a target and say what came back.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::host::netns_path;
+use crate::load::{Interval, LoadError, Report, Session, Spec, Url, render};
+use crate::units::{CpuMask, parse_duration};
+
+/// Offer load to a target and measure what comes back.
+///
+/// Without --rate each connection sends its next request when an answer has come (closed loop).
+/// With --rate requests follow a fixed schedule, and latency counts from the moment for which a
+/// request was intended, so a stalling target cannot hide the requests it held up. The client's own
+/// CPU use stands beside the result, and whether it was the limit.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// http://HOST:PORT/PATH, udp://HOST:PORT (echo) or udp-sink://HOST:PORT (one way)
+    url: Url,
+    /// TCP connections, or UDP flows (source ports)
+    #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
+    connections: usize,
+    /// Requests outstanding on each connection or flow
+    #[arg(long, short, value_name = "D", default_value_t = 1)]
+    pipeline: usize,
+    /// Threads, each with its share of the connections
+    #[arg(long, short, value_name = "T", default_value_t = 1)]
+    threads: usize,
+    /// How long
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    duration: Duration,
+    /// Requests a second on a fixed schedule, over all threads; may be a fraction
+    #[arg(long, short, value_name = "R")]
+    rate: Option<f64>,
+    /// CPUs to pin the threads to, such as 0-3,8
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    cpus: CpuMask,
+    /// How long an answer may take
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// UDP payload, at least 24
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    size: usize,
+    /// With --rate: spin before each send instead of sleeping; exact, but takes the whole CPU
+    #[arg(long)]
+    spin: bool,
+}
+
+/// How often the progress line changes.
+const REFRESH: Duration = Duration::from_millis(250);
+/// How often Ctrl-C is looked for.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Runs the command.
+pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if args.duration < Duration::from_millis(10) {
+        return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
+    }
+    let spec = Spec {
+        url: args.url.clone(),
+        connections: args.connections,
+        pipeline: args.pipeline,
+        threads: args.threads,
+        rate: args.rate,
+        cpus: args.cpus.clone(),
+        timeout: args.timeout,
+        size: args.size,
+        spin: args.spin,
+        netns: global.netns.as_deref().map(netns_path),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
+    }
+    let session = Session::start(&spec).map_err(explain)?;
+    let interval = watch(session, args.duration, &stop);
+    let report = Report::new(&spec, &interval);
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        let json = serde_json::to_string_pretty(&report).map_err(std::io::Error::from)?;
+        writeln!(out, "{json}")?;
+    } else {
+        write!(out, "{}", render(&report))?;
+    }
+    out.flush()?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(CommandError::silent(Kind::Interrupted));
+    }
+    if interval.requests == 0 && interval.error_count() > 0 {
+        return Err(CommandError::failed(format!("{} gave not one good answer", spec.url)));
+    }
+    Ok(())
+}
+
+/// Lets the load run for `duration` or until `stop`, showing its progress on a terminal.
+fn watch(mut session: Session, duration: Duration, stop: &AtomicBool) -> Interval {
+    let start = Instant::now();
+    let bar = std::io::stderr().is_terminal().then(|| {
+        let style = ProgressStyle::with_template("{bar:30} {msg}").expect("the template is valid");
+        ProgressBar::new(duration.as_millis() as u64).with_style(style)
+    });
+    let mut total: Option<Interval> = None;
+    let mut shown = start;
+    loop {
+        let elapsed = start.elapsed();
+        let over = elapsed >= duration || stop.load(Ordering::Relaxed);
+        if over || (bar.is_some() && shown.elapsed() >= REFRESH) {
+            let interval = session.mark();
+            shown = Instant::now();
+            if let Some(bar) = &bar {
+                bar.set_position(elapsed.as_millis() as u64);
+                bar.set_message(format!("{:.0}/s, {} errors", interval.rate(), interval.error_count()));
+            }
+            let sum = match total.take() {
+                Some(total) => total.then(&interval),
+                None => interval,
+            };
+            if over {
+                if let Some(bar) = bar {
+                    bar.finish_and_clear();
+                }
+                return sum;
+            }
+            total = Some(sum);
+        }
+        std::thread::sleep(PATIENCE.min(duration.saturating_sub(elapsed)));
+    }
+}
+
+fn explain(error: LoadError) -> CommandError {
+    let kind = match &error {
+        LoadError::Spec(_) | LoadError::Pin { .. } | LoadError::Files { .. } => Kind::Usage,
+        LoadError::Namespace(cause) if cause.is_denied() => Kind::Denied,
+        LoadError::Namespace(_) => Kind::Usage,
+        LoadError::Resolve { .. } | LoadError::Down { .. } => Kind::Failed,
+        LoadError::Socket(_) | LoadError::Thread(_) => Kind::Failed,
+    };
+    let hint = match &error {
+        LoadError::Down { .. } => Some("start one with `rxlab target`, or check host and port"),
+        LoadError::Files { .. } => Some("raise the limit with `ulimit -n`, or use fewer connections"),
+        LoadError::Pin { .. } => Some("name CPUs that are online and allowed to this process"),
+        _ => None,
+    };
+    let error = CommandError::new(kind, error);
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}

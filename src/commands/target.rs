@@ -1,0 +1,131 @@
+//! `rxlab target`: small servers to aim a load at.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::host::netns_path;
+use crate::target::{Addresses, Counters, Spec, Target, TargetError};
+use crate::units::{CpuMask, parse_duration};
+
+/// Serve small things to aim a load at, until interrupted.
+///
+/// HTTP/1.1 answers /simple with a few bytes, and /compute?us=N after N microseconds of work. The
+/// UDP echo sends every datagram back; the UDP sink counts them and tells `rxlab load` what
+/// arrived. Port 0 lets the kernel choose; the addresses are printed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Serve HTTP here
+    #[arg(long, value_name = "ADDR:PORT")]
+    http: Option<SocketAddr>,
+    /// Echo UDP here
+    #[arg(long, value_name = "ADDR:PORT")]
+    udp_echo: Option<SocketAddr>,
+    /// Count UDP here
+    #[arg(long, value_name = "ADDR:PORT")]
+    udp_sink: Option<SocketAddr>,
+    /// Threads, each with its own sockets
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// CPUs to pin the threads to, such as 0-3,8
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    cpus: CpuMask,
+    /// How long; without it until interrupted
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+}
+
+/// How often signals and the end are looked for.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+#[derive(Serialize)]
+struct Started {
+    schema: &'static str,
+    addresses: Addresses,
+}
+
+#[derive(Serialize)]
+struct Ended {
+    schema: &'static str,
+    counters: Counters,
+    cpu_seconds: f64,
+}
+
+const SCHEMA: &str = "rxlab.target/1";
+
+/// Runs the command.
+pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
+    }
+    let spec = Spec {
+        http: args.http,
+        udp_echo: args.udp_echo,
+        udp_sink: args.udp_sink,
+        threads: args.threads,
+        cpus: args.cpus.clone(),
+        netns: global.netns.as_deref().map(netns_path),
+    };
+    let target = Target::start(&spec).map_err(explain)?;
+    let start = Instant::now();
+    say(global, &Started { schema: SCHEMA, addresses: target.addresses() }, || {
+        let Addresses { http, udp_echo, udp_sink } = target.addresses();
+        [("http", http), ("udp", udp_echo), ("udp-sink", udp_sink)]
+            .into_iter()
+            .filter_map(|(scheme, address)| Some(format!("serving {scheme}://{}\n", address?)))
+            .collect()
+    })?;
+    while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|duration| start.elapsed() < duration) {
+        let left = args.duration.map_or(PATIENCE, |duration| duration.saturating_sub(start.elapsed()));
+        std::thread::sleep(PATIENCE.min(left));
+    }
+    let cpu_seconds = target.cpu_seconds();
+    let counters = target.stop();
+    say(global, &Ended { schema: SCHEMA, counters, cpu_seconds }, || {
+        format!(
+            "answered {} requests ({} refused) on {} connections\n\
+             echoed {} packets, sank {} ({} bytes)\n{cpu_seconds:.2} s of CPU\n",
+            counters.requests,
+            counters.refused,
+            counters.connections,
+            counters.echoed,
+            counters.sink_packets,
+            counters.sink_bytes
+        )
+    })
+}
+
+/// Prints one JSON line, or text; at once, because a script may be waiting for the addresses.
+fn say(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), CommandError> {
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        let json = serde_json::to_string(value).map_err(std::io::Error::from)?;
+        writeln!(out, "{json}")?;
+    } else {
+        out.write_all(text().as_bytes())?;
+    }
+    Ok(out.flush()?)
+}
+
+fn explain(error: TargetError) -> CommandError {
+    let kind = match &error {
+        TargetError::Nothing | TargetError::Threads(_) | TargetError::Pin { .. } => Kind::Usage,
+        TargetError::Namespace(cause) if cause.is_denied() => Kind::Denied,
+        TargetError::Namespace(_) => Kind::Usage,
+        TargetError::Bind { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Kind::Denied
+        }
+        TargetError::Bind { .. } | TargetError::Thread(_) => Kind::Failed,
+    };
+    let nothing = matches!(error, TargetError::Nothing);
+    let error = CommandError::new(kind, error);
+    if nothing { error.hint("for example: rxlab target --http 127.0.0.1:8080") } else { error }
+}

@@ -1,0 +1,58 @@
+//! Threads of this process: where one runs and how much CPU time it took. Measuring other
+//! processes does not belong here.
+
+#![allow(clippy::disallowed_methods)] // procfs of this very process; the host is where files are touched.
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+
+use crate::units::CpuId;
+
+/// Pins the calling thread to one CPU. EINVAL when that CPU is offline, absent or outside the
+/// cpuset of this process.
+pub fn pin_thread(cpu: CpuId) -> Result<(), Errno> {
+    let mut set = CpuSet::new();
+    let index = cpu.0 as usize;
+    if index >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL);
+    }
+    set.set(index);
+    sched_setaffinity(None, &set)
+}
+
+/// CPU time that a thread of this process has taken, in seconds; `None` when it has ended.
+///
+/// From `/proc/self/task/TID/schedstat`, which a running thread updates at its timer tick: a busy
+/// thread can be a tick (1 to 10 ms) ahead of it.
+pub fn thread_cpu_seconds(thread: Pid) -> Option<f64> {
+    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
+    let text = std::fs::read_to_string(path).ok()?;
+    let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::{pin_thread, thread_cpu_seconds};
+    use crate::units::CpuId;
+
+    #[test]
+    fn this_thread_has_run_and_no_thread_is_the_largest_pid() {
+        let before = thread_cpu_seconds(rustix::thread::gettid()).expect("it runs");
+        let mut sum = 0u64;
+        while thread_cpu_seconds(rustix::thread::gettid()).expect("it runs") - before < 0.005 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(sum > 0);
+        let none = rustix::thread::Pid::from_raw(i32::MAX).expect("not zero");
+        assert_eq!(thread_cpu_seconds(none), None);
+    }
+
+    #[test]
+    fn an_absent_cpu_is_refused() {
+        assert_eq!(pin_thread(CpuId(1_000)), Err(Errno::INVAL));
+        assert_eq!(pin_thread(CpuId(60_000)), Err(Errno::INVAL));
+    }
+}

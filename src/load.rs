@@ -1,0 +1,30 @@
+//! The traffic generator: HTTP/1.1 and UDP, closed loop, open loop at a constant rate, flat out.
+//!
+//! Threads that share nothing: each has its own connections or flows, its own epoll and its own
+//! histograms. A [`Session`] keeps the load running; [`Session::mark`] cuts out what was measured
+//! since the last cut, exactly: no request is lost or counted twice.
+//!
+//! In the open loop there is one schedule for the whole session, and latency counts from the
+//! intended send time: a server that stalls cannot hide the requests that it kept from being sent.
+//! What a change did to the machine is judged elsewhere; this module only says what it offered,
+//! what came back, and whether the generator itself was the limit.
+
+mod clock;
+mod http;
+mod interval;
+mod pacing;
+mod poller;
+mod report;
+mod saturation;
+mod session;
+mod spec;
+mod text;
+mod thread;
+mod udp;
+
+pub use interval::{ErrorClass, Interval, ThreadCpu, quantile};
+pub use report::{LatencyReport, Report};
+pub use saturation::Saturation;
+pub use session::{LoadError, Session};
+pub use spec::{MIN_PAYLOAD, Protocol, Spec, SpecError, Url};
+pub use text::render;

@@ -1,0 +1,7 @@
+//! HTTP/1.1 load: requests over kept-alive connections.
+
+mod connection;
+mod engine;
+mod response;
+
+pub(super) use engine::Engine;

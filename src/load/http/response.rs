@@ -1,0 +1,412 @@
+//! HTTP/1.x answers from bytes, however they are cut into reads.
+//!
+//! Bodies are measured and skipped, never kept. Nothing here knows about sockets or requests,
+//! except that every request was a GET.
+
+/// Longest status line plus headers.
+const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+/// Longest chunk extension or trailer section.
+const MAX_EXTRA: usize = 16 * 1024;
+
+/// A whole answer went by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    /// The connection ends behind it.
+    pub(super) last: bool,
+}
+
+/// The bytes are no HTTP/1.x answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+/// The stream ended in the middle of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Truncated;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    /// Body bytes left.
+    Sized(u64),
+    /// In the digits of a chunk size.
+    ChunkSize {
+        size: u64,
+        digits: u8,
+    },
+    /// Behind the digits, up to the end of the line; `length` bytes so far.
+    ChunkExtension {
+        size: u64,
+        length: usize,
+    },
+    ChunkData(u64),
+    /// The line end behind a chunk.
+    ChunkEnd {
+        carriage_return: bool,
+    },
+    /// Trailer lines up to an empty one: bytes of this line without its line end, bytes in all.
+    Trailer {
+        line: usize,
+        length: usize,
+    },
+    UntilClose,
+    /// The last answer went by, or nothing more can be understood.
+    Over,
+}
+
+#[derive(Debug)]
+pub(super) struct Parser {
+    state: State,
+    response: Response,
+    /// The start of a head whose end has not come yet.
+    head: Vec<u8>,
+    /// Bytes of its current line, and whether the first of them is a carriage return.
+    line: usize,
+    line_return: bool,
+}
+
+impl Parser {
+    pub(super) fn new() -> Self {
+        let response = Response { status: 0, last: false };
+        Self { state: State::Head, response, head: Vec::new(), line: 0, line_return: false }
+    }
+
+    /// Takes bytes off the front of `input` until an answer is whole, or the input is used up
+    /// (`None`). After an error, and after the last answer, the rest is swallowed.
+    pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
+        let result = self.step(input);
+        if result.is_err() {
+            self.state = State::Over;
+            *input = &[];
+        }
+        result
+    }
+
+    /// The stream has ended. An answer without a length ends with it.
+    pub(super) fn finish(&mut self) -> Result<Option<Response>, Truncated> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::UntilClose => Ok(Some(self.response)),
+            State::Over => Ok(None),
+            State::Head if self.head.is_empty() => Ok(None),
+            _ => Err(Truncated),
+        }
+    }
+
+    fn step(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
+        loop {
+            let Some(&first) = input.first() else { return Ok(None) };
+            match self.state {
+                State::Head => {
+                    let Some(next) = self.head(input)? else { return Ok(None) };
+                    self.state = next;
+                    if next == State::Sized(0) {
+                        return Ok(Some(self.complete()));
+                    }
+                }
+                State::Sized(left) => match skip(input, left) {
+                    0 => return Ok(Some(self.complete())),
+                    left => self.state = State::Sized(left),
+                },
+                State::ChunkSize { size, digits } => {
+                    *input = &input[1..];
+                    self.state = match (first, char::from(first).to_digit(16)) {
+                        (_, Some(digit)) if digits < 16 => {
+                            State::ChunkSize { size: size << 4 | u64::from(digit), digits: digits + 1 }
+                        }
+                        (b'\n', _) if digits > 0 => chunk(size),
+                        (b'\r' | b';' | b' ' | b'\t', _) if digits > 0 => {
+                            State::ChunkExtension { size, length: 0 }
+                        }
+                        _ => return Err(Malformed),
+                    };
+                }
+                State::ChunkExtension { size, length } => {
+                    *input = &input[1..];
+                    self.state = match first {
+                        b'\n' => chunk(size),
+                        _ if length < MAX_EXTRA => State::ChunkExtension { size, length: length + 1 },
+                        _ => return Err(Malformed),
+                    };
+                }
+                State::ChunkData(left) => {
+                    self.state = match skip(input, left) {
+                        0 => State::ChunkEnd { carriage_return: false },
+                        left => State::ChunkData(left),
+                    };
+                }
+                State::ChunkEnd { carriage_return } => {
+                    *input = &input[1..];
+                    self.state = match (first, carriage_return) {
+                        (b'\r', false) => State::ChunkEnd { carriage_return: true },
+                        (b'\n', _) => State::ChunkSize { size: 0, digits: 0 },
+                        _ => return Err(Malformed),
+                    };
+                }
+                State::Trailer { line, length } => {
+                    *input = &input[1..];
+                    self.state = match first {
+                        b'\n' if line == 0 => return Ok(Some(self.complete())),
+                        _ if length >= MAX_EXTRA => return Err(Malformed),
+                        b'\n' => State::Trailer { line: 0, length: length + 1 },
+                        b'\r' => State::Trailer { line, length: length + 1 },
+                        _ => State::Trailer { line: line + 1, length: length + 1 },
+                    };
+                }
+                State::UntilClose | State::Over => *input = &[],
+            }
+        }
+    }
+
+    fn complete(&mut self) -> Response {
+        self.state = if self.response.last { State::Over } else { State::Head };
+        self.response
+    }
+
+    /// Collects a head and reads it; gives the state behind it, `None` when its end is missing.
+    fn head(&mut self, input: &mut &[u8]) -> Result<Option<State>, Malformed> {
+        let end = self.find_end(input);
+        let part = end.unwrap_or(input.len());
+        if self.head.len() + part > MAX_HEAD {
+            return Err(Malformed);
+        }
+        // Garbage is told by its first bytes, not when the connection times out.
+        let start = self.head.iter().chain(&input[..part]).take(7);
+        if !start.eq(b"HTTP/1.".iter().take(self.head.len() + part)) {
+            return Err(Malformed);
+        }
+        if end.is_none() || !self.head.is_empty() {
+            self.head.extend_from_slice(&input[..part]);
+        }
+        let fresh = &input[..part];
+        *input = &input[part..];
+        if end.is_none() {
+            return Ok(None);
+        }
+        let head = std::mem::take(&mut self.head);
+        let (response, state) = read_head(if head.is_empty() { fresh } else { &head })?;
+        self.response = response;
+        // Interim answers announce the real one.
+        Ok(Some(if response.status < 200 { State::Head } else { state }))
+    }
+
+    /// Where the head ends in `input`: behind the first empty line.
+    fn find_end(&mut self, input: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while let Some(length) = input[at..].iter().position(|b| *b == b'\n') {
+            self.grow_line(&input[at..at + length]);
+            at += length + 1;
+            let empty = self.line == usize::from(self.line_return);
+            (self.line, self.line_return) = (0, false);
+            if empty {
+                return Some(at);
+            }
+        }
+        self.grow_line(&input[at..]);
+        None
+    }
+
+    fn grow_line(&mut self, piece: &[u8]) {
+        self.line_return |= self.line == 0 && piece.first() == Some(&b'\r');
+        self.line += piece.len();
+    }
+}
+
+fn chunk(size: u64) -> State {
+    if size == 0 { State::Trailer { line: 0, length: 0 } } else { State::ChunkData(size) }
+}
+
+/// Takes up to `left` bytes off `input`; gives how many are still to come.
+fn skip(input: &mut &[u8], left: u64) -> u64 {
+    let taken = left.min(input.len() as u64);
+    *input = &input[taken as usize..];
+    left - taken
+}
+
+fn read_head(head: &[u8]) -> Result<(Response, State), Malformed> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut parsed = httparse::Response::new(&mut headers);
+    match parsed.parse(head) {
+        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        _ => return Err(Malformed),
+    }
+    let (Some(status), Some(version)) = (parsed.code, parsed.version) else { return Err(Malformed) };
+    // 101 changes the protocol, which nobody asked for.
+    if !(100..600).contains(&status) || status == 101 {
+        return Err(Malformed);
+    }
+    let (mut close, mut keep, mut length, mut chunked) = (false, false, None, false);
+    for header in parsed.headers.iter() {
+        let value = header.value.trim_ascii();
+        if header.name.eq_ignore_ascii_case("content-length") {
+            let text = std::str::from_utf8(value).map_err(|_| Malformed)?;
+            if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(Malformed);
+            }
+            let value: u64 = text.parse().map_err(|_| Malformed)?;
+            if length.is_some_and(|known| known != value) {
+                return Err(Malformed);
+            }
+            length = Some(value);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            // We offer no coding, so nothing but `chunked` can be meant.
+            if !value.eq_ignore_ascii_case(b"chunked") || chunked {
+                return Err(Malformed);
+            }
+            chunked = true;
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            for token in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                close |= token.eq_ignore_ascii_case(b"close");
+                keep |= token.eq_ignore_ascii_case(b"keep-alive");
+            }
+        }
+    }
+    let empty = status < 200 || status == 204 || status == 304;
+    let state = match (empty, chunked, length) {
+        (true, _, _) => State::Sized(0),
+        (_, true, Some(_)) => return Err(Malformed),
+        (_, true, None) => State::ChunkSize { size: 0, digits: 0 },
+        (_, false, Some(length)) => State::Sized(length),
+        (_, false, None) => State::UntilClose,
+    };
+    let last = close || (version == 0 && !keep) || state == State::UntilClose;
+    Ok((Response { status, last }, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
+
+    use super::{Malformed, Parser, Response, Truncated};
+
+    /// Everything that a stream says, in order: the answers, then how it ended.
+    type Story = (Vec<Response>, Result<Option<Response>, &'static str>);
+
+    fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Story {
+        let (mut parser, mut seen) = (Parser::new(), Vec::new());
+        for mut piece in pieces {
+            loop {
+                match parser.next(&mut piece) {
+                    Ok(Some(response)) => seen.push(response),
+                    Ok(None) => break,
+                    Err(Malformed) => return (seen, Err("malformed")),
+                }
+            }
+            assert!(piece.is_empty());
+        }
+        (seen, parser.finish().map_err(|Truncated| "truncated"))
+    }
+
+    fn ok(last: bool) -> Response {
+        Response { status: 200, last }
+    }
+
+    fn whole(text: &str) -> Story {
+        read([text.as_bytes()])
+    }
+
+    #[test]
+    fn answers_with_a_length() {
+        let one = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        assert_eq!(whole(&one.repeat(3)), (vec![ok(false); 3], Ok(None)));
+        assert_eq!(whole("HTTP/1.1 204 No\r\n\r\n").0[0].status, 204);
+        assert_eq!(whole("HTTP/1.1 200 OK\ncontent-length:0\n\n"), (vec![ok(false)], Ok(None)));
+        assert_eq!(whole(&one[..one.len() - 1]), (vec![], Err("truncated")));
+        assert_eq!(whole("HTTP/1.1 2"), (vec![], Err("truncated")));
+    }
+
+    #[test]
+    fn chunked_answers() {
+        let one = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                   5\r\nhello\r\n00a;x=\"y\"\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
+        assert_eq!(whole(&one.repeat(2)), (vec![ok(false); 2], Ok(None)));
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for bad in ["\r\n", "x\r\n", "5\r\nhelloX", "11111111111111111\r\n", "5hello"] {
+            assert_eq!(whole(&format!("{head}{bad}")), (vec![], Err("malformed")), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_connection() {
+        assert_eq!(whole("HTTP/1.1 200 OK\r\n\r\nsome body"), (vec![], Ok(Some(ok(true)))));
+        let close = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x, Close\r\n\r\n";
+        assert_eq!(whole(&close.repeat(2)), (vec![ok(true)], Ok(None)));
+        assert_eq!(whole("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n").0, [ok(true)]);
+        let kept = "HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n";
+        assert_eq!(whole(kept).0, [ok(false)]);
+    }
+
+    #[test]
+    fn interim_answers_are_passed_over() {
+        let text = "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(whole(text), (vec![ok(false)], Ok(None)));
+    }
+
+    #[test]
+    fn lies_and_garbage() {
+        let head = |lines: &str| whole(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n"));
+        for bad in [
+            "Content-Length: -1",
+            "Content-Length: 5\r\nContent-Length: 6",
+            "Content-Length: 99999999999999999999",
+            "Content-Length:",
+            "Transfer-Encoding: gzip",
+            "Transfer-Encoding: chunked\r\nContent-Length: 5",
+            "no colon",
+        ] {
+            assert_eq!(head(bad), (vec![], Err("malformed")), "{bad:?}");
+        }
+        for bad in
+            ["SSH-2.0", "\r\n", "HTTP/2 200", "HTTP/1.1 101 Switching\r\n\r\n", "HTTP/1.1 999 x\r\n\r\n"]
+        {
+            assert_eq!(whole(bad), (vec![], Err("malformed")), "{bad:?}");
+        }
+        let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(70_000));
+        assert_eq!(whole(&endless), (vec![], Err("malformed")));
+    }
+
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop_oneof![
+            4 => Just(&b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..]),
+            4 => Just(&b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n"[..]),
+            1 => Just(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]),
+            1 => Just(&b"HTTP/1.1 204 None\n\n"[..]),
+            1 => Just(&b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nxx"[..]),
+            1 => Just(&b"HTTP/1.1 200 OK\r\n\r\nuntil the end"[..]),
+            1 => Just(&b"HT"[..]),
+            1 => Just(&b"\r\r\n\n"[..]),
+        ];
+        proptest::collection::vec(part, 0..6).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_between_reads_change_nothing(stream in stream(), cuts in proptest::collection::vec(1usize..20, 0..60)) {
+            let mut pieces = Vec::new();
+            let mut rest = &stream[..];
+            for cut in cuts {
+                let (piece, behind) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = behind;
+            }
+            pieces.push(rest);
+            prop_assert_eq!(read(pieces), read([&stream[..]]));
+            prop_assert_eq!(read(stream.chunks(1)), read([&stream[..]]));
+        }
+
+        #[test]
+        fn a_changed_byte_never_panics(stream in stream(), at in any::<usize>(), byte in any::<u8>()) {
+            let mut stream = stream;
+            if !stream.is_empty() {
+                let at = at % stream.len();
+                stream[at] = byte;
+            }
+            prop_assert_eq!(read(stream.chunks(3)), read([&stream[..]]));
+        }
+
+        #[test]
+        fn any_bytes_end_somehow(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(read(bytes.chunks(1)), read([&bytes[..]]));
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What was measured between two cuts: by one thread ([`Tally`]), and by all ([`Interval`]).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::clock::{Nanos, SECOND};
+use crate::units::CpuId;
+
+/// Why a request did not end well. Every request that was sent ends as completed, as exactly one
+/// of these, or is still in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// A connection could not be opened, or the port answered "unreachable": one for each attempt.
+    Connect,
+    /// No answer within the timeout. UDP: the datagram or its echo was lost or late.
+    Timeout,
+    /// The connection was reset.
+    Reset,
+    /// The connection was closed in the middle of the answer.
+    Truncated,
+    /// The connection was closed before the answer began.
+    Closed,
+    /// The answer was not HTTP, or the datagram was not ours.
+    Garbage,
+    /// An answer came that nothing had asked for.
+    Unexpected,
+    /// An answer with status 3xx.
+    Status3xx,
+    /// An answer with status 4xx.
+    Status4xx,
+    /// An answer with status 5xx.
+    Status5xx,
+    /// The kernel refused to send a datagram.
+    Send,
+    /// Due, and never sent: no connection was free within the timeout, or too many datagrams were
+    /// unanswered.
+    Unsent,
+}
+
+impl ErrorClass {
+    const ALL: [ErrorClass; 12] = [
+        ErrorClass::Connect,
+        ErrorClass::Timeout,
+        ErrorClass::Reset,
+        ErrorClass::Truncated,
+        ErrorClass::Closed,
+        ErrorClass::Garbage,
+        ErrorClass::Unexpected,
+        ErrorClass::Status3xx,
+        ErrorClass::Status4xx,
+        ErrorClass::Status5xx,
+        ErrorClass::Send,
+        ErrorClass::Unsent,
+    ];
+}
+
+impl fmt::Display for ErrorClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ErrorClass::Connect => "connection failed",
+            ErrorClass::Timeout => "no answer in time",
+            ErrorClass::Reset => "connection reset",
+            ErrorClass::Truncated => "answer cut off",
+            ErrorClass::Closed => "closed without an answer",
+            ErrorClass::Garbage => "not a valid answer",
+            ErrorClass::Unexpected => "answer to no request",
+            ErrorClass::Status3xx => "status 3xx",
+            ErrorClass::Status4xx => "status 4xx",
+            ErrorClass::Status5xx => "status 5xx",
+            ErrorClass::Send => "could not be sent",
+            ErrorClass::Unsent => "due but never sent",
+        })
+    }
+}
+
+/// Nanoseconds with three significant digits, from 64 ns to one hour; longer counts as one hour.
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(64, 3600 * SECOND, 3).expect("the bounds are valid")
+}
+
+/// The quantile `q` (0 to 1), or `None` when there are fewer than `100 / (1 - q)` values to tell it
+/// from: a p99.9 out of 500 requests is the maximum under another name.
+pub fn quantile(histogram: &Histogram<u64>, q: f64) -> Option<u64> {
+    // The product, not the quotient: 100 / (1 - 0.99) is 10000.000000000002.
+    let enough = histogram.len() as f64 * (1.0 - q) >= 100.0 - 1e-6;
+    (enough && !histogram.is_empty()).then(|| histogram.value_at_quantile(q))
+}
+
+/// What one thread counts. Only that thread touches it, until it hands it over whole.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) completed: u64,
+    pub(super) sent: u64,
+    pub(super) errors: [u64; ErrorClass::ALL.len()],
+    pub(super) latency: Histogram<u64>,
+    pub(super) lag: Histogram<u64>,
+    /// Time spent polling for a moment to come; see [`super::Spec::spin`].
+    pub(super) spun: Nanos,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        Self {
+            completed: 0,
+            sent: 0,
+            errors: [0; ErrorClass::ALL.len()],
+            latency: new_histogram(),
+            lag: new_histogram(),
+            spun: 0,
+        }
+    }
+
+    pub(super) fn complete(&mut self, latency: Nanos) {
+        self.completed += 1;
+        self.latency.saturating_record(latency);
+    }
+
+    pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
+        self.errors[class as usize] += count as u64;
+    }
+}
+
+/// A thread's tally with the span of time and the CPU time it covers.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) tally: Tally,
+    pub(super) span: Nanos,
+    pub(super) cpu: Nanos,
+    pub(super) due: Option<u64>,
+    pub(super) in_flight: u64,
+}
+
+/// CPU time of one thread of the generator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadCpu {
+    /// Number of the thread, from 0.
+    pub thread: usize,
+    /// The CPU to which it is pinned.
+    pub cpu_pinned: Option<CpuId>,
+    /// CPU time in seconds.
+    pub seconds: f64,
+    /// The same as a fraction of the interval (1 = a whole CPU).
+    pub share: f64,
+    /// The part of `share` spent spinning for the next scheduled send: time, but no work.
+    pub spinning: f64,
+}
+
+/// What happened between two cuts.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    /// Length, the mean over the threads.
+    pub seconds: f64,
+    /// Requests completed with a good answer (HTTP 2xx, an echo). One way: datagrams handed to the
+    /// kernel.
+    pub requests: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests sent and not answered at the end of the interval.
+    pub in_flight: u64,
+    /// One way: datagrams that the sink counted in the interval, from all senders; `None` when
+    /// there is no sink that tells.
+    pub received: Option<u64>,
+    /// What went wrong. Classes that did not occur are absent.
+    pub errors: BTreeMap<ErrorClass, u64>,
+    /// Latency of completed requests in nanoseconds: from the send in the closed loop, from the
+    /// intended send time in the open loop. Empty for one-way loads.
+    pub latency: Histogram<u64>,
+    /// Open loop: how late requests were sent, in nanoseconds, by the generator's own fault: from
+    /// the moment when the request was due and a connection was free.
+    pub send_lag: Histogram<u64>,
+    /// Open loop: requests a second that were due in the interval.
+    pub offered: Option<f64>,
+    /// CPU time of the generator.
+    pub client_cpu: Vec<ThreadCpu>,
+}
+
+impl Interval {
+    pub(super) fn from_cuts(cuts: &[Cut], pins: &[Option<CpuId>]) -> Self {
+        let seconds =
+            cuts.iter().map(|cut| cut.span as f64).sum::<f64>() / cuts.len().max(1) as f64 / SECOND as f64;
+        let mut total = Tally::new();
+        let (mut due, mut in_flight, mut client_cpu) = (None, 0, Vec::new());
+        for (thread, (cut, cpu_pinned)) in cuts.iter().zip(pins).enumerate() {
+            total.completed += cut.tally.completed;
+            total.sent += cut.tally.sent;
+            for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
+                *sum += errors;
+            }
+            total.latency.add(&cut.tally.latency).expect("all histograms have the same bounds");
+            total.lag.add(&cut.tally.lag).expect("all histograms have the same bounds");
+            due = cut.due.map(|fresh| due.unwrap_or(0) + fresh).or(due);
+            in_flight += cut.in_flight;
+            let share = |time: Nanos| if cut.span == 0 { 0.0 } else { time as f64 / cut.span as f64 };
+            client_cpu.push(ThreadCpu {
+                thread,
+                cpu_pinned: *cpu_pinned,
+                seconds: cut.cpu as f64 / SECOND as f64,
+                share: share(cut.cpu),
+                spinning: share(cut.tally.spun.min(cut.cpu)),
+            });
+        }
+        Self {
+            seconds,
+            requests: total.completed,
+            sent: total.sent,
+            in_flight,
+            received: None,
+            errors: ErrorClass::ALL.into_iter().zip(total.errors).filter(|(_, count)| *count > 0).collect(),
+            latency: total.latency,
+            send_lag: total.lag,
+            offered: due.map(|due| if seconds > 0.0 { due as f64 / seconds } else { 0.0 }),
+            client_cpu,
+        }
+    }
+
+    /// This interval and the `later` one that follows it, as one.
+    #[must_use]
+    pub fn then(mut self, later: &Interval) -> Interval {
+        let seconds = self.seconds + later.seconds;
+        let rate = |a: f64, b: f64| {
+            if seconds > 0.0 { (a * self.seconds + b * later.seconds) / seconds } else { 0.0 }
+        };
+        self.offered = match (self.offered, later.offered) {
+            (Some(a), Some(b)) => Some(rate(a, b)),
+            (one, other) => one.or(other),
+        };
+        for (cpu, more) in self.client_cpu.iter_mut().zip(&later.client_cpu) {
+            cpu.share = rate(cpu.share, more.share);
+            cpu.spinning = rate(cpu.spinning, more.spinning);
+            cpu.seconds += more.seconds;
+        }
+        self.requests += later.requests;
+        self.sent += later.sent;
+        self.in_flight = later.in_flight;
+        self.received = self.received.zip(later.received).map(|(a, b)| a + b);
+        for (class, count) in &later.errors {
+            *self.errors.entry(*class).or_default() += count;
+        }
+        self.latency.add(&later.latency).expect("all histograms have the same bounds");
+        self.send_lag.add(&later.send_lag).expect("all histograms have the same bounds");
+        self.seconds = seconds;
+        self
+    }
+
+    /// Completed requests a second.
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// All errors together.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Errors as a fraction of all that ended, well or not.
+    pub fn error_share(&self) -> f64 {
+        let ended = self.requests + self.error_count();
+        if ended == 0 { 0.0 } else { self.error_count() as f64 / ended as f64 }
+    }
+
+    /// Latency quantile in nanoseconds; see [`quantile`] for when there is none.
+    pub fn latency_quantile(&self, q: f64) -> Option<u64> {
+        quantile(&self.latency, q)
+    }
+
+    /// 99th percentile of the send lag in nanoseconds; `None` with too few requests and outside
+    /// the open loop.
+    pub fn send_lag_p99(&self) -> Option<u64> {
+        quantile(&self.send_lag, 0.99)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cut, ErrorClass, Interval, SECOND, Tally, quantile};
+    use crate::units::CpuId;
+
+    fn cut(latencies: impl IntoIterator<Item = u64>, span: u64, due: Option<u64>) -> Cut {
+        let mut tally = Tally::new();
+        latencies.into_iter().for_each(|latency| tally.complete(latency));
+        tally.sent = tally.completed;
+        tally.error(ErrorClass::Reset, 2);
+        Cut { tally, span, cpu: span / 2, due, in_flight: 1 }
+    }
+
+    #[test]
+    fn error_classes_index_their_counter() {
+        for (index, class) in ErrorClass::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, index, "{class}");
+        }
+    }
+
+    #[test]
+    fn a_quantile_needs_100_requests_beyond_it() {
+        let with = |n: u64| cut(0..n, SECOND, None).tally.latency;
+        assert_eq!(quantile(&with(9_999), 0.99), None);
+        assert!(quantile(&with(10_000), 0.99).is_some());
+        assert_eq!(quantile(&with(10_000), 0.999), None);
+        assert_eq!(quantile(&with(199), 0.5), None);
+        assert!(quantile(&with(200), 0.5).is_some());
+        assert_eq!(quantile(&with(0), 0.0), None);
+    }
+
+    #[test]
+    fn threads_and_intervals_add_up() {
+        let pins = [Some(CpuId(1)), None];
+        let first = Interval::from_cuts(
+            &[cut([1_000, 2_000], 2 * SECOND, Some(10)), cut([3_000], 2 * SECOND, Some(8))],
+            &pins,
+        );
+        assert_eq!((first.requests, first.sent, first.in_flight), (3, 3, 2));
+        assert_eq!(first.offered, Some(9.0));
+        assert_eq!(first.errors[&ErrorClass::Reset], 4);
+        assert_eq!(first.client_cpu[0].share, 0.5);
+        let second = Interval::from_cuts(&[cut([5_000], SECOND, Some(3)), cut([], SECOND, Some(0))], &pins);
+        let both = first.then(&second);
+        assert_eq!((both.requests, both.seconds, both.latency.len()), (4, 3.0, 4));
+        assert_eq!(both.offered, Some(7.0));
+        assert_eq!(both.client_cpu[0].seconds, 1.5);
+        assert_eq!(both.errors[&ErrorClass::Reset], 8);
+        assert!((both.error_share() - 8.0 / 12.0).abs() < 1e-12);
+    }
+}

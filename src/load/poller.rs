@@ -1,0 +1,83 @@
+//! An epoll with its event buffer: waiting for sockets, for a moment in time, and for the session.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+
+use super::clock::{Clock, MICROSECOND, Nanos, SECOND};
+
+const EVENTS: usize = 256;
+/// The token of the session's eventfd; sockets count from 0.
+const WAKE: u64 = u64::MAX;
+/// A sleep wakes up later than asked, by tens of microseconds: spinning begins this much earlier.
+const SPIN: Nanos = 60 * MICROSECOND;
+
+/// A socket that is ready, by the index it was added with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ready {
+    pub(super) index: usize,
+    pub(super) flags: EventFlags,
+}
+
+pub(super) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    spin: bool,
+    clock: Clock,
+    // Registered with the epoll: it must live as long.
+    _wake: Arc<OwnedFd>,
+}
+
+impl Poller {
+    /// A poller that also wakes up when `wake`, an eventfd, is written.
+    pub(super) fn new(wake: Arc<OwnedFd>, spin: bool, clock: Clock) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // Edge-triggered: every write is an edge, so nobody has to read the eventfd.
+        epoll::add(&epoll, &*wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS), spin, clock, _wake: wake })
+    }
+
+    pub(super) fn add(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
+        epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), flags)
+    }
+
+    /// Waits for sockets, but not beyond `until`; with `exact`, `until` is a scheduled send that
+    /// deserves spinning. Adds the time spent spinning to `spun`.
+    pub(super) fn wait(&mut self, now: Nanos, until: Nanos, exact: bool, spun: &mut Nanos) {
+        let left = until.saturating_sub(now);
+        let spinning = self.spin && exact && left > 0 && left <= SPIN;
+        let timeout = match left {
+            0 => 0,
+            _ if spinning => 0,
+            left if self.spin && exact => left - SPIN,
+            left => left,
+        };
+        let timeout = Timespec { tv_sec: (timeout / SECOND) as i64, tv_nsec: (timeout % SECOND) as i64 };
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // EBADF, EFAULT, EINVAL: none can happen to an epoll that this thread owns.
+            Err(errno) => panic!("epoll_wait on an owned epoll failed: {errno}"),
+        }
+        if spinning && self.events.is_empty() {
+            *spun += self.clock.now().saturating_sub(now);
+        }
+    }
+
+    /// How many events the last wait brought.
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// One of them; `None` for the session's own.
+    pub(super) fn ready(&self, event: usize) -> Option<Ready> {
+        let event = self.events.get(event)?;
+        let token = event.data.u64();
+        (token != WAKE).then_some(Ready { index: token as usize, flags: event.flags })
+    }
+}

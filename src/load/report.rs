@@ -1,0 +1,98 @@
+//! The result of a load as a value: what JSON shows and what the text is made from.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::interval::{ErrorClass, Interval, ThreadCpu};
+use super::saturation::Saturation;
+use super::spec::Spec;
+
+/// Latency in microseconds. A quantile is absent when there were fewer than `100 / (1 - q)`
+/// requests to tell it from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LatencyReport {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p99_9: Option<f64>,
+    /// The longest; absent when there was none.
+    pub max: Option<f64>,
+}
+
+/// The result of a load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// `rxlab.load/1`.
+    pub schema: &'static str,
+    /// What was offered.
+    pub spec: Spec,
+    /// How long, in seconds.
+    pub seconds: f64,
+    /// Requests completed with a good answer; one way: datagrams sent.
+    pub requests: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests still unanswered at the end.
+    pub in_flight: u64,
+    /// One way: datagrams that the sink counted.
+    pub received: Option<u64>,
+    /// What went wrong, by class.
+    pub errors: BTreeMap<ErrorClass, u64>,
+    /// Completed requests a second.
+    pub rate: f64,
+    /// Open loop: requests a second that were due.
+    pub offered: Option<f64>,
+    /// Requests a second that were sent.
+    pub achieved: f64,
+    /// Latency, from the intended send in the open loop.
+    pub latency_us: LatencyReport,
+    /// Open loop: how late sends were by the generator's own fault, 99th percentile.
+    pub send_lag_p99_us: Option<f64>,
+    /// CPU time of the generator, by thread.
+    pub client_cpu: Vec<ThreadCpu>,
+    /// Client CPU time for each completed request, in microseconds.
+    pub client_us_per_request: Option<f64>,
+    /// Whether the generator was the limit.
+    pub saturation: Saturation,
+}
+
+impl Report {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.load/1";
+
+    /// The report on what `spec` did in `interval`.
+    pub fn new(spec: &Spec, interval: &Interval) -> Self {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let quantile = |q: f64| interval.latency_quantile(q).map(us);
+        let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
+        Self {
+            schema: Self::SCHEMA,
+            spec: spec.clone(),
+            seconds: interval.seconds,
+            requests: interval.requests,
+            sent: interval.sent,
+            in_flight: interval.in_flight,
+            received: interval.received,
+            errors: interval.errors.clone(),
+            rate: interval.rate(),
+            offered: interval.offered,
+            achieved: if interval.seconds > 0.0 { interval.sent as f64 / interval.seconds } else { 0.0 },
+            latency_us: LatencyReport {
+                p50: quantile(0.5),
+                p90: quantile(0.9),
+                p99: quantile(0.99),
+                p99_9: quantile(0.999),
+                max: (!interval.latency.is_empty()).then(|| us(interval.latency.max())),
+            },
+            send_lag_p99_us: interval.send_lag_p99().map(us),
+            client_cpu: interval.client_cpu.clone(),
+            client_us_per_request: (interval.requests > 0).then(|| cpu * 1e6 / interval.requests as f64),
+            saturation: Saturation::of(interval),
+        }
+    }
+}

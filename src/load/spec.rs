@@ -1,0 +1,376 @@
+//! What load to offer: a URL and a few numbers, checked before a socket is made.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::units::{CpuMask, duration_text};
+
+/// Smallest UDP payload: session, sequence number and send time, 8 bytes each.
+pub const MIN_PAYLOAD: usize = 24;
+/// Largest UDP payload over IPv4.
+const MAX_PAYLOAD: usize = 65_507;
+const MAX_CONNECTIONS: usize = 1_000_000;
+const MAX_PIPELINE: usize = 10_000;
+const MAX_THREADS: usize = 1024;
+const MAX_RATE: f64 = 1e9;
+
+/// What is spoken to the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// `http://`: GET requests over kept-alive connections.
+    Http,
+    /// `udp://`: a datagram there, the same datagram back.
+    UdpEcho,
+    /// `udp-sink://`: datagrams one way.
+    UdpSink,
+}
+
+impl Protocol {
+    /// What is counted: requests or packets.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Protocol::Http => "requests",
+            Protocol::UdpEcho => "round trips",
+            Protocol::UdpSink => "packets",
+        }
+    }
+}
+
+/// Where the load goes: `http://host:port/path`, `udp://host:port` or `udp-sink://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Url {
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// A name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// The port; 80 for HTTP when none was given.
+    pub port: u16,
+    /// Path and query of HTTP, from the `/` on; empty for UDP.
+    pub path: String,
+}
+
+/// What to offer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Where to.
+    pub url: Url,
+    /// TCP connections, or UDP flows (source ports).
+    #[serde(default = "default_connections")]
+    pub connections: usize,
+    /// Requests outstanding on each connection or flow at the same time.
+    #[serde(default = "one")]
+    pub pipeline: usize,
+    /// Threads; connections are dealt out evenly.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// Requests a second over all threads, on a fixed schedule (open loop); fractions allowed.
+    /// `None`: as fast as answers come, or as the socket takes them (closed loop, flat out).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// CPUs to pin the threads to, round robin; empty leaves them to the scheduler.
+    #[serde(default, skip_serializing_if = "CpuMask::is_empty")]
+    pub cpus: CpuMask,
+    /// How long an answer may take, a connection may open, and a request that is due may wait for
+    /// a free connection.
+    #[serde(default = "default_timeout", with = "duration_text")]
+    pub timeout: Duration,
+    /// UDP payload in bytes.
+    #[serde(default = "default_size")]
+    pub size: usize,
+    /// Spin for the last microseconds before a scheduled send instead of sleeping: sends on time,
+    /// at the price of the CPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spin: bool,
+    /// Network namespace file in which the sockets are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<PathBuf>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn default_connections() -> usize {
+    64
+}
+
+fn default_timeout() -> Duration {
+    Duration::from_secs(2)
+}
+
+fn default_size() -> usize {
+    64
+}
+
+/// A load that makes no sense.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SpecError {
+    /// Not a URL of the three kinds.
+    #[error(
+        "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, udp://HOST:PORT or udp-sink://HOST:PORT)"
+    )]
+    Url(String),
+    /// A number out of its range.
+    #[error("{what} must be {range}, not {value}")]
+    Range {
+        /// Which one, as on the command line.
+        what: &'static str,
+        /// The range in words.
+        range: String,
+        /// What was given.
+        value: String,
+    },
+    /// A thread would have nothing to do.
+    #[error("{threads} threads cannot share {connections} connections: give each thread at least one")]
+    IdleThreads {
+        /// Threads asked for.
+        threads: usize,
+        /// Connections asked for.
+        connections: usize,
+    },
+}
+
+impl Spec {
+    /// A load on `url` with the defaults: 64 connections, one request at a time on each, one
+    /// thread, closed loop, 2 s timeout, 64 byte payloads.
+    pub fn new(url: Url) -> Self {
+        Self {
+            url,
+            connections: default_connections(),
+            pipeline: 1,
+            threads: 1,
+            rate: None,
+            cpus: CpuMask::new(),
+            timeout: default_timeout(),
+            size: default_size(),
+            spin: false,
+            netns: None,
+        }
+    }
+
+    /// Whether every number is in its range and they fit together.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let range = |what, range: String, value: String| Err(SpecError::Range { what, range, value });
+        let count = |what, value: usize, max: usize| {
+            if (1..=max).contains(&value) {
+                Ok(())
+            } else {
+                range(what, format!("1 to {max}"), value.to_string())
+            }
+        };
+        count("--connections", self.connections, MAX_CONNECTIONS)?;
+        count("--pipeline", self.pipeline, MAX_PIPELINE)?;
+        count("--threads", self.threads, MAX_THREADS)?;
+        if self.threads > self.connections {
+            return Err(SpecError::IdleThreads { threads: self.threads, connections: self.connections });
+        }
+        if let Some(rate) = self.rate
+            && !(rate > 0.0 && rate <= MAX_RATE)
+        {
+            return range("--rate", format!("above 0 and at most {MAX_RATE}"), rate.to_string());
+        }
+        if !(Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&self.timeout) {
+            return range("--timeout", "1ms to 1h".to_owned(), crate::units::format_duration(self.timeout));
+        }
+        if self.url.protocol != Protocol::Http && !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
+            return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());
+        }
+        if self.url.protocol == Protocol::UdpSink && self.pipeline != 1 {
+            return range("--pipeline", "1 for a one-way load".to_owned(), self.pipeline.to_string());
+        }
+        Ok(())
+    }
+
+    /// Connections of thread `index`.
+    pub(super) fn share(&self, index: usize) -> usize {
+        self.connections / self.threads + usize::from(index < self.connections % self.threads)
+    }
+}
+
+impl FromStr for Url {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let bad = || SpecError::Url(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
+        let protocol = match scheme {
+            "http" => Protocol::Http,
+            "udp" => Protocol::UdpEcho,
+            "udp-sink" => Protocol::UdpSink,
+            _ => return Err(bad()),
+        };
+        let split = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(split);
+        // Whatever is in the path goes into the request line as it is.
+        if path.contains('#') || !path.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(bad());
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(bad)?;
+                host.parse::<std::net::Ipv6Addr>().map_err(|_| bad())?;
+                (host, port.strip_prefix(':').or(port.is_empty().then_some("")).ok_or_else(bad)?)
+            }
+            None => authority.split_once(':').unwrap_or((authority, "")),
+        };
+        let host_ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':');
+        if host.is_empty() || !host.bytes().all(host_ok) {
+            return Err(bad());
+        }
+        let port = match (port, protocol) {
+            ("", Protocol::Http) if !authority.ends_with(':') => 80,
+            (digits, _) if digits.bytes().all(|b| b.is_ascii_digit()) => {
+                digits.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?
+            }
+            _ => return Err(bad()),
+        };
+        let path = match (protocol, path) {
+            (Protocol::Http, path) if path.starts_with('/') => path.to_owned(),
+            (Protocol::Http, path) => format!("/{path}"),
+            (_, "" | "/") => String::new(),
+            _ => return Err(bad()),
+        };
+        Ok(Self { protocol, host: host.to_owned(), port, path })
+    }
+}
+
+impl Url {
+    /// `host:port`, with brackets where they are needed.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.protocol {
+            Protocol::Http => "http",
+            Protocol::UdpEcho => "udp",
+            Protocol::UdpSink => "udp-sink",
+        };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+impl TryFrom<String> for Url {
+    type Error = SpecError;
+
+    fn try_from(text: String) -> Result<Self, SpecError> {
+        text.parse()
+    }
+}
+
+impl From<Url> for String {
+    fn from(url: Url) -> String {
+        url.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{Spec, Url};
+
+    fn url(text: &str) -> Url {
+        text.parse().expect("a URL")
+    }
+
+    #[test]
+    fn urls_read_as_they_are_written() {
+        for text in [
+            "http://127.0.0.1:8080/compute?us=5",
+            "http://[::1]:80/",
+            "udp://a-b.c:9",
+            "udp-sink://[fe80::1]:7",
+        ] {
+            assert_eq!(url(text).to_string(), text);
+        }
+        assert_eq!(url("http://localhost").to_string(), "http://localhost:80/");
+        assert_eq!(url("http://h:1?x=1").path, "/?x=1");
+        assert_eq!(url("udp://h:1/").to_string(), "udp://h:1");
+    }
+
+    #[test]
+    fn bad_urls_are_refused() {
+        for bad in [
+            "",
+            "localhost:80",
+            "https://h/",
+            "http://",
+            "http://:80/",
+            "http://h:/",
+            "http://h:0/",
+            "http://h:65536/",
+            "http://h:+1/",
+            "http://h/a b",
+            "http://h/\r\nX: y",
+            "http://h/#x",
+            "http://u@h/",
+            "http://[::1",
+            "http://[x]/",
+            "http://[::1]80/",
+            "udp://h",
+            "udp://h:1/x",
+            "udp-sink://h:",
+            "http://::1/",
+        ] {
+            assert!(bad.parse::<Url>().is_err(), "{bad:?} gives {:?}", bad.parse::<Url>());
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_named() {
+        let check = |change: fn(&mut Spec)| {
+            let mut spec = Spec::new(url("udp://h:1"));
+            change(&mut spec);
+            spec.check().err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(check(|_| {}), "");
+        assert_eq!(check(|s| s.connections = 0), "--connections must be 1 to 1000000, not 0");
+        assert_eq!(
+            check(|s| s.threads = 65),
+            "65 threads cannot share 64 connections: give each thread at least one"
+        );
+        assert_eq!(check(|s| s.rate = Some(0.0)), "--rate must be above 0 and at most 1000000000, not 0");
+        assert!(check(|s| s.rate = Some(f64::NAN)).starts_with("--rate"));
+        assert_eq!(check(|s| s.size = 23), "--size must be 24 to 65507 bytes, not 23");
+        assert!(check(|s| s.timeout = std::time::Duration::ZERO).starts_with("--timeout"));
+    }
+
+    #[test]
+    fn a_spec_survives_toml_and_fills_in_defaults() {
+        let spec: Spec =
+            toml::from_str("url = 'http://h:1/'\ntimeout = '500ms'\nrate = 0.5").expect("a spec");
+        assert_eq!((spec.connections, spec.pipeline, spec.rate), (64, 1, Some(0.5)));
+        assert_eq!(toml::from_str::<Spec>(&toml::to_string(&spec).expect("written")).expect("read"), spec);
+        assert!(toml::from_str::<Spec>("url = 'http://h:1/'\nconections = 3").is_err());
+    }
+
+    #[test]
+    fn shares_add_up() {
+        let mut spec = Spec::new(url("http://h:1/"));
+        (spec.connections, spec.threads) = (7, 3);
+        assert_eq!((0..3).map(|i| spec.share(i)).collect::<Vec<_>>(), [3, 2, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_errs(text in "(http|udp|udp-sink|x)(://)?.{0,30}") {
+            if let Ok(url) = text.parse::<Url>() {
+                prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The result of a load as text, within 80 columns.
+
+use std::fmt::Write;
+
+use super::report::Report;
+use super::spec::Protocol;
+use crate::units::format_duration;
+
+/// The report for people.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(report, &mut out);
+    out
+}
+
+fn write(report: &Report, out: &mut String) -> std::fmt::Result {
+    let spec = &report.spec;
+    let noun = spec.url.protocol.noun();
+    writeln!(out, "{}", spec.url)?;
+    writeln!(out, "  {}", shape(report))?;
+    writeln!(out)?;
+    let unit = if spec.url.protocol == Protocol::UdpSink { "pkt/s" } else { "req/s" };
+    row(out, "rate", &format!("{} {unit}", grouped(report.rate)))?;
+    row(out, noun, &format!("{} in {:.2} s", grouped(report.requests as f64), report.seconds))?;
+    if let Some(received) = report.received {
+        let share = 100.0 * received as f64 / report.requests.max(1) as f64;
+        row(out, "arrived", &format!("{} ({share:.1} %), by the sink's count", grouped(received as f64)))?;
+    } else if spec.url.protocol == Protocol::UdpSink {
+        row(out, "arrived", "unknown: the target does not tell")?;
+    }
+    if let Some(offered) = report.offered {
+        row(out, "offered", &format!("{} {unit}, sent {}", grouped(offered), grouped(report.achieved)))?;
+    }
+    if report.errors.is_empty() {
+        row(out, "errors", "none")?;
+    }
+    for (index, (class, count)) in report.errors.iter().enumerate() {
+        row(out, if index == 0 { "errors" } else { "" }, &format!("{} {class}", grouped(*count as f64)))?;
+    }
+    if spec.url.protocol != Protocol::UdpSink {
+        writeln!(out)?;
+        latency(report, out)?;
+    }
+    writeln!(out)?;
+    client(report, out)
+}
+
+fn shape(report: &Report) -> String {
+    let spec = &report.spec;
+    let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let (what, mode) = match (spec.url.protocol, spec.rate) {
+        (Protocol::Http, _) => ("connection", "closed loop"),
+        (Protocol::UdpEcho, _) => ("flow", "closed loop"),
+        (Protocol::UdpSink, _) => ("flow", "flat out"),
+    };
+    let mode = if spec.rate.is_some() { "open loop" } else { mode };
+    let mut parts = vec![plural(spec.connections, what)];
+    if spec.pipeline > 1 && !(spec.url.protocol == Protocol::UdpEcho && spec.rate.is_some()) {
+        parts.push(format!("depth {}", spec.pipeline));
+    }
+    parts.push(plural(spec.threads, "thread"));
+    if spec.url.protocol != Protocol::Http {
+        parts.push(format!("{} bytes", spec.size));
+    }
+    parts.push(mode.to_owned());
+    parts.push(format!("timeout {}", format_duration(spec.timeout)));
+    parts.join(", ")
+}
+
+fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
+    let latency = &report.latency_us;
+    let cells = [
+        ("p50", latency.p50),
+        ("p90", latency.p90),
+        ("p99", latency.p99),
+        ("p99.9", latency.p99_9),
+        ("max", latency.max),
+    ];
+    let (mut names, mut values) = (String::new(), String::new());
+    for (name, value) in cells {
+        write!(names, "{name:>12}")?;
+        write!(values, "{:>12}", value.map_or_else(|| "-".to_owned(), duration))?;
+    }
+    writeln!(out, "  {:<12}{}", "latency", names.trim_start_matches("  "))?;
+    writeln!(out, "  {:<12}{}", "", values.trim_start_matches("  "))?;
+    if cells.iter().any(|(_, value)| value.is_none()) {
+        writeln!(out, "  (-: too few requests for that percentile)")?;
+    }
+    if report.offered.is_some() {
+        writeln!(out, "  (counted from the intended send time)")?;
+    }
+    Ok(())
+}
+
+fn client(report: &Report, out: &mut String) -> std::fmt::Result {
+    let seconds: f64 = report.client_cpu.iter().map(|thread| thread.seconds).sum();
+    let cost = report.client_us_per_request.map_or_else(String::new, |us| format!(", {us:.2} us each"));
+    row(out, "client CPU", &format!("{seconds:.2} s{cost}"))?;
+    /// Threads shown one by one; a summary stands for the others.
+    const SHOWN: usize = 8;
+    for thread in report.client_cpu.iter().take(SHOWN) {
+        let place = thread.cpu_pinned.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+        let spinning = match (thread.spinning * 100.0).round() {
+            0.0 => String::new(),
+            percent => format!(", {percent:.0} % of it waiting"),
+        };
+        row(out, "", &format!("thread {}{place}: {:.0} %{spinning}", thread.thread, thread.share * 100.0))?;
+    }
+    if let Some(rest) = report.client_cpu.get(SHOWN..).filter(|rest| !rest.is_empty()) {
+        let busiest = rest.iter().map(|thread| thread.share).fold(0.0, f64::max);
+        row(out, "", &format!("{} more threads, the busiest {:.0} %", rest.len(), busiest * 100.0))?;
+    }
+    if let Some(lag) = report.send_lag_p99_us {
+        row(out, "send lag", &format!("{} at p99", duration(lag)))?;
+    }
+    match &report.saturation.reason {
+        None => row(out, "limit", "no sign that this client was the limit"),
+        Some(reason) => {
+            let mut label = "limit";
+            row(out, label, "this client: the target may be able to take more")?;
+            for sign in reason.split("; ") {
+                label = "";
+                row(out, label, sign)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn row(out: &mut String, label: &str, value: &str) -> std::fmt::Result {
+    writeln!(out, "  {label:<12}{value}")
+}
+
+/// Microseconds in a unit that keeps three or four digits.
+fn duration(us: f64) -> String {
+    match us {
+        us if us < 1_000.0 => format!("{us:.1} us"),
+        us if us < 1_000_000.0 => format!("{:.2} ms", us / 1_000.0),
+        us => format!("{:.2} s", us / 1_000_000.0),
+    }
+}
+
+/// A count with its thousands apart; fractions only where they matter.
+fn grouped(value: f64) -> String {
+    if value < 100.0 && value.fract() != 0.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{duration, grouped, render};
+    use crate::load::interval::{Cut, ErrorClass, Interval, Tally};
+    use crate::load::{Report, Spec};
+    use crate::units::CpuId;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(grouped(1_234_567.2), "1,234,567");
+        assert_eq!(grouped(999.6), "1,000");
+        assert_eq!(grouped(0.5), "0.5");
+        assert_eq!(grouped(64.0), "64");
+        assert_eq!((duration(12.34), duration(1_500.0)), ("12.3 us".to_owned(), "1.50 ms".to_owned()));
+    }
+
+    #[test]
+    fn the_whole_text() {
+        let mut spec = Spec::new("http://10.0.0.2:8080/simple".parse().expect("a URL"));
+        (spec.pipeline, spec.rate) = (16, Some(13_000.0));
+        let mut tally = Tally::new();
+        (0..10_000).for_each(|i| tally.complete(50_000 + i * 100));
+        tally.sent = 10_020;
+        tally.error(ErrorClass::Status5xx, 20);
+        let cut = Cut { tally, span: 1_000_000_000, cpu: 950_000_000, due: Some(13_000), in_flight: 0 };
+        let text = render(&Report::new(&spec, &Interval::from_cuts(&[cut], &[Some(CpuId(1))])));
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+}

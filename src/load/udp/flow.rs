@@ -1,0 +1,123 @@
+//! The datagrams of one echo flow that wait for their echo, by sequence number. No sockets here.
+
+use std::collections::VecDeque;
+
+use crate::load::clock::Nanos;
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    from: Nanos,
+    sent: Nanos,
+    open: bool,
+}
+
+/// A window over the sequence numbers from the oldest unanswered one on.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    base: u64,
+    slots: VecDeque<Slot>,
+    open: usize,
+}
+
+/// What an echo meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Echoed {
+    /// The answer to an open datagram, whose latency counts from here.
+    Answer(Nanos),
+    /// A second copy, or one that was given up already.
+    Late,
+    /// A number that was never sent.
+    Never,
+}
+
+impl Window {
+    /// The number that the next datagram gets.
+    pub(super) fn next(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    /// Datagrams unanswered.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Numbers between the oldest unanswered one and the newest: what the window costs.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Datagram [`Window::next`] was sent; its latency counts from `from`, its timeout from `sent`.
+    pub(super) fn push(&mut self, from: Nanos, sent: Nanos) {
+        self.slots.push_back(Slot { from, sent, open: true });
+        self.open += 1;
+    }
+
+    /// The echo of `sequence` came.
+    pub(super) fn echoed(&mut self, sequence: u64) -> Echoed {
+        let Some(index) = sequence.checked_sub(self.base) else { return Echoed::Late };
+        let Some(slot) = usize::try_from(index).ok().and_then(|index| self.slots.get_mut(index)) else {
+            return Echoed::Never;
+        };
+        if !std::mem::replace(&mut slot.open, false) {
+            return Echoed::Late;
+        }
+        let from = slot.from;
+        self.open -= 1;
+        self.trim();
+        Echoed::Answer(from)
+    }
+
+    /// Gives up the oldest unanswered datagram; `false` when there is none.
+    pub(super) fn give_up_oldest(&mut self) -> bool {
+        // `trim` keeps an open slot in front.
+        let found = self.slots.pop_front().is_some();
+        if found {
+            self.base += 1;
+            self.open -= 1;
+            self.trim();
+        }
+        found
+    }
+
+    /// Gives up what is older than `timeout`; how many that were.
+    pub(super) fn expire(&mut self, now: Nanos, timeout: Nanos) -> usize {
+        let mut expired = 0;
+        while self.slots.front().is_some_and(|slot| now.saturating_sub(slot.sent) > timeout) {
+            expired += usize::from(self.give_up_oldest());
+        }
+        expired
+    }
+
+    fn trim(&mut self) {
+        while self.slots.front().is_some_and(|slot| !slot.open) {
+            self.slots.pop_front();
+            self.base += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Echoed, Window};
+
+    #[test]
+    fn each_datagram_ends_once() {
+        let mut window = Window::default();
+        (0..5).for_each(|i| window.push(i * 10, i * 10 + 1));
+        assert_eq!(window.echoed(2), Echoed::Answer(20));
+        assert_eq!(window.echoed(2), Echoed::Late);
+        assert_eq!(window.echoed(5), Echoed::Never);
+        assert_eq!((window.open(), window.len()), (4, 5));
+        assert_eq!(window.echoed(0), Echoed::Answer(0));
+        assert_eq!(window.len(), 4);
+        // 1 expires, 2 was answered, 3 is too young.
+        assert_eq!(window.expire(31, 15), 1);
+        assert_eq!((window.open(), window.len()), (2, 2));
+        assert_eq!(window.echoed(1), Echoed::Late);
+        assert!(window.give_up_oldest());
+        assert_eq!(window.echoed(4), Echoed::Answer(40));
+        assert!(!window.give_up_oldest());
+        assert_eq!((window.next(), window.open(), window.len()), (5, 0, 0));
+        assert_eq!(window.echoed(u64::MAX), Echoed::Never);
+    }
+}

@@ -1,0 +1,241 @@
+//! Small servers to aim a load at: HTTP/1.1 `/simple` and `/compute?us=N`, UDP echo, UDP sink.
+//!
+//! Threads, each with its own sockets (SO_REUSEPORT), its own edge-triggered epoll and nothing
+//! shared but counters; optionally pinned, optionally in another network namespace. Measuring
+//! does not belong here beyond what the target itself counts.
+
+mod burn;
+mod connection;
+mod counters;
+mod http;
+mod server;
+mod sockets;
+mod udp;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use rustix::thread::Pid;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::host::{OpenError, thread_cpu_seconds};
+use crate::units::{CpuId, CpuMask};
+
+use burn::Burn;
+pub use counters::Counters;
+use counters::{Shared, ThreadCounters};
+use server::Server;
+use sockets::Sockets;
+pub use udp::{SINK_QUERY, SINK_TOTALS_LEN, parse_sink_totals};
+
+/// What to serve, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Address of the HTTP server; port 0 lets the kernel choose.
+    #[serde(default)]
+    pub http: Option<SocketAddr>,
+    /// Address of the UDP echo server.
+    #[serde(default)]
+    pub udp_echo: Option<SocketAddr>,
+    /// Address of the UDP sink.
+    #[serde(default)]
+    pub udp_sink: Option<SocketAddr>,
+    /// How many threads, each with sockets of its own.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// CPUs to pin the threads to, round robin; empty leaves them to the scheduler.
+    #[serde(default)]
+    pub cpus: CpuMask,
+    /// Network namespace file in which the sockets are made.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self { http: None, udp_echo: None, udp_sink: None, threads: 1, cpus: CpuMask::new(), netns: None }
+    }
+}
+
+/// More threads than any machine has CPUs is a typing error.
+const MAX_THREADS: usize = 1024;
+
+/// Where the servers listen, with the ports that the kernel chose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Addresses {
+    /// The HTTP server.
+    pub http: Option<SocketAddr>,
+    /// The UDP echo server.
+    pub udp_echo: Option<SocketAddr>,
+    /// The UDP sink.
+    pub udp_sink: Option<SocketAddr>,
+}
+
+/// The target cannot start.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// No address was given.
+    #[error("nothing to serve: give an address for HTTP, UDP echo or the UDP sink")]
+    Nothing,
+    /// Not a sensible number of threads.
+    #[error("{0} threads: give 1 to {MAX_THREADS}")]
+    Threads(usize),
+    /// A socket cannot be had at this address.
+    #[error("cannot serve {what} on {address}: {error}")]
+    Bind {
+        /// `HTTP`, `UDP echo` or `UDP sink`.
+        what: &'static str,
+        /// As asked.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A thread cannot be pinned.
+    #[error("cannot run on CPU {cpu}: {error}")]
+    Pin {
+        /// The CPU asked for.
+        cpu: CpuId,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The namespace cannot be entered.
+    #[error(transparent)]
+    Namespace(#[from] OpenError),
+    /// No thread, epoll or eventfd to be had.
+    #[error("cannot start a server thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Running servers. Dropping stops them.
+#[derive(Debug)]
+pub struct Target {
+    addresses: Addresses,
+    shared: Arc<Shared>,
+    threads: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    wake: Arc<OwnedFd>,
+    tid: Pid,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Target {
+    /// Starts the servers; they accept from the moment this returns.
+    pub fn start(spec: &Spec) -> Result<Self, TargetError> {
+        if spec.http.is_none() && spec.udp_echo.is_none() && spec.udp_sink.is_none() {
+            return Err(TargetError::Nothing);
+        }
+        if !(1..=MAX_THREADS).contains(&spec.threads) {
+            return Err(TargetError::Threads(spec.threads));
+        }
+        let cpus: Vec<CpuId> = spec.cpus.iter().collect();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            burn: Burn::calibrate(),
+            threads: (0..spec.threads).map(|_| ThreadCounters::default()).collect(),
+        });
+        let addresses = Addresses { http: spec.http, udp_echo: spec.udp_echo, udp_sink: spec.udp_sink };
+        // From here on an early return drops `target`, which stops the threads already running.
+        let mut target = Self { addresses, shared, threads: Vec::new() };
+        for index in 0..spec.threads {
+            let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+            let (running, bound) = target.start_thread(index, cpu, spec.netns.clone())?;
+            target.threads.push(running);
+            // The first thread settles the ports; the others share them.
+            target.addresses = bound;
+        }
+        Ok(target)
+    }
+
+    fn start_thread(
+        &self,
+        index: usize,
+        cpu: Option<CpuId>,
+        netns: Option<PathBuf>,
+    ) -> Result<(Running, Addresses), TargetError> {
+        let wake = Arc::new(
+            eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+                .map_err(|errno| TargetError::Thread(errno.into()))?,
+        );
+        let (ready, started) = std::sync::mpsc::channel();
+        let (addresses, shared, thread_wake) = (self.addresses, Arc::clone(&self.shared), Arc::clone(&wake));
+        let handle = std::thread::Builder::new()
+            .name(format!("target-{index}"))
+            .spawn(move || {
+                let made = server::place(cpu, netns.as_deref())
+                    .and_then(|()| Sockets::bind(&addresses, index == 0))
+                    .and_then(|sockets| {
+                        let bound = sockets.addresses();
+                        Server::new(sockets, thread_wake, shared, index).map(|server| (server, bound))
+                    });
+                match made {
+                    Ok((server, bound)) => {
+                        // The other end waits for exactly this message.
+                        let _ = ready.send(Ok((rustix::thread::gettid(), bound)));
+                        server.run();
+                    }
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                    }
+                }
+            })
+            .map_err(TargetError::Thread)?;
+        let (tid, bound) = started.recv().expect("a server thread reports before it ends")?;
+        Ok((Running { wake, tid, handle: Some(handle) }, bound))
+    }
+
+    /// Where the servers listen.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// CPU time that the server threads have taken since they started, in seconds. A busy thread
+    /// can be one timer tick ahead of it.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.threads.iter().filter_map(|thread| thread_cpu_seconds(thread.tid)).sum()
+    }
+
+    /// What was served so far.
+    pub fn counters(&self) -> Counters {
+        self.shared.totals()
+    }
+
+    /// Stops the servers, waits for their threads and gives the final counts.
+    pub fn stop(mut self) -> Counters {
+        self.shut_down();
+        self.shared.totals()
+    }
+
+    fn shut_down(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        for thread in &self.threads {
+            // An eventfd write fails only when its counter is full: the thread is awake then.
+            let _ = rustix::io::write(&*thread.wake, &1u64.to_ne_bytes());
+        }
+        for thread in &mut self.threads {
+            if let Some(handle) = thread.handle.take() {
+                // A thread that panicked has said so on standard error; nothing is left to stop.
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}

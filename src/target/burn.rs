@@ -1,0 +1,55 @@
+//! A fixed amount of computation for `/compute?us=N`.
+//!
+//! The work is counted in rounds, not in time: when softirqs or neighbours take the CPU away, the
+//! answer comes later, which is the very thing to be measured. Burning until a clock has passed
+//! would hide it. How many rounds a microsecond is worth is calibrated once, at start.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Calibrated work.
+#[derive(Debug)]
+pub(super) struct Burn {
+    rounds_per_us: f64,
+}
+
+/// Longest piece of work between two looks at the stop flag.
+const SLICE_US: u64 = 1_000;
+
+impl Burn {
+    /// Takes about 5 ms. The fastest of many short runs counts: it was disturbed least.
+    pub(super) fn calibrate() -> Self {
+        const ROUNDS: u64 = 4_000;
+        let fastest_ns = (0..200)
+            .map(|_| {
+                let start = Instant::now();
+                spin(ROUNDS);
+                start.elapsed().as_nanos()
+            })
+            .min()
+            .map_or(1, |ns| ns.max(1));
+        Self { rounds_per_us: ROUNDS as f64 * 1000.0 / fastest_ns as f64 }
+    }
+
+    /// Computes what takes `us` microseconds on an undisturbed CPU; less when `stop` is set.
+    pub(super) fn run(&self, us: u64, stop: &AtomicBool) {
+        let mut left = us;
+        while left > 0 && !stop.load(Ordering::Relaxed) {
+            let slice = left.min(SLICE_US);
+            spin((slice as f64 * self.rounds_per_us) as u64);
+            left -= slice;
+        }
+    }
+}
+
+/// A chain of dependent operations that the compiler cannot shorten.
+fn spin(rounds: u64) {
+    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..rounds {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    black_box(state);
+}

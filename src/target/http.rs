@@ -1,0 +1,242 @@
+//! Requests in, answers out, as bytes: no sockets here.
+
+/// Longest request line plus headers; beyond it the answer is 431.
+const MAX_HEAD: usize = 16 * 1024;
+/// Longest request body that is read past; beyond it the answer is 413.
+const MAX_BODY: u64 = 1 << 20;
+const MAX_HEADERS: usize = 64;
+/// Longest work of one `/compute` request, in microseconds.
+pub(super) const MAX_COMPUTE_US: u64 = 1_000_000;
+
+/// What the start of the input holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    /// Not a whole head yet.
+    Partial,
+    /// A request.
+    Request(Request),
+    /// Not to be understood: answer with this status and close.
+    Bad(u16),
+}
+
+/// One request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Bytes of request line and headers.
+    pub(super) head: usize,
+    /// Bytes of body behind them, to be read past.
+    pub(super) body: u64,
+    /// Whether the connection stays open.
+    pub(super) keep_alive: bool,
+    /// HTTP/1.0 wants to be told that the connection stays open.
+    pub(super) old: bool,
+    /// HEAD: headers only.
+    pub(super) head_only: bool,
+    /// What to do.
+    pub(super) route: Route,
+}
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// `/simple`.
+    Simple,
+    /// `/compute?us=N`.
+    Compute(u64),
+    /// An answer with an error status; the connection may go on.
+    Refuse(u16),
+}
+
+/// Reads the request at the start of `input`.
+pub(super) fn parse(input: &[u8]) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    let window = &input[..input.len().min(MAX_HEAD)];
+    let head = match request.parse(window) {
+        Ok(httparse::Status::Complete(head)) => head,
+        Ok(httparse::Status::Partial) if input.len() >= MAX_HEAD => return Parsed::Bad(431),
+        Ok(httparse::Status::Partial) => return Parsed::Partial,
+        Err(httparse::Error::TooManyHeaders) => return Parsed::Bad(431),
+        Err(_) => return Parsed::Bad(400),
+    };
+    let old = request.version == Some(0);
+    let (mut keep_alive, mut body) = (!old, None);
+    for header in request.headers.iter() {
+        if header.name.eq_ignore_ascii_case("connection") {
+            for token in header.value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                if token.eq_ignore_ascii_case(b"close") {
+                    keep_alive = false;
+                } else if token.eq_ignore_ascii_case(b"keep-alive") && old {
+                    keep_alive = true;
+                }
+            }
+        } else if header.name.eq_ignore_ascii_case("content-length") {
+            let length = std::str::from_utf8(header.value).ok().and_then(digits);
+            match (length, body) {
+                (None, _) => return Parsed::Bad(400),
+                (Some(new), Some(known)) if new != known => return Parsed::Bad(400),
+                (Some(new), _) => body = Some(new),
+            }
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            return Parsed::Bad(501);
+        }
+    }
+    let body = body.unwrap_or(0);
+    if body > MAX_BODY {
+        return Parsed::Bad(413);
+    }
+    let method = request.method.unwrap_or_default();
+    let route = route(method, request.path.unwrap_or_default());
+    Parsed::Request(Request { head, body, keep_alive, old, head_only: method == "HEAD", route })
+}
+
+fn route(method: &str, target: &str) -> Route {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if !matches!(path, "/simple" | "/compute") {
+        return Route::Refuse(404);
+    }
+    if !matches!(method, "GET" | "HEAD") {
+        return Route::Refuse(405);
+    }
+    if path == "/simple" {
+        return Route::Simple;
+    }
+    let us = query.split('&').find_map(|pair| pair.strip_prefix("us=")).and_then(digits);
+    match us {
+        Some(us) if us <= MAX_COMPUTE_US => Route::Compute(us),
+        _ => Route::Refuse(400),
+    }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    let valid = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    valid.then(|| text.parse().ok()).flatten()
+}
+
+/// The answer to almost every request, ready to be copied.
+const SIMPLE: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\nHello, world!\n";
+
+/// Appends the answer to `request` to `out`; gives the status.
+pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
+    let status = match request.route {
+        Route::Simple if request.keep_alive && !request.old && !request.head_only => {
+            out.extend_from_slice(SIMPLE);
+            return 200;
+        }
+        Route::Simple | Route::Compute(_) => 200,
+        Route::Refuse(status) => status,
+    };
+    let connection = match (request.keep_alive, request.old) {
+        (false, _) => "Connection: close\r\n",
+        (true, true) => "Connection: keep-alive\r\n",
+        (true, false) => "",
+    };
+    write_answer(status, connection, request.head_only, out);
+    status
+}
+
+/// Appends the answer to something that is no request; the connection closes behind it.
+pub(super) fn refuse(status: u16, out: &mut Vec<u8>) {
+    write_answer(status, "Connection: close\r\n", false, out);
+}
+
+fn write_answer(status: u16, connection: &str, head_only: bool, out: &mut Vec<u8>) {
+    let (reason, body) = match status {
+        200 => ("OK", "Hello, world!\n"),
+        400 => ("Bad Request", "bad request; /compute wants us=0 to us=1000000\n"),
+        404 => ("Not Found", "not here; try /simple or /compute?us=100\n"),
+        405 => ("Method Not Allowed", "only GET and HEAD\n"),
+        413 => ("Content Too Large", "the body is too long\n"),
+        431 => ("Request Header Fields Too Large", "the head is too long\n"),
+        _ => ("Not Implemented", "no transfer codings in requests\n"),
+    };
+    let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
+    let head = format!(
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n{allow}{connection}\r\n",
+        body.len()
+    );
+    out.extend_from_slice(head.as_bytes());
+    if !head_only {
+        out.extend_from_slice(body.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{Parsed, Request, Route, SIMPLE, answer, parse};
+
+    fn request(text: &str) -> Request {
+        match parse(text.as_bytes()) {
+            Parsed::Request(request) => request,
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn routes() {
+        for (line, route) in [
+            ("GET /simple", Route::Simple),
+            ("HEAD /simple?x=1", Route::Simple),
+            ("GET /compute?us=100", Route::Compute(100)),
+            ("GET /compute?a=b&us=1000000", Route::Compute(1_000_000)),
+            ("GET /compute?us=1000001", Route::Refuse(400)),
+            ("GET /compute?us=-1", Route::Refuse(400)),
+            ("GET /compute?us=99999999999999999999", Route::Refuse(400)),
+            ("GET /compute", Route::Refuse(400)),
+            ("GET /", Route::Refuse(404)),
+            ("DELETE /simple", Route::Refuse(405)),
+        ] {
+            assert_eq!(request(&format!("{line} HTTP/1.1\r\n\r\n")).route, route, "{line}");
+        }
+    }
+
+    #[test]
+    fn connections_stay_open_as_the_version_says() {
+        let keep = |text: &str| request(text).keep_alive;
+        assert!(keep("GET /simple HTTP/1.1\r\n\r\n"));
+        assert!(!keep("GET /simple HTTP/1.1\r\nconnection: foo, Close\r\n\r\n"));
+        assert!(!keep("GET /simple HTTP/1.0\r\n\r\n"));
+        assert!(keep("GET /simple HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
+    }
+
+    #[test]
+    fn limits_and_nonsense_get_a_status() {
+        let head = |line: &str| parse(format!("{line}\r\n\r\n").as_bytes());
+        assert_eq!(head("GET /simple HTTP/1.1\r\nContent-Length: 1048577"), Parsed::Bad(413));
+        assert_eq!(head("GET /simple HTTP/1.1\r\nContent-Length: 1x"), Parsed::Bad(400));
+        assert_eq!(head("GET /simple HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2"), Parsed::Bad(400));
+        assert_eq!(head("GET /simple HTTP/1.1\r\nTransfer-Encoding: chunked"), Parsed::Bad(501));
+        assert_eq!(parse(b"\x16\x03\x01\x02"), Parsed::Bad(400));
+        let long = format!("GET /simple HTTP/1.1\r\nx: {}", "y".repeat(20_000));
+        assert_eq!(parse(long.as_bytes()), Parsed::Bad(431));
+        let many = format!("GET /simple HTTP/1.1\r\n{}", "x: y\r\n".repeat(65));
+        assert_eq!(parse(many.as_bytes()), Parsed::Bad(431));
+        assert_eq!(parse(b"GET /simple HT"), Parsed::Partial);
+    }
+
+    #[test]
+    fn the_prepared_answer_is_the_general_one() {
+        let mut general = Vec::new();
+        super::write_answer(200, "", false, &mut general);
+        assert_eq!(general, SIMPLE);
+        let mut out = Vec::new();
+        assert_eq!(answer(&request("GET /x HTTP/1.1\r\n\r\n"), &mut out), 404);
+        assert!(out.starts_with(b"HTTP/1.1 404 Not Found\r\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered_or_awaited(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn a_request_cut_anywhere_is_partial(cut in 0usize..40) {
+            let text = b"GET /compute?us=5 HTTP/1.1\r\nHost: a.b\r\n\r\n";
+            prop_assert_eq!(parse(&text[..cut]), Parsed::Partial);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The sockets of one server thread. Every thread binds its own with SO_REUSEPORT, and the kernel
+//! spreads connections and flows over them.
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::{Addresses, TargetError};
+
+/// Longest queue of connections not yet accepted; the kernel clamps it to `somaxconn`.
+const BACKLOG: i32 = 4096;
+/// Receive buffer of the UDP sockets, so that a burst is lost in the receive path under test and
+/// not here. Without CAP_NET_ADMIN the kernel clamps it to `rmem_max`.
+const UDP_BUFFER: usize = 8 << 20;
+
+pub(super) struct Sockets {
+    pub(super) http: Option<TcpListener>,
+    pub(super) udp_echo: Option<UdpSocket>,
+    pub(super) udp_sink: Option<UdpSocket>,
+}
+
+impl Sockets {
+    /// Binds what `addresses` asks for. The `first` thread makes sure that nobody else serves
+    /// there: with SO_REUSEPORT alone two targets would silently share the traffic.
+    pub(super) fn bind(addresses: &Addresses, first: bool) -> Result<Self, TargetError> {
+        let http = addresses.http.map(|address| {
+            bind("HTTP", address, Type::STREAM, first).and_then(|socket| {
+                socket.listen(BACKLOG).map_err(|error| TargetError::Bind { what: "HTTP", address, error })?;
+                Ok(TcpListener::from(socket))
+            })
+        });
+        let udp = |what, address: Option<SocketAddr>| {
+            address.map(|address| bind(what, address, Type::DGRAM, first).map(UdpSocket::from)).transpose()
+        };
+        Ok(Self {
+            http: http.transpose()?,
+            udp_echo: udp("UDP echo", addresses.udp_echo)?,
+            udp_sink: udp("UDP sink", addresses.udp_sink)?,
+        })
+    }
+
+    /// Where they are bound, with real port numbers.
+    pub(super) fn addresses(&self) -> Addresses {
+        Addresses {
+            http: self.http.as_ref().and_then(|socket| socket.local_addr().ok()),
+            udp_echo: self.udp_echo.as_ref().and_then(|socket| socket.local_addr().ok()),
+            udp_sink: self.udp_sink.as_ref().and_then(|socket| socket.local_addr().ok()),
+        }
+    }
+}
+
+fn bind(what: &'static str, address: SocketAddr, kind: Type, first: bool) -> Result<Socket, TargetError> {
+    let open = |shared: bool| -> std::io::Result<Socket> {
+        let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
+        let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
+        if kind == Type::STREAM {
+            // Only against connections of an earlier run in TIME_WAIT; UDP would share the port.
+            socket.set_reuse_address(true)?;
+        }
+        socket.set_reuse_port(shared)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        if kind == Type::DGRAM
+            && rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, UDP_BUFFER).is_err()
+        {
+            socket.set_recv_buffer_size(UDP_BUFFER)?;
+        }
+        Ok(socket)
+    };
+    let bound = if first { open(false).and_then(|_alone| open(true)) } else { open(true) };
+    bound.map_err(|error| TargetError::Bind { what, address, error })
+}
