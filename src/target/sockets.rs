@@ -67,6 +67,6 @@ fn bind(what: &'static str, address: SocketAddr, kind: Type, first: bool) -> Res
         }
         Ok(socket)
     };
-    let bound = if first { open(false).and_then(|_alone| open(true)) } else { open(true) };
+    let bound = if first { open(false).map(drop).and_then(|()| open(true)) } else { open(true) };
     bound.map_err(|error| TargetError::Bind { what, address, error })
 }
