@@ -16,6 +16,8 @@ pub mod cli;
 pub mod commands;
 pub mod error;
 pub mod host;
+pub mod journal;
+pub mod knob;
 pub mod model;
 pub mod plan;
 pub mod trial;
