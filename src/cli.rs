@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands;
+
 /// Find the CPU that network receive work drowns, try a fix on the live machine, keep it only if
 /// it is proven to help.
 #[derive(Debug, Parser)]
@@ -30,7 +32,13 @@ pub struct Global {
     #[arg(long, global = true, value_name = "NS")]
     pub netns: Option<String>,
     /// Where the journal and the trial records are kept
-    #[arg(long, global = true, value_name = "DIR", env = "RXLAB_STATE_DIR", default_value = "/var/lib/rxlab")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "RXLAB_STATE_DIR",
+        default_value = "/var/lib/rxlab"
+    )]
     pub state_dir: PathBuf,
 }
 
@@ -43,6 +51,14 @@ const EXIT_CODES: &str = "Exit codes:
   5    it could not be done (target down, disk full)
   130  interrupted, after putting everything back";
 
-/// The commands.
+/// The commands. Help comes from the arguments of each.
+#[allow(missing_docs)]
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    Apply(commands::apply::Args),
+    Confirm(commands::confirm::Args),
+    Undo(commands::undo::Args),
+    Status(commands::status::Args),
+    #[command(hide = true)]
+    Guard(commands::guard::Args),
+}

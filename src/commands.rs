@@ -1,11 +1,19 @@
 //! One command a file: its arguments and its `run`. Logic lives lower.
 
+pub mod apply;
+pub mod confirm;
+pub mod guard;
+mod machine;
+mod place;
+pub mod status;
+pub mod undo;
+
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Command};
 use crate::error::CommandError;
 
 /// Parses the command line, runs the command, prints an error if there is one, and gives the exit
@@ -25,5 +33,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), CommandError> {
-    match cli.command {}
+    match cli.command {
+        Command::Apply(args) => apply::run(&cli.global, args),
+        Command::Confirm(args) => confirm::run(&cli.global, args),
+        Command::Undo(args) => undo::run(&cli.global, args),
+        Command::Status(args) => status::run(&cli.global, args),
+        Command::Guard(args) => guard::run(&cli.global, args),
+    }
 }

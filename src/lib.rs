@@ -12,6 +12,7 @@
 //! holds them to it. I/O lives in [`host`] and the few modules that ARCHITECTURE.md names; all the
 //! rest is functions from values to values.
 
+pub mod apply;
 pub mod cli;
 pub mod commands;
 pub mod error;

@@ -2,6 +2,8 @@
 //!
 //! Nothing here reads or writes a machine.
 
+mod file;
 mod setting;
 
+pub use file::PlanFileError;
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, Target};

@@ -4,7 +4,9 @@
 //! `smp_affinity_list`, masks as 32-bit hexadecimal groups, most significant first, as in `rps_cpus`.
 
 mod cpu_mask;
+mod duration;
 mod names;
 
 pub use cpu_mask::{CpuMask, MaskError};
+pub use duration::{DurationError, parse_duration};
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};

@@ -96,7 +96,7 @@ impl Journal {
     }
 
     /// Nothing is left to undo: the file goes to the archive.
-    pub fn close(mut self) -> Result<(), JournalError> {
+    pub fn close(&mut self) -> Result<(), JournalError> {
         self.append(Record::Closed)?;
         self.sync()?;
         self.storage.archive(&self.id).map_err(|error| self.error("archive", error))

@@ -156,7 +156,9 @@ mod tests {
         let record = Record::Undone { seq: 3, outcome: Outcome::Drift { live: "4-7".into() } };
         let line = record.to_line();
         let text = String::from_utf8(line.clone()).expect("text");
-        assert!(text.ends_with(" {\"record\":\"undone\",\"seq\":3,\"outcome\":\"drift\",\"live\":\"4-7\"}\n"));
+        assert!(
+            text.ends_with(" {\"record\":\"undone\",\"seq\":3,\"outcome\":\"drift\",\"live\":\"4-7\"}\n")
+        );
         assert_eq!(Record::from_line(&line[..line.len() - 1]), Some(record));
     }
 

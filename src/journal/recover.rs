@@ -3,6 +3,7 @@
 use super::record::{Begin, Outcome, Record};
 use crate::model::DeviceAddress;
 use crate::plan::Target;
+use crate::units::QueueId;
 
 /// What a journal file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,6 +48,17 @@ pub struct Touched {
     pub outcome: Option<Outcome>,
 }
 
+impl Touched {
+    /// Whether both are the same tunable of the same thing.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+
+    fn place(&self) -> (&String, &Option<DeviceAddress>, Option<QueueId>) {
+        (&self.knob, &self.device, queue(&self.target))
+    }
+}
+
 impl History {
     /// Reads a file. A wrong last line is a torn one and is left out.
     pub fn parse(bytes: &[u8]) -> Result<Self, Damage> {
@@ -58,8 +70,7 @@ impl History {
                 None => return Ok(history),
             };
             // Only the first line is a begin, and nothing else is the first line.
-            let in_place =
-                |record: &Record| matches!(record, Record::Begin(_)) == history.records.is_empty();
+            let in_place = |record: &Record| matches!(record, Record::Begin(_)) == history.records.is_empty();
             match Record::from_line(line).filter(in_place) {
                 Some(record) => history.records.push(record),
                 None if after.is_empty() => return Ok(history),
@@ -119,12 +130,8 @@ impl History {
         for record in &self.records {
             match record {
                 Record::Intent(intent) => {
-                    let same = |t: &Touched| {
-                        t.knob == intent.knob
-                            && t.device == intent.device
-                            && queue(&t.target) == queue(&intent.target)
-                    };
-                    let index = all.iter().position(same).unwrap_or_else(|| {
+                    let place = (&intent.knob, &intent.device, queue(&intent.target));
+                    let index = all.iter().position(|t| t.place() == place).unwrap_or_else(|| {
                         all.push(Touched {
                             knob: intent.knob.clone(),
                             target: intent.target.clone(),
@@ -169,7 +176,7 @@ impl History {
 }
 
 /// What of a target lasts when its interface is renamed.
-fn queue(target: &Target) -> Option<crate::units::QueueId> {
+fn queue(target: &Target) -> Option<QueueId> {
     match target {
         Target::Host => None,
         Target::Queue { queue, .. } => Some(*queue),

@@ -134,6 +134,20 @@ impl Store {
         }
     }
 
+    /// The open transactions of this boot of the machine below `root`, oldest first. One that never
+    /// began is none; a damaged one is an error, because nobody knows what it holds.
+    pub fn open_of(&self, root: &str, boot_id: &str) -> Result<Vec<(String, History)>, JournalError> {
+        let mut open = Vec::new();
+        for id in self.open_ids()? {
+            let Some(history) = self.load(&id)? else { continue };
+            let ours = |begin: &Begin| begin.root == root && begin.boot_id == boot_id;
+            if !history.is_closed() && history.begin().is_some_and(ours) {
+                open.push((id, history));
+            }
+        }
+        Ok(open)
+    }
+
     /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is
     /// chosen here.
     pub fn begin(&self, lock: Lock, begin: Begin) -> Result<Journal, JournalError> {
@@ -149,9 +163,7 @@ impl Store {
     pub fn resume(&self, lock: Lock, id: &str) -> Result<Journal, JournalError> {
         let unknown = || JournalError::Unknown { id: id.to_owned(), open: Vec::new() };
         let history = self.load(id)?.ok_or_else(unknown)?;
-        self.storage
-            .truncate(id, history.valid_bytes)
-            .map_err(|error| self.error("truncate", id, error))?;
+        self.storage.truncate(id, history.valid_bytes).map_err(|error| self.error("truncate", id, error))?;
         Ok(Journal::new(self.storage.clone(), id.to_owned(), history, lock))
     }
 

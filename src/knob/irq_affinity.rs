@@ -57,7 +57,9 @@ fn path(irq: IrqId) -> String {
 fn meaning(errno: i32) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_raw_os_error(errno) {
-        Errno::IO => Some("the kernel manages this interrupt itself (or it cannot be moved); use rps instead"),
+        Errno::IO => {
+            Some("the kernel manages this interrupt itself (or it cannot be moved); use rps instead")
+        }
         Errno::INVAL => Some("none of these CPUs is online"),
         Errno::NOSPC => Some("the interrupt vectors of these CPUs are used up; choose other CPUs"),
         _ => None,
@@ -99,7 +101,9 @@ impl Knob for IrqAffinity {
             let text = value::read_plain(self.name(), host, target, &path)?;
             lists.push(value::mask(&path, &text)?.to_string());
         }
-        lists.dedup();
+        if lists.iter().all(|list| *list == lists[0]) {
+            lists.truncate(1);
+        }
         Ok(lists.join(&EACH.to_string()))
     }
 
@@ -112,12 +116,22 @@ impl Knob for IrqAffinity {
         _armed: &Armed,
     ) -> Result<(), KnobError> {
         let paths = self.locate(model, target)?;
+        let given = parts(value).count();
+        if given != 1 && given != paths.len() {
+            let why = format!("the queue has {} interrupts now, not {given}", paths.len());
+            return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
+        }
         for (path, list) in paths.iter().zip(parts(value).cycle()) {
             let mask: CpuMask = list.parse().map_err(|_| KnobError::BadValue {
                 knob: self.name(),
                 value: value.to_owned(),
                 why: "not a list of CPUs".to_owned(),
             })?;
+            // The way back from a write that was refused halfway must not ask the refusing interrupt
+            // for what it has.
+            if host.read_text(path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {
+                continue;
+            }
             host.write(path, mask.to_hex().as_bytes()).map_err(|error| {
                 KnobError::from_host(self.name(), target, Some(value), &error, DENIED, meaning)
             })?;
@@ -140,7 +154,9 @@ impl Knob for IrqAffinity {
             let elsewhere = effective.difference(&list.parse().ok()?);
             (!elsewhere.is_empty()).then_some((irq, elsewhere))
         });
-        stays.map(|(irq, cpus)| format!("interrupt {irq} is still taken by CPU {cpus}; it moves when it next fires"))
+        stays.map(|(irq, cpus)| {
+            format!("interrupt {irq} is still taken by CPU {cpus}; it moves when it next fires")
+        })
     }
 }
 

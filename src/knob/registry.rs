@@ -42,9 +42,16 @@ mod tests {
     fn every_knob_is_documented() {
         for knob in KNOBS {
             let doc = knob.doc();
-            for text in
-                [doc.summary, doc.target, doc.values, doc.path, doc.source, doc.since, doc.beware, doc.example]
-            {
+            for text in [
+                doc.summary,
+                doc.target,
+                doc.values,
+                doc.path,
+                doc.source,
+                doc.since,
+                doc.beware,
+                doc.example,
+            ] {
                 assert!(!text.trim().is_empty() && !text.contains("  "), "{}: `{text}`", knob.name());
             }
             let example: crate::plan::Setting = doc.example.parse().expect("the example is a setting");

@@ -70,11 +70,12 @@ impl Knob for Rps {
         let mask = value::online_cpus(self.name(), model, target, value)?;
         let isolated = mask.intersection(&model.isolated());
         if !isolated.is_empty() {
+            let is = if isolated.len() == 1 { "is" } else { "are" };
             return Err(KnobError::UnusableCpus {
                 knob: self.name(),
                 target: target.clone(),
                 cpus: isolated,
-                why: "isolated at boot: the kernel would drop them silently; leave them out".to_owned(),
+                why: format!("{is} isolated at boot: the kernel would drop it silently; leave it out"),
             });
         }
         if mask.is_empty() {
@@ -104,7 +105,14 @@ impl Knob for Rps {
     ) -> Result<(), KnobError> {
         let path = self.path(model, target)?;
         host.write(&path, cpus(value).to_hex().as_bytes()).map_err(|error| {
-            KnobError::from_host(self.name(), target, Some(value), &error, " (it needs CAP_NET_ADMIN)", meaning)
+            KnobError::from_host(
+                self.name(),
+                target,
+                Some(value),
+                &error,
+                " (it needs CAP_NET_ADMIN)",
+                meaning,
+            )
         })
     }
 
@@ -152,7 +160,7 @@ mod tests {
         let says = |value: &str| check(value).expect_err(value).to_string();
         assert_eq!(says("2,7"), "rps eth0/rx-0: CPU 7 is offline (online: 0-6)");
         assert_eq!(says("2,8-9"), "rps eth0/rx-0: CPUs 8-9 do not exist on this machine (online: 0-6)");
-        assert!(says("2-4").starts_with("rps eth0/rx-0: CPU 3 isolated at boot"));
+        assert!(says("2-4").starts_with("rps eth0/rx-0: CPU 3 is isolated at boot"));
         assert!(says("2-x").starts_with("`2-x` is no value for rps"));
     }
 

@@ -99,21 +99,15 @@ pub(super) fn same_flows(want: &str, got: &str) -> bool {
 
 /// A file that holds a number.
 pub(super) fn number(path: &str, text: &str) -> Result<String, KnobError> {
-    let broken = || KnobError::Broken {
-        path: path.to_owned(),
-        text: text.trim().to_owned(),
-        expected: "number",
-    };
+    let broken =
+        || KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "number" };
     text.trim().parse::<u64>().map(|n| n.to_string()).map_err(|_| broken())
 }
 
 /// A file that holds a CPU mask.
 pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask, KnobError> {
-    let broken = |_| KnobError::Broken {
-        path: path.to_owned(),
-        text: text.trim().to_owned(),
-        expected: "CPU mask",
-    };
+    let broken =
+        |_| KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "CPU mask" };
     CpuMask::from_hex(text).map_err(broken)
 }
 

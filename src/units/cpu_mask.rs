@@ -66,10 +66,9 @@ impl CpuMask {
     pub fn to_hex(&self) -> String {
         match self.words.split_last() {
             None => "0".to_owned(),
-            Some((top, rest)) => rest
-                .iter()
-                .rev()
-                .fold(format!("{top:x}"), |text, word| format!("{text},{word:08x}")),
+            Some((top, rest)) => {
+                rest.iter().rev().fold(format!("{top:x}"), |text, word| format!("{text},{word:08x}"))
+            }
         }
     }
 
@@ -193,7 +192,8 @@ impl FromStr for CpuMask {
             let (low, high) = part.split_once('-').unwrap_or((part, part));
             let (low, high) = match (number(low), number(high)) {
                 (Ok(low), Ok(high)) => (low, high),
-                (Err(too_large @ MaskError::TooLarge(_)), _) | (_, Err(too_large @ MaskError::TooLarge(_))) => {
+                (Err(too_large @ MaskError::TooLarge(_)), _)
+                | (_, Err(too_large @ MaskError::TooLarge(_))) => {
                     return Err(too_large);
                 }
                 _ => return Err(MaskError::Part(part.to_owned())),

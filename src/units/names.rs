@@ -59,11 +59,7 @@ impl FromStr for NicName {
             && text != "."
             && text != ".."
             && !text.contains(|c: char| c == '/' || c == ':' || c.is_ascii_whitespace());
-        if valid {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(NameError::Nic(text.to_owned()))
-        }
+        if valid { Ok(Self(text.to_owned())) } else { Err(NameError::Nic(text.to_owned())) }
     }
 }
 

@@ -1,1 +1,6 @@
 //! Everything that runs the program or touches the kernel, in one binary: one link step.
+
+mod apply;
+mod crash;
+mod guard;
+mod tree;
