@@ -51,13 +51,18 @@ const EXIT_CODES: &str = "Exit codes:
   5    it could not be done (target down, disk full)
   130  interrupted, after putting everything back";
 
-/// The commands.
+/// The commands. Help comes from the arguments of each.
+#[allow(missing_docs)]
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
     Show(commands::show::Args),
-    /// Offer load to a target and measure what comes back
-    Load(commands::load::Args),
-    /// Serve small things to aim a load at: HTTP, UDP echo, UDP sink
+    Doctor(commands::doctor::Args),
+    Apply(commands::apply::Args),
+    Confirm(commands::confirm::Args),
+    Undo(commands::undo::Args),
+    Status(commands::status::Args),
     Target(commands::target::Args),
+    Load(commands::load::Args),
+    #[command(hide = true)]
+    Guard(commands::guard::Args),
 }

@@ -1,9 +1,18 @@
 //! One command a file: its arguments and its `run`. Logic lives lower.
 
+pub mod apply;
+pub mod confirm;
+pub mod doctor;
+mod files;
+pub mod guard;
 pub mod load;
 mod machine;
+mod place;
+mod progress;
 pub mod show;
+pub mod status;
 pub mod target;
+pub mod undo;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,7 +27,7 @@ use crate::error::CommandError;
 /// code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(&cli) {
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.message.is_empty() {
@@ -30,11 +39,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), CommandError> {
-    match &cli.command {
-        Command::Load(args) => load::run(&cli.global, args),
-        Command::Show(args) => show::run(&cli.global, args),
-        Command::Target(args) => target::run(&cli.global, args),
+fn run(cli: Cli) -> Result<(), CommandError> {
+    let global = &cli.global;
+    match cli.command {
+        Command::Show(args) => show::run(global, &args),
+        Command::Doctor(args) => doctor::run(global, &args),
+        Command::Apply(args) => apply::run(global, args),
+        Command::Confirm(args) => confirm::run(global, args),
+        Command::Undo(args) => undo::run(global, args),
+        Command::Status(args) => status::run(global, args),
+        Command::Target(args) => target::run(global, &args),
+        Command::Load(args) => load::run(global, &args),
+        Command::Guard(args) => guard::run(global, args),
     }
 }
 

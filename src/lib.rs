@@ -12,11 +12,14 @@
 //! holds them to it. I/O lives in [`host`] and the few modules that ARCHITECTURE.md names; all the
 //! rest is functions from values to values.
 
+pub mod apply;
 pub mod cli;
 pub mod commands;
 pub mod diagnose;
 pub mod error;
 pub mod host;
+pub mod journal;
+pub mod knob;
 pub mod lab;
 pub mod load;
 pub mod model;

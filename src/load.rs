@@ -27,4 +27,4 @@ pub use report::{LatencyReport, Report};
 pub use saturation::Saturation;
 pub use session::{LoadError, Session};
 pub use spec::{MIN_PAYLOAD, Protocol, Spec, SpecError, Url};
-pub use text::render;
+pub use text::{render, shape};

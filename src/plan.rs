@@ -2,12 +2,14 @@
 //!
 //! One policy a file. Nothing here reads or writes a machine.
 
+mod file;
 mod prediction;
 mod rfs;
 mod rps;
 mod setting;
 mod spread;
 
+pub use file::PlanFileError;
 pub use prediction::Prediction;
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, Target};
 pub use spread::{Proposal, Spread, spread};

@@ -4,12 +4,20 @@
 //! load, sample and undo, and nothing calls back into it.
 
 pub mod analysis;
+pub mod conclude;
 pub mod design;
+pub mod factor;
+pub mod guards;
+pub mod live;
 pub mod metrics;
 pub mod monitor;
+pub mod perform;
 pub mod placement;
 pub mod record;
 pub mod runner;
 pub mod simulate;
+pub mod spec;
 pub mod stats;
+pub mod store;
 pub mod verdict;
+pub mod workload;

@@ -34,11 +34,11 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let host = machine::open(global)?;
+    let machine = machine::open(global)?;
     if let Some(name) = &args.nic {
-        machine::nic(&machine::model(&host)?, name)?;
+        machine::nic(&machine.model, name)?;
     }
-    let mut report = look(&host, args.length)?;
+    let mut report = look(&machine.host, args.length)?;
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| finding.nic.as_ref().is_none_or(|nic| nic == name));
         report.plans.retain(|proposal| proposal.nic == *name);
@@ -76,5 +76,5 @@ fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Resu
         return Err(CommandError::new(Kind::Findings, format!("no plan `{name}` was made"))
             .hint(format!("plans of this look: {there}")));
     };
-    super::files::write(file, crate::plan::to_toml(&proposal.plan).as_bytes())
+    super::files::write(file, proposal.plan.to_toml().as_bytes())
 }

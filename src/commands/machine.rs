@@ -1,42 +1,50 @@
-//! The machine that the global options speak of.
-
-use std::path::PathBuf;
+//! The machine that the command line names, opened and described.
 
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, netns_path};
+use crate::journal::Namespace;
 use crate::model::{Model, Nic};
 use crate::sample::Inventory;
 use crate::units::NicName;
 
-/// Opens the host of `--root` and `--netns`.
-pub(super) fn open(global: &Global) -> Result<LiveHost, CommandError> {
-    let host = match namespace(global) {
+/// An open machine.
+pub(super) struct Machine {
+    /// Its files.
+    pub(super) host: LiveHost,
+    /// What is on it.
+    pub(super) inventory: Inventory,
+    /// Its receive path.
+    pub(super) model: Model,
+    /// The network namespace looked at, when it is not our own.
+    pub(super) netns: Option<Namespace>,
+}
+
+/// Opens the machine and network namespace of the command line.
+pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
+    let path = global.netns.as_deref().map(netns_path);
+    let opened = match &path {
+        Some(path) => LiveHost::open_in_namespace(&global.root, path),
         None => LiveHost::open(&global.root),
-        Some(path) => LiveHost::open_in_namespace(&global.root, &path),
     };
-    host.map_err(|error| {
+    let host = opened.map_err(|error| {
         if error.is_denied() {
             CommandError::new(Kind::Denied, error).hint("another network namespace needs root")
         } else {
             CommandError::usage(error)
         }
-    })
-}
-
-/// The namespace file that `--netns` means.
-pub(super) fn namespace(global: &Global) -> Option<PathBuf> {
-    global.netns.as_deref().map(netns_path)
-}
-
-/// The receive path of the host, now.
-pub(super) fn model(host: &LiveHost) -> Result<Model, CommandError> {
-    let inventory = Inventory::take(host);
+    })?;
+    let inventory = Inventory::take(&host);
     if inventory.cpus.known().is_none() && inventory.nics.known().is_none() {
-        return Err(CommandError::usage("neither CPUs nor interfaces are to be seen below this root")
-            .hint("a root needs proc/ and sys/, as on a running machine"));
+        return Err(CommandError::usage(format!(
+            "neither CPUs nor interfaces are to be seen below {}",
+            global.root.display()
+        ))
+        .hint("a root needs proc/ and sys/, as on a running machine"));
     }
-    Ok(Model::new(&inventory))
+    let model = Model::new(&inventory);
+    let netns = path.and_then(|path| Namespace::of(&path).ok());
+    Ok(Machine { host, inventory, model, netns })
 }
 
 /// The interface called `name`, or an error that lists those that are there.

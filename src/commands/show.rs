@@ -19,7 +19,7 @@ pub struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let mut model = machine::model(&machine::open(global)?)?;
+    let mut model = machine::open(global)?.model;
     if let Some(name) = &args.nic {
         model.nics = vec![machine::nic(&model, name)?.clone()];
     }

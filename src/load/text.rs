@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::report::Report;
-use super::spec::Protocol;
+use super::spec::{Protocol, Spec};
 use crate::units::format_duration;
 
 /// The report for people.
@@ -18,7 +18,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     let spec = &report.spec;
     let noun = spec.url.protocol.noun();
     writeln!(out, "{}", spec.url)?;
-    writeln!(out, "  {}", shape(report))?;
+    writeln!(out, "  {}", shape(spec))?;
     writeln!(out)?;
     let unit = if spec.url.protocol == Protocol::UdpSink { "pkt/s" } else { "req/s" };
     row(out, "rate", &format!("{} {unit}", grouped(report.rate)))?;
@@ -46,8 +46,8 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     client(report, out)
 }
 
-fn shape(report: &Report) -> String {
-    let spec = &report.spec;
+/// What a load offers, in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
+pub fn shape(spec: &Spec) -> String {
     let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (what, mode) = match (spec.url.protocol, spec.rate) {
         (Protocol::Http, _) => ("connection", "closed loop"),

@@ -15,7 +15,10 @@ pub fn conclude(record: &TrialRecord, ending: &Ending) -> Analysis {
     let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
     let around = Circumstances {
         receive_share: share(record, name::HOTTEST_SOFTIRQ, Arm::A),
-        busiest_cpu: share(record, name::BUSIEST, Arm::A).max(share(record, name::BUSIEST, Arm::B)),
+        busiest_cpu: [Arm::A, Arm::B]
+            .into_iter()
+            .filter_map(|arm| share(record, name::BUSIEST, arm))
+            .reduce(f64::max),
         run_queue_wait: None,
         client_limited: ending.client_limited.clone(),
         guard: ending.guard.clone(),
@@ -41,9 +44,11 @@ fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
 
 /// Mean of a percentage over the valid comparison slots of an arm, as a fraction.
 fn share(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
-    let slots = record.slots.iter().filter(|slot| {
-        slot.phase == Phase::Comparison && slot.arm == arm && slot.void.is_none()
-    });
-    let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(name)).map(|value| value / 100.0).collect();
+    let slots = record
+        .slots
+        .iter()
+        .filter(|slot| slot.phase == Phase::Comparison && slot.arm == arm && slot.void.is_none());
+    let values: Vec<f64> =
+        slots.filter_map(|slot| slot.values.get(name)).map(|value| value / 100.0).collect();
     mean(&values)
 }

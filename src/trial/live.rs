@@ -43,7 +43,7 @@ pub struct Live<'a> {
     /// What is counted.
     pub inventory: &'a Inventory,
     /// What is flipped.
-    pub factor: Factor<'a>,
+    pub factor: Factor,
     /// What runs meanwhile.
     pub driver: Driver,
     /// Settling time before each measured interval.

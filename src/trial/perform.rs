@@ -19,6 +19,7 @@ use super::workload::Driver;
 use crate::apply::{ApplyError, BeginInfo, Transaction, Undo};
 use crate::host::Host;
 use crate::journal::{Namespace, Store};
+use crate::load::Protocol;
 use crate::model::Model;
 use crate::plan::Setting;
 use crate::sample::Inventory;
@@ -85,11 +86,7 @@ pub enum PerformError {
 }
 
 /// Runs the trial that `spec` asks for, or goes on with `resumed`.
-pub fn perform(
-    spec: &Spec,
-    setup: Setup<'_>,
-    resumed: Option<TrialRecord>,
-) -> Result<Outcome, PerformError> {
+pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> Result<Outcome, PerformError> {
     let model = Model::new(setup.inventory);
     let expected = placement::expectations(&setup.settings, &model);
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model));
@@ -125,11 +122,8 @@ pub fn perform(
     record.analysis = Some(analysis);
     let saved = setup.dir.save(&record);
     // Whether or not the record could be written, the machine is put back first.
-    let (undo, kept) = if keep {
-        (None, live.factor.keep(setup.host)?)
-    } else {
-        (live.factor.undo(setup.host)?, None)
-    };
+    let (undo, kept) =
+        if keep { (None, live.factor.keep(setup.host)?) } else { (live.factor.undo(setup.host)?, None) };
     saved?;
     Ok(Outcome { record, undo, kept })
 }
@@ -184,11 +178,12 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
 /// The metrics of a trial, the primary one first. Latency is there for loads that have answers.
 fn metrics_of(spec: &Spec) -> Vec<Metric> {
     let unit = Driver::work_unit(&spec.workload);
-    let mut names = vec![name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE, name::SOFTIRQ_PER_PACKET];
+    let mut names =
+        vec![name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE, name::SOFTIRQ_PER_PACKET];
     names.push("server_cpu");
     if let Some(load) = &spec.workload.load {
         names.push("client_cpu");
-        if load.url.protocol.has_answers() {
+        if load.url.protocol != Protocol::UdpSink {
             names.extend(["p50_us", "p99_us", "p99_9_us"]);
         }
     }

@@ -168,7 +168,7 @@ impl Workload {
     /// What runs, in one line.
     pub fn in_words(&self) -> String {
         match (&self.load, &self.command) {
-            (Some(load), _) => load.in_words(),
+            (Some(load), _) => format!("{}, {}", load.url, load::shape(load)),
             (None, Some(command)) => format!("command `{command}`, once for each slot"),
             (None, None) => "live traffic, nothing driven".to_owned(),
         }
@@ -199,7 +199,8 @@ impl Spec {
             (None, None) => false,
             _ => return Err(SpecError::Change),
         };
-        if usize::from(!change.set.is_empty()) + usize::from(change.plan.is_some()) + usize::from(commands) != 1
+        if usize::from(!change.set.is_empty()) + usize::from(change.plan.is_some()) + usize::from(commands)
+            != 1
         {
             return Err(SpecError::Change);
         }
@@ -243,11 +244,12 @@ mod tests {
 
     #[test]
     fn errors_say_line_and_column() {
-        let error = Spec::parse(&LIVE.replace("live = true", "live = true\nsped = 1")).expect_err("unknown key");
+        let error =
+            Spec::parse(&LIVE.replace("live = true", "live = true\nsped = 1")).expect_err("unknown key");
         assert!(matches!(error, SpecError::Text { line: 6, column: 1, .. }), "{error}");
         let error = Spec::parse(&LIVE.replace("= 2-7", "")).expect_err("no value");
         let text = error.to_string();
-        assert!(text.starts_with("line 3, column 8: ") && text.contains("KNOB TARGET = VALUE"), "{text}");
+        assert!(text.starts_with("line 3, column 7: ") && text.contains("KNOB TARGET = VALUE"), "{text}");
         assert!(!text.contains('\n'));
     }
 

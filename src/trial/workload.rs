@@ -92,7 +92,7 @@ fn of_load(interval: &Interval) -> (Work, Trouble) {
     let trouble = Trouble {
         error_rate: interval.error_share(),
         p99_us: values.get("p99_us").copied(),
-        client_limited: load::saturation(interval).reason,
+        client_limited: load::Saturation::of(interval).reason,
     };
     let client_cpu = interval.client_cpu.iter().map(|thread| thread.share).sum();
     (Work { throughput: Some(done), values, client_cpu: Some(client_cpu) }, trouble)

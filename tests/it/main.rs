@@ -1,6 +1,10 @@
 //! Everything that runs the program or touches the kernel, in one binary: one link step.
 
+mod apply;
+mod crash;
 mod docs;
 mod fixtures;
+mod guard;
 mod lab;
 mod require;
+mod tree;

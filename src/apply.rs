@@ -1,0 +1,18 @@
+//! Changes the machine and changes it back: the only caller of `Knob::write`.
+//!
+//! Every write goes through a [`Transaction`], whose journal has the old value on disk before the
+//! new one is written. What a value should be does not belong here, nor does how it is written.
+
+mod check;
+mod deadline;
+mod error;
+mod status;
+mod transaction;
+mod undo;
+
+pub use check::{Change, check, preview};
+pub use deadline::{Watch, boottime, launch_guard, watch};
+pub use error::ApplyError;
+pub use status::{Live, State, TransactionStatus, ValueStatus, status};
+pub use transaction::{BeginInfo, Failure, Kept, Transaction};
+pub use undo::{Undo, UndoOutcome, covered_by, without_namespace};

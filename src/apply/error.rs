@@ -1,0 +1,101 @@
+//! Why a change was not made, each in one line.
+
+use thiserror::Error;
+
+use crate::error::Kind;
+use crate::journal::JournalError;
+use crate::knob::{KNOBS, KnobError};
+use crate::model::DeviceAddress;
+use crate::plan::{Setting, Target};
+
+/// A change was not made.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// No knob has this name.
+    #[error("there is no knob `{name}` (there are: {})", knob_names())]
+    UnknownKnob {
+        /// As asked for.
+        name: String,
+    },
+    /// One target is given two values.
+    #[error("{knob} {target} is set twice")]
+    Twice {
+        /// Which knob.
+        knob: String,
+        /// On what.
+        target: Target,
+    },
+    /// The plan names another host.
+    #[error("the plan is for the host {plan}, this is {here}")]
+    OtherHost {
+        /// As the plan says.
+        plan: String,
+        /// This one.
+        here: String,
+    },
+    /// The plan names another device than the one that has the name now.
+    #[error(
+        "the plan means {target} of the device {plan}, here it is {here}: the plan is for another machine"
+    )]
+    OtherDevice {
+        /// On what.
+        target: Target,
+        /// As the plan says.
+        plan: DeviceAddress,
+        /// The device here.
+        here: String,
+    },
+    /// The knob refuses or cannot.
+    #[error(transparent)]
+    Knob(#[from] KnobError),
+    /// The journal cannot be kept, so nothing may be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The kernel took the value and made another of it.
+    #[error("{setting}: {why}")]
+    NotKept {
+        /// What was asked for.
+        setting: Box<Setting>,
+        /// What was read back.
+        kept: String,
+        /// The difference in words.
+        why: String,
+    },
+    /// A target that this transaction has not touched cannot be set back.
+    #[error("{knob} {target} was not changed by this transaction")]
+    NotTouched {
+        /// Which knob.
+        knob: String,
+        /// On what.
+        target: Target,
+    },
+    /// An earlier change has a deadline that is still running.
+    #[error("transaction {id} waits for its confirmation")]
+    Pending {
+        /// Which one.
+        id: String,
+    },
+    /// Asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn knob_names() -> String {
+    KNOBS.iter().map(|knob| knob.name()).collect::<Vec<_>>().join(", ")
+}
+
+impl ApplyError {
+    /// What it means for the exit code.
+    pub fn kind(&self) -> Kind {
+        match self {
+            ApplyError::UnknownKnob { .. } | ApplyError::Twice { .. } => Kind::Usage,
+            ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } | ApplyError::Pending { .. } => {
+                Kind::Changed
+            }
+            ApplyError::Knob(error) => error.kind(),
+            ApplyError::Journal(error) => error.kind(),
+            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } => Kind::Failed,
+            ApplyError::Interrupted => Kind::Interrupted,
+        }
+    }
+}

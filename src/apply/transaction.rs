@@ -1,0 +1,226 @@
+//! A set of writes that are undone together.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::check::{device_of, knob_of};
+use super::undo::{self, Undo};
+use super::{ApplyError, boottime};
+use crate::host::Host;
+use crate::journal::{Archived, Begin, Intent, Journal, JournalError, Namespace, Store};
+use crate::knob::Knob;
+use crate::model::{Identity, Model};
+use crate::plan::{Setting, Target};
+
+/// What the first line of the journal says.
+pub struct BeginInfo<'a> {
+    /// The machine.
+    pub identity: &'a Identity,
+    /// The root it is looked at through.
+    pub root: &'a Path,
+    /// The network namespace, when it is not our own.
+    pub netns: Option<Namespace>,
+    /// Who and for what, in one line.
+    pub what: String,
+    /// Undone after this time unless confirmed.
+    pub confirm: Option<Duration>,
+}
+
+/// A value that was set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// What was asked for, in canonical form.
+    pub setting: Setting,
+    /// The value before.
+    pub before: String,
+    /// The value read back.
+    pub kept: String,
+    /// `false`: it was so already, nothing was written, and undo will not touch it.
+    pub changed: bool,
+    /// What is worth knowing, such as an interrupt that has not moved yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// A failed [`Transaction::apply`] and what became of the values set before the failure.
+#[derive(Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: ApplyError,
+    /// The way back.
+    pub undo: Undo,
+}
+
+/// An open transaction, held under the lock of the state directory until it is dropped.
+///
+/// Dropping one changes nothing on the machine and nothing in the journal: what it set stays
+/// undoable by id.
+pub struct Transaction {
+    journal: Journal,
+    archived: Vec<Archived>,
+}
+
+impl Transaction {
+    /// Takes the lock, puts away what other boots left, and begins. Refused while an earlier change
+    /// waits for its confirmation: undoing that one from under this one would mix them up.
+    pub fn begin(store: &Store, info: BeginInfo<'_>) -> Result<Self, ApplyError> {
+        let lock = store.lock(Duration::ZERO)?;
+        let root = info.root.to_string_lossy().into_owned();
+        let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
+        let open = store.open_of(&root, &info.identity.boot_id)?;
+        if let Some((id, _)) = open.into_iter().find(|(_, history)| history.pending_deadline().is_some()) {
+            return Err(ApplyError::Pending { id });
+        }
+        let nanoseconds = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let begin = Begin {
+            schema: Begin::SCHEMA.to_owned(),
+            id: String::new(),
+            boot_id: info.identity.boot_id.clone(),
+            root,
+            netns: info.netns,
+            started: jiff::Timestamp::now().to_string(),
+            what: info.what,
+            deadline: info.confirm.map(|wait| boottime().saturating_add(nanoseconds(wait))),
+        };
+        Ok(Self { journal: store.begin(lock, begin)?, archived })
+    }
+
+    /// Takes the lock and goes on with an open transaction.
+    pub fn resume(store: &Store, id: &str, patience: Duration) -> Result<Self, JournalError> {
+        let lock = store.lock(patience)?;
+        Ok(Self { journal: store.resume(lock, id)?, archived: Vec::new() })
+    }
+
+    /// Its id, for `rxlab undo ID`.
+    pub fn id(&self) -> &str {
+        self.journal.id()
+    }
+
+    /// Transactions that [`Transaction::begin`] put into the archive.
+    pub fn archived(&self) -> &[Archived] {
+        &self.archived
+    }
+
+    /// Its journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Sets one value: checked, journalled, written, read back. After an error the caller decides
+    /// about [`Transaction::undo`]; the journal knows what has to go back.
+    pub fn set(&mut self, host: &dyn Host, model: &Model, setting: &Setting) -> Result<Kept, ApplyError> {
+        let knob = knob_of(&setting.knob)?;
+        let value = knob.check(model, &setting.target, &setting.value)?;
+        self.write(host, model, knob, &setting.target, value)
+    }
+
+    /// Sets a target of this transaction back to the value it had before the first change, without
+    /// ending the transaction. The value is the kernel's own, so it is not checked: it may have a
+    /// form that nobody would ask for.
+    pub fn set_back(
+        &mut self,
+        host: &dyn Host,
+        model: &Model,
+        knob: &str,
+        target: &Target,
+    ) -> Result<Kept, ApplyError> {
+        let touched = self.journal.history().touched();
+        let touched = touched.into_iter().find(|t| t.knob == knob && t.target == *target);
+        let not_touched = || ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() };
+        let original = touched.ok_or_else(not_touched)?.original;
+        self.write(host, model, knob_of(knob)?, target, original)
+    }
+
+    fn write(
+        &mut self,
+        host: &dyn Host,
+        model: &Model,
+        knob: &'static dyn Knob,
+        target: &Target,
+        value: String,
+    ) -> Result<Kept, ApplyError> {
+        let before = knob.read(host, model, target)?;
+        let setting = Setting { knob: knob.name().to_owned(), target: target.clone(), value };
+        if knob.same(&setting.value, &before) {
+            return Ok(Kept { setting, kept: before.clone(), before, changed: false, remark: None });
+        }
+        let armed = self.journal.arm(Intent {
+            seq: 0,
+            knob: setting.knob.clone(),
+            target: target.clone(),
+            device: device_of(model, target),
+            before: before.clone(),
+            after: setting.value.clone(),
+        })?;
+        let written = knob
+            .write(host, model, target, &setting.value, &armed)
+            .and_then(|()| knob.read(host, model, target));
+        let kept = match written {
+            Ok(kept) => kept,
+            Err(error) => {
+                // The intent alone tells undo that the value may have changed; the line about the
+                // failure is for people.
+                let _ = self.journal.failed(&armed, &error.to_string());
+                return Err(error.into());
+            }
+        };
+        self.journal.done(&armed, &kept)?;
+        if !knob.same(&setting.value, &kept) {
+            let why = knob.difference(&setting.value, &kept);
+            return Err(ApplyError::NotKept { setting: Box::new(setting), kept, why });
+        }
+        let remark = knob.remark(host, model, target, &setting.value);
+        Ok(Kept { setting, before, kept, changed: true, remark })
+    }
+
+    /// Sets everything and ends the transaction so that it stays; or, at the first failure or once
+    /// `stop` is set, puts back what it had set.
+    pub fn apply(
+        mut self,
+        host: &dyn Host,
+        model: &Model,
+        settings: &[Setting],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Kept>, Failure> {
+        let mut all = Vec::new();
+        for setting in settings {
+            let set = if stop.load(Ordering::Relaxed) {
+                Err(ApplyError::Interrupted)
+            } else {
+                self.set(host, model, setting)
+            };
+            match set {
+                Ok(kept) => all.push(kept),
+                Err(error) => return Err(Failure { error, undo: self.undo(host, model) }),
+            }
+        }
+        match self.complete() {
+            Ok(()) => Ok(all),
+            Err(error) => Err(Failure { error: error.into(), undo: self.undo(host, model) }),
+        }
+    }
+
+    /// Ends the transaction so that what it set stays, undoable by id. One that set nothing is
+    /// closed.
+    pub fn keep(mut self) -> Result<(), JournalError> {
+        self.complete()
+    }
+
+    fn complete(&mut self) -> Result<(), JournalError> {
+        if self.journal.history().last_seq() == 0 { self.journal.close() } else { self.journal.complete() }
+    }
+
+    /// The user wants it to stay: the deadline no longer holds.
+    pub fn confirm(mut self) -> Result<(), JournalError> {
+        self.journal.confirm()
+    }
+
+    /// Puts every value back that is still ours, newest target first, and closes the transaction
+    /// when nothing is left to do. `model` must be fresh.
+    pub fn undo(self, host: &dyn Host, model: &Model) -> Undo {
+        undo::run(self.journal, host, model)
+    }
+}

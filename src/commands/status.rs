@@ -1,0 +1,78 @@
+//! `rxlab status`: what is applied, and what of it somebody else has changed.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use super::{machine, place};
+use crate::apply::{Live, State, TransactionStatus, ValueStatus, status};
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+
+/// Say what is applied, what drifted, and how long a deadline still runs
+///
+/// Exit code 1 when a value is no longer what was set, or a transaction is unfinished or overdue.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+pub(crate) fn run(global: &Global, _args: Args) -> Result<(), CommandError> {
+    let root = place::root(global)?.to_string_lossy().into_owned();
+    let boot_id = machine::open(global)?.model.identity.boot_id;
+    let open = place::store(global).open_of(&root, &boot_id).map_err(place::journal_error)?;
+    let mut all = Vec::new();
+    for (_, history) in &open {
+        let Some(begin) = history.begin() else { continue };
+        let machine = place::of_transaction(global, begin)?;
+        all.extend(status(history, &machine.host, &machine.model));
+    }
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let value = json!({ "schema": "rxlab.status/1", "transactions": all });
+        writeln!(out, "{value:#}")?;
+    } else if all.is_empty() {
+        writeln!(out, "nothing is applied")?;
+    } else {
+        all.iter().try_for_each(|transaction| print(&mut out, transaction))?;
+    }
+    let fine = |t: &TransactionStatus| {
+        let in_time = match t.state {
+            State::Applied => true,
+            State::Unconfirmed { seconds_left } => seconds_left >= 0.0,
+            State::Unfinished => false,
+        };
+        in_time && !t.drifted()
+    };
+    if all.iter().all(fine) { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
+}
+
+fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Result<()> {
+    let TransactionStatus { id, started, what, netns, state, values } = transaction;
+    let state = match state {
+        State::Applied => "applied".to_owned(),
+        State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => {
+            "not confirmed in time and not put back: its guard is gone, run `rxlab undo`".to_owned()
+        }
+        State::Unconfirmed { seconds_left } => {
+            format!("goes back in {seconds_left:.0} s unless you run `rxlab confirm`")
+        }
+        State::Unfinished => {
+            "unfinished: being applied just now, or stopped; `rxlab undo` puts it back".to_owned()
+        }
+    };
+    writeln!(out, "transaction {id}  {state}")?;
+    writeln!(out, "  {what}, {started}")?;
+    if let Some(netns) = netns {
+        writeln!(out, "  in the network namespace {}", netns.path.display())?;
+    }
+    for ValueStatus { knob, target, original, wanted, live } in values {
+        let now = match live {
+            Live::Kept => "kept".to_owned(),
+            Live::Original => "DRIFTED: it is what it was before".to_owned(),
+            Live::Drifted { value } => format!("DRIFTED: it is {value} now"),
+            Live::Gone => "gone with its device".to_owned(),
+            Live::Unreadable { why } => format!("unknown: {why}"),
+        };
+        writeln!(out, "  {knob} {target} = {wanted}  (was {original})  {now}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! The write-ahead journal: what a value was is on disk before the value changes.
+//!
+//! One transaction is one file below `STATE/journal/`; the lines of the file are [`Record`]s. The
+//! journal does not know what a knob is or how a value is written; it hands out [`Armed`], the
+//! proof that a write may happen, and keeps what was said. `docs/journal.md` gives the format.
+
+mod disk;
+mod flaky;
+mod log;
+mod namespace;
+mod record;
+mod recover;
+mod storage;
+mod store;
+
+pub use disk::Disk;
+pub use flaky::{FlakyStorage, Trouble};
+pub use log::{Armed, Journal};
+pub use namespace::Namespace;
+pub use record::{Begin, Intent, Outcome, Record};
+pub use recover::{Damage, History, Touched};
+pub use storage::{Folder, Lock, LockError, Storage};
+pub use store::{Archived, JournalError, Store};

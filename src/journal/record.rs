@@ -1,0 +1,175 @@
+//! The lines of a journal file: what they say and how they are spelt. Nothing here touches a file.
+
+use serde::{Deserialize, Serialize};
+
+use super::Namespace;
+use crate::model::DeviceAddress;
+use crate::plan::Target;
+
+/// One line of a journal file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// The first line: which transaction.
+    Begin(Begin),
+    /// A value is about to be written. On disk, synced, before the write.
+    Intent(Intent),
+    /// The write of intent `seq` was made and read back.
+    Done {
+        /// Which intent.
+        seq: u64,
+        /// What was read back.
+        kept: String,
+    },
+    /// The write of intent `seq` was refused, or could not be read back.
+    Failed {
+        /// Which intent.
+        seq: u64,
+        /// Why, in one line.
+        why: String,
+    },
+    /// Everything that was asked for is set.
+    Complete,
+    /// The user confirmed: the deadline no longer holds.
+    Confirmed,
+    /// What undo did about the target that intent `seq` was the first to touch.
+    Undone {
+        /// The first intent of the target.
+        seq: u64,
+        /// What was found and done.
+        #[serde(flatten)]
+        outcome: Outcome,
+    },
+    /// Nothing of this transaction is left to undo.
+    Closed,
+}
+
+/// The first line of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begin {
+    /// [`Begin::SCHEMA`].
+    pub schema: String,
+    /// The transaction, which is also the name of its file.
+    pub id: String,
+    /// Boot of the machine. Values do not outlive a boot, so neither does a transaction.
+    pub boot_id: String,
+    /// The root that the machine was looked at through, absolute.
+    pub root: String,
+    /// The network namespace, when it was not our own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<Namespace>,
+    /// Start, RFC 3339 in UTC; for people only.
+    pub started: String,
+    /// Who began it and for what, in one line; for people only.
+    pub what: String,
+    /// Undone at this CLOCK_BOOTTIME, in nanoseconds, unless confirmed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<u64>,
+}
+
+impl Begin {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.journal/1";
+}
+
+/// A value that is about to be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Counted from 1 within the transaction; 0 until the journal has numbered it.
+    pub seq: u64,
+    /// Name of the knob.
+    pub knob: String,
+    /// What it acts on, by the names of the moment. The queue in it is lasting, the interface's
+    /// name is not: [`Intent::device`] is.
+    pub target: Target,
+    /// The device by its lasting address; `None` for a target that is the whole machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceAddress>,
+    /// The value before, in the knob's text form.
+    pub before: String,
+    /// The value to be written.
+    pub after: String,
+}
+
+/// What undo found and did about one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The value was the original one already.
+    Unchanged,
+    /// The original value was written and read back.
+    Restored,
+    /// The original value was written and the machine made something else of it: CPUs that were
+    /// online then are not online now.
+    Altered {
+        /// What was read back.
+        kept: String,
+    },
+    /// Somebody else has changed the value since; it was left alone.
+    Drift {
+        /// The value found.
+        live: String,
+    },
+    /// The device or its network namespace is no more, and the value with it.
+    Gone,
+    /// The value could be neither read nor restored.
+    Failed {
+        /// Why, in one line.
+        why: String,
+    },
+}
+
+impl Outcome {
+    /// Whether nothing is left to do about the target.
+    pub fn settles(&self) -> bool {
+        matches!(self, Outcome::Unchanged | Outcome::Restored | Outcome::Drift { .. } | Outcome::Gone)
+    }
+}
+
+impl Record {
+    /// The line of the file: CRC-32 of the JSON in 8 hexadecimal digits, a space, the JSON, a line
+    /// feed.
+    pub fn to_line(&self) -> Vec<u8> {
+        let json = serde_json::to_string(self).expect("records have no map with other keys than text");
+        format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())).into_bytes()
+    }
+
+    /// Reads one line without its line feed; `None` when the sum or the JSON is wrong.
+    pub fn from_line(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line).ok()?;
+        let (sum, json) = line.split_once(' ')?;
+        let valid = sum.len() == 8 && sum.bytes().all(|b| b.is_ascii_hexdigit());
+        let sum = u32::from_str_radix(sum, 16).ok().filter(|_| valid)?;
+        if sum != crc32fast::hash(json.as_bytes()) {
+            return None;
+        }
+        serde_json::from_str(json).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, Record};
+
+    #[test]
+    fn a_line_is_its_sum_and_its_json() {
+        let record = Record::Undone { seq: 3, outcome: Outcome::Drift { live: "4-7".into() } };
+        let line = record.to_line();
+        let text = String::from_utf8(line.clone()).expect("text");
+        assert!(
+            text.ends_with(" {\"record\":\"undone\",\"seq\":3,\"outcome\":\"drift\",\"live\":\"4-7\"}\n")
+        );
+        assert_eq!(Record::from_line(&line[..line.len() - 1]), Some(record));
+    }
+
+    #[test]
+    fn one_flipped_bit_is_noticed() {
+        let line = Record::Done { seq: 1, kept: "2-7".into() }.to_line();
+        let line = &line[..line.len() - 1];
+        for at in 0..line.len() {
+            let mut bad = line.to_vec();
+            bad[at] ^= 1;
+            assert_eq!(Record::from_line(&bad), None, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! From the bytes of a journal file back to what happened. Pure: files are read elsewhere.
+
+use super::record::{Begin, Outcome, Record};
+use crate::model::DeviceAddress;
+use crate::plan::Target;
+use crate::units::QueueId;
+
+/// What a journal file says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// Every valid line, in order.
+    pub records: Vec<Record>,
+    /// Length of the valid lines in bytes. What comes after is a torn line: the process was killed
+    /// or the disk was full while it was appended, so nothing was done on the strength of it.
+    pub valid_bytes: u64,
+}
+
+/// A line that is wrong and is not the last one: no crash does that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Counted from 1.
+    pub line: usize,
+    /// What the lines before it say.
+    pub before: History,
+}
+
+/// One target that a transaction has written to, or was about to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Name of the knob.
+    pub knob: String,
+    /// What it acts on, by the names of the first intent.
+    pub target: Target,
+    /// The device by its lasting address.
+    pub device: Option<DeviceAddress>,
+    /// The first intent.
+    pub seq: u64,
+    /// The value before the first intent: what undo goes back to.
+    pub original: String,
+    /// The last value asked for.
+    pub wanted: String,
+    /// Every value that this transaction found, wrote or read back, each once.
+    pub ours: Vec<String>,
+    /// Values of intents without a [`Record::Done`]: the machine may have taken them, in part or
+    /// in its own way.
+    pub unsettled: Vec<String>,
+    /// What the last undo did about it.
+    pub outcome: Option<Outcome>,
+}
+
+impl Touched {
+    /// Whether both are the same tunable of the same thing.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+
+    fn place(&self) -> (&String, &Option<DeviceAddress>, Option<QueueId>) {
+        (&self.knob, &self.device, queue(&self.target))
+    }
+}
+
+impl History {
+    /// Reads a file. A wrong last line is a torn one and is left out.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Damage> {
+        let mut history = Self::default();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (line, after) = match rest.iter().position(|b| *b == b'\n') {
+                Some(end) => (&rest[..end], &rest[end + 1..]),
+                None => return Ok(history),
+            };
+            // Only the first line is a begin, and nothing else is the first line.
+            let in_place = |record: &Record| matches!(record, Record::Begin(_)) == history.records.is_empty();
+            match Record::from_line(line).filter(in_place) {
+                Some(record) => history.records.push(record),
+                None if after.is_empty() => return Ok(history),
+                None => return Err(Damage { line: history.records.len() + 1, before: history }),
+            }
+            history.valid_bytes += line.len() as u64 + 1;
+            rest = after;
+        }
+        Ok(history)
+    }
+
+    /// The first line; `None` when the process was killed before it was whole, and so before
+    /// anything was done.
+    pub fn begin(&self) -> Option<&Begin> {
+        match self.records.first() {
+            Some(Record::Begin(begin)) => Some(begin),
+            _ => None,
+        }
+    }
+
+    /// Whether everything asked for was set.
+    pub fn is_complete(&self) -> bool {
+        self.records.contains(&Record::Complete)
+    }
+
+    /// Whether the user confirmed.
+    pub fn is_confirmed(&self) -> bool {
+        self.records.contains(&Record::Confirmed)
+    }
+
+    /// Whether nothing is left to undo.
+    pub fn is_closed(&self) -> bool {
+        self.records.contains(&Record::Closed)
+    }
+
+    /// The deadline, while it holds.
+    pub fn pending_deadline(&self) -> Option<u64> {
+        let deadline = self.begin()?.deadline?;
+        (!self.is_confirmed() && !self.is_closed()).then_some(deadline)
+    }
+
+    /// The number of the last intent; 0 before the first.
+    pub fn last_seq(&self) -> u64 {
+        let seq = |record: &Record| match record {
+            Record::Intent(intent) => intent.seq,
+            _ => 0,
+        };
+        self.records.iter().map(seq).max().unwrap_or(0)
+    }
+
+    /// The targets in the order in which they were first touched.
+    pub fn touched(&self) -> Vec<Touched> {
+        let mut all: Vec<Touched> = Vec::new();
+        // Which target an intent belongs to, by `seq - 1`.
+        let mut owner: Vec<(u64, usize)> = Vec::new();
+        let of = |owner: &[(u64, usize)], seq| owner.iter().rev().find(|(s, _)| *s == seq).map(|(_, i)| *i);
+        for record in &self.records {
+            match record {
+                Record::Intent(intent) => {
+                    let place = (&intent.knob, &intent.device, queue(&intent.target));
+                    let index = all.iter().position(|t| t.place() == place).unwrap_or_else(|| {
+                        all.push(Touched {
+                            knob: intent.knob.clone(),
+                            target: intent.target.clone(),
+                            device: intent.device.clone(),
+                            seq: intent.seq,
+                            original: intent.before.clone(),
+                            wanted: String::new(),
+                            ours: Vec::new(),
+                            unsettled: Vec::new(),
+                            outcome: None,
+                        });
+                        all.len() - 1
+                    });
+                    owner.push((intent.seq, index));
+                    let touched = &mut all[index];
+                    touched.wanted.clone_from(&intent.after);
+                    touched.outcome = None;
+                    add(&mut touched.ours, &intent.before);
+                    add(&mut touched.ours, &intent.after);
+                    add(&mut touched.unsettled, &intent.after);
+                }
+                Record::Done { seq, kept } => {
+                    if let Some(index) = of(&owner, *seq) {
+                        add(&mut all[index].ours, kept);
+                        // A whole write covers whatever an earlier one left half done.
+                        all[index].unsettled.clear();
+                    }
+                }
+                Record::Undone { seq, outcome } => {
+                    if let Some(index) = of(&owner, *seq) {
+                        if let Outcome::Altered { kept } = outcome {
+                            add(&mut all[index].ours, kept);
+                        }
+                        all[index].outcome = Some(outcome.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+}
+
+/// What of a target lasts when its interface is renamed.
+fn queue(target: &Target) -> Option<QueueId> {
+    match target {
+        Target::Host => None,
+        Target::Queue { queue, .. } => Some(*queue),
+    }
+}
+
+fn add(values: &mut Vec<String>, value: &str) {
+    if !values.iter().any(|v| v == value) {
+        values.push(value.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::{Damage, History, Outcome, Record};
+    use crate::journal::record::{Begin, Intent};
+
+    fn begin() -> Record {
+        Record::Begin(Begin {
+            schema: Begin::SCHEMA.into(),
+            id: "000001-abcd".into(),
+            boot_id: "boot".into(),
+            root: "/".into(),
+            netns: None,
+            started: String::new(),
+            what: String::new(),
+            deadline: Some(5),
+        })
+    }
+
+    fn intent(seq: u64, nic: &str, before: &str, after: &str) -> Record {
+        Record::Intent(Intent {
+            seq,
+            knob: "rps".into(),
+            target: format!("{nic}/rx-0").parse().expect("a target"),
+            device: Some(crate::model::DeviceAddress("pci:0000:00:03.0".into())),
+            before: before.into(),
+            after: after.into(),
+        })
+    }
+
+    fn file(records: &[Record]) -> Vec<u8> {
+        records.iter().flat_map(Record::to_line).collect()
+    }
+
+    #[test]
+    fn any_cut_gives_the_whole_lines_before_it() {
+        let records = [begin(), intent(1, "eth0", "off", "2"), Record::Done { seq: 1, kept: "2".into() }];
+        let bytes = file(&records);
+        let ends: Vec<usize> = (0..=3).map(|n| file(&records[..n]).len()).collect();
+        for cut in 0..=bytes.len() {
+            let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
+            let history = History::parse(&bytes[..cut]).expect("a cut is no damage");
+            assert_eq!(history.records, records[..whole], "cut at {cut}");
+            assert_eq!(history.valid_bytes, ends[whole] as u64);
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_torn_at_the_end_and_damage_elsewhere() {
+        let mut last = file(&[begin(), Record::Complete]);
+        let at = last.len() - 3;
+        last[at] ^= 1;
+        assert_eq!(History::parse(&last).expect("torn").records, [begin()]);
+        let mut middle = file(&[begin(), Record::Complete, Record::Closed]);
+        let at = file(&[begin()]).len() + 12;
+        middle[at] ^= 1;
+        let Err(Damage { line, before }) = History::parse(&middle) else { panic!("damage") };
+        assert_eq!((line, before.records), (2, vec![begin()]));
+        assert!(History::parse(&file(&[Record::Complete, Record::Closed])).is_err(), "no begin");
+        assert!(History::parse(&file(&[begin(), begin(), Record::Closed])).is_err(), "two begins");
+    }
+
+    #[test]
+    fn many_flips_are_one_target_with_the_first_value_as_the_original() {
+        let mut records = vec![begin(), intent(1, "eth0", "off", "2")];
+        records.push(Record::Done { seq: 1, kept: "2".into() });
+        records.push(intent(2, "eth0", "2", "off"));
+        records.push(Record::Done { seq: 2, kept: "off".into() });
+        // The interface was renamed; it is the same device.
+        records.push(intent(3, "lan0", "off", "2-3"));
+        let history = History::parse(&file(&records)).expect("whole");
+        let [touched] = &history.touched()[..] else { panic!("one target") };
+        assert_eq!((touched.original.as_str(), touched.wanted.as_str()), ("off", "2-3"));
+        assert_eq!(touched.ours, ["off", "2", "2-3"]);
+        assert_eq!(touched.unsettled, ["2-3"]);
+        assert_eq!(history.last_seq(), 3);
+    }
+
+    #[test]
+    fn the_deadline_holds_until_confirmed_or_closed() {
+        let with = |more: &[Record]| {
+            let records: Vec<Record> = [begin()].iter().chain(more).cloned().collect();
+            History::parse(&file(&records)).expect("whole").pending_deadline()
+        };
+        assert_eq!(with(&[]), Some(5));
+        assert_eq!(with(&[Record::Complete]), Some(5));
+        assert_eq!(with(&[Record::Complete, Record::Confirmed]), None);
+        assert_eq!(with(&[Record::Closed]), None);
+    }
+
+    #[test]
+    fn what_an_undo_found_belongs_to_the_first_intent() {
+        let outcome = Outcome::Altered { kept: "1".into() };
+        let records =
+            [begin(), intent(1, "eth0", "0-1", "2"), Record::Undone { seq: 1, outcome: outcome.clone() }];
+        let touched = History::parse(&file(&records)).expect("whole").touched();
+        assert_eq!(touched[0].outcome, Some(outcome));
+        assert!(touched[0].ours.contains(&"1".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_parse_or_are_damage(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            match History::parse(&bytes) {
+                Ok(history) => prop_assert!(history.valid_bytes <= bytes.len() as u64),
+                Err(damage) => prop_assert_eq!(damage.line, damage.before.records.len() + 1),
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Where journal files are kept, as an interface: every operation on one is a point at which a
+//! test may stop the process.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Open transactions and finished ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folder {
+    /// Transactions of which something may be left to undo.
+    Open,
+    /// Transactions that are closed, or of another boot.
+    Archive,
+}
+
+/// Files by transaction id.
+pub trait Storage: Send + Sync {
+    /// The ids in a folder, sorted; none when nothing was ever kept.
+    fn list(&self, folder: Folder) -> io::Result<Vec<String>>;
+
+    /// The whole file.
+    fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>>;
+
+    /// Makes a new, empty, open file whose existence survives a crash.
+    fn create(&self, id: &str) -> io::Result<()>;
+
+    /// Adds bytes at the end of an open file; they survive a crash only after [`Storage::sync`].
+    fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes what was appended survive a crash.
+    fn sync(&self, id: &str) -> io::Result<()>;
+
+    /// Cuts an open file to `length` bytes.
+    fn truncate(&self, id: &str, length: u64) -> io::Result<()>;
+
+    /// Moves an open file into the archive.
+    fn archive(&self, id: &str) -> io::Result<()>;
+
+    /// Takes the one lock under which files are changed, or says who has it. Does not wait.
+    fn lock(&self) -> Result<Lock, LockError>;
+
+    /// The path of a file, for messages.
+    fn path(&self, folder: Folder, id: &str) -> PathBuf;
+}
+
+/// Held by the one process that may change the machine and the journal; given back when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// A lock that lasts as long as `file` is open. The file must be locked.
+    pub(super) fn new(file: File) -> Self {
+        Self { _file: file }
+    }
+}
+
+/// The lock was not had.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("process {} holds the lock {}", holder.map_or("?".to_owned(), |pid| pid.to_string()), path.display())]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// Who, when the file says it.
+        holder: Option<u32>,
+    },
+    /// It cannot be had.
+    #[error("cannot take the lock {}: {error}", path.display())]
+    Io {
+        /// The lock file or a directory above it.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}

@@ -1,0 +1,214 @@
+//! All transactions of one state directory: begin, find, resume, put away.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::log::Journal;
+use super::record::{Begin, Record};
+use super::recover::History;
+use super::storage::{Folder, Lock, LockError, Storage};
+use crate::error::Kind;
+
+/// How often a taken lock is tried again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// The journal cannot do what was asked.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// A file or directory refuses.
+    #[error("cannot {verb} the journal {}: {error}", path.display())]
+    Io {
+        /// What was being done.
+        verb: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Another process is changing the machine, or the lock cannot be taken.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A line is wrong that no crash can have left so.
+    #[error("the journal {} is damaged at line {line}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The first wrong line.
+        line: usize,
+    },
+    /// No open transaction has this id.
+    #[error("there is no open transaction `{id}`{}", open_list(open))]
+    Unknown {
+        /// As asked for.
+        id: String,
+        /// Those that are open.
+        open: Vec<String>,
+    },
+}
+
+fn open_list(open: &[String]) -> String {
+    if open.is_empty() { " (none is open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
+}
+
+impl JournalError {
+    /// What it means for the exit code.
+    pub fn kind(&self) -> Kind {
+        match self {
+            JournalError::Io { error, .. } | JournalError::Lock(LockError::Io { error, .. }) => {
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
+                    _ => Kind::Failed,
+                }
+            }
+            JournalError::Unknown { .. } => Kind::Usage,
+            _ => Kind::Failed,
+        }
+    }
+}
+
+/// A transaction that was put into the archive because nothing of it can be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Archived {
+    /// It belongs to an earlier boot: its values went with it.
+    OtherBoot(String),
+    /// It never began, or had been closed: a process was killed just then.
+    Leftover(String),
+}
+
+/// The transactions of one state directory.
+#[derive(Clone)]
+pub struct Store {
+    storage: Arc<dyn Storage>,
+}
+
+impl Store {
+    /// The transactions in `storage`. Touches nothing.
+    pub fn new(storage: impl Storage + 'static) -> Self {
+        Self { storage: Arc::new(storage) }
+    }
+
+    /// Takes the lock; tries again until `patience` is over while another process has it.
+    pub fn lock(&self, patience: Duration) -> Result<Lock, JournalError> {
+        let mut left = patience;
+        loop {
+            match self.storage.lock() {
+                Err(LockError::Held { .. }) if !left.is_zero() => {
+                    std::thread::sleep(RETRY.min(left));
+                    left = left.saturating_sub(RETRY);
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Ids of the transactions that are not in the archive, oldest first.
+    pub fn open_ids(&self) -> Result<Vec<String>, JournalError> {
+        self.ids(Folder::Open)
+    }
+
+    /// The id that `text` means: an id or the beginning of exactly one.
+    pub fn find(&self, text: &str) -> Result<String, JournalError> {
+        let mut open = self.open_ids()?;
+        let mut matching = open.iter().filter(|id| id.starts_with(text));
+        match (matching.next(), matching.next()) {
+            (Some(id), None) if !text.is_empty() => Ok(id.clone()),
+            _ if open.iter().any(|id| id == text) => Ok(text.to_owned()),
+            _ => Err(JournalError::Unknown { id: text.to_owned(), open: std::mem::take(&mut open) }),
+        }
+    }
+
+    /// What an open transaction says; `None` when it is in the archive by now.
+    pub fn load(&self, id: &str) -> Result<Option<History>, JournalError> {
+        let path = self.storage.path(Folder::Open, id);
+        match self.storage.read(Folder::Open, id) {
+            Ok(bytes) => match History::parse(&bytes) {
+                Ok(history) => Ok(Some(history)),
+                Err(damage) => Err(JournalError::Damaged { path, line: damage.line }),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(JournalError::Io { verb: "read", path, error }),
+        }
+    }
+
+    /// The open transactions of this boot of the machine below `root`, oldest first. One that never
+    /// began is none; a damaged one is an error, because nobody knows what it holds.
+    pub fn open_of(&self, root: &str, boot_id: &str) -> Result<Vec<(String, History)>, JournalError> {
+        let mut open = Vec::new();
+        for id in self.open_ids()? {
+            let Some(history) = self.load(&id)? else { continue };
+            let ours = |begin: &Begin| begin.root == root && begin.boot_id == boot_id;
+            if !history.is_closed() && history.begin().is_some_and(ours) {
+                open.push((id, history));
+            }
+        }
+        Ok(open)
+    }
+
+    /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is
+    /// chosen here.
+    pub fn begin(&self, lock: Lock, begin: Begin) -> Result<Journal, JournalError> {
+        let id = self.next_id(&begin)?;
+        self.storage.create(&id).map_err(|error| self.error("create", &id, error))?;
+        let mut journal = Journal::new(self.storage.clone(), id.clone(), History::default(), lock);
+        journal.append(Record::Begin(Begin { id, ..begin }))?;
+        journal.sync()?;
+        Ok(journal)
+    }
+
+    /// Goes on with an open transaction; a torn last line is cut off first.
+    pub fn resume(&self, lock: Lock, id: &str) -> Result<Journal, JournalError> {
+        let unknown = || JournalError::Unknown { id: id.to_owned(), open: Vec::new() };
+        let history = self.load(id)?.ok_or_else(unknown)?;
+        self.storage.truncate(id, history.valid_bytes).map_err(|error| self.error("truncate", id, error))?;
+        Ok(Journal::new(self.storage.clone(), id.to_owned(), history, lock))
+    }
+
+    /// Moves into the archive what holds nothing to undo: transactions below `root` of another boot
+    /// than `boot_id`, closed ones, and files without a first line. Damaged ones stay.
+    pub fn sweep(&self, _lock: &Lock, root: &str, boot_id: &str) -> Result<Vec<Archived>, JournalError> {
+        let mut archived = Vec::new();
+        for id in self.open_ids()? {
+            let history = match self.load(&id) {
+                Ok(Some(history)) => history,
+                Ok(None) | Err(JournalError::Damaged { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let why = match history.begin() {
+                Some(begin) if begin.root == root && begin.boot_id != boot_id => Archived::OtherBoot(id),
+                Some(_) if !history.is_closed() => continue,
+                _ => Archived::Leftover(id),
+            };
+            let (Archived::OtherBoot(id) | Archived::Leftover(id)) = &why;
+            self.storage.archive(id).map_err(|error| self.error("archive", id, error))?;
+            archived.push(why);
+        }
+        Ok(archived)
+    }
+
+    /// A counter that sorts, and four digits that tell two machines' journals apart.
+    fn next_id(&self, begin: &Begin) -> Result<String, JournalError> {
+        let mut last = 0u64;
+        for folder in [Folder::Open, Folder::Archive] {
+            let counters = self.ids(folder)?;
+            let counters = counters.iter().filter_map(|id| id.split('-').next()?.parse::<u64>().ok());
+            last = counters.fold(last, u64::max);
+        }
+        let sum = crc32fast::hash(format!("{}{}", begin.boot_id, begin.started).as_bytes());
+        Ok(format!("{:06}-{:04x}", last + 1, sum & 0xffff))
+    }
+
+    fn ids(&self, folder: Folder) -> Result<Vec<String>, JournalError> {
+        self.storage.list(folder).map_err(|error| {
+            let path = self.storage.path(folder, "");
+            JournalError::Io { verb: "list", path: path.parent().unwrap_or(&path).to_owned(), error }
+        })
+    }
+
+    fn error(&self, verb: &'static str, id: &str, error: io::Error) -> JournalError {
+        JournalError::Io { verb, path: self.storage.path(Folder::Open, id), error }
+    }
+}

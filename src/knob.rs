@@ -1,0 +1,115 @@
+//! Tunables: how to find, read, check, write and compare each of them. One tunable a file.
+//!
+//! A knob knows how; `plan` decides what, and only `apply` writes. A new knob is one file here, one
+//! `mod` line and one entry in [`KNOBS`].
+
+mod error;
+mod irq_affinity;
+mod reference;
+mod registry;
+mod rfs;
+mod rfs_entries;
+mod rps;
+#[cfg(test)]
+pub(crate) mod testbed;
+mod value;
+
+pub use error::KnobError;
+pub use reference::reference;
+pub use registry::{KNOBS, find};
+
+use crate::host::Host;
+use crate::journal::Armed;
+use crate::model::Model;
+use crate::plan::Target;
+
+/// What a write can do to traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Risk {
+    /// Packets keep flowing; their order within a flow may change once.
+    Safe,
+    /// Traffic stops for milliseconds.
+    BriefStall,
+    /// The link goes down and up.
+    LinkReset,
+}
+
+/// What people need to know about a knob; `docs/knobs.md` is made of these.
+#[derive(Debug, Clone, Copy)]
+pub struct Doc {
+    /// What it does, in a few sentences.
+    pub summary: &'static str,
+    /// What a target is: `NIC/rx-N` or `host`.
+    pub target: &'static str,
+    /// What a value is.
+    pub values: &'static str,
+    /// A setting as people write it.
+    pub example: &'static str,
+    /// Where the kernel has it.
+    pub path: &'static str,
+    /// The kernel's own documentation.
+    pub source: &'static str,
+    /// First kernel that has it.
+    pub since: &'static str,
+    /// What a write can do to traffic.
+    pub risk: Risk,
+    /// What the kernel does with a value that one would not expect.
+    pub beware: &'static str,
+}
+
+/// One tunable.
+///
+/// Values are text in the knob's canonical form, the one that [`Knob::read`] and [`Knob::check`]
+/// give. Targets are re-resolved through the model at each call: nothing is remembered.
+pub trait Knob: Sync {
+    /// One word, unique; also the name of its file.
+    fn name(&self) -> &'static str;
+
+    /// What people need to know.
+    fn doc(&self) -> &'static Doc;
+
+    /// Everything on this machine that it can act on.
+    fn targets(&self, model: &Model) -> Vec<Target>;
+
+    /// Checks a value against the machine and gives its canonical form. Refuses what the kernel
+    /// would silently turn into something else.
+    fn check(&self, model: &Model, target: &Target, value: &str) -> Result<String, KnobError>;
+
+    /// The files behind a target, relative to the root; at least one.
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError>;
+
+    /// The value now.
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError>;
+
+    /// Writes a canonical value. What the kernel made of it is for [`Knob::read`] to say.
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        armed: &Armed,
+    ) -> Result<(), KnobError>;
+
+    /// Whether `got` is what the kernel shows after `want` was written.
+    fn same(&self, want: &str, got: &str) -> bool {
+        want == got
+    }
+
+    /// How `got` differs from `want`, for people.
+    fn difference(&self, want: &str, got: &str) -> String {
+        format!("asked for {want}, the kernel kept {got}")
+    }
+
+    /// Whether `live` is the doing of the values `ours`, or of `unsettled` ones: those whose write
+    /// may have been cut short and was not read back.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        ours.iter().chain(unsettled).any(|value| self.same(value, live))
+    }
+
+    /// What is worth knowing after `value` was written and read back, such as an interrupt that has
+    /// not moved yet.
+    fn remark(&self, _host: &dyn Host, _model: &Model, _target: &Target, _value: &str) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,174 @@
+//! Why a knob cannot do something, each in one line that says what, where and what to do.
+
+use thiserror::Error;
+
+use crate::error::Kind;
+use crate::host::{Cause, HostError, Operation};
+use crate::plan::Target;
+use crate::units::{CpuMask, NicName, QueueId};
+
+/// A knob cannot do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum KnobError {
+    /// No such interface.
+    #[error("there is no interface {nic} (there are: {})", list(known))]
+    UnknownNic {
+        /// As asked for.
+        nic: NicName,
+        /// Those that are there.
+        known: Vec<NicName>,
+    },
+    /// No such queue.
+    #[error("{nic} has no queue {queue} (it has: {})", list(known))]
+    UnknownQueue {
+        /// The interface.
+        nic: NicName,
+        /// As asked for.
+        queue: QueueId,
+        /// Those that are there.
+        known: Vec<QueueId>,
+    },
+    /// The knob acts on something else.
+    #[error("{knob} acts on {acts_on}, not on {target}")]
+    WrongTarget {
+        /// Which knob.
+        knob: &'static str,
+        /// What its targets look like.
+        acts_on: &'static str,
+        /// As asked for.
+        target: Target,
+    },
+    /// Not a value of the knob.
+    #[error("`{value}` is no value for {knob}: {why}")]
+    BadValue {
+        /// Which knob.
+        knob: &'static str,
+        /// As asked for.
+        value: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// CPUs that cannot take the work.
+    #[error("{knob} {target}: {} {cpus} {why}", cpu_word(cpus))]
+    UnusableCpus {
+        /// Which knob.
+        knob: &'static str,
+        /// On what.
+        target: Target,
+        /// Which of the CPUs asked for.
+        cpus: CpuMask,
+        /// Why not.
+        why: String,
+    },
+    /// The queue has no interrupt of its own.
+    #[error("{nic}/{queue} has no interrupt: {why}")]
+    NoIrq {
+        /// The interface.
+        nic: NicName,
+        /// The queue.
+        queue: QueueId,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// The file is not there.
+    #[error("this kernel or device has no {knob} on {target}: /{path} is not there")]
+    Unsupported {
+        /// Which knob.
+        knob: &'static str,
+        /// On what.
+        target: Target,
+        /// Relative to the root.
+        path: String,
+    },
+    /// A permission is missing.
+    #[error("cannot {verb} /{path}: permission denied{meaning}")]
+    Denied {
+        /// `read` or `write`.
+        verb: &'static str,
+        /// Relative to the root.
+        path: String,
+        /// What it means there; empty, or begins with a separator.
+        meaning: &'static str,
+    },
+    /// The kernel answered with an error.
+    #[error("{knob} {target} = {value}: the kernel refuses it: {meaning}")]
+    Refused {
+        /// Which knob.
+        knob: &'static str,
+        /// On what.
+        target: Target,
+        /// What was written; `?` when it was a read.
+        value: String,
+        /// What the errno means there.
+        meaning: String,
+    },
+    /// A file holds something we do not know.
+    #[error("/{path} holds `{text}`, which is no {expected}")]
+    Broken {
+        /// Relative to the root.
+        path: String,
+        /// Its content.
+        text: String,
+        /// What should be there.
+        expected: &'static str,
+    },
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    if items.is_empty() {
+        return "none".to_owned();
+    }
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn cpu_word(cpus: &CpuMask) -> &'static str {
+    if cpus.len() == 1 { "CPU" } else { "CPUs" }
+}
+
+impl KnobError {
+    /// What it means for the exit code.
+    pub fn kind(&self) -> Kind {
+        match self {
+            KnobError::Unsupported { .. } | KnobError::Denied { .. } => Kind::Denied,
+            KnobError::Refused { .. } | KnobError::Broken { .. } => Kind::Failed,
+            _ => Kind::Usage,
+        }
+    }
+
+    /// The meaning of an operation on `path` that failed; `errno_meaning` knows the errnos that are
+    /// special to the knob.
+    pub(super) fn from_host(
+        knob: &'static str,
+        target: &Target,
+        value: Option<&str>,
+        error: &HostError,
+        denied: &'static str,
+        errno_meaning: fn(i32) -> Option<&'static str>,
+    ) -> Self {
+        let path = error.path.clone();
+        let verb = if error.operation == Operation::Write { "write" } else { "read" };
+        match error.cause {
+            Cause::Missing => KnobError::Unsupported { knob, target: target.clone(), path },
+            Cause::Denied => KnobError::Denied { verb, path, meaning: denied },
+            Cause::NotText => KnobError::Broken { path, text: "?".to_owned(), expected: "text" },
+            Cause::Errno(errno) => {
+                let meaning = errno_meaning(errno).or_else(|| transient(errno));
+                KnobError::Refused {
+                    knob,
+                    target: target.clone(),
+                    value: value.unwrap_or("?").to_owned(),
+                    meaning: meaning.map_or_else(|| error.reason(), str::to_owned),
+                }
+            }
+        }
+    }
+}
+
+/// Errnos that pass by themselves, on any knob.
+fn transient(errno: i32) -> Option<&'static str> {
+    match rustix::io::Errno::from_raw_os_error(errno) {
+        rustix::io::Errno::BUSY | rustix::io::Errno::AGAIN => Some("it is busy just now; try again"),
+        rustix::io::Errno::NOMEM => Some("it has no memory for it just now; try again or ask for less"),
+        _ => None,
+    }
+}

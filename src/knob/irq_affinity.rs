@@ -1,0 +1,243 @@
+//! `irq_affinity`: the CPUs that may take the interrupts of a receive queue.
+
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::Host;
+use crate::journal::Armed;
+use crate::model::{Model, NicKind};
+use crate::plan::Target;
+use crate::units::{CpuMask, IrqId, QueueId};
+
+/// Affinity of the interrupts of one receive queue.
+///
+/// Kernel: `Documentation/core-api/irq/irq-affinity.rst`. The interrupt is found through the model
+/// by device and queue each time: its number is no identity. Where a queue has several interrupts
+/// that differ, the value names each, in the order of their numbers: `0;2-3`.
+pub(super) struct IrqAffinity;
+
+static DOC: Doc = Doc {
+    summary: "Says which CPUs may take the interrupts of a receive queue, and so where its packets are first \
+              handled. The interrupt is found anew by device and queue each time.",
+    target: "`NIC/rx-N`, of a NIC that has interrupts",
+    values: "a list of CPUs",
+    example: "irq_affinity eth0/rx-0 = 2",
+    path: "/proc/irq/N/smp_affinity",
+    source: "Documentation/core-api/irq/irq-affinity.rst",
+    since: "2.4; `effective_affinity` since 4.13",
+    risk: Risk::Safe,
+    beware: "The kernel picks among the CPUs, often one, and an idle interrupt moves only when it next fires. \
+             Interrupts that the kernel manages itself cannot be moved. A running irqbalance moves them back.",
+};
+
+/// Parts of a value that is one list for each interrupt.
+const EACH: char = ';';
+
+impl IrqAffinity {
+    fn irqs(&self, model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
+        let (nic, queue) = value::rx_queue(self.name(), model, target)?;
+        let mut irqs: Vec<IrqId> = queue.irqs.iter().map(|irq| irq.number).collect();
+        irqs.sort();
+        if irqs.is_empty() {
+            let why = match nic.kind {
+                NicKind::Device => "the kernel does not say which one belongs to this queue",
+                NicKind::Virtual => {
+                    "a virtual interface takes packets on the sender's CPU; use rps to move them"
+                }
+                NicKind::Loopback => "lo takes packets on the sender's CPU",
+            };
+            return Err(KnobError::NoIrq { nic: nic.name.clone(), queue: QueueId::rx(queue.index), why });
+        }
+        Ok(irqs)
+    }
+}
+
+fn path(irq: IrqId) -> String {
+    format!("proc/irq/{irq}/smp_affinity")
+}
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::IO => {
+            Some("the kernel manages this interrupt itself (or it cannot be moved); use rps instead")
+        }
+        Errno::INVAL => Some("none of these CPUs is online"),
+        Errno::NOSPC => Some("the interrupt vectors of these CPUs are used up; choose other CPUs"),
+        _ => None,
+    }
+}
+
+const DENIED: &str = " (it needs root; or the kernel manages this interrupt itself and lets nobody move it)";
+
+impl Knob for IrqAffinity {
+    fn name(&self) -> &'static str {
+        "irq_affinity"
+    }
+
+    fn doc(&self) -> &'static Doc {
+        &DOC
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::rx_targets(model).into_iter().filter(|target| self.irqs(model, target).is_ok()).collect()
+    }
+
+    fn check(&self, model: &Model, target: &Target, value: &str) -> Result<String, KnobError> {
+        self.irqs(model, target)?;
+        let mask = value::online_cpus(self.name(), model, target, value)?;
+        if mask.is_empty() {
+            let why = "write a list of CPUs such as 2 or 0-3".to_owned();
+            return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
+        }
+        Ok(mask.to_string())
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        Ok(self.irqs(model, target)?.into_iter().map(path).collect())
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        let mut lists = Vec::new();
+        for path in self.locate(model, target)? {
+            let text = value::read_plain(self.name(), host, target, &path)?;
+            lists.push(value::mask(&path, &text)?.to_string());
+        }
+        if lists.iter().all(|list| *list == lists[0]) {
+            lists.truncate(1);
+        }
+        Ok(lists.join(&EACH.to_string()))
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let paths = self.locate(model, target)?;
+        let given = parts(value).count();
+        if given != 1 && given != paths.len() {
+            let why = format!("the queue has {} interrupts now, not {given}", paths.len());
+            return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
+        }
+        for (path, list) in paths.iter().zip(parts(value).cycle()) {
+            let mask: CpuMask = list.parse().map_err(|_| KnobError::BadValue {
+                knob: self.name(),
+                value: value.to_owned(),
+                why: "not a list of CPUs".to_owned(),
+            })?;
+            // The way back from a write that was refused halfway must not ask the refusing interrupt
+            // for what it has.
+            if host.read_text(path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {
+                continue;
+            }
+            host.write(path, mask.to_hex().as_bytes()).map_err(|error| {
+                KnobError::from_host(self.name(), target, Some(value), &error, DENIED, meaning)
+            })?;
+        }
+        Ok(())
+    }
+
+    // A write of several interrupts that was cut short leaves some with the old list and some with
+    // the new one: each must be one that we found or wrote.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        parts(live).all(|part| ours.iter().chain(unsettled).any(|value| parts(value).any(|p| p == part)))
+    }
+
+    fn remark(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Option<String> {
+        let irqs = self.irqs(model, target).ok()?;
+        let stays = irqs.iter().zip(parts(value).cycle()).find_map(|(irq, list)| {
+            // Kernels without the file say nothing, and so do we.
+            let text = host.read_text(&format!("proc/irq/{irq}/effective_affinity")).ok()?;
+            let effective = CpuMask::from_hex(&text).ok()?;
+            let elsewhere = effective.difference(&list.parse().ok()?);
+            (!elsewhere.is_empty()).then_some((irq, elsewhere))
+        });
+        stays.map(|(irq, cpus)| {
+            format!("interrupt {irq} is still taken by CPU {cpus}; it moves when it next fires")
+        })
+    }
+}
+
+fn parts(value: &str) -> impl Iterator<Item = &str> + Clone {
+    value.split(EACH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IrqAffinity, Knob};
+    use crate::host::{Cause, Host, HostError, Operation, RecordedHost};
+    use crate::knob::KnobError;
+    use crate::knob::testbed::{model, target};
+
+    /// Queue rx-1 of the test machine has the interrupts 25 and 26.
+    fn host() -> RecordedHost {
+        RecordedHost::new()
+            .with("proc/irq/24/smp_affinity", "01\n")
+            .with("proc/irq/25/smp_affinity", "01\n")
+            .with("proc/irq/26/smp_affinity", "0c\n")
+            .with("proc/irq/24/effective_affinity", "01\n")
+    }
+
+    #[test]
+    fn several_interrupts_are_one_value() {
+        let read = |t: &str| IrqAffinity.read(&host(), &model(), &target(t)).expect("a value");
+        assert_eq!(read("eth0/rx-0"), "0");
+        assert_eq!(read("eth0/rx-1"), "0;2-3");
+    }
+
+    #[test]
+    fn a_mix_of_our_values_is_ours() {
+        let ours = ["0;2-3".to_owned(), "5".to_owned()];
+        let left = |live: &str| IrqAffinity.left_by(&ours, &[], live);
+        assert!(left("0;2-3") && left("5") && left("5;2-3") && left("0;5"));
+        assert!(!left("0;4") && !left("6"));
+    }
+
+    #[test]
+    fn an_interrupt_that_has_not_moved_is_remarked_on() {
+        let remark = |value: &str| IrqAffinity.remark(&host(), &model(), &target("eth0/rx-0"), value);
+        assert_eq!(
+            remark("2").as_deref(),
+            Some("interrupt 24 is still taken by CPU 0; it moves when it next fires")
+        );
+        assert_eq!(remark("0-1"), None);
+        assert_eq!(IrqAffinity.remark(&host(), &model(), &target("eth0/rx-1"), "5"), None, "no such file");
+    }
+
+    #[test]
+    fn a_virtual_interface_has_no_interrupt() {
+        let error = IrqAffinity.check(&model(), &target("veth0/rx-0"), "1").expect_err("veth");
+        assert_eq!(
+            error.to_string(),
+            "veth0/rx-0 has no interrupt: a virtual interface takes packets on the sender's CPU; use rps to move them"
+        );
+        assert!(IrqAffinity.targets(&model()).iter().all(|t| t.to_string().starts_with("eth0/")));
+    }
+
+    #[test]
+    fn each_errno_says_what_it_means() {
+        let says = |cause: Cause| {
+            let error = HostError::new(Operation::Write, "proc/irq/24/smp_affinity", cause);
+            let target = target("eth0/rx-0");
+            KnobError::from_host("irq_affinity", &target, Some("2"), &error, super::DENIED, super::meaning)
+                .to_string()
+        };
+        for (errno, meaning) in [
+            (5, "the kernel manages this interrupt itself"),
+            (22, "none of these CPUs is online"),
+            (28, "vectors of these CPUs are used up"),
+            (16, "busy just now"),
+            (11, "busy just now"),
+            (12, "no memory for it just now"),
+        ] {
+            let text = says(Cause::Errno(errno));
+            assert!(text.starts_with("irq_affinity eth0/rx-0 = 2: the kernel refuses it: "), "{text}");
+            assert!(text.contains(meaning), "{errno}: {text}");
+        }
+        assert!(says(Cause::Denied).contains("manages this interrupt itself"));
+        let error = host().write("proc/irq/99/smp_affinity", b"1").expect_err("not there");
+        assert_eq!(error.cause, Cause::Missing);
+    }
+}

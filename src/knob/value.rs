@@ -1,0 +1,163 @@
+//! What several knobs share: receive queues as targets, CPU lists and table sizes as values, and
+//! files of one value.
+
+use super::KnobError;
+use crate::host::Host;
+use crate::model::{Model, Nic, RxQueue};
+use crate::plan::Target;
+use crate::units::{CpuMask, Direction, QueueId};
+
+/// What targets of a per-queue knob look like.
+pub(super) const RX_QUEUE: &str = "a receive queue (NIC/rx-N)";
+
+/// The largest RFS table that the kernel allows, 2^29 entries.
+pub(super) const MAX_FLOWS: u32 = 1 << 29;
+
+/// Every receive queue of every interface.
+pub(super) fn rx_targets(model: &Model) -> Vec<Target> {
+    let queues = |nic: &Nic| {
+        let name = nic.name.clone();
+        let target = |q: &RxQueue| Target::Queue { nic: name.clone(), queue: QueueId::rx(q.index) };
+        nic.rx.iter().map(target).collect::<Vec<_>>()
+    };
+    model.nics.iter().flat_map(queues).collect()
+}
+
+/// The receive queue that `target` names.
+pub(super) fn rx_queue<'m>(
+    knob: &'static str,
+    model: &'m Model,
+    target: &Target,
+) -> Result<(&'m Nic, &'m RxQueue), KnobError> {
+    let wrong = || KnobError::WrongTarget { knob, acts_on: RX_QUEUE, target: target.clone() };
+    let Target::Queue { nic: name, queue } = target else { return Err(wrong()) };
+    if queue.direction != Direction::Rx {
+        return Err(wrong());
+    }
+    let nic = model.nic(name).ok_or_else(|| KnobError::UnknownNic {
+        nic: name.clone(),
+        known: model.nics.iter().map(|nic| nic.name.clone()).collect(),
+    })?;
+    let found = nic.rx.iter().find(|rx| rx.index == queue.index);
+    let found = found.ok_or_else(|| KnobError::UnknownQueue {
+        nic: name.clone(),
+        queue: *queue,
+        known: nic.rx.iter().map(|rx| QueueId::rx(rx.index)).collect(),
+    })?;
+    Ok((nic, found))
+}
+
+/// Reads `value` as a list of CPUs that are there and online.
+pub(super) fn online_cpus(
+    knob: &'static str,
+    model: &Model,
+    target: &Target,
+    value: &str,
+) -> Result<CpuMask, KnobError> {
+    let mask: CpuMask = value.parse().map_err(|error: crate::units::MaskError| KnobError::BadValue {
+        knob,
+        value: value.to_owned(),
+        why: error.to_string(),
+    })?;
+    let online = model.online();
+    let present: CpuMask = model.cpus.iter().map(|cpu| cpu.id).collect();
+    let refuse = |cpus: CpuMask, why: String| {
+        if cpus.is_empty() {
+            return Ok(());
+        }
+        Err(KnobError::UnusableCpus { knob, target: target.clone(), cpus, why })
+    };
+    let they = |cpus: &CpuMask| if cpus.len() == 1 { "does" } else { "do" };
+    let missing = mask.difference(&present);
+    let why = format!("{} not exist on this machine (online: {online})", they(&missing));
+    refuse(missing, why)?;
+    let offline = mask.difference(&online);
+    let is = if offline.len() == 1 { "is" } else { "are" };
+    refuse(offline, format!("{is} offline (online: {online})"))?;
+    Ok(mask)
+}
+
+/// Reads `value` as a number of flows; `off` is 0.
+pub(super) fn flows(knob: &'static str, value: &str) -> Result<String, KnobError> {
+    let bad = |why: String| KnobError::BadValue { knob, value: value.to_owned(), why };
+    if value == "off" {
+        return Ok("0".to_owned());
+    }
+    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    match value.parse::<u64>() {
+        Ok(flows) if digits && flows <= u64::from(MAX_FLOWS) => Ok(flows.to_string()),
+        Err(_) if !digits => Err(bad("write a number of flows, such as 4096, or off".to_owned())),
+        _ => Err(bad(format!("the largest table has {MAX_FLOWS} entries"))),
+    }
+}
+
+/// Whether a table of `want` flows shows as `got`: the kernel rounds up to a power of two.
+pub(super) fn same_flows(want: &str, got: &str) -> bool {
+    let rounded = |text: &str| text.parse::<u32>().ok().filter(|n| *n > 0).map(u32::next_power_of_two);
+    want == got || (rounded(want).is_some() && rounded(want).map(|n| n.to_string()).as_deref() == Some(got))
+}
+
+/// A file that holds a number.
+pub(super) fn number(path: &str, text: &str) -> Result<String, KnobError> {
+    let broken =
+        || KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "number" };
+    text.trim().parse::<u64>().map(|n| n.to_string()).map_err(|_| broken())
+}
+
+/// A file that holds a CPU mask.
+pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask, KnobError> {
+    let broken =
+        |_| KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "CPU mask" };
+    CpuMask::from_hex(text).map_err(broken)
+}
+
+/// Reads the one file of a knob whose errors mean nothing special.
+pub(super) fn read_plain(
+    knob: &'static str,
+    host: &dyn Host,
+    target: &Target,
+    path: &str,
+) -> Result<String, KnobError> {
+    host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert, proptest};
+
+    use super::{flows, same_flows};
+
+    #[test]
+    fn flows_are_numbers_up_to_the_kernels_limit() {
+        assert_eq!(flows("rfs", "off").as_deref(), Ok("0"));
+        assert_eq!(flows("rfs", "04096").as_deref(), Ok("4096"));
+        assert_eq!(flows("rfs", "536870912").as_deref(), Ok("536870912"));
+        for (bad, why) in [
+            ("536870913", "the largest table has 536870912 entries"),
+            ("99999999999999999999999", "the largest table has 536870912 entries"),
+            ("-1", "write a number of flows, such as 4096, or off"),
+            ("4k", "write a number of flows, such as 4096, or off"),
+        ] {
+            assert!(flows("rfs", bad).expect_err(bad).to_string().ends_with(why), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_rounds_up_to_a_power_of_two() {
+        assert!(same_flows("3000", "4096"));
+        assert!(same_flows("4096", "4096"));
+        assert!(same_flows("0", "0"));
+        assert!(!same_flows("0", "1"));
+        assert!(!same_flows("4097", "4096"));
+        assert!(!same_flows("3000", "2048"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_number_of_flows_or_an_error(text in ".{0,30}") {
+            if let Ok(flows) = flows("rfs", &text) {
+                prop_assert!(flows.parse::<u32>().is_ok());
+            }
+        }
+    }
+}

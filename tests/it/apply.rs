@@ -1,0 +1,206 @@
+//! apply, status and undo as the user sees them, on a machine of plain files.
+
+use rxlab::apply::{BeginInfo, Transaction};
+use rxlab::journal::{Disk, Namespace, Storage};
+
+use crate::tree::{Tree, model, said};
+
+const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
+
+/// The machine and the journal are as if nothing had ever happened.
+fn untouched(tree: &Tree) {
+    assert_eq!(tree.values(), Tree::new().values());
+    assert!(!tree.state().exists(), "not even a state directory");
+}
+
+#[test]
+fn there_and_back() {
+    let tree = Tree::new();
+    let original = tree.values();
+    let (code, text) = said(&tree.rxlab(&[
+        "apply",
+        "--setting",
+        "rfs eth0/rx-0 = 4096",
+        "--setting",
+        "rps eth0/rx-0 = 2-3",
+        "--setting",
+        "rfs_entries host = 4096",
+    ]));
+    assert_eq!(code, 0, "{text}");
+    let order: Vec<_> = ["rps eth0/rx-0 = 2-3  (was off)", "rfs_entries host", "rfs eth0/rx-0"]
+        .iter()
+        .map(|line| text.find(line).unwrap_or_else(|| panic!("{line} in {text}")))
+        .collect();
+    assert!(order.is_sorted(), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "c");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (was off)  kept"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert!(code == 0 && text.contains("rps eth0/rx-0: back to off"), "{text}");
+    assert_eq!(tree.values(), original);
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert!(code == 0 && text == "nothing to undo\n", "{text}");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 0 && text == "nothing is applied\n", "{text}");
+}
+
+#[test]
+fn wrong_settings_leave_the_machine_alone() {
+    let tree = Tree::new();
+    for (setting, message) in [
+        ("rps eth7/rx-0 = 2", "there is no interface eth7 (there are: eth0, veth0)"),
+        ("rps eth0/rx-5 = 2", "eth0 has no queue rx-5 (it has: rx-0, rx-1)"),
+        ("rps eth0/rx-0 = 2,7", "rps eth0/rx-0: CPU 7 is offline (online: 0-6)"),
+        ("rps eth0/rx-0 = 6", "CPU 6 is isolated"),
+        ("rps eth0/rx-0 = 99", "CPU 99 does not exist"),
+        ("rfs_entries host = 536870913", "the largest table has 536870912 entries"),
+        ("irq_affinity veth0/rx-0 = 1", "veth0/rx-0 has no interrupt"),
+        ("rpz eth0/rx-0 = 1", "there is no knob `rpz`"),
+        ("rps eth0 = 1", "is not a target"),
+    ] {
+        // The first setting is fine: nothing may be written before everything is checked.
+        let (code, text) =
+            said(&tree.rxlab(&["apply", "--setting", "rps veth0/rx-0 = 1", "--setting", setting]));
+        assert_eq!(code, 2, "{setting}: {text}");
+        assert!(text.contains(message), "{setting}: {text}");
+        untouched(&tree);
+    }
+}
+
+#[test]
+fn a_plan_is_checked_before_anything_else() {
+    let tree = Tree::new();
+    let plan = tree.path().join("plan.toml");
+    let apply = |text: &str| {
+        std::fs::write(&plan, text).expect("written");
+        said(&tree.rxlab(&["apply", plan.to_str().expect("text")]))
+    };
+    let (code, text) = apply("name = \"x\"\n\n[[setting]]\nset = \"rps eth0/rx-0\"\n");
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("plan.toml: line 4, column 7: `rps eth0/rx-0` is not a setting"), "{text}");
+    untouched(&tree);
+    let (code, text) = apply("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
+    assert!(code == 4 && text.contains("the plan is for the host web1, this is treehost"), "{text}");
+    let (code, text) = apply("[[setting]]\nset = \"rps eth0/rx-0 = 1\"\ndevice = \"pci:0000:00:99.0\"\n");
+    assert!(code == 4 && text.contains("the plan is for another machine"), "{text}");
+    untouched(&tree);
+    let (code, text) = apply("host = \"treehost\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(tree.rps("eth0", 0), "2");
+    let (code, text) = said(&tree.rxlab(&["apply", "/no/such/plan"]));
+    assert!(code == 2 && text.contains("cannot read the plan /no/such/plan"), "{text}");
+}
+
+#[test]
+fn what_need_not_be_written_is_not() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&["apply", "--dry-run", "--setting", "rps eth0/rx-0 = 2-3"]));
+    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (now off)"), "{text}");
+    untouched(&tree);
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = off"]));
+    assert!(code == 0 && text.contains("it is so already"), "{text}");
+    untouched(&tree);
+}
+
+#[test]
+fn one_process_changes_the_machine_at_a_time() {
+    let tree = Tree::new();
+    let lock = Disk::new(tree.state()).lock().expect("free");
+    let (code, text) = said(&tree.rxlab(&RPS));
+    assert_eq!(code, 5, "{text}");
+    assert!(text.contains(&format!("process {} holds the lock", std::process::id())), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "00");
+    drop(lock);
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+}
+
+#[test]
+fn what_somebody_else_changed_is_reported_and_left() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat())).0, 0);
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("rps eth0/rx-0 = 2-3  (was off)  DRIFTED: it is 5 now"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("rps eth0/rx-0: left alone: somebody changed it to 5 since"), "{text}");
+    assert!(text.contains("rps eth0/rx-1: back to off"), "{text}");
+    assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "0".into()));
+    assert_eq!(said(&tree.rxlab(&["undo"])), (0, "nothing to undo\n".into()));
+}
+
+#[test]
+fn another_boot_is_archived_and_never_replayed() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.write("proc/sys/kernel/random/boot_id", "boot-2\n");
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("archived 000001-") && text.contains("nothing to undo"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "c", "left alone");
+}
+
+#[test]
+fn transactions_are_undone_newest_first() {
+    let tree = Tree::new();
+    for value in ["rps eth0/rx-0 = 1", "rps eth0/rx-0 = 2", "rps eth0/rx-1 = 3"] {
+        assert_eq!(said(&tree.rxlab(&["apply", "--setting", value])).0, 0);
+    }
+    let (code, text) = said(&tree.rxlab(&["undo", "000001"]));
+    assert!(code == 4 && text.contains("has changed the same values after 000001"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["undo", "0"]));
+    assert!(code == 2 && text.contains("there is no open transaction `0`"), "{text}");
+    assert_eq!(said(&tree.rxlab(&["undo", "--last"])).0, 0);
+    assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("4".into(), "0".into()));
+    let (code, text) = said(&tree.rxlab(&["undo", "--json"]));
+    assert_eq!(code, 0);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json["transactions"][0]["outcomes"][0]["outcome"], "restored");
+    assert_eq!(json["transactions"][1]["closed"], true);
+    assert_eq!(tree.rps("eth0", 0), "0");
+}
+
+/// A transaction in a network namespace that is no more: its interfaces went with it, the machine's
+/// own value did not. An interface of the same name here is another one.
+#[test]
+fn a_namespace_that_is_gone_took_its_values_along() {
+    let tree = Tree::new();
+    let identity = model().identity;
+    let root = tree.root();
+    let netns = Some(Namespace { path: "/run/netns/no-such-one".into(), inode: 1 });
+    let info = BeginInfo { identity: &identity, root: &root, netns, what: "a test".into(), confirm: None };
+    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    for setting in ["rps veth0/rx-0 = 1", "rfs_entries host = 1024"] {
+        let setting = setting.parse().expect("a setting");
+        transaction.set(&tree.host(), &model(), &setting).expect("set");
+    }
+    transaction.keep().expect("kept");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("rps veth0/rx-0: gone, and its value with it"), "{text}");
+    assert!(text.contains("rfs_entries host: back to 0"), "{text}");
+    assert_eq!(tree.rps("veth0", 0), "2", "the interface of the same name is left alone");
+}
+
+#[test]
+fn a_damaged_journal_is_named() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    let id = tree.store().open_ids().expect("listed").remove(0);
+    let file = tree.state().join(format!("journal/{id}.jsonl"));
+    let text =
+        std::fs::read_to_string(&file).expect("readable").replace("\"before\":\"off\"", "\"before\":\"1\"");
+    std::fs::write(&file, text).expect("written");
+    for command in [&["undo"][..], &["status"], &RPS] {
+        let (code, text) = said(&tree.rxlab(command));
+        // RPS is set already, so apply has nothing to do and does not get to the journal.
+        if command != RPS {
+            assert!(code == 5 && text.contains("is damaged at line 2"), "{text}");
+        }
+    }
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 1"]));
+    assert!(code == 5 && text.contains("is damaged at line 2"), "{text}");
+    assert_eq!(tree.rps("eth0", 1), "00");
+}

@@ -1,0 +1,277 @@
+//! The process is killed at every single operation of an apply and of an undo, on the machine and
+//! in the journal, and what is left is put back by the next process, each time.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use rxlab::apply::{BeginInfo, Failure, Kept, Transaction};
+use rxlab::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
+use rxlab::journal::{Disk, FlakyStorage, Storage, Store, Trouble};
+use rxlab::plan::Setting;
+
+use crate::tree::{Tree, model};
+
+const DIRECTORY: &str = "RXLAB_TEST_CRASH_DIRECTORY";
+const AT: &str = "RXLAB_TEST_CRASH_AT";
+const WORK: &str = "RXLAB_TEST_CRASH_WORK";
+
+/// One value of each knob, and one queue with two interrupts: a write of two files.
+fn settings() -> Vec<Setting> {
+    let settings = [
+        "irq_affinity eth0/rx-0 = 3",
+        "irq_affinity eth0/rx-1 = 4-5",
+        "rps eth0/rx-0 = 1-3",
+        "rps veth0/rx-0 = 2",
+        "rfs_entries host = 32768",
+        "rfs eth0/rx-0 = 16384",
+        "rfs eth0/rx-1 = 16384",
+    ];
+    settings.iter().map(|text| text.parse().expect("a setting")).collect()
+}
+
+fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyError> {
+    let identity = model().identity;
+    let info = BeginInfo { identity: &identity, root, netns: None, what: "a test".into(), confirm: None };
+    Transaction::begin(store, info)
+}
+
+fn apply(store: &Store, host: &dyn Host, root: &Path) -> Result<Vec<Kept>, Option<Failure>> {
+    let transaction = begin(store, root).map_err(|_| None)?;
+    transaction.apply(host, &model(), &settings(), &AtomicBool::new(false)).map_err(Some)
+}
+
+/// What `rxlab undo` does: put away, find, undo the newest first.
+fn undo(store: &Store, host: &dyn Host, root: &Path) {
+    let lock = store.lock(Duration::ZERO).expect("a dead process holds no lock");
+    let root = root.to_string_lossy();
+    store.sweep(&lock, &root, "boot-1").expect("swept");
+    drop(lock);
+    for (id, _) in store.open_of(&root, "boot-1").expect("never damaged").iter().rev() {
+        let transaction = Transaction::resume(store, id, Duration::ZERO).expect("resumed");
+        let undo = transaction.undo(host, &model());
+        assert!(undo.journal_error.is_none(), "{:?}", undo.journal_error);
+    }
+}
+
+/// What a child does before it is killed.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// Applies.
+    Apply,
+    /// Applies on a kernel that drops CPUs silently, and so puts everything back.
+    ApplyDropped,
+    /// Undoes what was applied before.
+    Undo,
+}
+
+impl Work {
+    fn run(self, tree: &Path, fuse: Arc<Fuse>) {
+        let root = tree.join("root");
+        let storage = FlakyStorage::new(Disk::new(tree.join("state")), fuse.clone(), None);
+        let rules = match self {
+            Work::ApplyDropped => {
+                vec![Rule { suffix: "veth0/queues/rx-0/rps_cpus".into(), mishap: Mishap::Keep(b"0".into()) }]
+            }
+            _ => Vec::new(),
+        };
+        let host = FlakyHost::new(LiveHost::open(&root).expect("opened"), rules, fuse);
+        let store = Store::new(storage);
+        match self {
+            Work::Undo => undo(&store, &host, &root),
+            Work::Apply => assert!(apply(&store, &host, &root).is_ok(), "nothing goes wrong"),
+            Work::ApplyDropped => assert!(apply(&store, &host, &root).is_err(), "CPU 2 is dropped"),
+        }
+    }
+
+    fn prepare(self, tree: &Tree) {
+        if let Work::Undo = self {
+            assert!(apply(&tree.store(), &tree.host(), &tree.root()).is_ok());
+        }
+    }
+}
+
+fn die() {
+    kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
+    unreachable!("SIGKILL is not survived");
+}
+
+/// Not a test by itself: the process that is killed. Does nothing unless told what.
+#[test]
+fn child() {
+    let (Some(tree), Ok(at), Ok(work)) =
+        (std::env::var_os(DIRECTORY), std::env::var(AT), std::env::var(WORK))
+    else {
+        return;
+    };
+    let work = match work.as_str() {
+        "Apply" => Work::Apply,
+        "ApplyDropped" => Work::ApplyDropped,
+        _ => Work::Undo,
+    };
+    work.run(tree.as_ref(), Fuse::new(Some(at.parse().expect("a number")), die));
+    panic!("the fuse has not blown");
+}
+
+fn kill_everywhere(work: Work) {
+    let counted = Tree::new();
+    work.prepare(&counted);
+    let fuse = Fuse::new(None, || ());
+    work.run(counted.path(), fuse.clone());
+    let points = fuse.count();
+    assert!(points > 40, "only {points} operations seen: the fuse itself is broken");
+    let mut recovered = 0;
+    for at in 1..=points {
+        let tree = Tree::new();
+        let original = tree.values();
+        work.prepare(&tree);
+        let status = Command::new(std::env::current_exe().expect("this test has a file"))
+            .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
+            .env(DIRECTORY, tree.path())
+            .env(AT, at.to_string())
+            .env(WORK, format!("{work:?}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("the child runs");
+        assert_eq!(status.signal(), Some(9), "{work:?}: not killed at operation {at}: {status}");
+        let store = tree.store();
+        undo(&store, &tree.host(), &tree.root());
+        assert_eq!(tree.values(), original, "{work:?}: killed at operation {at} of {points}");
+        assert_eq!(store.open_ids().expect("listed"), [""; 0], "{work:?}: {at}: the journal is clean");
+        recovered += 1;
+    }
+    println!("{work:?}: {points} stop points, {recovered} recovered, {} lost", points - recovered);
+}
+
+#[test]
+fn killed_at_every_operation_of_an_apply() {
+    kill_everywhere(Work::Apply);
+}
+
+#[test]
+fn killed_at_every_operation_of_an_apply_that_goes_back_by_itself() {
+    kill_everywhere(Work::ApplyDropped);
+}
+
+#[test]
+fn killed_at_every_operation_of_an_undo() {
+    kill_everywhere(Work::Undo);
+}
+
+/// The disk fills up at any point: what was set is put back at once, without room for a single
+/// further line, and the journal is in order once there is room again.
+#[test]
+fn a_full_disk_at_every_operation() {
+    const ENOSPC: i32 = 28;
+    let run = |trouble: Option<Trouble>| {
+        let tree = Tree::new();
+        let original = tree.values();
+        let fuse = Fuse::new(None, || ());
+        let storage = FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), trouble);
+        let host = FlakyHost::new(tree.host(), Vec::new(), fuse.clone());
+        let result = apply(&Store::new(storage), &host, &tree.root());
+        if trouble.is_some() {
+            assert!(result.is_err(), "{trouble:?}");
+            assert_eq!(tree.values(), original, "{trouble:?}: put back at once");
+        }
+        let operations = fuse.count();
+        undo(&tree.store(), &tree.host(), &tree.root());
+        assert_eq!(tree.values(), original, "{trouble:?}");
+        assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{trouble:?}");
+        operations
+    };
+    let points = run(None);
+    for at in 1..=points {
+        run(Some(Trouble { at, errno: ENOSPC }));
+    }
+    println!("{points} points at which the disk was full, {points} recovered, 0 lost");
+}
+
+/// The kernel refuses one of the files with EIO, as it does for a managed interrupt.
+#[test]
+fn a_refusal_of_every_file_puts_the_others_back() {
+    let files = [
+        "irq/24/smp_affinity",
+        "irq/25/smp_affinity",
+        "irq/26/smp_affinity",
+        "eth0/queues/rx-0/rps_cpus",
+        "veth0/queues/rx-0/rps_cpus",
+        "rps_sock_flow_entries",
+        "rx-0/rps_flow_cnt",
+        "rx-1/rps_flow_cnt",
+    ];
+    for file in files {
+        let tree = Tree::new();
+        let original = tree.values();
+        let refuse = Rule { suffix: file.into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
+        let host = FlakyHost::new(tree.host(), vec![refuse], Fuse::new(None, || ()));
+        let Err(Some(failure)) = apply(&tree.store(), &host, &tree.root()) else { panic!("{file}: refused") };
+        assert!(failure.error.to_string().contains("the kernel refuses it"), "{}", failure.error);
+        assert!(failure.undo.is_clean(), "{file}: {:?}", failure.undo);
+        assert_eq!(tree.values(), original, "{file}");
+        assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{file}");
+    }
+}
+
+/// The intent is on disk, and synced, before the file changes: seen from inside the write.
+#[test]
+fn the_old_value_is_in_the_journal_before_the_write() {
+    struct Watching {
+        inner: LiveHost,
+        journal: Disk,
+    }
+    impl Host for Watching {
+        fn read(&self, path: &str) -> Result<Vec<u8>, rxlab::host::HostError> {
+            self.inner.read(path)
+        }
+        fn write(&self, path: &str, value: &[u8]) -> Result<(), rxlab::host::HostError> {
+            let id = &self.journal.list(rxlab::journal::Folder::Open).expect("listed")[0];
+            let text = self.journal.read(rxlab::journal::Folder::Open, id).expect("readable");
+            let text = String::from_utf8(text).expect("text");
+            let last = text.lines().last().expect("a line");
+            assert!(last.contains("\"record\":\"intent\""), "{path}: {last}");
+            self.inner.write(path, value)
+        }
+        fn list(&self, path: &str) -> Result<Vec<String>, rxlab::host::HostError> {
+            self.inner.list(path)
+        }
+        fn link(&self, path: &str) -> Result<String, rxlab::host::HostError> {
+            self.inner.link(path)
+        }
+    }
+    let tree = Tree::new();
+    let host = Watching { inner: tree.host(), journal: Disk::new(tree.state()) };
+    let kept = apply(&tree.store(), &host, &tree.root()).expect("applied");
+    assert!(kept.iter().all(|kept| kept.changed));
+}
+
+/// What a trial does: one value flipped many times within one transaction, then put back.
+#[test]
+fn hundreds_of_flips_are_one_undo() {
+    let tree = Tree::new();
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "01\n");
+    let original = tree.values();
+    let (store, host) = (tree.store(), tree.host());
+    let mut transaction = begin(&store, &tree.root()).expect("begun");
+    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
+    let irqs: Setting = "irq_affinity eth0/rx-1 = 2".parse().expect("a setting");
+    for _ in 0..100 {
+        for setting in [&setting, &irqs] {
+            assert!(transaction.set(&host, &model(), setting).expect("set").changed);
+            let back =
+                transaction.set_back(&host, &model(), &setting.knob, &setting.target).expect("set back");
+            assert!(back.changed);
+        }
+        assert_eq!(tree.values(), original, "also the two interrupts that differ");
+    }
+    transaction.set(&host, &model(), &setting).expect("set");
+    let undo = transaction.undo(&host, &model());
+    assert!(undo.is_clean() && undo.closed);
+    assert_eq!(undo.outcomes.len(), 2, "one for each target");
+    assert_eq!(tree.values(), original);
+}

@@ -1,0 +1,136 @@
+//! The deadline of an unconfirmed change is held by another process than the one that applies.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rxlab::apply::{BeginInfo, Transaction};
+use rxlab::journal::Disk;
+
+use crate::tree::{Tree, model, said};
+
+/// Far longer than any deadline here: only a broken guard gets there.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_unconfirmed_change_goes_back() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "1s"]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("goes back in 1 s unless you run `rxlab confirm`"), "{text}");
+    wait_for("the deadline", || tree.rps("eth0", 0) == "0");
+    wait_for("the journal", || tree.store().open_ids().expect("listed").is_empty());
+    let (code, text) = said(&tree.rxlab(&["confirm"]));
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("nothing waits for a confirmation"), "{text}");
+}
+
+#[test]
+fn a_confirmed_change_stays() {
+    let tree = Tree::new();
+    let applied = tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "2s"]);
+    assert_eq!(said(&applied).0, 0);
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 0 && text.contains("unless you run `rxlab confirm`"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 2"]));
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("waits for its confirmation") && text.contains("rxlab confirm 000001"), "{text}");
+    assert_eq!(said(&tree.rxlab(&["confirm"])).0, 0);
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(tree.rps("eth0", 0), "c", "the deadline has passed and it stays");
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(tree.rps("eth0", 0), "0");
+}
+
+/// The applier is gone in the middle, as after kill -9: its transaction is not complete and its
+/// lock is free. The guard knows all it needs from the journal.
+#[test]
+fn the_guard_outlives_the_applier() {
+    let tree = Tree::new();
+    let identity = model().identity;
+    let root = tree.root();
+    let confirm = Some(Duration::from_secs(1));
+    let info = BeginInfo { identity: &identity, root: &root, netns: None, what: "a test".into(), confirm };
+    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    let id = transaction.id().to_owned();
+    let mut guard = tree.command(&["guard", &id]).stdout(Stdio::null()).spawn().expect("started");
+    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
+    transaction.set(&tree.host(), &model(), &setting).expect("set");
+    // The deadline passes while the applier still has the lock: the guard waits for it.
+    std::thread::sleep(Duration::from_millis(1300));
+    assert_eq!(tree.rps("eth0", 0), "c");
+    let (code, text) = said(&tree.rxlab(&["confirm"]));
+    assert_eq!(code, 5, "{text}");
+    drop(transaction);
+    wait_for("the guard", || tree.rps("eth0", 0) == "0");
+    assert!(guard.wait().expect("ended").success());
+    assert!(tree.store().open_ids().expect("listed").is_empty());
+}
+
+/// A guard that is told to end does not leave the change without one.
+#[test]
+fn a_guard_that_is_ended_puts_the_change_back() {
+    let tree = Tree::new();
+    let identity = model().identity;
+    let root = tree.root();
+    let confirm = Some(Duration::from_secs(600));
+    let info = BeginInfo { identity: &identity, root: &root, netns: None, what: "a test".into(), confirm };
+    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    let mut command = tree.command(&["guard", transaction.id()]);
+    let mut guard = command.stdout(Stdio::piped()).spawn().expect("started");
+    let mut ready = String::new();
+    let mut answer = std::io::BufReader::new(guard.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut answer, &mut ready).expect("answered");
+    assert_eq!(ready, "ready\n");
+    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
+    transaction.set(&tree.host(), &model(), &setting).expect("set");
+    transaction.keep().expect("kept");
+    let pid = rustix::process::Pid::from_child(&guard);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("sent");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
+    assert!(guard.wait().expect("ended").success(), "a hang-up does not end it, and TERM is answered");
+    assert_eq!(tree.rps("eth0", 0), "0");
+}
+
+/// The program's file disappears between start and guard: no guard, so no write.
+#[test]
+fn without_a_guard_nothing_is_written() {
+    let tree = Tree::new();
+    let program = tree.path().join("rxlab");
+    std::fs::copy(env!("CARGO_BIN_EXE_rxlab"), &program).expect("copied");
+    let mut apply = std::process::Command::new(&program);
+    apply.arg("--root").arg(tree.root()).arg("--state-dir").arg(tree.state());
+    apply.args(["apply", "/dev/stdin", "--confirm", "60s"]);
+    apply.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut apply = apply.spawn().expect("started");
+    // The program waits for its plan; by then it is gone from the disk.
+    std::fs::remove_file(&program).expect("removed");
+    let mut plan = apply.stdin.take().expect("piped");
+    plan.write_all(b"[[setting]]\nset = \"rps eth0/rx-0 = 2\"\n").expect("written");
+    drop(plan);
+    let (code, text) = said(&apply.wait_with_output().expect("ended"));
+    assert_eq!(code, 5, "{text}");
+    assert!(text.contains("nothing was changed, because no guard stands"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "00");
+    assert!(tree.store().open_ids().expect("listed").is_empty());
+    assert!(Disk::new(tree.state()).lock_is_free());
+}
+
+/// What the tests ask of a lock.
+trait Free {
+    fn lock_is_free(&self) -> bool;
+}
+
+impl Free for Disk {
+    fn lock_is_free(&self) -> bool {
+        rxlab::journal::Storage::lock(self).is_ok()
+    }
+}
