@@ -118,7 +118,7 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         None => row(out, "limit", "no sign that this client was the limit"),
         Some(reason) => {
             let mut label = "limit";
-            row(out, label, "this client: the target may be able to take more")?;
+            row(out, label, "client-limited: this says little about the target")?;
             for sign in reason.split("; ") {
                 label = "";
                 row(out, label, sign)?;

@@ -1,1 +1,3 @@
 //! Everything that runs the program or touches the kernel, in one binary: one link step.
+
+mod load;
