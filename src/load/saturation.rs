@@ -39,9 +39,8 @@ fn shortfall(interval: &Interval) -> Option<String> {
     let missing = due - interval.sent as f64;
     // What became due in the very moment of the cut is not missing.
     let slack = interval.client_cpu.len() as f64;
-    (missing > due * SHORTFALL && missing > slack).then(|| {
-        format!("{:.1} % of the offered requests found no free connection in time", 100.0 * missing / due)
-    })
+    (missing > due * SHORTFALL && missing > slack)
+        .then(|| format!("{:.1} % of the offered requests were not sent in time", 100.0 * missing / due))
 }
 
 fn full_thread(interval: &Interval) -> Option<String> {
@@ -89,7 +88,7 @@ mod tests {
         assert_eq!(reason(interval(100_000, 9_000, 89, 0, Some(10_100))), "");
         assert_eq!(
             reason(interval(100_000, 0, 0, 0, Some(12_500))),
-            "20.0 % of the offered requests found no free connection in time"
+            "20.0 % of the offered requests were not sent in time"
         );
         assert_eq!(reason(interval(100_000, 0, 95, 0, None)), "load thread 0 used 95 % of its CPU");
         assert_eq!(reason(interval(100_000, 0, 95, 90, None)), "", "spinning is no work");

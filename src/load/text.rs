@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::report::Report;
-use super::spec::Protocol;
+use super::url::Protocol;
 use crate::units::format_duration;
 
 /// The report for people.

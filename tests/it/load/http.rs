@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::time::Instant;
 
 use rxlab::load::{ErrorClass, LoadError, Session};
+use rxlab::target::Target;
 
 use super::{millis, run, spec, target};
 
@@ -113,6 +114,32 @@ fn a_target_that_is_down_is_said_at_once() {
         assert!(error.to_string().contains("refused"), "{error}");
         assert!(start.elapsed() < millis(2000), "{scheme} took {:?}", start.elapsed());
     }
+}
+
+#[test]
+fn a_target_that_goes_away_and_comes_back_is_used_again() {
+    // An address of its own, so that no other test takes the port in between.
+    let start = |address| {
+        let spec = rxlab::target::Spec { http: Some(address), ..Default::default() };
+        Target::start(&spec).expect("the target starts")
+    };
+    let target = start(([127, 78, 0, 1], 0).into());
+    let address = target.addresses().http.expect("served");
+    let mut spec = spec(&format!("http://{address}/simple"));
+    spec.connections = 4;
+    let mut session = Session::start(&spec).expect("started");
+    std::thread::sleep(millis(50));
+    drop(target);
+    std::thread::sleep(millis(200));
+    let down = session.mark();
+    assert!(down.errors[&ErrorClass::Connect] > 0, "{down:?}");
+    assert!(down.error_count() < 1000, "a storm of attempts: {down:?}");
+    let _again = start(address);
+    std::thread::sleep(millis(500));
+    session.mark();
+    std::thread::sleep(millis(50));
+    let up = session.mark();
+    assert!(up.requests > 0 && up.errors.is_empty(), "{up:?}");
 }
 
 #[test]
