@@ -21,10 +21,12 @@ mod spec;
 mod text;
 mod thread;
 mod udp;
+mod url;
 
 pub use interval::{ErrorClass, Interval, ThreadCpu, quantile};
 pub use report::{LatencyReport, Report};
 pub use saturation::Saturation;
 pub use session::{LoadError, Session};
-pub use spec::{MIN_PAYLOAD, Protocol, Spec, SpecError, Url};
+pub use spec::{MIN_PAYLOAD, Spec, SpecError};
 pub use text::{render, shape};
+pub use url::{Protocol, Url, UrlError};

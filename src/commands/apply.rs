@@ -82,7 +82,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
 }
 
 fn read_plan(path: &Path) -> Result<Plan, CommandError> {
-    Plan::from_toml(&files::read(path)?)
+    Plan::from_toml(&files::read("plan", path)?)
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
 }
 

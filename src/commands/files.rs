@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::error::CommandError;
 
-/// The text of a file.
-pub(super) fn read(path: &Path) -> Result<String, CommandError> {
+/// The text of a file; `what` it is goes into the error.
+pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
     std::fs::read_to_string(path)
-        .map_err(|error| CommandError::usage(format!("cannot read {}: {error}", path.display())))
+        .map_err(|error| CommandError::usage(format!("cannot read the {what} {}: {error}", path.display())))
 }
 
 /// Writes a file, whole.

@@ -2,6 +2,7 @@
 
 mod connection;
 mod engine;
+mod head;
 mod response;
 
 pub(super) use engine::Engine;

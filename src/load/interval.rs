@@ -150,7 +150,7 @@ pub struct ThreadCpu {
 }
 
 /// What happened between two cuts.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Interval {
     /// Length, the mean over the threads.
     pub seconds: f64,
@@ -176,6 +176,23 @@ pub struct Interval {
     pub offered: Option<f64>,
     /// CPU time of the generator.
     pub client_cpu: Vec<ThreadCpu>,
+}
+
+/// Without the thousands of counters in the histograms.
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("seconds", &self.seconds)
+            .field("requests", &self.requests)
+            .field("sent", &self.sent)
+            .field("in_flight", &self.in_flight)
+            .field("received", &self.received)
+            .field("errors", &self.errors)
+            .field("latency_p99", &self.latency_quantile(0.99))
+            .field("offered", &self.offered)
+            .field("client_cpu", &self.client_cpu)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Interval {

@@ -39,7 +39,10 @@ impl Poller {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Edge-triggered: every write is an edge, so nobody has to read the eventfd.
         epoll::add(&epoll, &*wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS), spin, clock, _wake: wake })
+        let mut events = Vec::with_capacity(EVENTS);
+        // Sleeping to the nanosecond needs epoll_pwait2 (kernel 5.11): without it, say so now.
+        epoll::wait(&epoll, spare_capacity(&mut events), Some(&Timespec::default()))?;
+        Ok(Self { epoll, events, spin, clock, _wake: wake })
     }
 
     pub(super) fn add(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::report::Report;
-use super::spec::{Protocol, Spec};
+use super::spec::Spec;
+use super::url::Protocol;
 use crate::units::format_duration;
 
 /// The report for people.
@@ -118,7 +119,7 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         None => row(out, "limit", "no sign that this client was the limit"),
         Some(reason) => {
             let mut label = "limit";
-            row(out, label, "this client: the target may be able to take more")?;
+            row(out, label, "client-limited: this says little about the target")?;
             for sign in reason.split("; ") {
                 label = "";
                 row(out, label, sign)?;

@@ -16,8 +16,9 @@ use super::interval::{Cut, Tally};
 use super::pacing::Schedule;
 use super::poller::Poller;
 use super::session::LoadError;
-use super::spec::{Protocol, Spec};
+use super::spec::Spec;
 use super::udp::{Echo, OneWay, SinkTotals};
+use super::url::Protocol;
 use crate::host::{enter_netns, pin_thread};
 use crate::units::CpuId;
 

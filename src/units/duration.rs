@@ -69,7 +69,7 @@ pub fn format_duration(duration: Duration) -> String {
     if ns == 0 {
         return "0s".to_owned();
     }
-    match units.iter().find(|(_, size)| ns % size == 0) {
+    match units.iter().find(|(_, size)| ns.is_multiple_of(*size)) {
         Some((name, size)) => format!("{}{name}", ns / size),
         None => format!("{ns}ns"),
     }

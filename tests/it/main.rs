@@ -6,5 +6,6 @@ mod docs;
 mod fixtures;
 mod guard;
 mod lab;
+mod load;
 mod require;
 mod tree;

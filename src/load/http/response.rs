@@ -3,9 +3,10 @@
 //! Bodies are measured and skipped, never kept. Nothing here knows about sockets or requests,
 //! except that every request was a GET.
 
+use super::head::{Body, read_head};
+
 /// Longest status line plus headers.
 const MAX_HEAD: usize = 64 * 1024;
-const MAX_HEADERS: usize = 100;
 /// Longest chunk extension or trailer section.
 const MAX_EXTRA: usize = 16 * 1024;
 
@@ -184,10 +185,15 @@ impl Parser {
             return Ok(None);
         }
         let head = std::mem::take(&mut self.head);
-        let (response, state) = read_head(if head.is_empty() { fresh } else { &head })?;
+        let (response, body) = read_head(if head.is_empty() { fresh } else { &head })?;
         self.response = response;
-        // Interim answers announce the real one.
-        Ok(Some(if response.status < 200 { State::Head } else { state }))
+        Ok(Some(match body {
+            // Interim answers announce the real one.
+            _ if response.status < 200 => State::Head,
+            Body::Sized(length) => State::Sized(length),
+            Body::Chunked => State::ChunkSize { size: 0, digits: 0 },
+            Body::UntilClose => State::UntilClose,
+        }))
     }
 
     /// Where the head ends in `input`: behind the first empty line.
@@ -221,56 +227,6 @@ fn skip(input: &mut &[u8], left: u64) -> u64 {
     let taken = left.min(input.len() as u64);
     *input = &input[taken as usize..];
     left - taken
-}
-
-fn read_head(head: &[u8]) -> Result<(Response, State), Malformed> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut parsed = httparse::Response::new(&mut headers);
-    match parsed.parse(head) {
-        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-        _ => return Err(Malformed),
-    }
-    let (Some(status), Some(version)) = (parsed.code, parsed.version) else { return Err(Malformed) };
-    // 101 changes the protocol, which nobody asked for.
-    if !(100..600).contains(&status) || status == 101 {
-        return Err(Malformed);
-    }
-    let (mut close, mut keep, mut length, mut chunked) = (false, false, None, false);
-    for header in parsed.headers.iter() {
-        let value = header.value.trim_ascii();
-        if header.name.eq_ignore_ascii_case("content-length") {
-            let text = std::str::from_utf8(value).map_err(|_| Malformed)?;
-            if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(Malformed);
-            }
-            let value: u64 = text.parse().map_err(|_| Malformed)?;
-            if length.is_some_and(|known| known != value) {
-                return Err(Malformed);
-            }
-            length = Some(value);
-        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            // We offer no coding, so nothing but `chunked` can be meant.
-            if !value.eq_ignore_ascii_case(b"chunked") || chunked {
-                return Err(Malformed);
-            }
-            chunked = true;
-        } else if header.name.eq_ignore_ascii_case("connection") {
-            for token in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
-                close |= token.eq_ignore_ascii_case(b"close");
-                keep |= token.eq_ignore_ascii_case(b"keep-alive");
-            }
-        }
-    }
-    let empty = status < 200 || status == 204 || status == 304;
-    let state = match (empty, chunked, length) {
-        (true, _, _) => State::Sized(0),
-        (_, true, Some(_)) => return Err(Malformed),
-        (_, true, None) => State::ChunkSize { size: 0, digits: 0 },
-        (_, false, Some(length)) => State::Sized(length),
-        (_, false, None) => State::UntilClose,
-    };
-    let last = close || (version == 0 && !keep) || state == State::UntilClose;
-    Ok((Response { status, last }, state))
 }
 
 #[cfg(test)]

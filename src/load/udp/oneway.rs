@@ -18,7 +18,7 @@ use crate::load::spec::Spec;
 
 /// Datagrams sent before the thread looks at the clock and at the session again.
 const BATCH: usize = 64;
-/// Longest wait for room in a full send buffer, and between looks at the schedule.
+/// Longest wait for room in a full send buffer.
 const FULL: Nanos = MILLISECOND;
 
 pub(crate) struct OneWay {
@@ -75,7 +75,7 @@ impl OneWay {
             let until = next.min(now + SECOND);
             self.poller.wait(now, until, until == next, &mut tally.spun);
         }
-        let mut now = self.clock.now();
+        let now = self.clock.now();
         for _ in 0..BATCH {
             if let Some(schedule) = &mut self.schedule {
                 // One clock read for what is due together.
@@ -87,8 +87,7 @@ impl OneWay {
                 tally.lag.saturating_record(now - intended);
             }
             if !self.send(now, tally) {
-                self.poller.wait(now, now + FULL, false, &mut 0);
-                now = self.clock.now();
+                return self.poller.wait(now, now + FULL, false, &mut 0);
             }
         }
     }

@@ -1,0 +1,64 @@
+//! The head of an HTTP/1.x answer: what it says about the status, the body and the connection.
+
+use super::response::{Malformed, Response};
+
+const MAX_HEADERS: usize = 100;
+
+/// How the end of the body is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    Sized(u64),
+    Chunked,
+    UntilClose,
+}
+
+/// Reads a head, from the status line to the empty line.
+pub(super) fn read_head(head: &[u8]) -> Result<(Response, Body), Malformed> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut parsed = httparse::Response::new(&mut headers);
+    match parsed.parse(head) {
+        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        _ => return Err(Malformed),
+    }
+    let (Some(status), Some(version)) = (parsed.code, parsed.version) else { return Err(Malformed) };
+    // 101 changes the protocol, which nobody asked for.
+    if !(100..600).contains(&status) || status == 101 {
+        return Err(Malformed);
+    }
+    let (mut close, mut keep, mut length, mut chunked) = (false, false, None, false);
+    for header in parsed.headers.iter() {
+        let value = header.value.trim_ascii();
+        if header.name.eq_ignore_ascii_case("content-length") {
+            let text = std::str::from_utf8(value).map_err(|_| Malformed)?;
+            if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(Malformed);
+            }
+            let value: u64 = text.parse().map_err(|_| Malformed)?;
+            if length.is_some_and(|known| known != value) {
+                return Err(Malformed);
+            }
+            length = Some(value);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            // We offer no coding, so nothing but `chunked` can be meant.
+            if !value.eq_ignore_ascii_case(b"chunked") || chunked {
+                return Err(Malformed);
+            }
+            chunked = true;
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            for token in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                close |= token.eq_ignore_ascii_case(b"close");
+                keep |= token.eq_ignore_ascii_case(b"keep-alive");
+            }
+        }
+    }
+    let empty = status < 200 || status == 204 || status == 304;
+    let body = match (empty, chunked, length) {
+        (true, _, _) => Body::Sized(0),
+        (_, true, Some(_)) => return Err(Malformed),
+        (_, true, None) => Body::Chunked,
+        (_, false, Some(length)) => Body::Sized(length),
+        (_, false, None) => Body::UntilClose,
+    };
+    let last = close || (version == 0 && !keep) || body == Body::UntilClose;
+    Ok((Response { status, last }, body))
+}

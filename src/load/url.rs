@@ -1,0 +1,196 @@
+//! Where a load goes, as people write it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// What is spoken to the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// `http://`: GET requests over kept-alive connections.
+    Http,
+    /// `udp://`: a datagram there, the same datagram back.
+    UdpEcho,
+    /// `udp-sink://`: datagrams one way.
+    UdpSink,
+}
+
+impl Protocol {
+    /// What is counted: requests or packets.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Protocol::Http => "requests",
+            Protocol::UdpEcho => "round trips",
+            Protocol::UdpSink => "packets",
+        }
+    }
+}
+
+/// Where the load goes: `http://host:port/path`, `udp://host:port` or `udp-sink://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Url {
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// A name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// The port; 80 for HTTP when none was given.
+    pub port: u16,
+    /// Path and query of HTTP, from the `/` on; empty for UDP.
+    pub path: String,
+}
+
+/// Text that is no URL for a load.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, udp://HOST:PORT or udp-sink://HOST:PORT)"
+)]
+pub struct UrlError(String);
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let bad = || UrlError(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
+        let protocol = match scheme {
+            "http" => Protocol::Http,
+            "udp" => Protocol::UdpEcho,
+            "udp-sink" => Protocol::UdpSink,
+            _ => return Err(bad()),
+        };
+        let split = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(split);
+        // Whatever is in the path goes into the request line as it is.
+        if path.contains('#') || !path.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(bad());
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(bad)?;
+                host.parse::<std::net::Ipv6Addr>().map_err(|_| bad())?;
+                (host, port.strip_prefix(':').or(port.is_empty().then_some("")).ok_or_else(bad)?)
+            }
+            None => authority.split_once(':').unwrap_or((authority, "")),
+        };
+        let host_ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':');
+        if host.is_empty() || !host.bytes().all(host_ok) {
+            return Err(bad());
+        }
+        let port = match (port, protocol) {
+            ("", Protocol::Http) if !authority.ends_with(':') => 80,
+            (digits, _) if digits.bytes().all(|b| b.is_ascii_digit()) => {
+                digits.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?
+            }
+            _ => return Err(bad()),
+        };
+        let path = match (protocol, path) {
+            (Protocol::Http, path) if path.starts_with('/') => path.to_owned(),
+            (Protocol::Http, path) => format!("/{path}"),
+            (_, "" | "/") => String::new(),
+            _ => return Err(bad()),
+        };
+        Ok(Self { protocol, host: host.to_owned(), port, path })
+    }
+}
+
+impl Url {
+    /// `host:port`, with brackets where they are needed.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.protocol {
+            Protocol::Http => "http",
+            Protocol::UdpEcho => "udp",
+            Protocol::UdpSink => "udp-sink",
+        };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+impl TryFrom<String> for Url {
+    type Error = UrlError;
+
+    fn try_from(text: String) -> Result<Self, UrlError> {
+        text.parse()
+    }
+}
+
+impl From<Url> for String {
+    fn from(url: Url) -> String {
+        url.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::Url;
+
+    fn url(text: &str) -> Url {
+        text.parse().expect("a URL")
+    }
+
+    #[test]
+    fn urls_read_as_they_are_written() {
+        for text in [
+            "http://127.0.0.1:8080/compute?us=5",
+            "http://[::1]:80/",
+            "udp://a-b.c:9",
+            "udp-sink://[fe80::1]:7",
+        ] {
+            assert_eq!(url(text).to_string(), text);
+        }
+        assert_eq!(url("http://localhost").to_string(), "http://localhost:80/");
+        assert_eq!(url("http://h:1?x=1").path, "/?x=1");
+        assert_eq!(url("udp://h:1/").to_string(), "udp://h:1");
+    }
+
+    #[test]
+    fn bad_urls_are_refused() {
+        for bad in [
+            "",
+            "localhost:80",
+            "https://h/",
+            "http://",
+            "http://:80/",
+            "http://h:/",
+            "http://h:0/",
+            "http://h:65536/",
+            "http://h:+1/",
+            "http://h/a b",
+            "http://h/\r\nX: y",
+            "http://h/#x",
+            "http://u@h/",
+            "http://[::1",
+            "http://[x]/",
+            "http://[::1]80/",
+            "udp://h",
+            "udp://h:1/x",
+            "udp-sink://h:",
+            "http://::1/",
+        ] {
+            assert!(bad.parse::<Url>().is_err(), "{bad:?} gives {:?}", bad.parse::<Url>());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_errs(text in "(http|udp|udp-sink|x)(://)?.{0,30}") {
+            if let Ok(url) = text.parse::<Url>() {
+                prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
+            }
+        }
+    }
+}

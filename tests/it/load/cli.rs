@@ -1,0 +1,127 @@
+//! The two commands as people and scripts use them: output, exit codes, signals.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{millis, target};
+
+fn rxlab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn output(args: &[&str]) -> Output {
+    rxlab(args).output().expect("the program runs")
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).expect("signalled");
+}
+
+#[test]
+fn a_load_on_a_target_both_as_programs() {
+    let mut server = rxlab(&["--json", "target", "--http", "127.0.0.1:0", "--udp-sink", "127.0.0.1:0"])
+        .spawn()
+        .expect("the program runs");
+    let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines();
+    let mut line = || -> Value {
+        let line = lines.next().expect("a line").expect("readable");
+        serde_json::from_str(&line).expect("JSON")
+    };
+    let started = line();
+    assert_eq!(started["schema"], "rxlab.target/1");
+    let url = format!("http://{}/simple", started["addresses"]["http"].as_str().expect("served"));
+
+    let load = output(&["load", &url, "--for", "200ms", "-c", "3", "-p", "4", "--json"]);
+    assert_eq!(load.status.code(), Some(0), "{load:?}");
+    assert!(load.stderr.is_empty(), "{load:?}");
+    let report: Value = serde_json::from_slice(&load.stdout).expect("JSON");
+    assert_eq!(report["schema"], "rxlab.load/1");
+    assert_eq!((&report["spec"]["connections"], &report["spec"]["pipeline"]), (&3.into(), &4.into()));
+    assert!(report["requests"].as_u64() > Some(0));
+
+    let sink = started["addresses"]["udp_sink"].as_str().expect("served");
+    let load =
+        output(&["load", &format!("udp-sink://{sink}"), "--for", "100ms", "--flows", "2", "--rate", "1000"]);
+    let text = String::from_utf8(load.stdout).expect("text");
+    assert!(text.contains("by the sink's count") && text.contains("open loop"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+
+    interrupt(&server);
+    assert_eq!(server.wait().expect("ended").code(), Some(0));
+    let ended = line();
+    assert!(ended["counters"]["requests"].as_u64() >= report["requests"].as_u64());
+    assert!(ended["counters"]["sink_packets"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_target_that_is_down_is_one_line_and_code_5() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+    let load = output(&["load", &format!("http://127.0.0.1:{port}/"), "--for", "1s"]);
+    assert_eq!(load.status.code(), Some(5));
+    assert!(load.stdout.is_empty());
+    let text = String::from_utf8(load.stderr).expect("text");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("rxlab: cannot reach the target") && lines[0].contains("refused"), "{text}");
+    assert!(lines.len() == 2 && lines[1].starts_with("  hint: "), "{text}");
+}
+
+#[test]
+fn only_errors_is_code_5() {
+    let target = target(1);
+    let url = format!("http://{}/nowhere", target.addresses().http.expect("served"));
+    let load = output(&["load", &url, "--for", "50ms"]);
+    assert_eq!(load.status.code(), Some(5));
+    assert!(String::from_utf8(load.stdout).expect("text").contains("status 4xx"));
+}
+
+#[test]
+fn wrong_flags_are_code_2() {
+    for args in [
+        &["load", "https://localhost/"][..],
+        &["load", "http://127.0.0.1:1/", "--for", "5"],
+        &["load", "http://127.0.0.1:1/", "--for", "0s"],
+        &["load", "http://127.0.0.1:1/", "--threads", "65"],
+        &["load", "http://127.0.0.1:1/", "--rate", "-1"],
+        &["load", "http://127.0.0.1:1/", "--cpus", "1000"],
+        &["load", "udp://127.0.0.1:1", "--size", "8"],
+        &["target"],
+        &["target", "--http", "127.0.0.1"],
+    ] {
+        let out = output(args);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {out:?}");
+        assert!(out.stdout.is_empty() && !out.stderr.is_empty(), "{args:?}: {out:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_gives_the_result_so_far() {
+    let target = target(1);
+    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+    let mut load = rxlab(&["load", &url, "--for", "60s", "--json"]).spawn().expect("the program runs");
+    while target.counters().requests == 0 {
+        std::thread::sleep(millis(10));
+    }
+    interrupt(&load);
+    let mut text = String::new();
+    load.stdout.take().expect("piped").read_to_string(&mut text).expect("readable");
+    assert_eq!(load.wait().expect("ended").code(), Some(130));
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(report["requests"].as_u64() > Some(0) && report["seconds"].as_f64() < Some(30.0));
+}
+
+/// As with `rxlab load ... | head -0`: the reader has seen enough.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let target = target(1);
+    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+    let mut load = rxlab(&["load", &url, "--for", "50ms"]).spawn().expect("the program runs");
+    drop(load.stdout.take());
+    let out = load.wait_with_output().expect("ended");
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    assert!(out.stderr.is_empty(), "{out:?}");
+}

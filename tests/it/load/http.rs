@@ -1,0 +1,165 @@
+//! HTTP load against the target: counts, rates, latency.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Instant;
+
+use rxlab::load::{ErrorClass, LoadError, Session};
+use rxlab::target::Target;
+
+use super::{millis, run, spec, target};
+
+#[test]
+fn every_request_is_counted_once_on_both_sides() {
+    for (connections, pipeline, threads) in [(1, 1, 1), (7, 16, 2), (20, 100, 1)] {
+        let target = target(2);
+        let address = target.addresses().http.expect("served");
+        let mut spec = spec(&format!("http://{address}/simple"));
+        (spec.connections, spec.pipeline, spec.threads) = (connections, pipeline, threads);
+        let total = run(&spec, millis(300));
+        let case = format!("{connections} connections, depth {pipeline}, {threads} threads");
+        assert!(total.requests > 0, "{case}");
+        assert_eq!(total.errors, [].into(), "{case}");
+        assert_eq!((total.in_flight, total.sent), (0, total.requests), "{case}");
+        assert_eq!(total.latency.len(), total.requests, "{case}");
+        assert_eq!(target.stop().requests, total.requests, "{case}");
+        assert_eq!(total.client_cpu.len(), threads);
+    }
+}
+
+#[test]
+fn compute_takes_the_time_it_is_asked_to() {
+    let target = target(1);
+    let address = target.addresses().http.expect("served");
+    let mut spec = spec(&format!("http://{address}/compute?us=4000"));
+    spec.connections = 1;
+    let total = run(&spec, millis(400));
+    // Calibrated on the fastest of many tries: half of it is a wide margin.
+    assert!(total.latency.min() > 2_000_000, "{} ns", total.latency.min());
+    assert!(target.cpu_seconds() > total.requests as f64 * 0.002 - 0.02);
+    spec.url = format!("http://{address}/compute?us=lots").parse().expect("a URL");
+    let total = run(&spec, millis(50));
+    assert_eq!(total.requests, 0);
+    assert!(total.errors[&ErrorClass::Status4xx] > 0);
+}
+
+#[test]
+fn the_open_loop_keeps_its_rate() {
+    let target = target(1);
+    let address = target.addresses().http.expect("served");
+    let mut spec = spec(&format!("http://{address}/simple"));
+    (spec.connections, spec.threads) = (8, 2);
+    for (rate, least, most) in [(400.0, 300, 500), (2.5, 2, 4)] {
+        spec.rate = Some(rate);
+        let mut session = Session::start(&spec).expect("started");
+        std::thread::sleep(millis(1000));
+        let interval = session.mark();
+        let offered = interval.offered.expect("open loop") * interval.seconds;
+        assert!((least as f64..=most as f64).contains(&offered), "{offered} offered at {rate}/s");
+        assert!((least..=most).contains(&interval.sent), "{} sent at {rate}/s", interval.sent);
+    }
+}
+
+#[test]
+fn spinning_is_told_from_work() {
+    let target = target(1);
+    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    (spec.rate, spec.spin) = (Some(2000.0), true);
+    let total = run(&spec, millis(300));
+    let cpu = &total.client_cpu[0];
+    assert!(cpu.spinning > 0.0 && cpu.spinning <= cpu.share, "{cpu:?}");
+}
+
+/// Peers report a p99 of a millisecond here: they stop sending while the server is frozen, and never
+/// count the requests that they kept back.
+#[test]
+fn a_frozen_server_cannot_hide() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    let start = Instant::now();
+    let frozen = move || (millis(700)..millis(1000)).contains(&start.elapsed());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let (mut stream, mut buffer) = (stream, [0; 4096]);
+                while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                    while frozen() {
+                        std::thread::sleep(millis(1));
+                    }
+                    let requests = buffer[..length].windows(4).filter(|w| w == b"\r\n\r\n").count();
+                    let answers = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".repeat(requests);
+                    if stream.write_all(answers.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let mut spec = spec(&format!("http://{address}/"));
+    (spec.connections, spec.rate) = (4, Some(6000.0));
+    let total = run(&spec, millis(2000));
+    let p99 = total.latency_quantile(0.99).expect("enough requests");
+    assert!(p99 > 200_000_000, "p99 is {} ms", p99 / 1_000_000);
+    // What was held up was sent afterwards, not dropped.
+    assert_eq!(total.sent, total.requests);
+}
+
+#[test]
+fn a_target_that_is_down_is_said_at_once() {
+    let unused = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+    for scheme in ["http", "udp", "udp-sink"] {
+        let start = Instant::now();
+        let error = Session::start(&spec(&format!("{scheme}://{unused}/"))).expect_err("nobody there");
+        assert!(matches!(error, LoadError::Down { .. }), "{error}");
+        assert!(error.to_string().contains("refused"), "{error}");
+        assert!(start.elapsed() < millis(2000), "{scheme} took {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_target_that_goes_away_and_comes_back_is_used_again() {
+    // An address of its own, so that no other test takes the port in between.
+    let start = |address| {
+        let spec = rxlab::target::Spec { http: Some(address), ..Default::default() };
+        Target::start(&spec).expect("the target starts")
+    };
+    let target = start(([127, 78, 0, 1], 0).into());
+    let address = target.addresses().http.expect("served");
+    let mut spec = spec(&format!("http://{address}/simple"));
+    spec.connections = 4;
+    let mut session = Session::start(&spec).expect("started");
+    std::thread::sleep(millis(50));
+    drop(target);
+    std::thread::sleep(millis(200));
+    let down = session.mark();
+    assert!(down.errors[&ErrorClass::Connect] > 0, "{down:?}");
+    assert!(down.error_count() < 1000, "a storm of attempts: {down:?}");
+    let _again = start(address);
+    std::thread::sleep(millis(500));
+    session.mark();
+    std::thread::sleep(millis(50));
+    let up = session.mark();
+    assert!(up.requests > 0 && up.errors.is_empty(), "{up:?}");
+}
+
+#[test]
+fn no_such_cpu_and_no_such_namespace_are_errors() {
+    let target = target(1);
+    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    spec.cpus = "1000".parse().expect("a list");
+    assert!(matches!(Session::start(&spec), Err(LoadError::Pin { .. })));
+    spec.cpus = Default::default();
+    spec.netns = Some("/run/netns/rxlab-no-such".into());
+    assert!(matches!(Session::start(&spec), Err(LoadError::Namespace(_))));
+}
+
+#[test]
+fn pinned_threads_say_where() {
+    let target = target(1);
+    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    spec.cpus = "0".parse().expect("a list");
+    spec.threads = 2;
+    let total = run(&spec, millis(60));
+    assert!(total.client_cpu.iter().all(|thread| thread.cpu_pinned.is_some_and(|cpu| cpu.0 == 0)));
+    assert!(total.client_cpu.iter().all(|thread| thread.seconds > 0.0));
+}
