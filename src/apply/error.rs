@@ -56,8 +56,6 @@ pub enum ApplyError {
     NotKept {
         /// What was asked for.
         setting: Setting,
-        /// What was read back.
-        kept: String,
         /// The difference in words.
         why: String,
     },
