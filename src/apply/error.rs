@@ -55,9 +55,7 @@ pub enum ApplyError {
     #[error("{setting}: {why}")]
     NotKept {
         /// What was asked for.
-        setting: Box<Setting>,
-        /// What was read back.
-        kept: String,
+        setting: Setting,
         /// The difference in words.
         why: String,
     },

@@ -170,7 +170,7 @@ impl Transaction {
         self.journal.done(&armed, &kept)?;
         if !knob.same(&setting.value, &kept) {
             let why = knob.difference(&setting.value, &kept);
-            return Err(ApplyError::NotKept { setting: Box::new(setting), kept, why });
+            return Err(ApplyError::NotKept { setting, why });
         }
         let remark = knob.remark(host, model, target, &setting.value);
         Ok(Kept { setting, before, kept, changed: true, remark })
@@ -184,7 +184,7 @@ impl Transaction {
         model: &Model,
         settings: &[Setting],
         stop: &AtomicBool,
-    ) -> Result<Vec<Kept>, Failure> {
+    ) -> Result<Vec<Kept>, Box<Failure>> {
         let mut all = Vec::new();
         for setting in settings {
             let set = if stop.load(Ordering::Relaxed) {
@@ -194,12 +194,12 @@ impl Transaction {
             };
             match set {
                 Ok(kept) => all.push(kept),
-                Err(error) => return Err(Failure { error, undo: self.undo(host, model) }),
+                Err(error) => return Err(Box::new(Failure { error, undo: self.undo(host, model) })),
             }
         }
         match self.complete() {
             Ok(()) => Ok(all),
-            Err(error) => Err(Failure { error: error.into(), undo: self.undo(host, model) }),
+            Err(error) => Err(Box::new(Failure { error: error.into(), undo: self.undo(host, model) })),
         }
     }
 

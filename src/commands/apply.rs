@@ -77,7 +77,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     }
     match transaction.apply(host, &machine.model, &settings, &stop) {
         Ok(kept) => report_kept(global, &id, &kept, &archived, args.confirm),
-        Err(failure) => Err(rolled_back(failure)),
+        Err(failure) => Err(rolled_back(*failure)),
     }
 }
 

@@ -54,9 +54,11 @@ fn make_directory(path: &Path) -> io::Result<()> {
     };
     make_directory(parent)?;
     match std::fs::create_dir(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => sync_directory(parent),
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
     }
+    sync_directory(parent)
 }
 
 impl Storage for Disk {

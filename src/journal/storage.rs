@@ -49,13 +49,22 @@ pub trait Storage: Send + Sync {
 /// Held by the one process that may change the machine and the journal; given back when dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
     /// A lock that lasts as long as `file` is open. The file must be locked.
     pub(super) fn new(file: File) -> Self {
-        Self { _file: file }
+        Self { file }
+    }
+}
+
+// Closing the file is not enough: a child that another thread has just forked has it open too, until
+// it runs its program.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Fails for no file that was locked.
+        let _ = self.file.unlock();
     }
 }
 

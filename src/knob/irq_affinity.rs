@@ -61,6 +61,7 @@ fn meaning(errno: i32) -> Option<&'static str> {
             Some("the kernel manages this interrupt itself (or it cannot be moved); use rps instead")
         }
         Errno::INVAL => Some("none of these CPUs is online"),
+        Errno::OVERFLOW => Some("this kernel has no such CPU"),
         Errno::NOSPC => Some("the interrupt vectors of these CPUs are used up; choose other CPUs"),
         _ => None,
     }
@@ -227,6 +228,7 @@ mod tests {
         for (errno, meaning) in [
             (5, "the kernel manages this interrupt itself"),
             (22, "none of these CPUs is online"),
+            (75, "this kernel has no such CPU"),
             (28, "vectors of these CPUs are used up"),
             (16, "busy just now"),
             (11, "busy just now"),

@@ -45,8 +45,11 @@ fn cpus(value: &str) -> CpuMask {
 }
 
 fn meaning(errno: i32) -> Option<&'static str> {
-    (errno == rustix::io::Errno::INVAL.raw_os_error())
-        .then_some("none of these CPUs may take it (isolated at boot, or no such CPU)")
+    match rustix::io::Errno::from_raw_os_error(errno) {
+        rustix::io::Errno::INVAL => Some("all of these CPUs are isolated at boot"),
+        rustix::io::Errno::OVERFLOW => Some("this kernel has no such CPU"),
+        _ => None,
+    }
 }
 
 impl Knob for Rps {

@@ -76,7 +76,7 @@ pub enum PerformError {
     #[error("{error}")]
     Loop {
         /// Why.
-        error: LiveError,
+        error: Box<LiveError>,
         /// The way back.
         undo: Option<Undo>,
     },
@@ -114,7 +114,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         Ok(ending) => ending,
         Err(error) => {
             let undo = live.factor.undo(setup.host)?;
-            return Err(PerformError::Loop { error, undo });
+            return Err(PerformError::Loop { error: Box::new(error), undo });
         }
     };
     let analysis = conclude(&record, &ending);
