@@ -61,6 +61,8 @@ pub enum Command {
     Confirm(commands::confirm::Args),
     Undo(commands::undo::Args),
     Status(commands::status::Args),
+    Trial(commands::trial::Args),
+    Demo(commands::demo::Args),
     Target(commands::target::Args),
     Load(commands::load::Args),
     #[command(hide = true)]

@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod confirm;
+pub mod demo;
 pub mod doctor;
 mod files;
 pub mod guard;
@@ -12,6 +13,7 @@ mod progress;
 pub mod show;
 pub mod status;
 pub mod target;
+pub mod trial;
 pub mod undo;
 
 use std::io::Write;
@@ -42,12 +44,14 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), CommandError> {
     let global = &cli.global;
     match cli.command {
+        Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),
         Command::Status(args) => status::run(global, args),
+        Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),
         Command::Guard(args) => guard::run(global, args),

@@ -18,7 +18,7 @@ pub use live::{LiveHost, OpenError};
 pub use netlink::QueueStats;
 pub use netns::{enter_netns, netns_path};
 pub use recorded::RecordedHost;
-pub use thread::{pin_thread, thread_cpu_seconds};
+pub use thread::{allowed_cpus, pin_thread, thread_cpu_seconds};
 
 /// A machine: live, another root, or a recording of one.
 ///

@@ -209,6 +209,12 @@ impl Transaction {
         self.complete()
     }
 
+    /// [`Transaction::keep`], and the deadline no longer holds.
+    pub fn keep_confirmed(mut self) -> Result<(), JournalError> {
+        self.journal.confirm()?;
+        self.complete()
+    }
+
     fn complete(&mut self) -> Result<(), JournalError> {
         if self.journal.history().last_seq() == 0 { self.journal.close() } else { self.journal.complete() }
     }

@@ -1,10 +1,7 @@
 //! `rxlab apply`: set values, journalled.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::json;
@@ -62,15 +59,12 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     };
     // Registered before the first write: an interrupt ends the apply between two values and puts
     // the first ones back.
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = place::stop_flag()?;
     let transaction = Transaction::begin(&store, info).map_err(place::apply_error)?;
     let id = transaction.id().to_owned();
     let archived = place::archived_lines(transaction.archived());
     if args.confirm.is_some()
-        && let Err(error) = launch_guard(&guard_arguments(global, &root, &id)?)
+        && let Err(error) = launch_guard(&place::guard_arguments(global, &root, &id)?)
     {
         transaction.keep().map_err(place::journal_error)?;
         return Err(CommandError::failed(format!("nothing was changed, because no guard stands: {error}")));
@@ -95,12 +89,6 @@ fn plan_of(settings: &[Setting]) -> Plan {
         settings: settings.iter().map(planned).collect(),
         notes: Vec::new(),
     }
-}
-
-/// The guard runs in `/`: every path is absolute.
-fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<Vec<OsString>, CommandError> {
-    let state = std::path::absolute(&global.state_dir)?;
-    Ok(vec!["--root".into(), root.into(), "--state-dir".into(), state.into(), "guard".into(), id.into()])
 }
 
 fn rolled_back(failure: Failure) -> CommandError {

@@ -1,12 +1,12 @@
 //! `rxlab load`: offer load to a target and say what came back.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::place;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
@@ -74,11 +74,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         spin: args.spin,
         netns: global.netns.as_deref().map(netns_path),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
-    }
+    let stop = place::stop_flag()?;
     let session = Session::start(&spec).map_err(explain)?;
     let interval = watch(session, args.duration, &stop);
     let report = Report::new(&spec, &interval);
@@ -134,7 +130,8 @@ fn watch(mut session: Session, duration: Duration, stop: &AtomicBool) -> Interva
     }
 }
 
-fn explain(error: LoadError) -> CommandError {
+/// A load that cannot start, with what to do about it.
+pub(super) fn explain(error: LoadError) -> CommandError {
     let kind = match &error {
         LoadError::Spec(_) | LoadError::Pin { .. } | LoadError::Files { .. } => Kind::Usage,
         LoadError::Namespace(cause) if cause.is_denied() => Kind::Denied,

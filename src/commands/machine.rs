@@ -9,15 +9,15 @@ use crate::sample::Inventory;
 use crate::units::NicName;
 
 /// An open machine.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// Its files.
-    pub(super) host: LiveHost,
+    pub(crate) host: LiveHost,
     /// What is on it.
-    pub(super) inventory: Inventory,
+    pub(crate) inventory: Inventory,
     /// Its receive path.
-    pub(super) model: Model,
+    pub(crate) model: Model,
     /// The network namespace looked at, when it is not our own.
-    pub(super) netns: Option<Namespace>,
+    pub(crate) netns: Option<Namespace>,
 }
 
 /// Opens the machine and network namespace of the command line.

@@ -1,7 +1,12 @@
 //! What the commands that change the machine share: where the journal is, which machine a
 //! transaction belongs to, and what an error means to the user.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::machine::{self, Machine};
 use crate::apply::{ApplyError, without_namespace};
@@ -33,6 +38,23 @@ pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<Machine, 
         machine.model = without_namespace(machine.model);
     }
     Ok(machine)
+}
+
+/// The guard runs in `/`: every path is absolute.
+pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<Vec<OsString>, CommandError> {
+    let state = std::path::absolute(&global.state_dir)?;
+    Ok(vec!["--root".into(), root.into(), "--state-dir".into(), state.into(), "guard".into(), id.into()])
+}
+
+/// Set by the first SIGINT, SIGTERM or SIGHUP, so that work ends between two steps and puts the
+/// machine back.
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, CommandError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
+    }
+    Ok(stop)
 }
 
 /// The identities of what was put into the archive, with the reason, one line each.

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::place;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
@@ -61,11 +61,7 @@ const SCHEMA: &str = "rxlab.target/1";
 
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
-    }
+    let stop = place::stop_flag()?;
     let spec = Spec {
         http: args.http,
         udp_echo: args.udp_echo,

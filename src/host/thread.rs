@@ -4,9 +4,9 @@
 #![allow(clippy::disallowed_methods)] // procfs of this very process; the host is where files are touched.
 
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-use crate::units::CpuId;
+use crate::units::{CpuId, CpuMask};
 
 /// Pins the calling thread to one CPU. EINVAL when that CPU is offline, absent or outside the
 /// cpuset of this process.
@@ -18,6 +18,13 @@ pub fn pin_thread(cpu: CpuId) -> Result<(), Errno> {
     }
     set.set(index);
     sched_setaffinity(None, &set)
+}
+
+/// CPUs on which the calling thread may run; empty when the kernel will not say.
+pub fn allowed_cpus() -> CpuMask {
+    let Ok(set) = sched_getaffinity(None) else { return CpuMask::new() };
+    let numbers = (0u32..).take(CpuSet::MAX_CPU);
+    numbers.filter(|cpu| set.is_set(*cpu as usize)).map(CpuId).collect()
 }
 
 /// CPU time that a thread of this process has taken, in seconds; `None` when it has ended.
@@ -35,7 +42,7 @@ pub fn thread_cpu_seconds(thread: Pid) -> Option<f64> {
 mod tests {
     use rustix::io::Errno;
 
-    use super::{pin_thread, thread_cpu_seconds};
+    use super::{allowed_cpus, pin_thread, thread_cpu_seconds};
     use crate::units::CpuId;
 
     #[test]
@@ -48,6 +55,14 @@ mod tests {
         assert!(sum > 0);
         let none = rustix::thread::Pid::from_raw(i32::MAX).expect("not zero");
         assert_eq!(thread_cpu_seconds(none), None);
+    }
+
+    #[test]
+    fn a_pinned_thread_may_run_on_its_cpu_alone() {
+        let first = allowed_cpus().first().expect("it runs somewhere");
+        // On a thread of its own: the test runner's threads are shared.
+        let pinned = std::thread::spawn(move || pin_thread(first).map(|()| allowed_cpus()));
+        assert_eq!(pinned.join().expect("no panic"), Ok([first].into_iter().collect()));
     }
 
     #[test]

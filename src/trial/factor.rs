@@ -106,7 +106,7 @@ impl Factor {
         match self {
             Factor::Settings { transaction, .. } => {
                 let id = transaction.id().to_owned();
-                transaction.keep().map_err(ApplyError::from)?;
+                transaction.keep_confirmed().map_err(ApplyError::from)?;
                 Ok(Some(id))
             }
             Factor::Commands { .. } => Ok(None),

@@ -1,5 +1,6 @@
 //! One trial from beginning to end: record, factor, loop, roll back, conclusion.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -44,6 +45,9 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// The workload, running.
     pub driver: Driver,
+    /// Starts the process that undoes the transaction of the given id at its deadline, should this
+    /// one be killed. An error means that nothing may be changed.
+    pub guard: &'a dyn Fn(&str) -> io::Result<()>,
     /// Leave the change in place when it is proven to help.
     pub keep: bool,
     /// Set when the user wants to stop.
@@ -69,6 +73,9 @@ pub enum PerformError {
     /// The transaction could not begin; nothing was changed.
     #[error(transparent)]
     Begin(#[from] ApplyError),
+    /// No process holds the deadline; nothing was changed.
+    #[error("nothing was changed, because no guard stands: {0}")]
+    Guard(io::Error),
     /// The record cannot be written; nothing was changed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -137,15 +144,28 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: Model) -> Result<Factor, Perfor
         root: setup.root,
         netns: setup.netns.clone(),
         what: format!("trial {}", setup.dir.id()),
-        confirm: None,
+        confirm: Some(longest(spec)),
     };
     let transaction = Transaction::begin(setup.store, info)?;
+    if let Err(error) = (setup.guard)(transaction.id()) {
+        transaction.keep().map_err(ApplyError::from)?;
+        return Err(PerformError::Guard(error));
+    }
     Ok(Factor::Settings {
         transaction: Box::new(transaction),
         model: Box::new(model),
         settings: setup.settings.clone(),
         now: None,
     })
+}
+
+/// When a killed trial is undone at the latest: after twice the time that it would have taken. A
+/// trial that still runs then holds the lock, and the guard waits for it.
+fn longest(spec: &Spec) -> Duration {
+    let design = &spec.design;
+    let slots = 2 * (design.calibration + 2 * design.pairs);
+    let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+    (design.washout.0 + design.measure.0).saturating_mul(slots) + Duration::from_secs(30)
 }
 
 fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {

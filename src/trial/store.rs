@@ -70,6 +70,21 @@ impl TrialDir {
         Ok(Self { path })
     }
 
+    /// The trials below `state` that have a record, by number.
+    pub fn all(state: &Path) -> Result<Vec<Self>, StoreError> {
+        let trials = state.join("trials");
+        let entries = match fs::read_dir(&trials) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| StoreError::Io { path: trials.clone(), error })?,
+        };
+        let mut dirs: Vec<Self> = entries
+            .filter_map(|entry| Some(Self { path: entry.ok()?.path() }))
+            .filter(|dir| dir.path.join(RECORD).exists())
+            .collect();
+        dirs.sort_by_key(Self::id);
+        Ok(dirs)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,0 +1,38 @@
+//! `rxlab trial`: flip one factor in random order, compare pairs, keep it only if it is proven.
+
+mod conduct;
+mod list;
+mod run;
+mod show;
+
+use crate::cli::Global;
+use crate::error::CommandError;
+
+pub(super) use conduct::{Conduct, conduct};
+
+/// Try one change as a randomized paired trial
+///
+/// The change is flipped many times in an order that coins from a recorded seed decide; pairs of
+/// neighbouring slots are compared. The machine is put back at the end, also after Ctrl-C.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Run(Box<run::RunArgs>),
+    Resume(run::ResumeArgs),
+    Show(show::Args),
+    List(list::Args),
+}
+
+pub(super) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
+    match args.command {
+        Command::Run(args) => run::run(global, &args),
+        Command::Resume(args) => run::resume(global, &args),
+        Command::Show(args) => show::run(global, &args),
+        Command::List(args) => list::run(global, &args),
+    }
+}

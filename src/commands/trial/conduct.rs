@@ -1,0 +1,141 @@
+//! What every trial needs around its loop: journal, guard, progress, and errors in plain words.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::apply::{Undo, launch_guard};
+use crate::cli::Global;
+use crate::commands::machine::Machine;
+use crate::commands::{place, progress, undo};
+use crate::error::{CommandError, Kind};
+use crate::plan::Setting;
+use crate::trial::factor::FactorError;
+use crate::trial::live::LiveError;
+use crate::trial::perform::{Outcome, PerformError, Setup, perform};
+use crate::trial::record::{Phase, TrialRecord};
+use crate::trial::spec::Spec;
+use crate::trial::store::{StoreError, TrialDir};
+use crate::trial::workload::Driver;
+
+/// A trial that is ready to run.
+pub(crate) struct Conduct<'a> {
+    /// What is asked.
+    pub(crate) spec: &'a Spec,
+    /// Where.
+    pub(crate) machine: &'a Machine,
+    /// Arm B, checked and in order.
+    pub(crate) settings: Vec<Setting>,
+    /// The workload, running.
+    pub(crate) driver: Driver,
+    /// The record's place.
+    pub(crate) dir: TrialDir,
+    /// The record so far, when a trial goes on.
+    pub(crate) resumed: Option<TrialRecord>,
+    /// Leave the change when it helps.
+    pub(crate) keep: bool,
+    /// Set by Ctrl-C.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// Runs the trial with a progress bar.
+pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, CommandError> {
+    let root = place::root(global)?;
+    let store = place::store(global);
+    let design = &trial.spec.design;
+    let slots = 2 * (design.calibration + design.pairs);
+    let bar = progress::bar(&format!("trial {}", trial.spec.name), slots as u64);
+    // The bar's clock runs on between slots.
+    bar.enable_steady_tick(Duration::from_millis(250));
+    let mut progress = |record: &TrialRecord| {
+        let done = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
+        let part = if done == 0 { "calibrating".to_owned() } else { format!("pair {}", done.div_ceil(2)) };
+        bar.set_message(format!("trial {}: {part}", record.name));
+        bar.set_position(record.slots.len() as u64);
+    };
+    let seed = match (&trial.resumed, design.seed) {
+        (Some(record), _) => record.seed,
+        (None, Some(seed)) => seed,
+        (None, None) => fresh_seed(),
+    };
+    let setup = Setup {
+        host: &trial.machine.host,
+        inventory: &trial.machine.inventory,
+        root: &root,
+        netns: trial.machine.netns.clone(),
+        settings: trial.settings,
+        store: &store,
+        dir: trial.dir,
+        seed,
+        driver: trial.driver,
+        guard: &|id| {
+            let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;
+            launch_guard(&arguments)
+        },
+        keep: trial.keep,
+        stop: trial.stop,
+        progress: &mut progress,
+    };
+    let outcome = perform(trial.spec, setup, trial.resumed);
+    bar.finish_and_clear();
+    outcome.map_err(explain)
+}
+
+/// A seed that is short enough to be read aloud and exact in every JSON reader.
+fn fresh_seed() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0) & 0xff_ffff
+}
+
+fn explain(error: PerformError) -> CommandError {
+    match error {
+        PerformError::Begin(error) => place::apply_error(error),
+        PerformError::Guard(_) => CommandError::failed(error),
+        PerformError::Store(error) => store_error(&error),
+        PerformError::Factor(error) => factor_error(error).hint("look with `rxlab status`"),
+        PerformError::Loop { error, undo } => {
+            let error = match *error {
+                LiveError::Factor(error) => factor_error(error),
+                LiveError::Store(error) => store_error(&error),
+                error => CommandError::failed(error),
+            };
+            undo_hints(error, undo.as_ref())
+        }
+    }
+}
+
+fn factor_error(error: FactorError) -> CommandError {
+    match error {
+        FactorError::Apply(error) => place::apply_error(error),
+        error => CommandError::failed(error),
+    }
+}
+
+/// A record that cannot be read or written.
+pub(super) fn store_error(error: &StoreError) -> CommandError {
+    let denied =
+        matches!(error, StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied);
+    let missing =
+        matches!(error, StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound);
+    let kind = match () {
+        () if denied => Kind::Denied,
+        () if missing => Kind::Usage,
+        () => Kind::Failed,
+    };
+    let error = CommandError::new(kind, error);
+    if denied { error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere") } else { error }
+}
+
+/// Says what became of the machine.
+fn undo_hints(error: CommandError, undo: Option<&Undo>) -> CommandError {
+    match undo {
+        None => error,
+        Some(undo) if undo.is_clean() => error.hint("the machine is as it was before the trial"),
+        Some(undo) => {
+            let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
+            let error = troubled.fold(error, |error, outcome| {
+                error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)))
+            });
+            error.hint(format!("try again with `rxlab undo {}`", undo.id))
+        }
+    }
+}
