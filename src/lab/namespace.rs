@@ -3,14 +3,15 @@
 #![allow(clippy::disallowed_methods)] // Opens a namespace file and starts `ip`.
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-use std::os::fd::AsRawFd;
 
 use rustix::io::Errno;
 use rustix::thread::UnshareFlags;
 use thiserror::Error;
+
+use crate::host::{OpenError, enter_netns};
 
 /// The range could not be built.
 #[derive(Debug, Error)]
@@ -18,6 +19,9 @@ pub enum LabError {
     /// Namespaces need CAP_SYS_ADMIN.
     #[error("cannot make a network namespace: {0}")]
     Namespace(Errno),
+    /// The namespace that was just made cannot be entered.
+    #[error(transparent)]
+    Enter(#[from] OpenError),
     /// `ip` is not installed or cannot be started.
     #[error("cannot run `ip`: {0}")]
     Start(std::io::Error),
@@ -65,13 +69,16 @@ impl Namespace {
     /// Runs `ip ARGUMENTS` inside, with words split at white space.
     pub fn ip(&self, arguments: &str) -> Result<(), LabError> {
         let path = self.path();
-        let output = Command::new("ip")
-            .arg("-n")
-            .arg(&path)
-            .args(arguments.split_whitespace())
-            .stdin(Stdio::null())
-            .output()
-            .map_err(LabError::Start)?;
+        let run = || {
+            // A child starts in the namespace of the thread that starts it. `ip -n` would want a
+            // name below /run/netns.
+            enter_netns(&path)?;
+            let words = arguments.split_whitespace();
+            Command::new("ip").args(words).stdin(Stdio::null()).output().map_err(LabError::Start)
+        };
+        let output = std::thread::scope(|scope| {
+            scope.spawn(run).join().expect("the namespace thread does not panic")
+        })?;
         if output.status.success() {
             return Ok(());
         }
