@@ -11,7 +11,7 @@ mod transaction;
 mod undo;
 
 pub use check::{Change, check, preview};
-pub use deadline::{Watch, boottime, launch_guard, watch};
+pub use deadline::{Guard, Watch, boottime, launch_guard, watch};
 pub use error::ApplyError;
 pub use status::{Live, State, TransactionStatus, ValueStatus, status};
 pub use transaction::{BeginInfo, Failure, Kept, Transaction};

@@ -8,7 +8,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -33,9 +33,23 @@ pub fn boottime() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
+/// A standing guard. Dropping this leaves it standing.
+#[derive(Debug)]
+pub struct Guard {
+    process: Child,
+}
+
+impl Guard {
+    /// Waits for its end, which comes soon after its transaction is closed or confirmed.
+    pub fn join(mut self) {
+        // Fails only for a process that is no child of ours, which it is.
+        let _ = self.process.wait();
+    }
+}
+
 /// Starts this program again with `arguments` as a guard, and returns once it says that it stands.
 /// An error means that no guard stands and nothing may be written.
-pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<()> {
+pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
     let mut guard = Command::new(std::env::current_exe()?)
         .args(arguments)
         .current_dir("/")
@@ -50,7 +64,7 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<()> {
         BufReader::new(answer).read_line(&mut line)?;
     }
     if line.trim_end() == READY {
-        return Ok(());
+        return Ok(Guard { process: guard });
     }
     // Both fail only when the guard has ended by itself.
     let _ = guard.kill();

@@ -8,6 +8,8 @@ use super::interval::Interval;
 const SHORTFALL: f64 = 0.02;
 /// CPU share of a thread from which on it is taken for full.
 const FULL_THREAD: f64 = 0.90;
+/// Part of the offered requests up to which a schedule counts as kept.
+const KEPT: f64 = 0.001;
 /// Send lag as a part of the latency, both at the 99th percentile.
 const LAG_SHARE: f64 = 0.10;
 /// Lag that is no sign by itself, in nanoseconds: a sleeping thread wakes up some tens of
@@ -34,16 +36,26 @@ impl Saturation {
 }
 
 fn shortfall(interval: &Interval) -> Option<String> {
-    let offered = interval.offered?;
-    let due = offered * interval.seconds;
+    let missing = missing(interval).filter(|missing| *missing > SHORTFALL)?;
+    Some(format!("{:.1} % of the offered requests were not sent in time", 100.0 * missing))
+}
+
+/// Part of the offered requests that was not sent; `None` outside the open loop.
+fn missing(interval: &Interval) -> Option<f64> {
+    let due = interval.offered? * interval.seconds;
     let missing = due - interval.sent as f64;
     // What became due in the very moment of the cut is not missing.
     let slack = interval.client_cpu.len() as f64;
-    (missing > due * SHORTFALL && missing > slack)
-        .then(|| format!("{:.1} % of the offered requests were not sent in time", 100.0 * missing / due))
+    Some(if missing > slack { missing / due } else { 0.0 })
 }
 
+/// In the closed loop a full thread is the limit. A schedule that was kept says that it was not:
+/// then the thread's time is that of polling for the next send, or of receive work that the kernel
+/// did in its context and billed to it.
 fn full_thread(interval: &Interval) -> Option<String> {
+    if missing(interval).is_some_and(|missing| missing <= KEPT) {
+        return None;
+    }
     let work = |share: f64, spinning: f64| share - spinning;
     let busiest = interval
         .client_cpu
@@ -91,6 +103,8 @@ mod tests {
             "20.0 % of the offered requests were not sent in time"
         );
         assert_eq!(reason(interval(100_000, 0, 95, 0, None)), "load thread 0 used 95 % of its CPU");
+        assert_eq!(reason(interval(100_000, 0, 95, 0, Some(10_100))), "load thread 0 used 95 % of its CPU");
+        assert_eq!(reason(interval(100_000, 0, 95, 0, Some(10_005))), "", "the schedule was kept");
         assert_eq!(reason(interval(100_000, 0, 95, 90, None)), "", "spinning is no work");
         assert_eq!(reason(interval(100_000, 30_000, 0, 0, None)), "", "a wake-up takes that long");
         assert_eq!(

@@ -13,17 +13,18 @@ use super::live::{Live, LiveError};
 use super::metrics::{self, name};
 use super::placement;
 use super::record::{Metric, TrialRecord, Verdict};
-use super::runner;
+use super::runner::{self, Schedule};
 use super::spec::Spec;
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
-use crate::apply::{ApplyError, BeginInfo, Transaction, Undo};
+use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
 use crate::host::Host;
 use crate::journal::{Namespace, Store};
 use crate::load::Protocol;
 use crate::model::Model;
 use crate::plan::Setting;
 use crate::sample::Inventory;
+use crate::units::Fact;
 
 /// What a trial needs beside its specification.
 pub struct Setup<'a> {
@@ -47,7 +48,7 @@ pub struct Setup<'a> {
     pub driver: Driver,
     /// Starts the process that undoes the transaction of the given id at its deadline, should this
     /// one be killed. An error means that nothing may be changed.
-    pub guard: &'a dyn Fn(&str) -> io::Result<()>,
+    pub guard: &'a dyn Fn(&str) -> io::Result<Guard>,
     /// Leave the change in place when it is proven to help.
     pub keep: bool,
     /// Set when the user wants to stop.
@@ -99,7 +100,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model));
     setup.dir.save_spec(spec)?;
     setup.dir.save(&record)?;
-    let factor = factor(spec, &setup, model)?;
+    let (factor, guard) = factor(spec, &setup, model)?;
     let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
     let mut live = Live {
         host: setup.host,
@@ -117,10 +118,12 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         began: Instant::now().checked_sub(Duration::from_secs_f64(done_s)).unwrap_or_else(Instant::now),
         progress: setup.progress,
     };
-    let ending = match runner::run(&mut record, spec.design.calibration, &mut live) {
+    let schedule = Schedule { calibration: spec.design.calibration, min_pairs: spec.design.min_pairs };
+    let ending = match runner::run(&mut record, schedule, &mut live) {
         Ok(ending) => ending,
         Err(error) => {
             let undo = live.factor.undo(setup.host)?;
+            wait_for(guard, undo.as_ref());
             return Err(PerformError::Loop { error: Box::new(error), undo });
         }
     };
@@ -131,13 +134,21 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     // Whether or not the record could be written, the machine is put back first.
     let (undo, kept) =
         if keep { (None, live.factor.keep(setup.host)?) } else { (live.factor.undo(setup.host)?, None) };
+    wait_for(guard, undo.as_ref());
     saved?;
     Ok(Outcome { record, undo, kept })
 }
 
-fn factor(spec: &Spec, setup: &Setup<'_>, model: Model) -> Result<Factor, PerformError> {
+/// A guard whose transaction is closed ends by itself; nothing of the trial is left running then.
+fn wait_for(guard: Option<Guard>, undo: Option<&Undo>) {
+    if let Some(guard) = guard.filter(|_| undo.is_none_or(|undo| undo.closed)) {
+        guard.join();
+    }
+}
+
+fn factor(spec: &Spec, setup: &Setup<'_>, model: Model) -> Result<(Factor, Option<Guard>), PerformError> {
     if let (Some(a), Some(b)) = (&spec.change.a, &spec.change.b) {
-        return Ok(Factor::Commands { a: a.clone(), b: b.clone(), now: None });
+        return Ok((Factor::Commands { a: a.clone(), b: b.clone(), now: None }, None));
     }
     let info = BeginInfo {
         identity: &model.identity,
@@ -147,16 +158,21 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: Model) -> Result<Factor, Perfor
         confirm: Some(longest(spec)),
     };
     let transaction = Transaction::begin(setup.store, info)?;
-    if let Err(error) = (setup.guard)(transaction.id()) {
-        transaction.keep().map_err(ApplyError::from)?;
-        return Err(PerformError::Guard(error));
-    }
-    Ok(Factor::Settings {
+    let guard = match (setup.guard)(transaction.id()) {
+        Ok(guard) => guard,
+        Err(error) => {
+            // Nothing was set, so this closes it.
+            transaction.keep().map_err(ApplyError::from)?;
+            return Err(PerformError::Guard(error));
+        }
+    };
+    let factor = Factor::Settings {
         transaction: Box::new(transaction),
         model: Box::new(model),
         settings: setup.settings.clone(),
         now: None,
-    })
+    };
+    Ok((factor, Some(guard)))
 }
 
 /// When a killed trial is undone at the latest: after twice the time that it would have taken. A
@@ -188,7 +204,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
         max_pairs: spec.design.pairs,
         washout_s: spec.design.washout.0.as_secs_f64(),
         measure_s: spec.design.measure.0.as_secs_f64(),
-        metrics: metrics_of(spec),
+        metrics: metrics_of(spec, setup.inventory),
         calibration: None,
         slots: Vec::new(),
         analysis: None,
@@ -196,7 +212,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
 }
 
 /// The metrics of a trial, the primary one first. Latency is there for loads that have answers.
-fn metrics_of(spec: &Spec) -> Vec<Metric> {
+fn metrics_of(spec: &Spec, inventory: &Inventory) -> Vec<Metric> {
     let unit = Driver::work_unit(&spec.workload);
     let mut names =
         vec![name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE, name::SOFTIRQ_PER_PACKET];
@@ -207,7 +223,7 @@ fn metrics_of(spec: &Spec) -> Vec<Metric> {
             names.extend(["p50_us", "p99_us", "p99_9_us"]);
         }
     }
-    let live = if spec.workload.live { name::HOTTEST_SOFTIRQ } else { name::THROUGHPUT };
+    let live = if spec.workload.live { first } else { name::THROUGHPUT };
     let primary = spec.design.primary.as_deref().unwrap_or(live);
     std::iter::once(primary)
         .chain(names.into_iter().filter(|name| *name != primary))

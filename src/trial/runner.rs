@@ -61,18 +61,27 @@ pub struct Ending {
     pub client_limited: Option<String>,
 }
 
+/// What the record does not say about the order of things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Schedule {
+    /// Pairs with nothing flipped, before the others.
+    pub calibration: usize,
+    /// Valid pairs before the trial may stop early.
+    pub min_pairs: usize,
+}
+
 /// Runs or resumes a trial: `record` holds what was asked and the slots that are done. The slot of an
-/// unfinished pair is voided, since its neighbour is lost. `calibration` pairs come first.
+/// unfinished pair is voided, since its neighbour is lost.
 pub fn run<B: Bench>(
     record: &mut TrialRecord,
-    calibration: usize,
+    schedule: Schedule,
     bench: &mut B,
 ) -> Result<Ending, B::Error> {
     void_unfinished(record);
     let mut run = Run { record, bench, limited: Vec::new(), voids: 0 };
-    let ending = match run.calibrate(calibration)? {
+    let ending = match run.calibrate(schedule.calibration)? {
         Some(ending) => ending,
-        None => run.compare()?,
+        None => run.compare(schedule.min_pairs)?,
     };
     // One slot may hit a hiccup of the machine; a trial is client-limited when most slots say so.
     let slots = run.record.slots.iter().filter(|slot| slot.void.is_none()).count();
@@ -98,13 +107,14 @@ impl<B: Bench> Run<'_, B> {
         Ok(None)
     }
 
-    fn compare(&mut self) -> Result<Ending, B::Error> {
+    fn compare(&mut self, min_pairs: usize) -> Result<Ending, B::Error> {
         let better = self.record.metrics.first().map_or(Better::Higher, |primary| primary.better);
         let monitor = Monitor::new(self.record.max_pairs, self.record.margin, better);
         let mut pair = next_pair(self.record, Phase::Comparison);
         // Void pairs are run again, with fresh coins, but not without end.
         while pair < 2 * self.record.max_pairs {
-            if let Decision::Stop(..) = monitor.look(&analysis::primary_ratios(self.record)) {
+            let d = analysis::primary_ratios(self.record);
+            if d.len() >= min_pairs && matches!(monitor.look(&d), Decision::Stop(..)) {
                 break;
             }
             let order = design::order(self.record.seed, Phase::Comparison, pair);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::monitor::FIRST_LOOK;
 use crate::load;
 use crate::plan::Setting;
 use crate::units::{self, NicName};
@@ -73,6 +74,9 @@ pub struct Design {
     pub seed: Option<u64>,
     /// Pairs at which the trial ends undecided.
     pub pairs: usize,
+    /// Fewest pairs before the trial may stop early: more of them make the other metrics' intervals
+    /// narrower. The same as `pairs` = no early stop.
+    pub min_pairs: usize,
     /// Pairs with nothing flipped, before the others; 0 = no calibration.
     pub calibration: usize,
     /// Margin of equivalence as a fraction (0.03 = 3 %).
@@ -91,6 +95,7 @@ impl Default for Design {
         Self {
             seed: None,
             pairs: 40,
+            min_pairs: FIRST_LOOK,
             calibration: 20,
             margin: 0.03,
             washout: Seconds(Duration::from_millis(500)),
@@ -217,6 +222,9 @@ impl Spec {
         let bad = |what: String| Err(SpecError::Design(what));
         if !(2..=10_000).contains(&design.pairs) {
             return bad(format!("pairs = {}: 2 to 10000 expected", design.pairs));
+        }
+        if design.min_pairs > design.pairs {
+            return bad(format!("min_pairs = {}: at most pairs = {}", design.min_pairs, design.pairs));
         }
         if !(design.margin > 0.0 && design.margin < 1.0) {
             return bad(format!("margin = {}: a fraction between 0 and 1 expected", design.margin));

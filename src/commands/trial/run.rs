@@ -14,6 +14,7 @@ use crate::host::netns_path;
 use crate::load::{Session, Url};
 use crate::plan::{Plan, PlannedSetting, Setting};
 use crate::report;
+use crate::trial::monitor::FIRST_LOOK;
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
 use crate::trial::spec::{Change, Design, Guards, Seconds, Spec, Workload};
@@ -69,6 +70,9 @@ pub(super) struct RunArgs {
     /// Pairs at which the trial ends undecided
     #[arg(long, value_name = "N", default_value_t = 40)]
     pairs: usize,
+    /// Pairs before the trial may stop early
+    #[arg(long, value_name = "N", default_value_t = FIRST_LOOK)]
+    min_pairs: usize,
     /// Pairs with nothing flipped, to learn the noise; 0 = none
     #[arg(long, value_name = "N", default_value_t = 20)]
     calibration: usize,
@@ -172,6 +176,7 @@ fn from_flags(args: &RunArgs) -> Result<Spec, CommandError> {
         design: Design {
             seed: args.seed,
             pairs: args.pairs,
+            min_pairs: args.min_pairs.min(args.pairs),
             calibration: args.calibration,
             margin: args.margin,
             washout: Seconds(args.washout),

@@ -14,6 +14,9 @@ const SOUND_REJECTIONS: std::ops::RangeInclusive<f64> = 0.03..=0.07;
 /// trial of a hundred.
 const LAG1_ERRORS: f64 = 2.6;
 
+/// Below this many pairs a calibration's shape figures are chance.
+const ENOUGH_PAIRS: usize = 10;
+
 /// All remarks on a record and its samples, primary first.
 pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -28,6 +31,9 @@ pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<
 
 fn calibration_notes(calibration: &Calibration) -> Vec<String> {
     let mut notes = Vec::new();
+    if calibration.pairs < ENOUGH_PAIRS {
+        return notes;
+    }
     if calibration.lag1.abs() > LAG1_LIMIT {
         notes.push(format!(
             "Calibration: neighbouring pairs correlate (lag-1 {:.2}, limit {LAG1_LIMIT}); double the length of the slots.",

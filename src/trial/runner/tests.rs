@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bench, Ending, Measured, run};
+use super::{Bench, Ending, Measured, Schedule, run};
 use crate::model::Identity;
 use crate::trial::analysis;
 use crate::trial::metrics;
@@ -98,7 +98,8 @@ fn a_factor_that_does_nothing_is_not_called_an_effect() {
     let wrong = (0..20)
         .filter(|seed| {
             let mut record = record(*seed);
-            run(&mut record, 0, &mut Simulated::new(noise(), 1000 + seed, 0.0)).expect("simulated");
+            run(&mut record, Schedule::default(), &mut Simulated::new(noise(), 1000 + seed, 0.0))
+                .expect("simulated");
             matches!(call(&record), Call::Helps | Call::Hurts)
         })
         .count();
@@ -111,7 +112,8 @@ fn ten_percent_are_found() {
     let found = (0..20)
         .filter(|seed| {
             let mut record = record(*seed);
-            run(&mut record, 0, &mut Simulated::new(noise(), 2000 + seed, 0.10)).expect("simulated");
+            run(&mut record, Schedule::default(), &mut Simulated::new(noise(), 2000 + seed, 0.10))
+                .expect("simulated");
             call(&record) == Call::Helps
         })
         .count();
@@ -122,7 +124,7 @@ fn ten_percent_are_found() {
 fn calibration_comes_first_and_flips_nothing() {
     let mut record = record(7);
     let mut bench = Simulated::new(Noise::white(0.01), 7, 0.5);
-    let ending = run(&mut record, 10, &mut bench).expect("simulated");
+    let ending = run(&mut record, Schedule { calibration: 10, min_pairs: 0 }, &mut bench).expect("simulated");
     assert_eq!(ending, Ending::default());
     let calibration: Vec<_> = record.slots.iter().take_while(|s| s.phase == Phase::Calibration).collect();
     assert_eq!(calibration.len(), 20);
@@ -133,12 +135,20 @@ fn calibration_comes_first_and_flips_nothing() {
 }
 
 #[test]
+fn no_early_stop_before_the_fewest_pairs() {
+    let mut record = record(7);
+    let schedule = Schedule { calibration: 0, min_pairs: 25 };
+    run(&mut record, schedule, &mut Simulated::new(Noise::white(0.01), 7, 0.5)).expect("simulated");
+    assert_eq!(record.slots.len(), 50);
+}
+
+#[test]
 fn a_stopped_run_goes_on_with_the_same_coins() {
     let (mut whole, mut parts) = (record(11), record(11));
-    run(&mut whole, 0, &mut Simulated::new(Noise::white(0.05), 3, 0.0)).expect("simulated");
+    run(&mut whole, Schedule::default(), &mut Simulated::new(Noise::white(0.05), 3, 0.0)).expect("simulated");
     let mut first = Simulated { stop_after: 6, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
-    assert!(run(&mut parts, 0, &mut first).expect("simulated").interrupted);
-    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
+    assert!(run(&mut parts, Schedule::default(), &mut first).expect("simulated").interrupted);
+    run(&mut parts, Schedule::default(), &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
     let arms = |record: &TrialRecord| -> Vec<(usize, Arm)> {
         record.slots.iter().map(|slot| (slot.pair, slot.arm)).collect()
     };
@@ -150,10 +160,10 @@ fn a_stopped_run_goes_on_with_the_same_coins() {
 fn the_lone_slot_of_a_killed_run_is_void() {
     let mut parts = record(11);
     let mut first = Simulated { stop_after: 7, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
-    run(&mut parts, 0, &mut first).expect("simulated");
+    run(&mut parts, Schedule::default(), &mut first).expect("simulated");
     // As after a kill: the last slot was measured, and nothing marked it.
     parts.slots[6].void = None;
-    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
+    run(&mut parts, Schedule::default(), &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
     assert!(parts.slots[6].void.is_some());
     assert_eq!(parts.slots[7].pair, parts.slots[6].pair + 1);
 }
@@ -162,7 +172,7 @@ fn the_lone_slot_of_a_killed_run_is_void() {
 fn a_change_that_never_takes_ends_the_trial() {
     let mut record = record(5);
     let mut bench = Simulated { void: |arm, _| arm == Arm::B, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, 0, &mut bench).expect("simulated");
+    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
     assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
     assert!(record.slots.len() <= 6);
 }
@@ -171,7 +181,7 @@ fn a_change_that_never_takes_ends_the_trial() {
 fn one_void_slot_costs_one_pair() {
     let mut record = record(5);
     let mut bench = Simulated { void: |_, slot| slot == 3, ..Simulated::new(Noise::white(0.05), 5, 0.0) };
-    run(&mut record, 0, &mut bench).expect("simulated");
+    run(&mut record, Schedule::default(), &mut bench).expect("simulated");
     let analysis = analysis::analyse(&record);
     assert_eq!(analysis.voids, 1);
     assert_eq!(record.slots.len(), 2 * (analysis.pairs + 1));
@@ -181,7 +191,7 @@ fn one_void_slot_costs_one_pair() {
 fn a_guard_stops_at_once() {
     let mut record = record(5);
     let mut bench = Simulated { guard_at: Some(4), ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, 0, &mut bench).expect("simulated");
+    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
     assert_eq!(ending.guard.as_deref(), Some("too many errors"));
     assert_eq!(record.slots.len(), 5);
 }
