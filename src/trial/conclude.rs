@@ -35,11 +35,13 @@ pub fn conclude(record: &TrialRecord, ending: &Ending) -> Analysis {
     analysis
 }
 
-/// How hot the hottest CPU is: by its softirq time, the one that matters to people, unless that was
-/// not measured.
+/// How hot the hottest CPU is: by the one of the two measures that comes first in the record, which
+/// is the one to be trusted on this kernel.
 fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
-    let by = |name: &str| metrics.iter().find(|result| result.metric.name == name && result.effect.is_some());
-    by(name::HOTTEST_SOFTIRQ).or_else(|| by(name::HOTTEST_SHARE))
+    metrics.iter().find(|result| {
+        [name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE].contains(&result.metric.name.as_str())
+            && result.effect.is_some()
+    })
 }
 
 /// Mean of a percentage over the valid comparison slots of an arm, as a fraction.

@@ -214,8 +214,11 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
 /// The metrics of a trial, the primary one first. Latency is there for loads that have answers.
 fn metrics_of(spec: &Spec, inventory: &Inventory) -> Vec<Metric> {
     let unit = Driver::work_unit(&spec.workload);
-    let mut names =
-        vec![name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE, name::SOFTIRQ_PER_PACKET];
+    // Where softirq time is sampled by ticks, the counted share says more than the time.
+    let exact = inventory.exact_softirq_time == Fact::Known(true);
+    let hottest = [name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE];
+    let [first, second] = if exact { hottest } else { [hottest[1], hottest[0]] };
+    let mut names = vec![name::THROUGHPUT, first, second, name::SOFTIRQ_PER_PACKET];
     names.push("server_cpu");
     if let Some(load) = &spec.workload.load {
         names.push("client_cpu");
