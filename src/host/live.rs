@@ -16,6 +16,9 @@ use thiserror::Error;
 use super::netlink::{QueueStats, queue_stats};
 use super::{Host, HostError, Operation, QSTATS, enter_netns};
 
+/// Each try takes microseconds; renames that hit every one of so many would be an attack.
+const EAGAIN_TRIES: u32 = 1000;
+
 /// A machine below a directory of this one.
 ///
 /// Path resolution is confined by `openat2(RESOLVE_IN_ROOT)` (kernel 5.6): an absolute or `..`
@@ -94,7 +97,18 @@ impl LiveHost {
 
     fn open_file(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let (root, path) = self.place(path);
-        openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
+        let open = || openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
+        // EAGAIN: somewhere a rename or mount happened while a `..` was resolved, and the kernel
+        // cannot be sure that the path stayed inside the root (openat2(2)). The file knows nothing
+        // of that: ask again.
+        let mut opened = open();
+        for _ in 0..EAGAIN_TRIES {
+            if !matches!(opened, Err(Errno::AGAIN)) {
+                break;
+            }
+            opened = open();
+        }
+        opened
     }
 }
 

@@ -4,6 +4,7 @@
 //! one of them alone can be quoted.
 
 use super::number;
+use crate::trial::metrics::name;
 use crate::trial::record::{Call, MetricResult, TrialRecord, Verdict};
 
 /// How a verdict should look. Never the only sign: the words say the same.
@@ -139,10 +140,11 @@ pub fn sentence(record: &TrialRecord) -> String {
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after } => format!(
             "{name} spreads the load and adds no capacity: {}the hottest CPU could take {} times this \
-             traffic before and {} times after.",
+             traffic before and {} times after.{}",
             spread(&analysis.metrics),
             number::times(*headroom_before),
             number::times(*headroom_after),
+            price(&analysis.metrics),
         ),
         Verdict::GuardTripped { reason } => {
             format!("A guard stopped {name} and the change was rolled back at once: {reason}.")
@@ -153,6 +155,16 @@ pub fn sentence(record: &TrialRecord) -> String {
         Verdict::Interrupted => {
             format!("{name} was interrupted after {}, before a decision.", count(analysis.pairs, "pair"))
         }
+    }
+}
+
+/// What spreading costs, when a cost is proven: moving a packet to another CPU is work too.
+fn price(metrics: &[MetricResult]) -> String {
+    let dearer =
+        |result: &&MetricResult| result.metric.name == name::SOFTIRQ_PER_PACKET && result.call == Call::Hurts;
+    match metrics.iter().find(dearer).and_then(|result| result.effect) {
+        Some(effect) => format!(" It has a price: softirq time per packet {}.", number::effect(&effect)),
+        None => String::new(),
     }
 }
 

@@ -26,6 +26,9 @@ use crate::plan::Setting;
 use crate::sample::Inventory;
 use crate::units::Fact;
 
+/// The remark on kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is not known.
+const TICKS: &str = "Softirq times are sampled by timer ticks on this kernel and can be off by much in short slots; NET_RX shares are counted.";
+
 /// What a trial needs beside its specification.
 pub struct Setup<'a> {
     /// The machine.
@@ -127,7 +130,10 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
             return Err(PerformError::Loop { error: Box::new(error), undo });
         }
     };
-    let analysis = conclude(&record, &ending);
+    let mut analysis = conclude(&record, &ending);
+    if setup.inventory.exact_softirq_time != Fact::Known(true) {
+        analysis.notes.push(TICKS.to_owned());
+    }
     let keep = setup.keep && matches!(analysis.verdict, Verdict::Helps);
     record.analysis = Some(analysis);
     let saved = setup.dir.save(&record);
