@@ -24,4 +24,4 @@ install: build ## Install the program for this machine
 	install -D -m 755 target/release/rxlab $(DESTDIR)/usr/local/bin/rxlab
 
 docs: ## Write the generated documents anew
-	RXLAB_WRITE_DOCS=1 $(CARGO) test --locked --test it docs
+	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib

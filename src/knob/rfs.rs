@@ -22,7 +22,9 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RFS: Receive Flow Steering\"",
     since: "2.6.35",
     risk: Risk::Safe,
-    beware: "Rounded up to a power of two. The CPU it picks is not limited by the `rps` list.",
+    beware: "Rounded up to a power of two. The CPU it picks is not limited by the `rps` list. Only \
+             connected sockets are followed (sock_rps_record_flow in include/net/sock.h): TCP, and UDP \
+             after connect().",
 };
 
 impl Rfs {

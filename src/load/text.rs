@@ -55,7 +55,10 @@ pub fn shape(spec: &Spec) -> String {
         (Protocol::UdpEcho, _) => ("flow", "closed loop"),
         (Protocol::UdpSink, _) => ("flow", "flat out"),
     };
-    let mode = if spec.rate.is_some() { "open loop" } else { mode };
+    let mode = match spec.rate {
+        Some(rate) => format!("open loop at {}/s", exact(rate)),
+        None => mode.to_owned(),
+    };
     let mut parts = vec![plural(spec.connections, what)];
     if spec.pipeline > 1 && !(spec.url.protocol == Protocol::UdpEcho && spec.rate.is_some()) {
         parts.push(format!("depth {}", spec.pipeline));
@@ -64,9 +67,14 @@ pub fn shape(spec: &Spec) -> String {
     if spec.url.protocol != Protocol::Http {
         parts.push(format!("{} bytes", spec.size));
     }
-    parts.push(mode.to_owned());
+    parts.push(mode);
     parts.push(format!("timeout {}", format_duration(spec.timeout)));
     parts.join(", ")
+}
+
+/// A rate as it was asked for, fractions too.
+fn exact(rate: f64) -> String {
+    if rate.fract() == 0.0 { grouped(rate) } else { rate.to_string() }
 }
 
 fn latency(report: &Report, out: &mut String) -> std::fmt::Result {

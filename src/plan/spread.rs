@@ -139,7 +139,9 @@ fn proposal(
     }
     if name != "rps" {
         notes.push(
-            "RFS follows the CPU that last read a socket: it helps where flows outnumber CPUs".to_owned(),
+            "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \
+             UDP servers see no change"
+                .to_owned(),
         );
     }
     let plan = Plan {

@@ -176,16 +176,9 @@ fn spread(results: &[MetricResult]) -> String {
         .unwrap_or_default()
 }
 
-/// `rose by 12 % [+11, +13]`; nothing when there is no estimate.
+/// `+12 % [+11, +13]`; nothing when there is no estimate.
 fn moved(result: &MetricResult) -> Option<String> {
-    let effect = result.effect.as_ref()?;
-    let text = number::effect(effect);
-    Some(if text.starts_with('+') || text.starts_with('-') {
-        let verb = if effect.mid < 0.0 { "fell" } else { "rose" };
-        format!("{verb} by {}", &text[1..])
-    } else {
-        format!("changed by {text}")
-    })
+    result.effect.as_ref().map(number::effect)
 }
 
 /// `1 pair`, `21 pairs`.

@@ -1,5 +1,6 @@
 //! What every trial needs around its loop: journal, guard, progress, and errors in plain words.
 
+use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -8,14 +9,21 @@ use crate::cli::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{place, progress, undo};
 use crate::error::{CommandError, Kind};
+use crate::model::Rates;
 use crate::plan::Setting;
+use crate::sample::Counters;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
+use crate::trial::metrics::name;
 use crate::trial::perform::{Outcome, PerformError, Setup, perform};
-use crate::trial::record::{Phase, TrialRecord};
+use crate::trial::record::{Phase, TrialRecord, Verdict};
 use crate::trial::spec::Spec;
 use crate::trial::store::{StoreError, TrialDir};
+use crate::trial::verdict::cannot_matter_before;
 use crate::trial::workload::Driver;
+
+/// How long the look before a trial takes.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A trial that is ready to run.
 pub(crate) struct Conduct<'a> {
@@ -35,6 +43,36 @@ pub(crate) struct Conduct<'a> {
     pub(crate) keep: bool,
     /// Set by Ctrl-C.
     pub(crate) stop: &'a AtomicBool,
+}
+
+/// Looks at the machine under its load for a moment, and says what can be said before running: that
+/// the receive path takes too little for any gain to matter.
+pub(super) fn foretell(trial: &Conduct<'_>) -> Result<(), CommandError> {
+    // The bound is one on throughput, and only traffic that runs by now can be looked at.
+    let workload = &trial.spec.workload;
+    let throughput =
+        trial.spec.design.primary.as_ref().map_or(!workload.live, |metric| metric == name::THROUGHPUT);
+    if !throughput || workload.command.is_some() {
+        return Ok(());
+    }
+    let Machine { host, inventory, .. } = trial.machine;
+    let before = Counters::take(host, inventory);
+    progress::wait("looking at the load", LOOK);
+    // A recording has no rates; the loop will say so.
+    let Ok(rates) = Rates::between(&before, &Counters::take(host, inventory)) else { return Ok(()) };
+    let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
+    let margin = trial.spec.design.margin;
+    if let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(share, margin) {
+        writeln!(
+            anstream::stderr(),
+            "rxlab: softirqs take {:.1} % of the hottest CPU: no steering can gain more than {:.1} % \
+             throughput, below the margin of {:.0} %",
+            100.0 * share,
+            100.0 * ceiling,
+            100.0 * margin,
+        )?;
+    }
+    Ok(())
 }
 
 /// Runs the trial with a progress bar.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::conduct::{Conduct, conduct, store_error};
+use super::conduct::{Conduct, conduct, foretell, store_error};
 use crate::apply;
 use crate::cli::Global;
 use crate::commands::machine::{self, Machine};
@@ -229,6 +229,7 @@ fn driver(spec: &Spec) -> Result<Driver, CommandError> {
 /// Runs the trial, says what came out, and gives the exit code.
 fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
     let place = trial.dir.path().display().to_string();
+    foretell(&trial)?;
     let Outcome { record, undo, kept } = conduct(global, trial)?;
     let mut out = anstream::stdout().lock();
     if global.json {
