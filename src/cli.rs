@@ -23,24 +23,28 @@ pub struct Cli {
 #[derive(Debug, Clone, clap::Args)]
 pub struct Global {
     /// Print JSON instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// Look at the machine below DIR instead of this one
-    #[arg(long, global = true, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
     /// Look at the interfaces of another network namespace: a name of `ip netns`, a process id, or a file
-    #[arg(long, global = true, value_name = "NS")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NS")]
     pub netns: Option<String>,
     /// Where the journal and the trial records are kept
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         value_name = "DIR",
         env = "RXLAB_STATE_DIR",
         default_value = "/var/lib/rxlab"
     )]
     pub state_dir: PathBuf,
 }
+
+/// Where help lists what every command takes.
+const GLOBAL: &str = "Global options";
 
 const EXIT_CODES: &str = "Exit codes:
   0    fine: nothing to do, or done

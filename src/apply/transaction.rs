@@ -81,7 +81,7 @@ impl Transaction {
             boot_id: info.identity.boot_id.clone(),
             root,
             netns: info.netns,
-            started: jiff::Timestamp::now().to_string(),
+            started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             what: info.what,
             deadline: info.confirm.map(|wait| boottime().saturating_add(nanoseconds(wait))),
         };

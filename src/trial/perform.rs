@@ -204,7 +204,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
-        started: jiff::Timestamp::now().to_string(),
+        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         seed: setup.seed,
         margin: spec.design.margin,
         max_pairs: spec.design.pairs,

@@ -26,3 +26,36 @@ fn the_tables_of_the_statistics_are_those_of_the_simulation() {
         );
     }
 }
+
+/// The names in the first column of the module table of ARCHITECTURE.md.
+fn table_of_modules(text: &str) -> Vec<&str> {
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split('`').next()).collect()
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_architecture_names_the_modules_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
+    let (architecture, library) = (read("ARCHITECTURE.md"), read("src/lib.rs"));
+    let mut named = table_of_modules(&architecture);
+    let modules = library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let mut there: Vec<&str> = modules.collect();
+    named.sort_unstable();
+    there.sort_unstable();
+    assert_eq!(named, there);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_documented_specification_is_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/trials.md");
+    let text = std::fs::read_to_string(&path).expect("docs/trials.md can be read");
+    let examples: Vec<&str> =
+        text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 3, "the document has examples");
+    for example in examples {
+        rxlab::trial::spec::Spec::parse(example).unwrap_or_else(|error| panic!("{error} in\n{example}"));
+    }
+}
