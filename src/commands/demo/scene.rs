@@ -75,8 +75,8 @@ impl Scene {
     /// What stands, for people.
     pub(super) fn in_words(&self) -> String {
         format!(
-            "practice range: client host -> one-queue veth -> server host, both on this kernel\n\
-             traffic: {FLOWS} UDP flows, {} packets/s, sent on CPU {}, received by a sink on CPU {}\n",
+            "practice range: client host -> one-queue veth -> server host, on this kernel\n\
+             traffic: {FLOWS} UDP flows, {} packets/s, sender on CPU {}, sink on CPU {}\n",
             grouped(self.load.rate.unwrap_or_default() as u64),
             self.sender,
             self.receiver,

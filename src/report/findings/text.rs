@@ -119,6 +119,14 @@ impl Page {
         if let Some(prediction) = predictions.filter_map(|proposal| proposal.prediction.as_ref()).next() {
             self.labelled("note", &prediction.regime());
         }
+        // Plans without a prediction say themselves what they do not do.
+        let unpredicted = report.plans.iter().filter(|proposal| proposal.prediction.is_none());
+        let mut notes: Vec<&String> = unpredicted
+            .filter(|proposal| Some(&proposal.nic) == nic && told.contains(&proposal.plan.name.as_str()))
+            .flat_map(|proposal| &proposal.plan.notes)
+            .collect();
+        notes.dedup();
+        notes.into_iter().for_each(|note| self.labelled("note", note));
     }
 
     fn title(&mut self, finding: &Finding) {
