@@ -44,14 +44,14 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         report.plans.retain(|proposal| proposal.nic == *name);
         report.paths.retain(|path| path.nic == *name);
     }
-    if let Some((name, file)) = &args.plan_out {
-        write_plan(&report, name, file)?;
-    }
     let mut out = anstream::stdout().lock();
     if global.json {
         writeln!(out, "{}", super::json(&report)?)?;
     } else {
         write!(out, "{}", findings::text(&report))?;
+    }
+    if let Some((name, file)) = &args.plan_out {
+        write_plan(&report, name, file)?;
     }
     if report.findings.is_empty() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
 }
