@@ -20,12 +20,12 @@ irq=$(sed -n 's/^ *\([0-9]*\):.*virtio0-input.0$/\1/p' /proc/interrupts)
 echo 4 > /proc/irq/$irq/smp_affinity
 /job/rxlab target --udp-sink 10.98.0.2:9000 --for 90s > /dev/null 2>&1 &
 sleep 4
-set -x
-/job/rxlab doctor --for 5s --plan-out rps=/tmp/rps.toml
-/job/rxlab apply /tmp/rps.toml
-/job/rxlab doctor --for 5s
-/job/rxlab undo
-/job/rxlab show --nic eth0
+run() { echo; echo "# rxlab $*"; /job/rxlab "$@"; }
+run doctor --for 5s --plan-out rps=/tmp/rps.toml
+run apply /tmp/rps.toml
+run doctor --for 5s
+run undo
+run show --nic eth0
 JOB
 
 # The traffic waits until the guest's sink is there; it ends with the guest.
