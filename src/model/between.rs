@@ -9,6 +9,10 @@ use crate::parse::CpuTimes;
 use crate::sample::{Counters, CpuCounters, Inventory, NicCounters};
 use crate::units::{CpuId, Fact, IrqId};
 
+/// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten of them no change says
+/// nothing.
+const TICKS_FOR_SURE: f64 = 0.1;
+
 /// Two samples that make no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum IntervalError {
@@ -33,7 +37,7 @@ impl Rates {
         let (Fact::Known(before), Fact::Known(after)) = (&previous.times, &current.times) else {
             return Err(IntervalError::NoTimes);
         };
-        if before == after {
+        if before == after && seconds >= TICKS_FOR_SURE {
             return Err(IntervalError::Still);
         }
         let cpus = before
