@@ -295,7 +295,8 @@ mod tests {
     #[test]
     fn the_primary_metric_is_one_that_the_workload_has() {
         let with = |workload: &str, primary: &str| {
-            let text = LIVE.replace("live = true", workload) + &format!("[design]\nprimary = \"{primary}\"\n");
+            let text =
+                LIVE.replace("live = true", workload) + &format!("[design]\nprimary = \"{primary}\"\n");
             Spec::parse(&text)
         };
         let http = "load = { url = \"http://127.0.0.1:1/\" }";
