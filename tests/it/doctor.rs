@@ -59,7 +59,7 @@ fn the_hotspot_is_where_the_counters_say() {
             assert_eq!(code, 1);
             assert_eq!(hotspot["cpu"], hottest, "{hotspot:#}");
             assert_eq!((hotspot["nic"].as_str(), hottest.to_string().as_str()), (Some("srv0"), sender));
-            assert_eq!(report["plans"][0]["plan"]["name"], "rps");
+            assert_eq!(report["plans"][0]["name"], "rps");
             true
         });
         assert!(found, "a flat out sender on CPU {sender} was not seen");

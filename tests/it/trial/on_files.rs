@@ -126,7 +126,7 @@ fn a_killed_trial_is_undone_and_goes_on_with_its_slots_and_seed() {
     let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
     assert_eq!(code, 0, "{text}");
     let after = record(&tree.state(), "0001-trial").expect("saved");
-    assert_eq!((after.seed, after.seed), (before.seed, 11));
+    assert_eq!((after.seed, before.seed), (11, 11));
     let kept = after.slots.iter().zip(&before.slots);
     assert!(kept.clone().all(|(after, before)| after.start_s == before.start_s && after.arm == before.arm));
     assert_eq!(kept.count(), before.slots.len());
@@ -164,7 +164,7 @@ fn interrupted_by_the_user_it_is_130_and_can_go_on() {
     let (code, text) = said(&trial.output());
     assert_eq!(code, 130, "{text}");
     assert!(text.contains("the machine is as it was before the trial"), "{text}");
-    assert_eq!(tree.rps("eth0", 0), if text.contains("rps") { tree.rps("eth0", 0) } else { String::new() });
+    assert!(["0", "00"].contains(&tree.rps("eth0", 0).as_str()), "{}", tree.rps("eth0", 0));
     assert_eq!(mentioning(tree.path()), []);
     let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");

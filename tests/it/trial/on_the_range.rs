@@ -69,7 +69,7 @@ impl Stage {
             "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n\
              [workload]\nnic = \"srv0\"\n\
              load = {{ url = \"{url}\", connections = 8, cpus = \"0\", netns = \"{}\" }}\n\
-             [design]\nwashout = \"50ms\"\nmeasure = \"150ms\"\n{design}\n[guards]\n{guards}\n",
+             [design]\nwashout = \"50ms\"\nmeasure = \"300ms\"\n{design}\n[guards]\n{guards}\n",
             netns.display()
         );
         std::fs::write(&spec, text).expect("written");
