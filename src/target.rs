@@ -32,7 +32,7 @@ pub use counters::Counters;
 use counters::{Shared, ThreadCounters};
 use server::Server;
 use sockets::Sockets;
-pub use udp::{SINK_QUERY, SINK_TOTALS_LEN, parse_sink_totals};
+pub use udp::{SINK_TOTALS_LEN, SinkTotals, sink_query};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,7 +21,7 @@ use crate::report::findings::{self, DoctorReport};
 use crate::report::{html, trial_text};
 use crate::trial::metrics::name;
 use crate::trial::perform::Outcome;
-use crate::trial::record::{TrialRecord, Verdict};
+use crate::trial::record::TrialRecord;
 use crate::trial::spec::{Change, Design, Guards, Seconds, Spec, Workload};
 use crate::trial::store::TrialDir;
 use crate::trial::workload::Driver;
@@ -59,11 +59,19 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
     let stop = place::stop_flag()?;
     let mut out = anstream::stdout();
-    let mut scene = Scene::set()?;
+    let mut scene = Scene::set(&stop)?;
     if !global.json {
         write!(out, "{}", scene.in_words())?;
     }
-    let report = doctor::look(&scene.machine.host, args.look)?;
+    let report = doctor::look(&scene.machine.host, args.look, &stop);
+    if stop.load(Ordering::SeqCst) {
+        // A look that was cut short says nothing.
+        return Err(CommandError::new(
+            Kind::Interrupted,
+            "interrupted; the range is gone, nothing was changed",
+        ));
+    }
+    let report = report?;
     if !global.json {
         write!(out, "\n{}", findings::text(&report))?;
     }
@@ -80,7 +88,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         records.push(outcome.record);
     }
     drop(scene);
-    finish(global, args, &report, &records)
+    finish(global, args, &report, &records)?;
+    if stop.load(Ordering::SeqCst) { Err(CommandError::silent(Kind::Interrupted)) } else { Ok(()) }
 }
 
 /// One proposal alone, as a trial.
@@ -151,12 +160,6 @@ fn finish(
         let path = std::path::absolute(&args.html)?;
         writeln!(out, "\nreport: {}", path.display())?;
         writeln!(out, "everything is as it was: the range is gone, every value is back")?;
-    }
-    let interrupted = |record: &TrialRecord| {
-        record.analysis.as_ref().is_some_and(|analysis| analysis.verdict == Verdict::Interrupted)
-    };
-    if records.iter().any(interrupted) {
-        return Err(CommandError::silent(Kind::Interrupted));
     }
     if report.plans.is_empty() {
         return Err(CommandError::failed("the doctor found no hotspot on the range, so nothing was tried")

@@ -1,6 +1,7 @@
 //! `rxlab doctor`: look for a while, say what is wrong, why, and what to try.
 
 use std::io::Write;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{machine, progress};
@@ -38,7 +39,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(name) = &args.nic {
         machine::nic(&machine.model, name)?;
     }
-    let mut report = look(&machine.host, args.length)?;
+    let mut report = look(&machine.host, args.length, &AtomicBool::new(false))?;
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| finding.nic.as_ref().is_none_or(|nic| nic == name));
         report.plans.retain(|proposal| proposal.nic == *name);
@@ -56,11 +57,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if report.findings.is_empty() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
 }
 
-/// Two samples, `length` apart, and what they say.
-pub(super) fn look(host: &LiveHost, length: Duration) -> Result<DoctorReport, CommandError> {
+/// Two samples, `length` apart or less when `stop` is set meanwhile, and what they say.
+pub(super) fn look(
+    host: &LiveHost,
+    length: Duration,
+    stop: &AtomicBool,
+) -> Result<DoctorReport, CommandError> {
     let inventory = Inventory::take(host);
     let before = Counters::take(host, &inventory);
-    progress::wait("looking at the counters", length);
+    progress::wait("looking at the counters", length, stop);
     // Settings may have changed meanwhile: judge what is there now.
     let inventory = Inventory::take(host as &dyn Host);
     let after = Counters::take(host, &inventory);

@@ -1,14 +1,16 @@
 //! Progress on a terminal, silence in a pipe.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Waits for `length` with a bar on standard error; without one when that is no terminal.
-pub(super) fn wait(what: &str, length: Duration) {
+/// Waits for `length`, or until `stop` is set, with a bar on standard error; without one when that is
+/// no terminal.
+pub(super) fn wait(what: &str, length: Duration, stop: &AtomicBool) {
     let bar = bar(what, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
     let begun = Instant::now();
-    while begun.elapsed() < length {
+    while begun.elapsed() < length && !stop.load(Ordering::SeqCst) {
         std::thread::sleep((length - begun.elapsed().min(length)).min(Duration::from_millis(100)));
         bar.set_position(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
     }

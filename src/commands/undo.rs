@@ -10,6 +10,7 @@ use crate::apply::{Transaction, Undo, UndoOutcome, covered_by};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::{History, Outcome, Store};
+use crate::report::text::paragraph;
 
 /// Put back what was applied: every open transaction, the newest first
 ///
@@ -88,7 +89,7 @@ fn report(global: &Global, archived: &[String], undone: &[Undo]) -> Result<(), C
     for undo in undone {
         writeln!(out, "transaction {}:", undo.id)?;
         for outcome in &undo.outcomes {
-            writeln!(out, "  {}: {}", subject(outcome), verdict(outcome))?;
+            write!(out, "{}", paragraph(&format!("  {}: ", subject(outcome)), &verdict(outcome)))?;
         }
         if undo.outcomes.is_empty() {
             writeln!(out, "  nothing was left to put back")?;

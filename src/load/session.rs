@@ -75,8 +75,10 @@ pub enum LoadError {
 pub struct Session {
     threads: Vec<Running>,
     sink: Option<SinkTotals>,
-    /// What the sink had counted at the last cut.
+    /// What the sink had counted at the last cut; `None` when it did not answer then.
     received: Option<u64>,
+    /// Whether the receiver is a sink that tells what arrived.
+    told: bool,
 }
 
 #[derive(Debug)]
@@ -103,7 +105,7 @@ impl Session {
         let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
         let (ready, readiness) = channel();
         // From here on an early return drops `this`, which stops the threads already running.
-        let mut this = Self { threads: Vec::new(), sink: None, received: None };
+        let mut this = Self { threads: Vec::new(), sink: None, received: None, told: false };
         for index in 0..spec.threads {
             let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
                 .map_err(|errno| LoadError::Thread(errno.into()))?;
@@ -138,12 +140,19 @@ impl Session {
             this.sink = this.sink.take().or(sink);
         }
         this.received = this.sink.as_ref().and_then(|sink| sink.packets().ok().flatten());
+        this.told = this.received.is_some();
         let origin = clock.now();
         for thread in &this.threads {
             // Only a thread that panicked is not there to hear it, and then `mark` says so.
             let _ = thread.begin.send(origin);
         }
         Ok(this)
+    }
+
+    /// Whether the receiver is a sink that tells what arrived. An interval without
+    /// [`Interval::received`] then is one for which it was too busy to answer.
+    pub fn arrivals_are_told(&self) -> bool {
+        self.told
     }
 
     /// Everything since the last mark, or since the start: every request is in exactly one
@@ -175,7 +184,8 @@ impl Session {
         let pins: Vec<Option<CpuId>> = self.threads.iter().map(|thread| thread.cpu).collect();
         let mut interval = Interval::from_cuts(&cuts, &pins);
         interval.received = received.zip(self.received).map(|(now, before)| now.saturating_sub(before));
-        self.received = received.or(self.received);
+        // Kept over a cut without an answer, the count would put two intervals into the next one.
+        self.received = received;
         interval
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::record::{Better, Metric};
+use crate::load::Protocol;
 use crate::model::{CpuRates, Rates};
 use crate::units::NicName;
 
@@ -27,10 +28,33 @@ pub mod name {
     pub const HOTTEST_SHARE: &str = "hottest_cpu_net_rx_share";
     /// Softirq time of all CPUs for each packet.
     pub const SOFTIRQ_PER_PACKET: &str = "softirq_us_per_packet";
+    /// CPU time of the machine without the load generator, for each unit of work.
+    pub const SERVER_CPU: &str = "server_cpu";
+    /// CPU time of the load generator for each unit of work.
+    pub const CLIENT_CPU: &str = "client_cpu";
     /// How busy the CPU with the most softirq time was with anything; a circumstance, not judged.
     pub const HOTTEST_BUSY: &str = "hottest_cpu_busy";
     /// How busy the busiest CPU was; a circumstance, not judged.
     pub const BUSIEST: &str = "busiest_cpu";
+}
+
+/// The metrics that this program measures, for a workload with the built-in load or without it.
+/// Latency is there for loads that have answers.
+pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
+    let mut names = vec![
+        name::THROUGHPUT,
+        name::HOTTEST_SHARE,
+        name::HOTTEST_SOFTIRQ,
+        name::SOFTIRQ_PER_PACKET,
+        name::SERVER_CPU,
+    ];
+    if let Some(protocol) = load {
+        names.push(name::CLIENT_CPU);
+        if protocol != Protocol::UdpSink {
+            names.extend(["p50_us", "p99_us", "p99_9_us"]);
+        }
+    }
+    names
 }
 
 /// A metric of this program, by name; other names are metrics of an external command.
@@ -44,8 +68,8 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         name::HOTTEST_SOFTIRQ => ("hottest CPU, softirq time", "%", Lower),
         name::HOTTEST_SHARE => ("hottest CPU, NET_RX share", "%", Lower),
         name::SOFTIRQ_PER_PACKET => ("softirq time per packet", "us", Lower),
-        "server_cpu" => ("server CPU per unit of work", "us", Lower),
-        "client_cpu" => ("client CPU per unit of work", "us", Lower),
+        name::SERVER_CPU => ("server CPU per unit of work", "us", Lower),
+        name::CLIENT_CPU => ("client CPU per unit of work", "us", Lower),
         // Names by convention say which way is better: times and counts of trouble are lower.
         other => {
             let lower =
@@ -80,8 +104,8 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     if let Some(throughput) = throughput {
         let busy: f64 = rates.cpus.iter().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();
         let client = work.client_cpu.unwrap_or(0.0);
-        put("server_cpu", Some(1e6 * (busy - client).max(0.0) / throughput));
-        put("client_cpu", work.client_cpu.map(|client| 1e6 * client / throughput));
+        put(name::SERVER_CPU, Some(1e6 * (busy - client).max(0.0) / throughput));
+        put(name::CLIENT_CPU, work.client_cpu.map(|client| 1e6 * client / throughput));
     }
     values
 }

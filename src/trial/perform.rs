@@ -20,7 +20,6 @@ use super::workload::Driver;
 use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
 use crate::host::Host;
 use crate::journal::{Namespace, Store};
-use crate::load::Protocol;
 use crate::model::Model;
 use crate::plan::Setting;
 use crate::sample::Inventory;
@@ -217,22 +216,20 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
     }
 }
 
-/// The metrics of a trial, the primary one first. Latency is there for loads that have answers.
+/// The metrics of a trial, the primary one first.
 fn metrics_of(spec: &Spec, inventory: &Inventory) -> Vec<Metric> {
     let unit = Driver::work_unit(&spec.workload);
+    let mut names = metrics::names(spec.workload.load.as_ref().map(|load| load.url.protocol));
     // Where softirq time is sampled by ticks, the counted share says more than the time.
     let exact = inventory.exact_softirq_time == Fact::Known(true);
-    let hottest = [name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE];
-    let [first, second] = if exact { hottest } else { [hottest[1], hottest[0]] };
-    let mut names = vec![name::THROUGHPUT, first, second, name::SOFTIRQ_PER_PACKET];
-    names.push("server_cpu");
-    if let Some(load) = &spec.workload.load {
-        names.push("client_cpu");
-        if load.url.protocol != Protocol::UdpSink {
-            names.extend(["p50_us", "p99_us", "p99_9_us"]);
-        }
-    }
-    let live = if spec.workload.live { first } else { name::THROUGHPUT };
+    let hottest = if exact { name::HOTTEST_SOFTIRQ } else { name::HOTTEST_SHARE };
+    // A stable sort: only these two change places.
+    names.sort_by_key(|name| match *name {
+        name::THROUGHPUT => 0,
+        name if name == hottest => 1,
+        _ => 2,
+    });
+    let live = if spec.workload.live { hottest } else { name::THROUGHPUT };
     let primary = spec.design.primary.as_deref().unwrap_or(live);
     std::iter::once(primary)
         .chain(names.into_iter().filter(|name| *name != primary))

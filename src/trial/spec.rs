@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::metrics;
 use super::monitor::FIRST_LOOK;
 use crate::load;
 use crate::plan::Setting;
@@ -167,6 +168,14 @@ pub enum SpecError {
     /// A number out of range.
     #[error("[design] {0}")]
     Design(String),
+    /// The primary metric is none that this workload has.
+    #[error("primary = `{name}`: there is no such metric (there are: {})", known.join(", "))]
+    Primary {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
 }
 
 impl Workload {
@@ -232,7 +241,19 @@ impl Spec {
         if design.measure.0 < Duration::from_millis(50) {
             return bad("measure: at least 50ms expected".to_owned());
         }
-        Ok(())
+        self.check_primary()
+    }
+
+    /// A command may print metrics of any name; all others are known beforehand.
+    fn check_primary(&self) -> Result<(), SpecError> {
+        let Some(name) = self.design.primary.as_ref().filter(|_| self.workload.command.is_none()) else {
+            return Ok(());
+        };
+        let known = metrics::names(self.workload.load.as_ref().map(|load| load.url.protocol));
+        if known.contains(&name.as_str()) {
+            return Ok(());
+        }
+        Err(SpecError::Primary { name: name.clone(), known })
     }
 }
 
@@ -269,6 +290,24 @@ mod tests {
         assert_eq!(Spec::parse(&half), Err(SpecError::Change));
         let none = LIVE.replace("set = [\"rps eth0/rx-0 = 2-7\"]", "");
         assert_eq!(Spec::parse(&none), Err(SpecError::Change));
+    }
+
+    #[test]
+    fn the_primary_metric_is_one_that_the_workload_has() {
+        let with = |workload: &str, primary: &str| {
+            let text =
+                LIVE.replace("live = true", workload) + &format!("[design]\nprimary = \"{primary}\"\n");
+            Spec::parse(&text)
+        };
+        let http = "load = { url = \"http://127.0.0.1:1/\" }";
+        let sink = "load = { url = \"udp-sink://127.0.0.1:1\" }";
+        assert!(with(http, "p99_us").is_ok() && with("live = true", "softirq_us_per_packet").is_ok());
+        assert!(with("command = \"true\"", "anything").is_ok());
+        for (workload, primary) in [(sink, "p99_us"), ("live = true", "client_cpu"), (http, "p98_us")] {
+            let error = with(workload, primary).expect_err("no such metric").to_string();
+            let start = format!("primary = `{primary}`: there is no such metric (there are: throughput, ");
+            assert!(error.starts_with(&start), "{error}");
+        }
     }
 
     #[test]

@@ -2,23 +2,13 @@
 
 use std::io::Write;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rxlab::apply::{BeginInfo, Transaction};
 use rxlab::journal::Disk;
 
+use crate::process::wait_for;
 use crate::tree::{Tree, model, said};
-
-/// Far longer than any deadline here: only a broken guard gets there.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 #[test]
 fn an_unconfirmed_change_goes_back() {

@@ -27,6 +27,7 @@ fn spec(url: &str) -> Spec {
 
 /// Runs a load for `time` with a cut in the middle, and waits for its last answers.
 fn run(spec: &Spec, time: Duration) -> Interval {
+    let _noise = crate::quiet::noisy();
     let mut session = Session::start(spec).expect("the load starts");
     std::thread::sleep(time / 2);
     let first = session.mark();

@@ -3,11 +3,18 @@
 #![allow(clippy::disallowed_methods)] // Tests make files and processes of their own.
 
 mod apply;
+mod cli;
 mod crash;
+mod demo;
 mod docs;
+mod doctor;
 mod fixtures;
 mod guard;
 mod lab;
 mod load;
+mod nginx;
+mod process;
+mod quiet;
 mod require;
 mod tree;
+mod trial;

@@ -18,3 +18,20 @@ pub(crate) fn netns() -> bool {
     let range = rxlab::lab::Range::build(&rxlab::lab::RangeSpec::default());
     have("netns", range.err().map(|error| error.to_string()))
 }
+
+/// The superuser, and `setpriv` to become somebody else.
+pub(crate) fn root() -> bool {
+    let setpriv = std::process::Command::new("setpriv").arg("--version").output();
+    let missing = match setpriv {
+        _ if !rustix::process::geteuid().is_root() => Some("the tests do not run as root".to_owned()),
+        Err(error) => Some(format!("cannot run setpriv: {error}")),
+        Ok(_) => None,
+    };
+    have("root", missing)
+}
+
+/// A web server that is not ours.
+pub(crate) fn nginx() -> bool {
+    let found = std::process::Command::new("nginx").arg("-v").output();
+    have("nginx", found.err().map(|error| format!("cannot run nginx: {error}")))
+}

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::commands::machine::Machine;
@@ -38,7 +39,7 @@ pub(super) struct Scene {
 
 impl Scene {
     /// Builds the range and starts the traffic.
-    pub(super) fn set() -> Result<Self, CommandError> {
+    pub(super) fn set(stop: &AtomicBool) -> Result<Self, CommandError> {
         let cpus: Vec<CpuId> = allowed_cpus().iter().collect();
         let &[sender, receiver, ..] = cpus.as_slice() else {
             return Err(explain(LabError::Cpus(cpus.len())));
@@ -59,7 +60,7 @@ impl Scene {
             netns: Some(range.client.path()),
             ..Spec::new(url)
         };
-        load.rate = Some(calibrated_rate(&load)?);
+        load.rate = Some(calibrated_rate(&load, stop)?);
         let session = Session::start(&load).map_err(load::explain)?;
         Ok(Self {
             session: Some(session),
@@ -93,10 +94,10 @@ impl Scene {
 }
 
 /// Sends flat out for a moment and takes a part of what arrived.
-fn calibrated_rate(load: &Spec) -> Result<f64, CommandError> {
+fn calibrated_rate(load: &Spec, stop: &AtomicBool) -> Result<f64, CommandError> {
     let mut session = Session::start(load).map_err(load::explain)?;
     session.mark();
-    progress::wait("finding out what this machine can send", Duration::from_millis(1500));
+    progress::wait("finding out what this machine can send", Duration::from_millis(1500), stop);
     let interval = session.mark();
     let arrived = interval.received.unwrap_or(interval.requests) as f64 / interval.seconds;
     // A round figure reads better and is as good.

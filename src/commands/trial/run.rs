@@ -17,7 +17,7 @@ use crate::report;
 use crate::trial::monitor::FIRST_LOOK;
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
-use crate::trial::spec::{Change, Design, Guards, Seconds, Spec, Workload};
+use crate::trial::spec::{Change, Design, Guards, Seconds, Spec, SpecError, Workload};
 use crate::trial::store::TrialDir;
 use crate::trial::workload::Driver;
 use crate::units::{CpuMask, NicName, parse_duration};
@@ -185,9 +185,10 @@ fn from_flags(args: &RunArgs) -> Result<Spec, CommandError> {
         },
         guards: Guards::default(),
     };
-    spec.check().map_err(|error| {
-        CommandError::usage(error)
-            .hint("give a SPEC file, or --set, --plan or --a/--b, and --load, --command or --live")
+    spec.check().map_err(|error| match error {
+        SpecError::Change | SpecError::Workload => CommandError::usage(error)
+            .hint("give a SPEC file, or --set, --plan or --a/--b, and --load, --command or --live"),
+        error => CommandError::usage(error),
     })?;
     Ok(spec)
 }
@@ -209,11 +210,11 @@ fn settings(machine: &Machine, spec: &Spec) -> Result<Vec<Setting>, CommandError
             }
         }
     };
-    if plan.settings.is_empty() {
-        return Ok(Vec::new());
-    }
     if let Some(nic) = &spec.workload.nic {
         machine::nic(&machine.model, nic)?;
+    }
+    if plan.settings.is_empty() {
+        return Ok(Vec::new());
     }
     apply::check(&machine.model, &plan).map_err(place::apply_error)
 }

@@ -1,9 +1,10 @@
 //! Asks a sink what arrived.
 
+use std::cell::Cell;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use crate::target::{SINK_QUERY, SINK_TOTALS_LEN, parse_sink_totals};
+use crate::target::{self, SINK_TOTALS_LEN, sink_query};
 
 /// How long one query may take; there are [`TRIES`] of them.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -13,6 +14,7 @@ const TRIES: usize = 5;
 #[derive(Debug)]
 pub(crate) struct SinkTotals {
     socket: UdpSocket,
+    queries: Cell<u64>,
 }
 
 impl SinkTotals {
@@ -22,25 +24,37 @@ impl SinkTotals {
         let socket = UdpSocket::bind(any)?;
         socket.connect(sink)?;
         socket.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { socket })
+        Ok(Self { socket, queries: Cell::new(0) })
     }
 
     /// Packets that the sink has counted; `None` when nothing at that address answers such
     /// queries. An error: nothing listens there.
     pub(crate) fn packets(&self) -> std::io::Result<Option<u64>> {
-        let mut answer = [0; SINK_TOTALS_LEN + 1];
         for _ in 0..TRIES {
-            self.socket.send(SINK_QUERY)?;
-            match self.socket.recv(&mut answer) {
-                Ok(length) => match parse_sink_totals(&answer[..length]) {
-                    Some((packets, _)) => return Ok(Some(packets)),
-                    None => return Ok(None),
-                },
+            let query = self.queries.get() + 1;
+            self.queries.set(query);
+            self.socket.send(&sink_query(query))?;
+            match self.answer(query) {
+                Ok(packets) => return Ok(packets),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
                 Err(_) => {}
             }
         }
         Ok(None)
+    }
+
+    /// The answer to `query`. A drowned sink answers late, when nobody waits any more: what belongs
+    /// to an earlier query is old and passed over.
+    fn answer(&self, query: u64) -> std::io::Result<Option<u64>> {
+        let mut answer = [0; SINK_TOTALS_LEN + 1];
+        loop {
+            let length = self.socket.recv(&mut answer)?;
+            match target::SinkTotals::parse(&answer[..length]) {
+                Some(totals) if totals.query == query => return Ok(Some(totals.packets)),
+                Some(totals) if totals.query < query => {}
+                _ => return Ok(None),
+            }
+        }
     }
 
     /// The packets once no more of them come in: what was sent just now can still be on its way.
@@ -55,5 +69,35 @@ impl SinkTotals {
             last = now;
         }
         Some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::SinkTotals;
+
+    /// A drowned sink answered the first query after the patience with it: its old count was then
+    /// taken for the answer to the next query, and nothing seemed to have arrived in between.
+    #[test]
+    fn a_late_answer_is_not_taken_for_the_next_one() {
+        let sink = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let totals = SinkTotals::connect(sink.local_addr().expect("bound")).expect("connected");
+        let answers = std::thread::spawn(move || {
+            let asked = || sink.recv_from(&mut [0; 64]).expect("asked").1;
+            let say = |number: u64, packets: u64, to| {
+                let answer = [number, packets, 0].map(u64::to_le_bytes).concat();
+                sink.send_to(&answer, to).expect("sent")
+            };
+            let asker = asked();
+            say(1, 10, asker);
+            say(1, 20, asker);
+            asked();
+            say(2, 50, asker)
+        });
+        assert_eq!(totals.packets().expect("there"), Some(10));
+        assert_eq!(totals.packets().expect("there"), Some(50));
+        answers.join().expect("answered");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use rxlab::load::{ErrorClass, LoadError, Session};
@@ -76,10 +77,13 @@ fn spinning_is_told_from_work() {
 fn a_frozen_server_cannot_hide() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
-    let start = Instant::now();
-    let frozen = move || (millis(700)..millis(1000)).contains(&start.elapsed());
+    // From the first request on: the load may have to wait for its turn.
+    let start = Arc::new(OnceLock::new());
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
+            let start = Arc::clone(&start);
+            let frozen =
+                move || (millis(700)..millis(1000)).contains(&start.get_or_init(Instant::now).elapsed());
             std::thread::spawn(move || {
                 let (mut stream, mut buffer) = (stream, [0; 4096]);
                 while let Ok(length @ 1..) = stream.read(&mut buffer) {

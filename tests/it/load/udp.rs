@@ -1,10 +1,12 @@
 //! UDP load: echoes, losses, the sink, and sockets in another namespace.
 
 use std::net::UdpSocket;
-use std::process::Command;
 
+use rxlab::lab::Namespace;
 use rxlab::load::{ErrorClass, LoadError, Session};
 use rxlab::target::{Addresses, Spec, Target};
+
+use crate::require;
 
 use super::{millis, run, spec, target};
 
@@ -81,33 +83,21 @@ fn a_receiver_that_is_no_sink_leaves_the_count_unknown() {
 
 #[test]
 fn load_and_target_meet_in_another_namespace() {
-    let name = format!("rxlab-load-{}", std::process::id());
-    let ip = |args: &[&str]| Command::new("ip").args(args).output().is_ok_and(|out| out.status.success());
-    if !ip(&["netns", "add", &name]) {
-        assert!(
-            !std::env::var("RXLAB_REQUIRE").is_ok_and(|list| list.split(',').any(|what| what == "netns")),
-            "a network namespace is required and cannot be made"
-        );
-        eprintln!("skipped: no network namespace can be made (needs CAP_SYS_ADMIN and iproute2)");
+    if !require::netns() {
         return;
     }
-    let result = std::panic::catch_unwind(|| {
-        assert!(ip(&["-n", &name, "link", "set", "lo", "up"]));
-        let netns = Some(rxlab::host::netns_path(&name));
-        let http = Some(([127, 0, 0, 1], 0).into());
-        let target = Target::start(&Spec { http, udp_sink: http, netns: netns.clone(), ..Spec::default() })
-            .expect("started");
-        let Addresses { http, udp_sink, .. } = target.addresses();
-        for (scheme, address, path) in [("http", http, "/simple"), ("udp-sink", udp_sink, "")] {
-            let mut spec = spec(&format!("{scheme}://{}{path}", address.expect("served")));
-            assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })), "{scheme} is not here");
-            (spec.netns, spec.rate) = (netns.clone(), Some(500.0));
-            let total = run(&spec, millis(100));
-            assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
-        }
-    });
-    assert!(ip(&["netns", "delete", &name]));
-    if let Err(panic) = result {
-        std::panic::resume_unwind(panic);
+    let namespace = Namespace::new().expect("made");
+    namespace.ip("link set lo up").expect("up");
+    let netns = Some(namespace.path());
+    let http = Some(([127, 0, 0, 1], 0).into());
+    let target = Target::start(&Spec { http, udp_sink: http, netns: netns.clone(), ..Spec::default() })
+        .expect("started");
+    let Addresses { http, udp_sink, .. } = target.addresses();
+    for (scheme, address, path) in [("http", http, "/simple"), ("udp-sink", udp_sink, "")] {
+        let mut spec = spec(&format!("{scheme}://{}{path}", address.expect("served")));
+        assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })), "{scheme} is not here");
+        (spec.netns, spec.rate) = (netns.clone(), Some(500.0));
+        let total = run(&spec, millis(100));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
     }
 }

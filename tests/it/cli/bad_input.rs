@@ -1,0 +1,140 @@
+//! Wrong input: one clear line, the documented exit code, and a machine that is as it was.
+
+use std::net::TcpListener;
+
+use crate::tree::{Tree, said};
+
+/// What is wrong is said in the first line; further lines are hints.
+fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) {
+    let out = tree.rxlab(args);
+    assert!(out.stdout.is_empty(), "{args:?}: {out:?}");
+    let (ended, text) = said(&out);
+    assert_eq!(ended, code, "{args:?}: {text}");
+    let mut lines = text.lines();
+    let first = lines.next().expect("one line");
+    assert!(first.starts_with("rxlab: ") && first.contains(message), "{args:?}: {text}");
+    assert!(lines.all(|line| line.starts_with("  hint: ")), "{args:?}: {text}");
+    assert_eq!(tree.values(), Tree::new().values(), "{args:?}");
+    assert!(!tree.state().exists(), "{args:?}: not even a state directory");
+}
+
+/// A file with `text` in it, beside the tree.
+fn file(tree: &Tree, text: &str) -> String {
+    let path = tree.path().join("given.toml");
+    std::fs::write(&path, text).expect("written");
+    path.to_str().expect("text").to_owned()
+}
+
+const SPEC: &str = "name = \"rps\"\n\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n\n[workload]\nlive = true\n";
+
+#[test]
+fn an_unknown_interface_is_named_with_those_that_are_there() {
+    let tree = Tree::new();
+    for args in [
+        &["show", "--nic", "eth7"][..],
+        &["doctor", "--nic", "eth7", "--for", "10ms"],
+        &["trial", "run", "--a", "true", "--b", "true", "--live", "--nic", "eth7"],
+        &["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--live", "--nic", "eth7"],
+    ] {
+        refused(&tree, args, 2, "there is no interface `eth7`");
+        let (_, text) = said(&tree.rxlab(args));
+        assert!(text.contains("hint: interfaces here: eth0, veth0"), "{text}");
+    }
+    let here = "there is no interface eth7 (there are: eth0, veth0)";
+    refused(&tree, &["apply", "--setting", "rps eth7/rx-0 = 2"], 2, here);
+    refused(&tree, &["trial", "run", "--set", "rps eth7/rx-0 = 2", "--live"], 2, here);
+    let spec = file(&tree, &SPEC.replace("eth0", "eth7"));
+    refused(&tree, &["trial", "run", &spec], 2, here);
+}
+
+#[test]
+fn a_mask_with_an_offline_cpu_is_refused() {
+    let tree = Tree::new();
+    let why = "rps eth0/rx-0: CPU 7 is offline (online: 0-6)";
+    refused(&tree, &["apply", "--setting", "rps eth0/rx-0 = 2,7"], 2, why);
+    refused(&tree, &["trial", "run", "--set", "rps eth0/rx-0 = 2,7", "--live"], 2, why);
+    let spec = file(&tree, &SPEC.replace("2-3", "2,7"));
+    refused(&tree, &["trial", "run", &spec], 2, why);
+    let plan = file(&tree, "[[setting]]\nset = \"rps eth0/rx-0 = 2,7\"\n");
+    refused(&tree, &["apply", &plan], 2, why);
+    refused(&tree, &["trial", "run", "--plan", &plan, "--live"], 2, why);
+}
+
+#[test]
+fn a_malformed_specification_is_refused_with_line_and_column() {
+    let tree = Tree::new();
+    for (text, place) in [
+        (SPEC.replace("live = true", "live = yes"), "given.toml: line 7, column 8: "),
+        (SPEC.replace("live = true", "live = true\nsped = 1"), "given.toml: line 8, column 1: "),
+        (SPEC.replace("rps eth0/rx-0 = 2-3", "rps eth0/rx-0"), "given.toml: line 4, column 7: "),
+        (SPEC.replace("[workload]", "[workload"), "given.toml: line 6, column 10: "),
+        (SPEC.replace("live = true", "load = { url = \"ftp://x\" }"), "given.toml: line 7, column 16: "),
+        (SPEC.to_owned() + "[design]\npairs = 1\n", "given.toml: [design] pairs = 1: "),
+        (SPEC.replace("live = true", ""), "given.toml: [workload] needs exactly one of"),
+    ] {
+        refused(&tree, &["trial", "run", &file(&tree, &text)], 2, place);
+    }
+    refused(&tree, &["trial", "run", "/no/such/spec"], 2, "cannot read the specification /no/such/spec: ");
+}
+
+#[test]
+fn a_plan_is_checked_by_a_trial_as_by_apply() {
+    let tree = Tree::new();
+    for (text, code, message) in [
+        ("name = \"x\"\n\n[[setting]]\nset = \"rps eth0/rx-0\"\n", 2, "given.toml: line 4, column 7: "),
+        ("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n", 4, "the plan is for the host web1"),
+        (
+            "[[setting]]\nset = \"rps eth0/rx-0 = 1\"\ndevice = \"pci:0000:00:99.0\"\n",
+            4,
+            "the plan is for another machine",
+        ),
+    ] {
+        let plan = file(&tree, text);
+        refused(&tree, &["apply", &plan], code, message);
+        refused(&tree, &["trial", "run", "--plan", &plan, "--live"], code, message);
+    }
+}
+
+#[test]
+fn a_target_that_is_down_ends_a_trial_before_it_begins() {
+    let tree = Tree::new();
+    let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+    let url = format!("http://127.0.0.1:{port}/");
+    let set = ["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--load", &url];
+    refused(&tree, &set, 5, "cannot reach the target");
+    refused(&tree, &["load", &url, "--for", "1s"], 5, "cannot reach the target");
+}
+
+#[test]
+fn an_unknown_primary_metric_is_refused_where_all_are_known() {
+    let tree = Tree::new();
+    let live = ["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--live", "--primary", "p42"];
+    let none = "primary = `p42`: there is no such metric (there are: throughput, ";
+    refused(&tree, &live, 2, none);
+    let load =
+        ["trial", "run", "--a", "true", "--b", "true", "--load", "http://127.0.0.1:1/", "--primary", "p42"];
+    refused(&tree, &load, 2, none);
+    let spec = file(&tree, &(SPEC.to_owned() + "[design]\nprimary = \"p42\"\n"));
+    refused(&tree, &["trial", "run", &spec], 2, none);
+}
+
+#[test]
+fn what_is_not_a_running_machine_cannot_be_diagnosed() {
+    let tree = Tree::new();
+    refused(&tree, &["doctor", "--for", "10ms"], 2, "this is a recording, not a running machine");
+    let nowhere = tree.path().join("nowhere");
+    let nowhere = nowhere.to_str().expect("text");
+    // The last --root counts.
+    for command in ["show", "doctor"] {
+        refused(&tree, &["--netns", nowhere, command], 2, "cannot enter the network namespace");
+    }
+}
+
+#[test]
+fn a_trial_or_a_transaction_that_is_not_there_is_named() {
+    let tree = Tree::new();
+    refused(&tree, &["trial", "show", "0042-rps"], 2, "trials/0042-rps/record.json: No such file");
+    refused(&tree, &["trial", "resume", "0042-rps"], 2, "trials/0042-rps/record.json: No such file");
+    refused(&tree, &["undo", "000042"], 2, "there is no open transaction `000042`");
+    refused(&tree, &["confirm"], 4, "nothing waits for a confirmation");
+}

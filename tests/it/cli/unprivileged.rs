@@ -1,0 +1,105 @@
+//! Without privileges: what only reads works, what changes says that it may not.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::require;
+use crate::tree::said;
+
+/// A copy of the program that everybody may run, and a state directory that everybody may write.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    /// `None` when this is skipped.
+    fn new() -> Option<Self> {
+        if !require::root() {
+            return None;
+        }
+        let place = Self { directory: tempfile::tempdir().expect("a temporary directory") };
+        let open = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("permitted");
+        };
+        open(place.directory.path(), 0o755);
+        std::fs::copy(env!("CARGO_BIN_EXE_rxlab"), place.program()).expect("copied");
+        open(&place.program(), 0o755);
+        std::fs::create_dir(place.state()).expect("created");
+        open(&place.state(), 0o777);
+        Some(place)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.directory.path().join("rxlab")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    fn rxlab(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]);
+        command.arg(self.program()).arg("--state-dir").arg(self.state()).args(args);
+        command.current_dir("/").output().expect("setpriv runs")
+    }
+
+    fn refused(&self, args: &[&str], message: &str) {
+        let (code, text) = said(&self.rxlab(args));
+        assert_eq!(code, 3, "{args:?}: {text}");
+        assert!(text.starts_with("rxlab: ") && text.contains(message), "{args:?}: {text}");
+        let hints = |line: &str| line.starts_with("  hint: ");
+        assert!(text.lines().skip(1).all(hints), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn reading_needs_no_privilege() {
+    let Some(place) = Place::new() else { return };
+    let (code, text) = said(&place.rxlab(&["show"]));
+    assert!(code == 0 && text.contains("NIC") && text.contains("rx-0"), "{text}");
+    let doctor = place.rxlab(&["doctor", "--for", "200ms"]);
+    // Other tests may just drown a CPU.
+    assert!(matches!(doctor.status.code(), Some(0 | 1)) && doctor.stderr.is_empty(), "{doctor:?}");
+    for args in [&["status"][..], &["undo"], &["trial", "list"]] {
+        let (code, text) = said(&place.rxlab(args));
+        assert_eq!(code, 0, "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn changing_says_what_is_denied_and_changes_nothing() {
+    let Some(place) = Place::new() else { return };
+    let masks = || std::fs::read_to_string("/sys/class/net/lo/queues/rx-0/rps_cpus").expect("readable");
+    let before = masks();
+    let setting = ["--setting", "rps lo/rx-0 = 0"];
+    // First the value may not be written, then not even the journal.
+    place.refused(&[&["apply"], &setting[..]].concat(), "ermission denied");
+    assert_eq!(masks(), before);
+    let (code, text) = said(&place.rxlab(&["status"]));
+    assert!(code == 0 && text == "nothing is applied\n", "{text}");
+    let set = ["trial", "run", "--set", "rps lo/rx-0 = 0", "--live", "--calibration", "0"];
+    place.refused(&set, "ermission denied");
+    let (code, text) = said(&place.rxlab(&["status"]));
+    assert!(code == 0 && text == "nothing is applied\n", "{text}");
+    let Some(place) = Place::new() else { return };
+    let closed = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.state(), closed).expect("permitted");
+    place.refused(&[&["apply"], &setting[..]].concat(), "Permission denied");
+    assert_eq!(masks(), before);
+}
+
+#[test]
+fn namespaces_and_the_demo_need_root() {
+    let Some(place) = Place::new() else { return };
+    let (code, text) = said(&place.rxlab(&["demo", "--html", "/no/such/directory/report.html"]));
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("hint: the practice range needs root"), "{text}");
+    let own = format!("/proc/{}/ns/net", std::process::id());
+    for args in [&["--netns", &own, "show"][..], &["--netns", &own, "doctor", "--for", "10ms"]] {
+        place.refused(args, "cannot enter the network namespace");
+        let (_, text) = said(&place.rxlab(args));
+        assert!(text.contains("hint: another network namespace needs root"), "{text}");
+    }
+}

@@ -1,0 +1,106 @@
+//! The load against a server that is not ours: what it counts is what nginx counts.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rxlab::load::{Session, Spec};
+
+use crate::process::wait_for;
+use crate::require;
+
+/// nginx on 127.0.0.1 with files of its own, ended with the value.
+struct Nginx {
+    child: Child,
+    directory: tempfile::TempDir,
+    port: u16,
+}
+
+impl Nginx {
+    /// `None` when this is skipped.
+    fn start(access_log: bool) -> Option<Self> {
+        if !require::nginx() {
+            return None;
+        }
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        // Free a moment ago, and the kernel gives it to nobody else so soon.
+        let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+        let at = directory.path().display();
+        let log = if access_log { format!("{at}/access.log") } else { "off".to_owned() };
+        let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+        let bodies = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|what| format!("{what}_temp_path {at}/{what};"))
+            .concat();
+        let config = format!(
+            "{user} daemon off; worker_processes 1; pid {at}/pid; error_log {at}/error.log;\n\
+             events {{ worker_connections 256; }}\n\
+             http {{ access_log {log}; {bodies} keepalive_requests 1000000;\n\
+             server {{ listen 127.0.0.1:{port}; location /status {{ stub_status; access_log off; }}\n\
+             location / {{ return 200 'hello'; }} }} }}\n"
+        );
+        let file = directory.path().join("nginx.conf");
+        std::fs::write(&file, config).expect("written");
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(directory.path()).arg("-c").arg(&file);
+        let error = directory.path().join("error.log");
+        command.arg("-e").arg(error).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let nginx = Self { child: command.spawn().expect("started"), directory, port };
+        wait_for("nginx", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(nginx)
+    }
+
+    /// Requests that it has answered, but for those that ask for this number.
+    fn answered(&self) -> u64 {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
+        std::io::Write::write_all(&mut stream, b"GET /status HTTP/1.0\r\n\r\n").expect("sent");
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut text).expect("answered");
+        let counts = text.lines().skip_while(|line| !line.contains("requests")).nth(1).expect("counts");
+        counts.split_whitespace().nth(2).expect("three").parse().expect("a number")
+    }
+
+    fn logged(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(self.directory.path().join("access.log")).ok()?;
+        Some(text.lines().filter(|line| line.contains("GET /load ")).count() as u64)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // TERM, not KILL: the master takes its worker along.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn count_agrees(access_log: bool, pipeline: usize) {
+    let Some(nginx) = Nginx::start(access_log) else { return };
+    let _noise = crate::quiet::noisy();
+    let mut spec = Spec::new(format!("http://127.0.0.1:{}/load", nginx.port).parse().expect("a URL"));
+    (spec.connections, spec.pipeline) = (4, pipeline);
+    let before = nginx.answered();
+    let session = Session::start(&spec).expect("started");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    let total = session.stop();
+    assert!(total.requests > 0 && total.errors.is_empty(), "{:?}", total.errors);
+    assert_eq!((total.sent, total.in_flight), (total.requests, 0));
+    // The second question for the number is counted, the first one is in `before`.
+    let own = 1;
+    assert_eq!(nginx.answered() - before - own, total.requests, "by the status page");
+    let logged = nginx.logged();
+    assert_eq!(logged, access_log.then_some(total.requests), "by the log");
+    assert!(Path::new(&format!("/proc/{}", nginx.child.id())).exists());
+}
+
+#[test]
+fn every_request_is_counted_by_both() {
+    count_agrees(true, 1);
+    count_agrees(false, 1);
+}
+
+#[test]
+fn pipelined_requests_are_counted_by_both() {
+    count_agrees(true, 8);
+    count_agrees(false, 8);
+}

@@ -1,0 +1,77 @@
+//! Processes of the program under test: started, looked for, ended.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Far longer than anything here takes: only what hangs gets there.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `done`.
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// `rxlab` with its own state directory and nobody at the keyboard.
+pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    command.arg("--state-dir").arg(state).args(args).stdin(Stdio::null());
+    command
+}
+
+/// A running program, killed when the test ends before it.
+pub(crate) struct Running {
+    child: Option<Child>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { child: Some(command.spawn().expect("the program starts")) }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("not waited for yet");
+        kill_process(Pid::from_child(child), signal).expect("signalled");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn output(mut self) -> Output {
+        self.child.take().expect("not waited for yet").wait_with_output().expect("ended")
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().expect("asked").is_some())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Processes with `path` on their command line, as all have that work on a state directory.
+pub(crate) fn mentioning(path: &Path) -> Vec<Pid> {
+    let path = path.to_str().expect("text");
+    let entries = std::fs::read_dir("/proc").expect("listed");
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            // A process that is gone meanwhile has no command line, nor has a zombie.
+            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+            String::from_utf8_lossy(&line).contains(path).then_some(pid)
+        })
+        .collect()
+}

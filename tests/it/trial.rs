@@ -1,0 +1,15 @@
+//! Trials through the program: on the practice range, and on a machine of plain files whose counters
+//! the workload moves.
+
+mod on_files;
+mod on_the_range;
+
+use std::path::Path;
+
+use rxlab::trial::record::TrialRecord;
+
+/// The record of a trial, if there is one yet.
+fn record(state: &Path, id: &str) -> Option<TrialRecord> {
+    let file = state.join("trials").join(id).join("record.json");
+    serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+}

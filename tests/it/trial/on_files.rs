@@ -1,0 +1,176 @@
+//! A tree has no counters of its own: the workload command of these trials moves its CPU times, and
+//! prints what the value of the knob makes of it.
+
+use rustix::process::{Signal, kill_process};
+use rxlab::trial::record::{Arm, Verdict};
+
+use super::record;
+use crate::process::{Running, mentioning, wait_for};
+use crate::tree::{Tree, said};
+
+/// A workload that takes `pause` seconds, drowns CPU 0 in softirqs, and prints `plain` while RPS is
+/// off and `moved` while it is not.
+fn workload(tree: &Tree, pause: &str, plain: u32, moved: u32) -> String {
+    let script = format!(
+        "cd '{root}' || exit 1\n\
+         sleep {pause}\n\
+         n=$(cat ../runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > ../runs\n\
+         line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
+         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
+         case $(cat sys/class/net/eth0/queues/rx-0/rps_cpus) in\n\
+         0|00) echo {plain} ;;\n\
+         *) echo {moved} ;;\n\
+         esac\n",
+        root = tree.root().display()
+    );
+    let path = tree.path().join("work.sh");
+    std::fs::write(&path, script).expect("written");
+    format!("sh '{}'", path.display())
+}
+
+const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
+const SET: [&str; 2] = ["--set", "rps eth0/rx-0 = 2-3"];
+
+#[test]
+fn a_factor_that_does_nothing_has_no_measurable_effect() {
+    let tree = Tree::new();
+    let command = workload(&tree, "0", 100, 100);
+    for factor in [&["--a", "true", "--b", "true"][..], &SET] {
+        let args = [&QUICK[..], factor, &["--pairs", "6", "--command", &command]].concat();
+        let (code, text) = said(&tree.rxlab(&args));
+        assert_eq!(code, 0, "{text}");
+        assert!(text.starts_with("trial trial: no measurable effect\n"), "{text}");
+        assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    }
+    assert_eq!(tree.rps("eth0", 0), "0");
+    assert_eq!(record(&tree.state(), "0002-trial").expect("kept").slots.len(), 12);
+}
+
+#[test]
+fn what_helps_is_kept_when_asked_and_undone_later() {
+    let tree = Tree::new();
+    let command = workload(&tree, "0", 100, 120);
+    let args = [&QUICK[..], &SET, &["--pairs", "5", "--keep", "--command", &command]].concat();
+    let (code, text) = said(&tree.rxlab(&args));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("trial trial: helps\n") && text.contains("+20"), "{text}");
+    assert!(text.contains("kept: `rxlab undo 000001"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "c");
+    assert_eq!(mentioning(tree.path()), [], "what is kept needs no guard");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (was off)  kept"), "{text}");
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(tree.rps("eth0", 0), "0");
+}
+
+/// What hurts is never kept.
+#[test]
+fn what_hurts_goes_back_whatever_was_asked() {
+    let tree = Tree::new();
+    let command = workload(&tree, "0", 100, 80);
+    let args = [&QUICK[..], &SET, &["--pairs", "5", "--keep", "--command", &command]].concat();
+    let (code, text) = said(&tree.rxlab(&args));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("trial trial: hurts\n"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "0");
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+}
+
+#[test]
+fn a_workload_that_fails_ends_the_trial_and_the_value_goes_back() {
+    let tree = Tree::new();
+    let works = workload(&tree, "0", 100, 120);
+    let command = format!("{works}; test $(cat '{}/runs') -lt 400", tree.path().display());
+    let args = [&QUICK[..], &SET, &["--pairs", "5", "--command", &command]].concat();
+    let (code, text) = said(&tree.rxlab(&args));
+    assert_eq!(code, 5, "{text}");
+    assert!(
+        text.contains("the workload command `sh ") && text.contains("ended with exit status: 1"),
+        "{text}"
+    );
+    assert!(text.contains("hint: the machine is as it was before the trial"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "0");
+    assert_eq!(mentioning(tree.path()), []);
+}
+
+/// Starts a trial of six pairs and kills it while arm B is set, some slots into it.
+fn killed(tree: &Tree) {
+    let command = workload(tree, "0.1", 100, 120);
+    let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();
+    let trial = Running::start(&mut tree.command(&args));
+    let id = "0001-trial";
+    wait_for("arm B after three slots", || {
+        record(&tree.state(), id).is_some_and(|record| record.slots.len() >= 3) && tree.rps("eth0", 0) == "c"
+    });
+    trial.signal(Signal::KILL);
+    assert_eq!(trial.output().status.code(), None);
+    // The slot that was running ends by itself.
+    let works = |path: &std::path::Path| mentioning(&path.join("work.sh")).is_empty();
+    wait_for("the workload's end", || works(tree.path()));
+}
+
+#[test]
+fn a_killed_trial_is_undone_and_goes_on_with_its_slots_and_seed() {
+    let tree = Tree::new();
+    killed(&tree);
+    assert_eq!(tree.rps("eth0", 0), "c", "nobody put it back yet");
+    let before = record(&tree.state(), "0001-trial").expect("saved after every slot");
+    assert!(before.analysis.is_none());
+    // Resumed now, the trial would take arm B for the machine as it was.
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
+    assert!(code == 4 && text.contains("rxlab undo 000001"), "{code}: {text}");
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(tree.rps("eth0", 0), "0");
+    wait_for("the guard's end", || mentioning(tree.path()).is_empty());
+
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
+    assert_eq!(code, 0, "{text}");
+    let after = record(&tree.state(), "0001-trial").expect("saved");
+    assert_eq!((after.seed, before.seed), (11, 11));
+    let kept = after.slots.iter().zip(&before.slots);
+    assert!(kept.clone().all(|(after, before)| after.start_s == before.start_s && after.arm == before.arm));
+    assert_eq!(kept.count(), before.slots.len());
+    let analysis = after.analysis.expect("concluded");
+    // The pair that the kill has broken is run again.
+    let unfinished = before.slots.last().is_some_and(|slot| slot.position == 0);
+    assert_eq!(after.slots.iter().filter(|slot| slot.void.is_some()).count(), usize::from(unfinished));
+    assert_eq!((analysis.pairs, &analysis.verdict), (6, &Verdict::Helps));
+    assert!(after.slots.iter().any(|slot| slot.arm == Arm::B));
+    assert_eq!(tree.rps("eth0", 0), "0");
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
+    assert!(code == 2 && text.contains("trial 0001-trial is finished"), "{text}");
+}
+
+#[test]
+fn the_guard_of_a_killed_trial_puts_the_value_back() {
+    let tree = Tree::new();
+    killed(&tree);
+    let guards = mentioning(tree.path());
+    assert_eq!(guards.len(), 1, "only the guard is left");
+    // Its deadline is far; told to end, it does not leave the change alone.
+    kill_process(guards[0], Signal::TERM).expect("signalled");
+    wait_for("the guard", || tree.rps("eth0", 0) == "0" && mentioning(tree.path()).is_empty());
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+}
+
+#[test]
+fn interrupted_by_the_user_it_is_130_and_can_go_on() {
+    let tree = Tree::new();
+    let command = workload(&tree, "0.1", 100, 120);
+    let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();
+    let trial = Running::start(&mut tree.command(&args));
+    wait_for("a slot", || record(&tree.state(), "0001-trial").is_some_and(|record| !record.slots.is_empty()));
+    trial.signal(Signal::INT);
+    let (code, text) = said(&trial.output());
+    assert_eq!(code, 130, "{text}");
+    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    assert!(["0", "00"].contains(&tree.rps("eth0", 0).as_str()), "{}", tree.rps("eth0", 0));
+    assert_eq!(mentioning(tree.path()), []);
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
+    assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["trial", "list"]));
+    assert!(code == 0 && text.contains("0001-trial") && text.contains("helps"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["trial", "show", "0001-trial"]));
+    assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains('\x1b'), "{text}");
+}

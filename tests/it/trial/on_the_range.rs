@@ -1,0 +1,187 @@
+//! Trials with real packets: the manipulation check, the guards, the way back.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::RwLockWriteGuard;
+
+use rxlab::host::{Host, LiveHost};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::target::{Spec, Target};
+use rxlab::trial::design::order;
+use rxlab::trial::record::{Arm, Phase, Verdict};
+
+use super::record;
+use crate::process::{Running, mentioning, rxlab, wait_for};
+use crate::tree::said;
+use crate::{quiet, require};
+
+const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
+const FLOWS: &str = "sys/class/net/srv0/queues/rx-0/rps_flow_cnt";
+const ENTRIES: &str = "proc/sys/net/core/rps_sock_flow_entries";
+
+/// The range with a target in its server host; the load is sent by CPU 0.
+struct Stage {
+    directory: tempfile::TempDir,
+    target: Option<Target>,
+    host: LiveHost,
+    range: Range,
+    entries: String,
+    _alone: RwLockWriteGuard<'static, ()>,
+}
+
+impl Stage {
+    /// `None` when this is skipped. The target's thread is on `cpu`.
+    fn new(cpu: &str) -> Option<Self> {
+        if !require::netns() {
+            return None;
+        }
+        let alone = quiet::alone();
+        let range = Range::build(&RangeSpec::default()).expect("built");
+        let address = |port| Some(SocketAddr::from((Range::SERVER, port)));
+        let target = Target::start(&Spec {
+            http: address(8080),
+            udp_sink: address(9000),
+            cpus: cpu.parse().expect("a list"),
+            netns: Some(range.server.path()),
+            ..Spec::default()
+        });
+        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+        Some(Self {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+            target: Some(target.expect("started")),
+            entries: host.read_text(ENTRIES).expect("readable"),
+            host,
+            range,
+            _alone: alone,
+        })
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    /// A trial of `rps srv0/rx-0 = 1` with this load, design and guards.
+    fn trial(&self, url: &str, design: &str, guards: &str) -> Command {
+        let spec = self.directory.path().join("spec.toml");
+        let netns = self.range.client.path();
+        let text = format!(
+            "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n\
+             [workload]\nnic = \"srv0\"\n\
+             load = {{ url = \"{url}\", connections = 8, cpus = \"0\", netns = \"{}\" }}\n\
+             [design]\nwashout = \"50ms\"\nmeasure = \"300ms\"\n{design}\n[guards]\n{guards}\n",
+            netns.display()
+        );
+        std::fs::write(&spec, text).expect("written");
+        let server = self.range.server.path();
+        let mut command = rxlab(&self.state(), &["trial", "run", spec.to_str().expect("text")]);
+        command.arg("--netns").arg(server);
+        command
+    }
+
+    fn is_restored(&self) {
+        let text = |path| self.host.read_text(path).expect("readable");
+        assert_eq!(text(RPS).trim(), "0");
+        assert_eq!(text(ENTRIES), self.entries);
+        assert_eq!(mentioning(self.directory.path()), []);
+        let (code, text) = said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs"));
+        assert_eq!((code, text.as_str()), (0, "nothing is applied\n"));
+    }
+}
+
+const SINK: &str = "udp-sink://10.98.0.1:9000";
+const HTTP: &str = "http://10.98.0.1:8080/simple";
+
+/// A seed whose first pair begins with arm B, so that something is set when the first slot ends.
+fn b_first() -> String {
+    let seed = (0..).find(|seed| order(*seed, Phase::Comparison, 0)[0] == Arm::B).expect("half of them");
+    format!("seed = {seed}")
+}
+
+#[test]
+fn a_change_that_takes_hold_is_measured_in_every_slot() {
+    let Some(stage) = Stage::new("1") else { return };
+    let design = "seed = 5\npairs = 3\nmin_pairs = 3\ncalibration = 1";
+    let (code, text) = said(&stage.trial(SINK, design, "").output().expect("rxlab runs"));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    let record = record(&stage.state(), "0001-rps").expect("on disk");
+    let of = |phase| record.slots.iter().filter(|slot| slot.phase == phase).collect::<Vec<_>>();
+    assert_eq!((of(Phase::Calibration).len(), of(Phase::Comparison).len()), (2, 6));
+    assert!(record.slots.iter().all(|slot| slot.void.is_none()), "{text}");
+    for pair in 0..3 {
+        let arms: Vec<Arm> =
+            of(Phase::Comparison).iter().filter(|slot| slot.pair == pair).map(|slot| slot.arm).collect();
+        assert_eq!(arms, order(5, Phase::Comparison, pair), "the coins of the seed");
+    }
+    // Half of the runs of arm B are on the CPU of the mask.
+    for slot in of(Phase::Comparison) {
+        let moved = slot.net_rx.get(&rxlab::units::CpuId(1)).copied().unwrap_or(0.0);
+        let all: f64 = slot.net_rx.values().sum();
+        assert_eq!(moved > 0.25 * all, slot.arm == Arm::B, "{:?}", slot.net_rx);
+    }
+    stage.is_restored();
+}
+
+/// With RFS on, TCP flows are received where the application reads, past any RPS mask: here on
+/// CPU 0. A trial of a mask for CPU 1 then tests nothing, and must say so.
+#[test]
+fn a_change_that_does_not_take_hold_is_no_result() {
+    let Some(stage) = Stage::new("0") else { return };
+    /// The sysctl is the machine's own: it goes back also when the test fails.
+    struct Entries<'a>(&'a Stage);
+    impl Drop for Entries<'_> {
+        fn drop(&mut self) {
+            let _ = self.0.host.write(ENTRIES, self.0.entries.as_bytes());
+        }
+    }
+    let entries = Entries(&stage);
+    stage.host.write(ENTRIES, b"4096").expect("written");
+    stage.host.write(FLOWS, b"4096").expect("written");
+    let out = stage.trial(HTTP, "pairs = 4\nmin_pairs = 4\ncalibration = 0", "").output();
+    let (code, text) = said(&out.expect("rxlab runs"));
+    drop(entries);
+    assert_eq!(code, 4, "{text}");
+    assert!(text.starts_with("trial rps: did not take hold\n"), "{text}");
+    let record = record(&stage.state(), "0001-rps").expect("on disk");
+    let voids: Vec<&str> = record.slots.iter().filter_map(|slot| slot.void.as_deref()).collect();
+    assert_eq!(voids.len(), 3, "three in a row are enough: {text}");
+    assert!(voids.iter().all(|why| why.contains("were received on CPU 1")), "{voids:?}");
+    assert!(record.slots.iter().all(|slot| slot.void.is_none() || slot.arm == Arm::B));
+    stage.is_restored();
+}
+
+#[test]
+fn a_latency_guard_rolls_back_at_once() {
+    let Some(stage) = Stage::new("1") else { return };
+    let design = format!("{}\npairs = 4\nmin_pairs = 4\ncalibration = 0", b_first());
+    let out = stage.trial(HTTP, &design, "p99_us = 0.001").output();
+    let (code, text) = said(&out.expect("rxlab runs"));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.starts_with("trial rps: guard tripped, rolled back\n"), "{text}");
+    let record = record(&stage.state(), "0001-rps").expect("on disk");
+    let arms: Vec<Arm> = record.slots.iter().map(|slot| slot.arm).collect();
+    assert_eq!(arms, [Arm::B], "the first slot was the last");
+    let verdict = record.analysis.expect("concluded").verdict;
+    assert!(matches!(verdict, Verdict::GuardTripped { reason } if reason.starts_with("p99 was ")));
+    stage.is_restored();
+}
+
+#[test]
+fn errors_roll_back_at_once() {
+    let Some(mut stage) = Stage::new("1") else { return };
+    let mut command = stage.trial(HTTP, "pairs = 100\nmin_pairs = 100\ncalibration = 0", "");
+    let trial = Running::start(&mut command);
+    let slots = || record(&stage.state(), "0001-rps").map_or(0, |record| record.slots.len());
+    wait_for("two slots", || slots() >= 2);
+    drop(stage.target.take());
+    let (code, text) = said(&trial.output());
+    assert_eq!(code, 1, "{text}");
+    let record = record(&stage.state(), "0001-rps").expect("on disk");
+    let verdict = record.analysis.expect("concluded").verdict;
+    assert!(
+        matches!(&verdict, Verdict::GuardTripped { reason } if reason.contains("% of the requests failed")),
+        "{verdict:?}"
+    );
+    stage.is_restored();
+}
