@@ -157,6 +157,11 @@ impl Session {
         self.collect(received)
     }
 
+    /// Whether there is a sink that was asked, at the start, what arrived, and told.
+    pub fn asks_the_sink(&self) -> bool {
+        self.sink.is_some()
+    }
+
     /// Stops sending, waits up to 200 ms for the answers still outstanding, and gives everything
     /// since the last mark. Its length includes that wait: for a rate, mark first.
     pub fn stop(mut self) -> Interval {
@@ -175,7 +180,9 @@ impl Session {
         let pins: Vec<Option<CpuId>> = self.threads.iter().map(|thread| thread.cpu).collect();
         let mut interval = Interval::from_cuts(&cuts, &pins);
         interval.received = received.zip(self.received).map(|(now, before)| now.saturating_sub(before));
-        self.received = received.or(self.received);
+        // An answer that did not come leaves the next interval without a beginning, too: counted from
+        // an older one it would hold the packets of both.
+        self.received = received;
         interval
     }
 

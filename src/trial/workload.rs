@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::guards::Trouble;
-use super::metrics::Work;
-use super::stats::planning::quantile_allowed;
+use super::metrics::{Throughput, Work, name};
 use crate::load::{self, Interval, Protocol, Session};
 
 /// A workload in progress.
@@ -62,9 +61,15 @@ impl Driver {
     /// Ends the measured interval. `printed` is what [`Driver::wait`] gave.
     pub fn end(&mut self, printed: Option<&str>) -> Result<(Work, Trouble), CommandFailed> {
         match self {
-            Driver::Load(session) => Ok(of_load(&session.mark())),
-            Driver::Command(_) => Ok((of_command(printed.unwrap_or_default())?, Trouble::default())),
-            Driver::Live => Ok((Work::default(), Trouble::default())),
+            Driver::Load(session) => {
+                let interval = session.mark();
+                Ok(of_load(&interval, session.asks_the_sink()))
+            }
+            Driver::Command(_) => of_command(printed.unwrap_or_default()),
+            Driver::Live => {
+                let work = Work { throughput: Some(Throughput::Packets), ..Work::default() };
+                Ok((work, Trouble::default()))
+            }
         }
     }
 }
@@ -81,21 +86,25 @@ pub(super) fn pause(length: Duration, stop: &dyn Fn() -> bool) {
     }
 }
 
-fn of_load(interval: &Interval) -> (Work, Trouble) {
+/// `asked`: there is a sink to say what arrived.
+fn of_load(interval: &Interval, asked: bool) -> (Work, Trouble) {
+    let us = |ns: u64| ns as f64 / 1000.0;
     let mut values = BTreeMap::new();
     for (name, q) in [("p50_us", 0.5), ("p99_us", 0.99), ("p99_9_us", 0.999)] {
-        let quantile = interval.latency_quantile(q).filter(|_| quantile_allowed(q, interval.latency.len()));
-        values.extend(quantile.map(|ns| (name.to_owned(), ns as f64 / 1000.0)));
+        values.extend(interval.latency_quantile(q).map(|ns| (name.to_owned(), us(ns))));
     }
-    // One way, what counts is what arrived; the sender's own count says only what left.
-    let done = interval.received.unwrap_or(interval.requests) as f64 / interval.seconds;
+    // One way, what counts is what arrived; the sender's own count says only what left. A sink that
+    // drowns and does not answer is no reason to take the one for the other.
+    let done = if asked { interval.received } else { Some(interval.requests) };
+    let throughput = done.map(|done| Throughput::Counted(done as f64 / interval.seconds));
     let trouble = Trouble {
         error_rate: interval.error_share(),
-        p99_us: values.get("p99_us").copied(),
+        // A guard takes what there is: too few requests for an honest p99 are enough to stop.
+        p99_us: (!interval.latency.is_empty()).then(|| us(interval.latency.value_at_quantile(0.99))),
         client_limited: load::Saturation::of(interval).reason,
     };
     let client_cpu = interval.client_cpu.iter().map(|thread| thread.share).sum();
-    (Work { throughput: Some(done), values, client_cpu: Some(client_cpu) }, trouble)
+    (Work { throughput, values, client_cpu: Some(client_cpu) }, trouble)
 }
 
 fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, CommandFailed> {
@@ -133,34 +142,41 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
     text.map_err(|error| failed(format!("printed what is not text: {error}")))
 }
 
-/// One number, or one JSON object with numbers.
-fn of_command(printed: &str) -> Result<Work, CommandFailed> {
+/// One number, or one JSON object with numbers. `p99_us` and `error_rate` (a fraction) are what
+/// guards look at.
+fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     let text = printed.trim();
     if let Ok(number) = text.parse::<f64>() {
-        return Ok(Work { throughput: Some(number), ..Work::default() });
+        let work = Work { throughput: Some(Throughput::Counted(number)), ..Work::default() };
+        return Ok((work, Trouble::default()));
     }
-    match serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) {
-        Ok(object) => {
-            let mut values: BTreeMap<String, f64> =
-                object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect();
-            Ok(Work { throughput: values.remove("throughput"), values, client_cpu: None })
-        }
-        Err(_) => {
-            let shown: String = text.chars().take(60).collect();
-            Err(CommandFailed(format!("printed `{shown}`: one number or one JSON object is expected")))
-        }
-    }
+    let Ok(object) = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) else {
+        let shown: String = text.chars().take(60).collect();
+        return Err(CommandFailed(format!("printed `{shown}`: one number or one JSON object is expected")));
+    };
+    let numbers = object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
+    let mut values: BTreeMap<String, f64> = numbers.collect();
+    let trouble = Trouble {
+        error_rate: values.get("error_rate").copied().unwrap_or(0.0),
+        p99_us: values.get("p99_us").copied(),
+        client_limited: None,
+    };
+    let throughput = values.remove(name::THROUGHPUT).map(Throughput::Counted);
+    Ok((Work { throughput, values, client_cpu: None }, trouble))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{of_command, run_command};
+    use super::{Throughput, of_command, run_command};
 
     #[test]
     fn a_command_prints_a_number_or_an_object() {
-        assert_eq!(of_command(" 123.5\n").expect("a number").throughput, Some(123.5));
-        let work = of_command(r#"{"throughput": 10, "p99_us": 7.5, "note": "x"}"#).expect("an object");
-        assert_eq!((work.throughput, work.values["p99_us"], work.values.len()), (Some(10.0), 7.5, 1));
+        let (work, _) = of_command(" 123.5\n").expect("a number");
+        assert_eq!(work.throughput, Some(Throughput::Counted(123.5)));
+        let printed = r#"{"throughput": 10, "p99_us": 7.5, "error_rate": 0.5, "note": "x"}"#;
+        let (work, trouble) = of_command(printed).expect("an object");
+        assert_eq!((work.throughput, work.values.len()), (Some(Throughput::Counted(10.0)), 2));
+        assert_eq!((trouble.p99_us, trouble.error_rate), (Some(7.5), 0.5), "guards see them");
         let error = of_command("Requests/sec: 12").expect_err("neither").to_string();
         assert!(error.contains("printed `Requests/sec: 12`"), "{error}");
     }

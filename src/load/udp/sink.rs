@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use rustix::net::{RecvFlags, recv};
+
 use crate::target::{SINK_QUERY, SINK_TOTALS_LEN, parse_sink_totals};
 
 /// How long one query may take; there are [`TRIES`] of them.
@@ -29,6 +31,8 @@ impl SinkTotals {
     /// queries. An error: nothing listens there.
     pub(crate) fn packets(&self) -> std::io::Result<Option<u64>> {
         let mut answer = [0; SINK_TOTALS_LEN + 1];
+        // An answer that came after its query was given up is an old count.
+        while recv(&self.socket, &mut answer, RecvFlags::DONTWAIT).is_ok() {}
         for _ in 0..TRIES {
             self.socket.send(SINK_QUERY)?;
             match self.socket.recv(&mut answer) {
