@@ -17,7 +17,7 @@ fn section(rule: &Rule) -> String {
 
 fn document() -> String {
     let head = "# What the doctor looks for\n\n\
-        Generated from the rules in `src/diagnose`; `RXLAB_BLESS=1 cargo test --lib findings_md` writes it.\n\n\
+        Generated from the rules in `src/diagnose`; `RXLAB_WRITE_DOCS=1 cargo test --lib reference` writes it.\n\n\
         Every rule looks at one interval of a few seconds and needs traffic to fire: a quiet machine gets \
         \"nothing to do\".\n";
     RULES.iter().fold(head.to_owned(), |text, rule| text + "\n" + &section(rule))
@@ -27,12 +27,12 @@ fn document() -> String {
 fn findings_md_is_what_the_rules_say() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/findings.md");
     let want = document();
-    if std::env::var_os("RXLAB_BLESS").is_some() {
+    if std::env::var_os("RXLAB_WRITE_DOCS").is_some() {
         std::fs::write(&path, &want).expect("docs/findings.md can be written");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == want,
-        "docs/findings.md is not what the rules say: RXLAB_BLESS=1 cargo test --lib findings_md"
+        "docs/findings.md is not what the rules say: RXLAB_WRITE_DOCS=1 cargo test --lib reference"
     );
 }

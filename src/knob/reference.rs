@@ -9,7 +9,7 @@ pub fn reference() -> String {
     let mut text = String::from(
         "# Knobs\n\n\
          What rxlab can set, in the order of applying. This file is made by `rxlab::knob::reference` and a test \
-         compares it;\nrun the tests with `RXLAB_UPDATE_DOCS=1` after a change.\n\n\
+         compares it;\nrun the tests with `RXLAB_WRITE_DOCS=1` after a change.\n\n\
          A setting is written `KNOB TARGET = VALUE`. Every write is journalled first, read back after, and undone by\n\
          `rxlab undo`; see [journal.md](journal.md).\n",
     );
@@ -46,10 +46,10 @@ mod tests {
     #[allow(clippy::disallowed_methods)] // The test compares, and on request renews, a file of the tree.
     fn the_file_in_docs_is_this_text() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/knobs.md");
-        if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
+        if std::env::var_os("RXLAB_WRITE_DOCS").is_some() {
             std::fs::write(&path, super::reference()).expect("written");
         }
         let file = std::fs::read_to_string(&path).expect("docs/knobs.md can be read");
-        assert!(file == super::reference(), "docs/knobs.md is stale: run with RXLAB_UPDATE_DOCS=1");
+        assert!(file == super::reference(), "docs/knobs.md is stale: run with RXLAB_WRITE_DOCS=1");
     }
 }
