@@ -50,6 +50,12 @@ pub enum JournalError {
     },
 }
 
+/// Whether a transaction is known to be of another boot. A boot id that could not be read, then or
+/// now, proves nothing, and what is put into the archive is never undone.
+fn other_boot(begin: &Begin, boot_id: &str) -> bool {
+    ![begin.boot_id.as_str(), boot_id].contains(&"") && begin.boot_id != boot_id
+}
+
 fn open_list(open: &[String]) -> String {
     if open.is_empty() { " (none is open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
 }
@@ -140,7 +146,7 @@ impl Store {
         let mut open = Vec::new();
         for id in self.open_ids()? {
             let Some(history) = self.load(&id)? else { continue };
-            let ours = |begin: &Begin| begin.root == root && begin.boot_id == boot_id;
+            let ours = |begin: &Begin| begin.root == root && !other_boot(begin, boot_id);
             if !history.is_closed() && history.begin().is_some_and(ours) {
                 open.push((id, history));
             }
@@ -178,7 +184,7 @@ impl Store {
                 Err(error) => return Err(error),
             };
             let why = match history.begin() {
-                Some(begin) if begin.root == root && begin.boot_id != boot_id => Archived::OtherBoot(id),
+                Some(begin) if begin.root == root && other_boot(begin, boot_id) => Archived::OtherBoot(id),
                 Some(_) if !history.is_closed() => continue,
                 _ => Archived::Leftover(id),
             };
@@ -210,5 +216,45 @@ impl Store {
 
     fn error(&self, verb: &'static str, id: &str, error: io::Error) -> JournalError {
         JournalError::Io { verb, path: self.storage.path(Folder::Open, id), error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Archived, Begin, Store};
+    use crate::journal::Disk;
+
+    fn begin(store: &Store, boot_id: &str) -> String {
+        let lock = store.lock(Duration::ZERO).expect("free");
+        let begin = Begin {
+            schema: Begin::SCHEMA.into(),
+            id: String::new(),
+            boot_id: boot_id.into(),
+            root: "/".into(),
+            netns: None,
+            started: String::new(),
+            what: String::new(),
+            deadline: None,
+        };
+        store.begin(lock, begin).expect("begun").id().to_owned()
+    }
+
+    /// An unreadable boot id once made every open transaction one of another boot, never to be undone.
+    #[test]
+    fn only_a_known_other_boot_is_archived() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let (named, nameless) = (begin(&store, "a"), begin(&store, ""));
+        let sweep = |boot_id: &str| {
+            let lock = store.lock(Duration::ZERO).expect("free");
+            store.sweep(&lock, "/", boot_id).expect("swept")
+        };
+        assert_eq!(sweep(""), []);
+        assert_eq!(store.open_of("/", "").expect("listed").len(), 2);
+        assert_eq!(sweep("b"), [Archived::OtherBoot(named)]);
+        let open = store.open_of("/", "b").expect("listed");
+        assert_eq!(open.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&nameless]);
     }
 }
