@@ -7,7 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::guards::Trouble;
 use super::metrics::{Throughput, Work, name};
@@ -122,21 +123,26 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
         let mut text = String::new();
         std::io::Read::read_to_string(&mut stdout, &mut text).map(|_| text)
     });
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => break,
-            Ok(Some(status)) => return Err(failed(format!("ended with {status}"))),
-            Ok(None) if stop() => {
-                // The trial is over; what the command has begun must not outlive it.
-                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                    let _ = kill_process_group(group, Signal::KILL);
-                }
-                let _ = child.wait();
-                return Ok(String::new());
-            }
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
+    // Looks without reaping: until it is reaped, the number of the group is nobody else's.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let stopped = loop {
+        match waitid(WaitId::Pid(group), options) {
+            Ok(Some(_)) => break false,
+            Ok(None) if stop() => break true,
             Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-            Err(error) => return Err(failed(format!("cannot be waited for: {error}"))),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(failed(format!("cannot be waited for: {errno}"))),
         }
+    };
+    // What the command has begun must not outlive its slot, nor hold its output open.
+    let _ = kill_process_group(group, Signal::KILL);
+    let status = child.wait().map_err(|error| failed(format!("cannot be waited for: {error}")))?;
+    if stopped {
+        return Ok(String::new());
+    }
+    if !status.success() {
+        return Err(failed(format!("ended with {status}")));
     }
     let text = reader.join().expect("the reader does not panic");
     text.map_err(|error| failed(format!("printed what is not text: {error}")))
@@ -187,5 +193,13 @@ mod tests {
         let error = run_command("exit 3", &|| false).expect_err("fails").to_string();
         assert_eq!(error, "the workload command `exit 3` ended with exit status: 3");
         assert_eq!(run_command("sleep 60; sleep 60", &|| true).expect("stopped"), "");
+    }
+
+    /// A process left in the background once held the output open, and the trial with it.
+    #[test]
+    fn what_a_command_leaves_behind_ends_with_it() {
+        let begun = std::time::Instant::now();
+        assert_eq!(run_command("sleep 60 & echo 5", &|| false).expect("printed").trim(), "5");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30));
     }
 }
