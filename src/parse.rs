@@ -31,6 +31,13 @@ impl ParseError {
     }
 }
 
+/// Line and column of byte `offset` of `text`, both counted from 1, columns in characters.
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
 /// A decimal counter, strictly: digits only, no sign.
 fn counter(line: usize, text: &str) -> Result<u64, ParseError> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -57,4 +64,17 @@ fn header(text: Option<&str>) -> Result<Vec<crate::units::CpuId>, ParseError> {
         return Err(ParseError::at(1, "a header of CPU columns was expected"));
     }
     Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::position;
+
+    #[test]
+    fn positions_count_lines_and_characters() {
+        let text = "a\n\u{e9}b\n";
+        assert_eq!(position(text, 0), (1, 1));
+        assert_eq!(position(text, 4), (2, 2), "two bytes are one column");
+        assert_eq!(position(text, 99), (3, 1), "beyond the end is the end");
+    }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::journal::{History, JournalError, Store};
+use crate::journal::{History, Store};
 
 /// How often the guard looks whether the change was confirmed.
 const LOOK: Duration = Duration::from_millis(200);
@@ -82,21 +82,20 @@ pub enum Watch {
     Due,
 }
 
-/// Waits for the deadline of a transaction. `stop` ends the wait as if the deadline had passed: a
-/// guard that is told to end must not leave the change unguarded. Nor does a journal that cannot be
-/// read for a while end it, once the deadline is known.
-pub fn watch(store: &Store, id: &str, stop: &AtomicBool) -> Result<Watch, JournalError> {
-    let deadline = |history: Option<History>| history.and_then(|history| history.pending_deadline());
-    let mut known = deadline(store.load(id)?);
+/// Waits for the deadline of a transaction, of which `history` is what it says by now. `stop` ends the
+/// wait as if the deadline had passed: a guard that is told to end must not leave the change unguarded.
+/// Nor does a journal that cannot be read for a while end it.
+pub fn watch(store: &Store, id: &str, history: &History, stop: &AtomicBool) -> Watch {
+    let mut known = history.pending_deadline();
     while let Some(deadline_at) = known {
         let left = Duration::from_nanos(deadline_at.saturating_sub(boottime()));
         if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return Ok(Watch::Due);
+            return Watch::Due;
         }
         std::thread::sleep(left.min(LOOK));
         if let Ok(history) = store.load(id) {
-            known = deadline(history);
+            known = history.and_then(|history| history.pending_deadline());
         }
     }
-    Ok(Watch::Over)
+    Watch::Over
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::host::Host;
 use crate::journal::{History, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, KnobError};
-use crate::model::{Model, NicKind};
+use crate::model::{DeviceAddress, Model, NicKind};
 use crate::plan::Target;
 
 /// What was found and done about one target.
@@ -62,8 +62,15 @@ pub fn without_namespace(mut model: Model) -> Model {
 /// value that it found is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();
-    let covers =
-        |other: &History| other.touched().iter().any(|theirs| mine.iter().any(|t| t.is_same(theirs)));
+    let netns = |history: &History| history.begin().and_then(|begin| begin.netns.clone());
+    let here = netns(history);
+    let covers = |other: &History| {
+        // Virtual interfaces of one name in two namespaces are two.
+        let same_place = |theirs: &Touched| {
+            !theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual) || netns(other) == here
+        };
+        other.touched().iter().any(|theirs| same_place(theirs) && mine.iter().any(|t| t.is_same(theirs)))
+    };
     others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
 }
 
@@ -87,7 +94,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
         let trouble = match &outcome {
             Outcome::Unchanged | Outcome::Restored => false,
             // A virtual device takes its values with it when it goes; hardware should not go.
-            Outcome::Gone => !touched.device.as_ref().is_some_and(|d| d.0.starts_with("virtual:")),
+            Outcome::Gone => !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual),
             Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Failed { .. } => true,
         };
         outcomes.push(UndoOutcome {
@@ -310,5 +317,28 @@ mod tests {
         let open = bench.store().open_of("/", "boot-1").expect("listed");
         assert_eq!(covered_by(&open[0].1, &open[1..]), Some(rps.as_str()));
         assert_eq!(covered_by(&open[1].1, &open[2..]), None, "{irq}");
+    }
+
+    /// Every container has an `eth0`: undoing in one once had to wait for undoing in the other.
+    #[test]
+    fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
+        let bench = Bench::new();
+        let host = host().with("sys/class/net/veth0/queues/rx-0/rps_cpus", "0\n");
+        let set = |inode: Option<u64>, setting: &str| {
+            let netns = inode.map(|inode| crate::journal::Namespace { path: "/run/netns/x".into(), inode });
+            let identity = model().identity;
+            let root = Path::new("/");
+            let info = BeginInfo { identity: &identity, root, netns, what: String::new(), confirm: None };
+            let mut transaction = Transaction::begin(&bench.store(), info).expect("begun");
+            transaction.set(&host, &model(), &setting.parse().expect("a setting")).expect("set");
+            transaction.keep().expect("kept");
+        };
+        set(Some(1), "rps veth0/rx-0 = 4");
+        set(Some(2), "rps veth0/rx-0 = 5");
+        set(Some(1), "rps eth0/rx-0 = 4");
+        set(None, "rps eth0/rx-0 = 5");
+        let open = bench.store().open_of("/", "boot-1").expect("listed");
+        assert_eq!(covered_by(&open[0].1, &open[1..]), None);
+        assert_eq!(covered_by(&open[2].1, &open[3..]), Some(open[3].0.as_str()), "hardware is one");
     }
 }

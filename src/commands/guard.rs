@@ -10,7 +10,7 @@ use super::place;
 use crate::apply::{Transaction, Watch, watch};
 use crate::cli::Global;
 use crate::error::CommandError;
-use crate::journal::{JournalError, Outcome};
+use crate::journal::{History, JournalError, Outcome};
 
 /// How often an undo that could not put everything back is tried.
 const ATTEMPTS: u32 = 5;
@@ -31,14 +31,14 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     // Who reads it is gone later on: nothing else is ever printed.
     let mut out = std::io::stdout().lock();
     match &stood {
-        Ok(()) => writeln!(out, "ready")?,
+        Ok(_) => writeln!(out, "ready")?,
         Err(error) => writeln!(out, "{}", error.message)?,
     }
     out.flush()?;
     drop(out);
-    stood?;
+    let history = stood?;
     let store = place::store(global);
-    if watch(&store, &args.id, &stop).map_err(place::journal_error)? == Watch::Over {
+    if watch(&store, &args.id, &history, &stop) == Watch::Over {
         return Ok(());
     }
     for attempt in 0..ATTEMPTS {
@@ -54,8 +54,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
 }
 
 /// Makes this process independent of the terminal and of whoever started it, and makes sure that
-/// the transaction can be found.
-fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<(), CommandError> {
+/// the transaction can be found. Gives what it says.
+fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<History, CommandError> {
     // Fails only for the leader of a process group, which then is independent already.
     let _ = rustix::process::setsid();
     let ignored = Arc::new(AtomicBool::new(false));
@@ -65,7 +65,8 @@ fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<(), Comman
     let history =
         history.ok_or_else(|| CommandError::usage(format!("there is no open transaction `{id}`")))?;
     let begin = history.begin().ok_or_else(|| CommandError::usage("the transaction never began"))?;
-    place::of_transaction(global, begin).map(|_| ())
+    place::of_transaction(global, begin)?;
+    Ok(history)
 }
 
 /// Undoes unless it was confirmed meanwhile; waits for whoever has the lock. `false`: not

@@ -89,7 +89,8 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if stop.load(Ordering::Relaxed) {
         return Err(CommandError::silent(Kind::Interrupted));
     }
-    if interval.requests == 0 && interval.error_count() > 0 {
+    // Nothing sent at all is a rate of less than one request in this time.
+    if interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0) {
         return Err(CommandError::failed(format!("{} gave not one good answer", spec.url)));
     }
     Ok(())

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::log::Journal;
 use super::record::{Begin, Record};
-use super::recover::History;
+use super::recover::{Damage, History};
 use super::storage::{Folder, Lock, LockError, Storage};
 use crate::error::Kind;
 
@@ -48,6 +48,12 @@ pub enum JournalError {
         /// Those that are open.
         open: Vec<String>,
     },
+}
+
+/// Whether a transaction is known to be of another boot. A boot id that could not be read, then or
+/// now, proves nothing, and what is put into the archive is never undone.
+fn other_boot(begin: &Begin, boot_id: &str) -> bool {
+    ![begin.boot_id.as_str(), boot_id].contains(&"") && begin.boot_id != boot_id
 }
 
 fn open_list(open: &[String]) -> String {
@@ -123,26 +129,40 @@ impl Store {
 
     /// What an open transaction says; `None` when it is in the archive by now.
     pub fn load(&self, id: &str) -> Result<Option<History>, JournalError> {
-        let path = self.storage.path(Folder::Open, id);
-        match self.storage.read(Folder::Open, id) {
-            Ok(bytes) => match History::parse(&bytes) {
-                Ok(history) => Ok(Some(history)),
-                Err(damage) => Err(JournalError::Damaged { path, line: damage.line }),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(JournalError::Io { verb: "read", path, error }),
+        match self.parse(id)? {
+            Some(Err(damage)) => Err(self.damaged(id, &damage)),
+            Some(Ok(history)) => Ok(Some(history)),
+            None => Ok(None),
         }
     }
 
+    fn parse(&self, id: &str) -> Result<Option<Result<History, Damage>>, JournalError> {
+        match self.storage.read(Folder::Open, id) {
+            Ok(bytes) => Ok(Some(History::parse(&bytes))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.error("read", id, error)),
+        }
+    }
+
+    fn damaged(&self, id: &str, damage: &Damage) -> JournalError {
+        JournalError::Damaged { path: self.storage.path(Folder::Open, id), line: damage.line }
+    }
+
     /// The open transactions of this boot of the machine below `root`, oldest first. One that never
-    /// began is none; a damaged one is an error, because nobody knows what it holds.
+    /// began is none; a damaged one is an error, because nobody knows what it holds, unless its first
+    /// line says that it is of another root or boot.
     pub fn open_of(&self, root: &str, boot_id: &str) -> Result<Vec<(String, History)>, JournalError> {
         let mut open = Vec::new();
         for id in self.open_ids()? {
-            let Some(history) = self.load(&id)? else { continue };
-            let ours = |begin: &Begin| begin.root == root && begin.boot_id == boot_id;
-            if !history.is_closed() && history.begin().is_some_and(ours) {
-                open.push((id, history));
+            let ours = |begin: &Begin| begin.root == root && !other_boot(begin, boot_id);
+            match self.parse(&id)? {
+                Some(Ok(history)) if !history.is_closed() && history.begin().is_some_and(ours) => {
+                    open.push((id, history));
+                }
+                Some(Err(damage)) if damage.before.begin().is_none_or(ours) => {
+                    return Err(self.damaged(&id, &damage));
+                }
+                _ => {}
             }
         }
         Ok(open)
@@ -168,17 +188,16 @@ impl Store {
     }
 
     /// Moves into the archive what holds nothing to undo: transactions below `root` of another boot
-    /// than `boot_id`, closed ones, and files without a first line. Damaged ones stay.
+    /// than `boot_id`, closed ones, and files without a first line. Damaged ones of this boot stay.
     pub fn sweep(&self, _lock: &Lock, root: &str, boot_id: &str) -> Result<Vec<Archived>, JournalError> {
         let mut archived = Vec::new();
         for id in self.open_ids()? {
-            let history = match self.load(&id) {
-                Ok(Some(history)) => history,
-                Ok(None) | Err(JournalError::Damaged { .. }) => continue,
-                Err(error) => return Err(error),
-            };
+            let Some(parsed) = self.parse(&id)? else { continue };
+            let damaged = parsed.is_err();
+            let history = parsed.unwrap_or_else(|damage| damage.before);
             let why = match history.begin() {
-                Some(begin) if begin.root == root && begin.boot_id != boot_id => Archived::OtherBoot(id),
+                Some(begin) if begin.root == root && other_boot(begin, boot_id) => Archived::OtherBoot(id),
+                _ if damaged => continue,
                 Some(_) if !history.is_closed() => continue,
                 _ => Archived::Leftover(id),
             };
@@ -210,5 +229,65 @@ impl Store {
 
     fn error(&self, verb: &'static str, id: &str, error: io::Error) -> JournalError {
         JournalError::Io { verb, path: self.storage.path(Folder::Open, id), error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Archived, Begin, JournalError, Store};
+    use crate::journal::{Disk, Storage};
+
+    /// A damaged file of a boot that is over once kept every command from the journal until somebody
+    /// moved it away.
+    #[test]
+    fn damage_of_another_boot_is_in_nobodys_way() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let id = begin(&store, "a");
+        let disk = Disk::new(state.path());
+        disk.append(&id, b"what is this\nand this\n").expect("appended");
+        assert!(matches!(store.open_of("/", "a"), Err(JournalError::Damaged { line: 2, .. })));
+        assert_eq!(store.open_of("/", "b").expect("not of this boot"), []);
+        assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
+        let sweep = |boot_id: &str| {
+            let lock = store.lock(Duration::ZERO).expect("free");
+            store.sweep(&lock, "/", boot_id).expect("swept")
+        };
+        assert_eq!(sweep("a"), []);
+        assert_eq!(sweep("b"), [Archived::OtherBoot(id)]);
+    }
+
+    fn begin(store: &Store, boot_id: &str) -> String {
+        let lock = store.lock(Duration::ZERO).expect("free");
+        let begin = Begin {
+            schema: Begin::SCHEMA.into(),
+            id: String::new(),
+            boot_id: boot_id.into(),
+            root: "/".into(),
+            netns: None,
+            started: String::new(),
+            what: String::new(),
+            deadline: None,
+        };
+        store.begin(lock, begin).expect("begun").id().to_owned()
+    }
+
+    /// An unreadable boot id once made every open transaction one of another boot, never to be undone.
+    #[test]
+    fn only_a_known_other_boot_is_archived() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let (named, nameless) = (begin(&store, "a"), begin(&store, ""));
+        let sweep = |boot_id: &str| {
+            let lock = store.lock(Duration::ZERO).expect("free");
+            store.sweep(&lock, "/", boot_id).expect("swept")
+        };
+        assert_eq!(sweep(""), []);
+        assert_eq!(store.open_of("/", "").expect("listed").len(), 2);
+        assert_eq!(sweep("b"), [Archived::OtherBoot(named)]);
+        let open = store.open_of("/", "b").expect("listed");
+        assert_eq!(open.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&nameless]);
     }
 }

@@ -162,7 +162,7 @@ pub struct Interval {
     /// Requests sent and not answered at the end of the interval.
     pub in_flight: u64,
     /// One way: datagrams that the sink counted in the interval, from all senders; `None` when
-    /// there is no sink that tells.
+    /// there is no sink that tells, or when it did not answer at the beginning or at the end.
     pub received: Option<u64>,
     /// What went wrong. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,

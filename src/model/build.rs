@@ -23,7 +23,7 @@ impl Model {
                 boot_id: text(&identity.boot_id),
             },
             cpus: inventory.cpus.known().into_iter().flatten().map(cpu).collect(),
-            nics: inventory.nics.known().into_iter().flatten().map(|raw| nic(raw, irqs)).collect(),
+            nics: nics(inventory.nics.known().map(Vec::as_slice).unwrap_or_default(), irqs),
             rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
             irqbalance: processes.and_then(|found| found.irqbalance).map(|pid| Irqbalance { pid }),
         }
@@ -41,6 +41,18 @@ fn cpu(raw: &RawCpu) -> Cpu {
         l3: raw.last_level_cache.known().cloned().unwrap_or_default(),
         node: raw.node.known().copied(),
     }
+}
+
+fn nics(raw: &[RawNic], irqs: &[RawIrq]) -> Vec<Nic> {
+    let mut nics: Vec<Nic> = raw.iter().map(|raw| nic(raw, irqs)).collect();
+    // One PCI function can have several interfaces that no port tells apart (those that stand for the
+    // virtual functions of a switch). Two with one address would be one to the journal.
+    let shared = |nic: &Nic| nics.iter().filter(|other| other.address == nic.address).count() > 1;
+    let shared: Vec<bool> = nics.iter().map(shared).collect();
+    for (nic, _) in nics.iter_mut().zip(shared).filter(|(_, shared)| *shared) {
+        nic.address = DeviceAddress(format!("{}/{}", nic.address, nic.name));
+    }
+    nics
 }
 
 fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
@@ -62,7 +74,13 @@ fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
         .collect();
     let mut other_irqs = Vec::new();
     if kind == NicKind::Device {
-        for (irq, queue) in irqs.iter().filter_map(|irq| Some((irq, belongs(irq, raw, path)?))) {
+        let own: Vec<(&RawIrq, Option<u32>)> =
+            irqs.iter().filter_map(|irq| Some((irq, belongs(irq, raw, path)?))).collect();
+        // Beside interrupts that name their queue, one with the bare name is that of the link.
+        let bare = |irq: &RawIrq| irq.actions.iter().all(|action| action == raw.name.as_str());
+        let named = own.iter().any(|(irq, queue)| queue.is_some() && !bare(irq));
+        for (irq, queue) in own {
+            let queue = queue.filter(|_| !(named && bare(irq)));
             let irq = Irq {
                 number: irq.number,
                 action: irq.actions.join(", "),
@@ -101,8 +119,12 @@ fn belongs(irq: &RawIrq, nic: &RawNic, path: Option<&str>) -> Option<Option<u32>
 
 fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
     let physical = path.filter(|path| !path.contains("/virtual/"));
+    let port = raw.dev_port.known().filter(|port| **port > 0);
     match (physical.and_then(pci_function), physical) {
-        (Some(function), _) => DeviceAddress(format!("pci:{function}")),
+        (Some(function), _) => {
+            let port = port.map_or_else(String::new, |port| format!("/port-{port}"));
+            DeviceAddress(format!("pci:{function}{port}"))
+        }
         // No PCI: the device path without the interface's name, which may change.
         (None, Some(path)) => {
             let device = path.split("/net/").next().unwrap_or(path);
@@ -158,6 +180,37 @@ mod tests {
         assert!(matches!(&nic.rx[0].rps_flow_cnt, Fact::Broken(why) if why.contains("rps_flow_cnt")));
         assert_eq!(nic.tx[0].xps_cpus, Fact::Unsupported);
         assert_eq!(model.nics[1].kind, NicKind::Loopback);
+    }
+
+    /// Two ports of one function, and a third interface on it that has no port of its own: undo would
+    /// have taken the first for any of them.
+    #[test]
+    fn no_two_interfaces_share_an_address() {
+        let mut host = RecordedHost::new();
+        for (name, port) in [("a0", "0"), ("a1", "1"), ("a2", "0")] {
+            let base = format!("sys/class/net/{name}");
+            host = host
+                .with_link(&base, &format!("../../devices/pci0000:00/0000:00:03.0/net/{name}"))
+                .with(&format!("{base}/dev_port"), format!("{port}\n"));
+        }
+        let model = Model::new(&Inventory::take(&host));
+        let addresses: Vec<&str> = model.nics.iter().map(|nic| nic.address.0.as_str()).collect();
+        assert_eq!(addresses, ["pci:0000:00:03.0/a0", "pci:0000:00:03.0/port-1", "pci:0000:00:03.0/a2"]);
+    }
+
+    /// Intel's drivers give the interrupt of the link's state the interface's bare name, beside those of
+    /// the queues.
+    #[test]
+    fn a_bare_name_is_a_queue_only_when_it_is_the_only_one() {
+        let with = |interrupts: &str| {
+            let host = host().with("proc/interrupts", format!("  CPU0 CPU1\n{interrupts}"));
+            let model = Model::new(&Inventory::take(&host));
+            let numbers = |irqs: &[super::Irq]| irqs.iter().map(|irq| irq.number.0).collect::<Vec<_>>();
+            (numbers(&model.nics[0].rx[0].irqs), numbers(&model.nics[0].other_irqs))
+        };
+        assert_eq!(with(" 37: 7 0 PCI-MSI 1-edge eth0\n"), (vec![37], vec![]));
+        let several = " 37: 0 0 PCI-MSIX 0-edge eth0\n 38: 7 0 PCI-MSIX 1-edge eth0-rx-0\n";
+        assert_eq!(with(several), (vec![38], vec![37]));
     }
 
     #[test]

@@ -77,11 +77,20 @@ pub struct Cpu {
     pub node: Option<u32>,
 }
 
-/// A device identity that survives renames and reboots: `pci:0000:00:03.0`, or `virtual:veth0`
-/// for what has no bus address.
+/// A device identity that survives renames and reboots: `pci:0000:00:03.0`, with `/port-1` and so on for
+/// the further ports of one function, or `virtual:veth0` for what has no bus address. No two interfaces
+/// of a machine have the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeviceAddress(pub String);
+
+impl DeviceAddress {
+    /// Whether it is that of an interface without hardware, which takes its values with it when it
+    /// goes.
+    pub fn is_virtual(&self) -> bool {
+        self.0.starts_with("virtual:")
+    }
+}
 
 impl fmt::Display for DeviceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::{Plan, PlannedSetting, Setting};
 use crate::model::DeviceAddress;
+use crate::parse;
 
 /// Text that is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -103,13 +104,8 @@ impl Plan {
 
 /// An error at byte `offset` of `text`. A message of several lines is joined into one.
 fn at(text: &str, offset: usize, message: &str) -> PlanFileError {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-    PlanFileError {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-        message: message.lines().map(str::trim).collect::<Vec<_>>().join(", "),
-    }
+    let (line, column) = parse::position(text, offset);
+    PlanFileError { line, column, message: message.lines().map(str::trim).collect::<Vec<_>>().join(", ") }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub struct RawNic {
     pub name: NicName,
     /// `ifindex`: its number in netlink answers.
     pub ifindex: Fact<u32>,
+    /// `dev_port`: which port of its device it is, for devices with several.
+    pub dev_port: Fact<u32>,
     /// Target of the link `/sys/class/net/NAME`: says the bus and the device.
     pub device_path: Fact<String>,
     /// Last part of the link `device/driver`.
@@ -64,6 +66,7 @@ fn one(host: &dyn Host, name: NicName) -> RawNic {
     let pci = |file: &str| function.as_ref().map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
     RawNic {
         ifindex: read::number(host, &format!("{base}/ifindex")),
+        dev_port: read::number(host, &format!("{base}/dev_port")),
         driver: link(&format!("{base}/device/driver"))
             .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
         numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {

@@ -11,6 +11,7 @@ use crate::apply::{ApplyError, Transaction, Undo};
 use crate::host::Host;
 use crate::model::Model;
 use crate::plan::Setting;
+use crate::sample::Inventory;
 
 /// The factor of a trial.
 pub enum Factor {
@@ -19,8 +20,6 @@ pub enum Factor {
     Settings {
         /// The transaction.
         transaction: Box<Transaction>,
-        /// Where the targets are.
-        model: Box<Model>,
         /// In order of applying.
         settings: Vec<Setting>,
         /// The arm set now; `None` before the first flip, when the machine is as it was.
@@ -32,9 +31,18 @@ pub enum Factor {
         a: String,
         /// Makes arm B.
         b: String,
-        /// The arm set now.
+        /// The arm set now; `B` also while it is not certain that arm A holds.
         now: Option<Arm>,
     },
+}
+
+/// A change that stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// Settings, which the transaction of this id undoes.
+    Settings(String),
+    /// Arm B's command; nothing of rxlab's undoes it.
+    Commands,
 }
 
 /// An arm cannot be set.
@@ -59,16 +67,18 @@ impl Factor {
     /// Makes `arm` hold.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         match self {
-            Factor::Settings { transaction, model, settings, now } => {
+            Factor::Settings { transaction, settings, now } => {
                 match (arm, *now) {
                     (Arm::A, Some(Arm::B)) => {
+                        let model = look(host);
                         for setting in settings.iter().rev() {
-                            set_back(transaction, host, model, setting)?;
+                            set_back(transaction, host, &model, setting)?;
                         }
                     }
                     (Arm::B, None | Some(Arm::A)) => {
+                        let model = look(host);
                         for setting in settings.iter() {
-                            transaction.set(host, model, setting)?;
+                            transaction.set(host, &model, setting)?;
                         }
                     }
                     (Arm::A, None | Some(Arm::A)) | (Arm::B, Some(Arm::B)) => {}
@@ -78,6 +88,9 @@ impl Factor {
             }
             Factor::Commands { a, b, now } => {
                 if *now != Some(arm) {
+                    // A command that fails may have done half of its work: from here on it takes the
+                    // command of arm A to put the machine back.
+                    *now = Some(Arm::B);
                     run(arm, if arm == Arm::A { a } else { b })?;
                     *now = Some(arm);
                 }
@@ -90,7 +103,7 @@ impl Factor {
     /// value; for commands arm A's is run.
     pub fn undo(self, host: &dyn Host) -> Result<Option<Undo>, FactorError> {
         match self {
-            Factor::Settings { transaction, model, .. } => Ok(Some(transaction.undo(host, &model))),
+            Factor::Settings { transaction, .. } => Ok(Some(transaction.undo(host, &look(host)))),
             Factor::Commands { a, now, .. } => {
                 if now == Some(Arm::B) {
                     run(Arm::A, &a)?;
@@ -100,18 +113,24 @@ impl Factor {
         }
     }
 
-    /// Leaves arm B set for good: settings stay, undoable by the id that is returned.
-    pub fn keep(mut self, host: &dyn Host) -> Result<Option<String>, FactorError> {
+    /// Leaves arm B set for good.
+    pub fn keep(mut self, host: &dyn Host) -> Result<Kept, FactorError> {
         self.set(host, Arm::B)?;
         match self {
             Factor::Settings { transaction, .. } => {
                 let id = transaction.id().to_owned();
                 transaction.keep_confirmed().map_err(ApplyError::from)?;
-                Ok(Some(id))
+                Ok(Kept::Settings(id))
             }
-            Factor::Commands { .. } => Ok(None),
+            Factor::Commands { .. } => Ok(Kept::Commands),
         }
     }
+}
+
+/// Where the targets are now: an interface may have been renamed or have gone since the last flip, and
+/// interrupt numbers may have changed hands.
+fn look(host: &dyn Host) -> Model {
+    Model::new(&Inventory::take(host))
 }
 
 /// A target that already had the wanted value was never touched: there is nothing to set back.
@@ -140,4 +159,37 @@ fn run(arm: Arm, command: &str) -> Result<(), FactorError> {
     let said = String::from_utf8_lossy(&output.stderr);
     let last = said.trim().lines().last().unwrap_or_default();
     Err(failed(format!("ended with {}: {last}", output.status)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Factor;
+    use crate::host::RecordedHost;
+    use crate::trial::record::Arm;
+
+    fn lines(path: &std::path::Path) -> String {
+        std::fs::read_to_string(path).unwrap_or_default().replace('\n', " ")
+    }
+
+    /// A command of arm B that failed halfway was once left as it was: only a whole one was undone.
+    #[test]
+    fn what_a_failed_command_began_is_put_back() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("said");
+        let say = |word: &str| format!("echo {word} >> {}", file.display());
+        let (a, b) = (say("a"), format!("{}; exit 1", say("half")));
+        let host = RecordedHost::new();
+        let mut factor = Factor::Commands { a, b, now: None };
+        factor.set(&host, Arm::A).expect("it echoes");
+        factor.set(&host, Arm::A).expect("nothing to do");
+        factor.set(&host, Arm::B).expect_err("it exits with 1");
+        assert!(factor.undo(&host).expect("it echoes").is_none());
+        assert_eq!(lines(&file), "a half a ");
+    }
+
+    #[test]
+    fn commands_that_never_ran_are_not_undone() {
+        let factor = Factor::Commands { a: "exit 1".into(), b: "exit 1".into(), now: None };
+        assert!(factor.undo(&RecordedHost::new()).expect("nothing runs").is_none());
+    }
 }

@@ -71,10 +71,17 @@ impl Bench for Live<'_> {
 
     fn slot(&mut self, arm: Arm) -> Result<Measured, LiveError> {
         let stop = || self.stop.load(Ordering::SeqCst);
-        self.factor.set(self.host, arm)?;
+        let start_s = |live: &Self| live.began.elapsed().as_secs_f64();
+        match self.factor.set(self.host, arm) {
+            // Ctrl-C ends the commands of the arms as well: that is the interrupt, not a failure.
+            Err(FactorError::Command { .. }) if stop() => {
+                return Ok(Measured { start_s: start_s(self), ..Measured::default() });
+            }
+            set => set?,
+        }
         pause(self.washout, &stop);
         self.driver.begin();
-        let start_s = self.began.elapsed().as_secs_f64();
+        let start_s = start_s(self);
         let before = Counters::take(self.host, self.inventory);
         let printed = self.driver.wait(self.measure, &stop)?;
         let after = Counters::take(self.host, self.inventory);
@@ -95,7 +102,10 @@ impl Bench for Live<'_> {
             net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
             void,
-            guard: guards::tripped(&self.guards, &trouble, &rates),
+            guard: guards::tripped(&self.guards, &trouble, &rates).map(|why| match arm {
+                Arm::A => format!("{why} (without the change)"),
+                Arm::B => why,
+            }),
             client_limited: trouble.client_limited,
         })
     }

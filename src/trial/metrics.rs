@@ -7,11 +7,20 @@ use crate::load::Protocol;
 use crate::model::{CpuRates, Rates};
 use crate::units::NicName;
 
+/// Work done a second, by whose count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Throughput {
+    /// The workload's own.
+    Counted(f64),
+    /// Nothing is driven: packets that the interfaces received.
+    Packets,
+}
+
 /// What the workload says of one slot.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Work {
-    /// Work done a second and its unit, such as `req/s`; `None` for live traffic.
-    pub throughput: Option<f64>,
+    /// Work done a second.
+    pub throughput: Option<Throughput>,
     /// Metrics by name, already in the metric's unit (`p99_us`, ...).
     pub values: BTreeMap<String, f64>,
     /// CPU time a second of the load generator on this machine.
@@ -81,7 +90,7 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
 }
 
 /// The values of one slot. Whatever cannot be had (no packets, too few requests for a quantile) is
-/// left out, never 0.
+/// left out, never 0. A throughput of 0 was measured: it is kept.
 pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<String, f64> {
     let mut values = work.values.clone();
     let mut put = |name: &str, value: Option<f64>| {
@@ -91,7 +100,10 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     };
     let packets: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
     let softirq: f64 = rates.cpus.iter().map(|cpu| cpu.softirq).sum();
-    let throughput = work.throughput.or_else(|| live_packets(rates, nic)).filter(|rate| *rate > 0.0);
+    let throughput = work.throughput.and_then(|throughput| match throughput {
+        Throughput::Counted(rate) => Some(rate),
+        Throughput::Packets => live_packets(rates, nic),
+    });
     put(name::THROUGHPUT, throughput);
     let largest = |value: fn(&CpuRates) -> f64| rates.cpus.iter().map(value).reduce(f64::max);
     put(name::HOTTEST_SOFTIRQ, largest(|cpu| cpu.softirq).map(|share| 100.0 * share));
@@ -101,7 +113,7 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     let hottest = rates.cpus.iter().max_by(|a, b| a.softirq.total_cmp(&b.softirq));
     put(name::HOTTEST_BUSY, hottest.map(busy));
     put(name::BUSIEST, rates.cpus.iter().map(busy).reduce(f64::max));
-    if let Some(throughput) = throughput {
+    if let Some(throughput) = throughput.filter(|rate| *rate > 0.0) {
         let busy: f64 = rates.cpus.iter().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();
         let client = work.client_cpu.unwrap_or(0.0);
         put(name::SERVER_CPU, Some(1e6 * (busy - client).max(0.0) / throughput));
@@ -116,5 +128,53 @@ fn live_packets(rates: &Rates, nic: Option<&NicName>) -> Option<f64> {
         None => {
             Some(rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Throughput, Work, name, values};
+    use crate::diagnose::sketch::Sketch;
+
+    fn work(throughput: Option<Throughput>) -> Work {
+        Work { throughput, client_cpu: Some(0.25), ..Work::default() }
+    }
+
+    /// A change that stops all traffic once left no throughput behind, and so nothing that hurts.
+    #[test]
+    fn no_work_is_a_throughput_of_nothing() {
+        let (_, rates) = Sketch::new(2).veth("veth0").build();
+        let values = values(&rates, &work(Some(Throughput::Counted(0.0))), None);
+        assert_eq!(values.get(name::THROUGHPUT), Some(&0.0));
+        assert!(!values.contains_key("server_cpu"), "a cost for each of no units is no figure");
+    }
+
+    /// A command that prints no throughput was once given the packets of the interfaces.
+    #[test]
+    fn packets_stand_for_the_throughput_of_live_traffic_only() {
+        let (_, rates) = Sketch::new(2).loopback().veth("veth0").traffic("veth0", 500.0).build();
+        assert_eq!(values(&rates, &work(None), None).get(name::THROUGHPUT), None);
+        let live = values(&rates, &work(Some(Throughput::Packets)), None);
+        assert_eq!(live.get(name::THROUGHPUT), Some(&500.0), "without lo");
+        let nic = "lo".parse().expect("a name");
+        let live = values(&rates, &work(Some(Throughput::Packets)), Some(&nic));
+        assert_eq!(live.get(name::THROUGHPUT), Some(&10.0), "or those of one interface");
+    }
+
+    #[test]
+    fn shares_costs_and_circumstances_of_a_slot() {
+        let sketch = Sketch::new(2).veth("veth0").receives(0, 0.5, 3e4).receives(1, 0.1, 1e4);
+        let (_, rates) = sketch.works(1, 0.7).build();
+        let values = values(&rates, &work(Some(Throughput::Counted(4e4))), None);
+        let near = |name: &str, want: f64| {
+            assert!((values[name] - want).abs() < 1e-6, "{name}: {} is not {want}", values[name]);
+        };
+        near(name::HOTTEST_SOFTIRQ, 50.0);
+        near(name::HOTTEST_SHARE, 75.0);
+        near(name::SOFTIRQ_PER_PACKET, 15.0);
+        near(name::HOTTEST_BUSY, 51.5);
+        near(name::BUSIEST, 80.5);
+        near("client_cpu", 1e6 * 0.25 / 4e4);
+        near("server_cpu", 1e6 * (0.515 + 0.805 - 0.25) / 4e4);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use super::conclude::conclude;
-use super::factor::{Factor, FactorError};
+use super::factor::{Factor, FactorError, Kept};
 use super::live::{Live, LiveError};
 use super::metrics::{self, name};
 use super::placement;
@@ -66,8 +66,8 @@ pub struct Outcome {
     pub record: TrialRecord,
     /// What became of each value; `None` for commands, and when the change was kept.
     pub undo: Option<Undo>,
-    /// The transaction that holds the kept change.
-    pub kept: Option<String>,
+    /// The change was kept; `None` = it was put back.
+    pub kept: Option<Kept>,
 }
 
 /// A trial that failed. The machine was put back as far as `undo` says.
@@ -102,7 +102,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model));
     setup.dir.save_spec(spec)?;
     setup.dir.save(&record)?;
-    let (factor, guard) = factor(spec, &setup, model)?;
+    let (factor, guard) = factor(spec, &setup, &model)?;
     let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
     let mut live = Live {
         host: setup.host,
@@ -133,15 +133,21 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     if setup.inventory.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());
     }
-    let keep = setup.keep && matches!(analysis.verdict, Verdict::Helps);
+    let helps = matches!(analysis.verdict, Verdict::Helps);
     record.analysis = Some(analysis);
     let saved = setup.dir.save(&record);
-    // Whether or not the record could be written, the machine is put back first.
-    let (undo, kept) =
-        if keep { (None, live.factor.keep(setup.host)?) } else { (live.factor.undo(setup.host)?, None) };
+    // Whether or not the record could be written, the machine is put back first; a change whose proof
+    // is not on disk is not kept.
+    let (undo, kept) = if setup.keep && helps && saved.is_ok() {
+        (None, Some(live.factor.keep(setup.host)?))
+    } else {
+        (live.factor.undo(setup.host)?, None)
+    };
     wait_for(guard, undo.as_ref());
-    saved?;
-    Ok(Outcome { record, undo, kept })
+    match saved {
+        Ok(()) => Ok(Outcome { record, undo, kept }),
+        Err(error) => Err(PerformError::Loop { error: Box::new(error.into()), undo }),
+    }
 }
 
 /// A guard whose transaction is closed ends by itself; nothing of the trial is left running then.
@@ -151,7 +157,7 @@ fn wait_for(guard: Option<Guard>, undo: Option<&Undo>) {
     }
 }
 
-fn factor(spec: &Spec, setup: &Setup<'_>, model: Model) -> Result<(Factor, Option<Guard>), PerformError> {
+fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Option<Guard>), PerformError> {
     if let (Some(a), Some(b)) = (&spec.change.a, &spec.change.b) {
         return Ok((Factor::Commands { a: a.clone(), b: b.clone(), now: None }, None));
     }
@@ -171,12 +177,8 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: Model) -> Result<(Factor, Optio
             return Err(PerformError::Guard(error));
         }
     };
-    let factor = Factor::Settings {
-        transaction: Box::new(transaction),
-        model: Box::new(model),
-        settings: setup.settings.clone(),
-        now: None,
-    };
+    let factor =
+        Factor::Settings { transaction: Box::new(transaction), settings: setup.settings.clone(), now: None };
     Ok((factor, Some(guard)))
 }
 

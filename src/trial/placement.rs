@@ -1,9 +1,9 @@
 //! The manipulation check: did the work go where the setting says? A slot in which it did not is
 //! void: comparing it would test nothing.
 
-use crate::model::{Model, Rates};
+use crate::model::{Model, Nic, Rates, RxQueue};
 use crate::plan::{Setting, Target};
-use crate::units::{CpuMask, IrqId, NicName};
+use crate::units::{CpuMask, IrqId, NicName, QueueId};
 
 /// Below this many packets or interrupts a second placement cannot be judged.
 const ENOUGH: f64 = 50.0;
@@ -36,22 +36,36 @@ pub enum Expectation {
 /// masks give nothing either, since RFS sends a flow past the mask.
 pub fn expectations(settings: &[Setting], model: &Model) -> Vec<Expectation> {
     let steered_by_flow = settings.iter().any(|setting| setting.knob.starts_with("rfs"));
-    settings
-        .iter()
-        .flat_map(|setting| {
-            let Target::Queue { nic, queue } = &setting.target else { return Vec::new() };
-            let Ok(cpus) = setting.value.parse::<CpuMask>() else { return Vec::new() };
-            match setting.knob.as_str() {
-                "rps" if !steered_by_flow => vec![Expectation::Packets { nic: nic.clone(), cpus }],
-                "irq_affinity" => {
-                    let queues = model.nic(nic).map(|nic| nic.rx.as_slice()).unwrap_or_default();
-                    let irqs = queues.iter().filter(|rx| rx.index == queue.index).flat_map(|rx| &rx.irqs);
-                    irqs.map(|irq| Expectation::Interrupts { irq: irq.number, cpus: cpus.clone() }).collect()
-                }
-                _ => Vec::new(),
-            }
-        })
-        .collect()
+    let mut found: Vec<Expectation> =
+        settings.iter().flat_map(|setting| interrupts(setting, model)).collect();
+    if !steered_by_flow {
+        found.extend(model.nics.iter().filter_map(|nic| packets(settings, nic)));
+    }
+    found
+}
+
+fn interrupts(setting: &Setting, model: &Model) -> Vec<Expectation> {
+    let Target::Queue { nic, queue } = &setting.target else { return Vec::new() };
+    let (Ok(cpus), "irq_affinity") = (setting.value.parse::<CpuMask>(), setting.knob.as_str()) else {
+        return Vec::new();
+    };
+    let queues = model.nic(nic).map(|nic| nic.rx.as_slice()).unwrap_or_default();
+    let irqs = queues.iter().filter(|rx| rx.index == queue.index).flat_map(|rx| &rx.irqs);
+    irqs.map(|irq| Expectation::Interrupts { irq: irq.number, cpus: cpus.clone() }).collect()
+}
+
+/// Where the packets of an interface belong: on the CPUs of all its queues' masks together, since the
+/// counters do not tell queues apart. `None` unless every queue gets a mask: the packets of the others
+/// go wherever their interrupts land.
+fn packets(settings: &[Setting], nic: &Nic) -> Option<Expectation> {
+    let mask = |rx: &RxQueue| -> Option<CpuMask> {
+        let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(rx.index) };
+        let setting = settings.iter().find(|setting| setting.knob == "rps" && setting.target == target)?;
+        setting.value.parse().ok()
+    };
+    let masks = nic.rx.iter().map(mask).collect::<Option<Vec<CpuMask>>>()?;
+    let cpus = masks.iter().fold(CpuMask::new(), |all, mask| all.union(mask));
+    (!cpus.is_empty()).then(|| Expectation::Packets { nic: nic.name.clone(), cpus })
 }
 
 /// Why `rates` contradict `expectations`, or `None`.
@@ -67,10 +81,61 @@ pub fn contradiction(expectations: &[Expectation], rates: &Rates) -> Option<Stri
         Expectation::Interrupts { irq, cpus } => {
             let counts = &rates.irqs.iter().find(|rates| rates.irq == *irq)?.per_cpu;
             let total: f64 = counts.values().sum();
-            let there: f64 =
-                counts.iter().filter(|(cpu, _)| cpus.contains(**cpu)).map(|(_, rate)| rate).sum();
+            // Not `sum`: that of nothing is -0, and reads so.
+            let there =
+                counts.iter().filter(|(cpu, _)| cpus.contains(**cpu)).fold(0.0, |sum, (_, rate)| sum + rate);
             (total >= ENOUGH && there < SHARE * total)
                 .then(|| format!("{there:.0} of {total:.0} interrupts/s of IRQ {irq} landed on CPU {cpus}"))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expectation, contradiction, expectations};
+    use crate::diagnose::sketch::Sketch;
+    use crate::plan::Setting;
+
+    fn settings(texts: &[&str]) -> Vec<Setting> {
+        texts.iter().map(|text| text.parse().expect("a setting")).collect()
+    }
+
+    /// What 4,000 packets/s on two queues, half of them on CPU 1 and half on CPU 2, say to `texts`.
+    fn says(texts: &[&str]) -> Option<String> {
+        let sketch = Sketch::new(4).device("eth0", &[0, 3]).traffic("eth0", 4e3);
+        let (model, rates) = sketch.receives(1, 0.1, 2e3).receives(2, 0.1, 2e3).build();
+        contradiction(&expectations(&settings(texts), &model), &rates)
+    }
+
+    /// Each of two queues with a CPU of its own has half of the packets there, each of four a quarter:
+    /// judged one by one against all packets, no slot would ever count.
+    #[test]
+    fn the_masks_of_all_queues_are_judged_together() {
+        assert_eq!(says(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 2"]), None);
+        assert_eq!(
+            says(&["rps eth0/rx-0 = 0", "rps eth0/rx-1 = 3"]).as_deref(),
+            Some("60 of 4000 packets/s of eth0 were received on CPU 0,3")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_not_judged() {
+        assert_eq!(says(&["rps eth0/rx-0 = 0"]), None, "where rx-1 goes is not said");
+        assert_eq!(says(&["rps eth0/rx-0 = 0", "rps eth0/rx-1 = 3", "rfs eth0/rx-0 = 64"]), None);
+        assert_eq!(says(&["rps eth0/rx-0 = off", "rps eth0/rx-1 = off"]), None);
+    }
+
+    #[test]
+    fn an_interrupt_that_stays_is_seen() {
+        let (model, rates) = Sketch::new(4).device("eth0", &[0]).build();
+        let found = expectations(&settings(&["irq_affinity eth0/rx-0 = 2"]), &model);
+        assert!(matches!(&found[..], [Expectation::Interrupts { .. }]));
+        assert_eq!(
+            contradiction(&found, &rates).as_deref(),
+            Some("0 of 50 interrupts/s of IRQ 41 landed on CPU 2")
+        );
+        let (model, rates) = Sketch::new(4).device("eth0", &[2]).build();
+        let found = expectations(&settings(&["irq_affinity eth0/rx-0 = 2"]), &model);
+        assert_eq!(contradiction(&found, &rates), None);
+    }
 }

@@ -9,7 +9,7 @@ use super::monitor::{Decision, Monitor};
 use super::record::{Arm, Better, Phase, Slot, TrialRecord};
 use crate::units::CpuId;
 
-/// Valid arms-B slots in a row that may be void before the trial gives up: the change does not take.
+/// So many void slots of arm B in a row end the trial: the change does not take.
 const VOIDS_IN_A_ROW: usize = 3;
 
 /// One measured slot.
@@ -78,13 +78,15 @@ pub fn run<B: Bench>(
     bench: &mut B,
 ) -> Result<Ending, B::Error> {
     void_unfinished(record);
+    let done = record.slots.len();
     let mut run = Run { record, bench, limited: Vec::new(), voids: 0 };
     let ending = match run.calibrate(schedule.calibration)? {
         Some(ending) => ending,
         None => run.compare(schedule.min_pairs)?,
     };
-    // One slot may hit a hiccup of the machine; a trial is client-limited when most slots say so.
-    let slots = run.record.slots.iter().filter(|slot| slot.void.is_none()).count();
+    // One slot may hit a hiccup of the machine; a trial is client-limited when most slots say so. What
+    // the slots of an earlier run said is not in the record: those of this run stand for all.
+    let slots = run.record.slots[done..].iter().filter(|slot| slot.void.is_none()).count();
     let limited = (2 * run.limited.len() > slots).then(|| run.limited.pop()).flatten();
     Ok(Ending { client_limited: limited, ..ending })
 }

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::metrics;
 use super::monitor::FIRST_LOOK;
 use crate::load;
+use crate::parse;
 use crate::plan::Setting;
 use crate::units::{self, NicName};
 
@@ -110,9 +111,10 @@ impl Default for Design {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {
-    /// Largest share of failed requests (0.01 = 1 %).
+    /// Largest share of failed requests (0.01 = 1 %): of the load, or the `error_rate` that the command
+    /// prints.
     pub error_rate: Option<f64>,
-    /// Largest p99 latency in microseconds.
+    /// Largest p99 latency in microseconds: of the load, or the `p99_us` that the command prints.
     pub p99_us: Option<f64>,
     /// Most packets a second dropped at the backlogs and by the interfaces.
     pub drops: Option<f64>,
@@ -139,14 +141,14 @@ impl TryFrom<String> for Seconds {
 
 impl From<Seconds> for String {
     fn from(seconds: Seconds) -> String {
-        format!("{}ms", seconds.0.as_millis())
+        units::format_duration(seconds.0)
     }
 }
 
 /// A specification that cannot be run.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
-    /// Not TOML, or not of this shape. Line and column count from 1.
+    /// Not TOML, or not of this shape. Line and column count from 1, the column in characters.
     #[error("line {line}, column {column}: {what}")]
     Text {
         /// Line.
@@ -176,6 +178,9 @@ pub enum SpecError {
         /// What there is.
         known: Vec<&'static str>,
     },
+    /// A guard that would never look.
+    #[error("[guards] p99_us: {0} has no latency")]
+    Guard(&'static str),
 }
 
 impl Workload {
@@ -193,13 +198,8 @@ impl Spec {
     /// Reads the TOML form and checks it.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let spec: Self = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            let before = &text[..at.min(text.len())];
-            SpecError::Text {
-                line: before.matches('\n').count() + 1,
-                column: before.len() - before.rfind('\n').map_or(0, |newline| newline + 1) + 1,
-                what: error.message().replace('\n', " "),
-            }
+            let (line, column) = parse::position(text, error.span().map_or(0, |span| span.start));
+            SpecError::Text { line, column, what: error.message().replace('\n', " ") }
         })?;
         spec.check()?;
         Ok(spec)
@@ -226,6 +226,10 @@ impl Spec {
         let kinds = [workload.load.is_some(), workload.command.is_some(), workload.live];
         if kinds.iter().filter(|kind| **kind).count() != 1 {
             return Err(SpecError::Workload);
+        }
+        let one_way = workload.load.as_ref().is_some_and(|load| load.url.protocol == load::Protocol::UdpSink);
+        if self.guards.p99_us.is_some() && (workload.live || one_way) {
+            return Err(SpecError::Guard(if one_way { "a one-way load" } else { "live traffic" }));
         }
         let design = &self.design;
         let bad = |what: String| Err(SpecError::Design(what));
@@ -290,6 +294,16 @@ mod tests {
         assert_eq!(Spec::parse(&half), Err(SpecError::Change));
         let none = LIVE.replace("set = [\"rps eth0/rx-0 = 2-7\"]", "");
         assert_eq!(Spec::parse(&none), Err(SpecError::Change));
+    }
+
+    /// A guard that cannot see anything once passed for one that sees nothing wrong.
+    #[test]
+    fn a_guard_that_would_never_look_is_refused() {
+        let guarded = |text: &str| Spec::parse(&format!("{text}[guards]\np99_us = 500\n"));
+        assert_eq!(guarded(LIVE), Err(SpecError::Guard("live traffic")));
+        let load = |url| LIVE.replace("live = true", &format!("load = {{ url = \"{url}\" }}"));
+        assert_eq!(guarded(&load("udp-sink://h:1")), Err(SpecError::Guard("a one-way load")));
+        assert!(guarded(&load("http://h/")).is_ok());
     }
 
     #[test]

@@ -7,11 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::guards::Trouble;
-use super::metrics::Work;
-use super::stats::planning::quantile_allowed;
+use super::metrics::{Throughput, Work, name};
 use crate::load::{self, Interval, Protocol, Session};
 
 /// Requests of a slot from which its p99 can trip a guard: ten lie beyond it. A metric needs ten times
@@ -67,8 +67,11 @@ impl Driver {
     pub fn end(&mut self, printed: Option<&str>) -> Result<(Work, Trouble), CommandFailed> {
         match self {
             Driver::Load(session) => Ok(of_load(&session.mark(), session.arrivals_are_told())),
-            Driver::Command(_) => Ok((of_command(printed.unwrap_or_default())?, Trouble::default())),
-            Driver::Live => Ok((Work::default(), Trouble::default())),
+            Driver::Command(_) => of_command(printed.unwrap_or_default()),
+            Driver::Live => {
+                let work = Work { throughput: Some(Throughput::Packets), ..Work::default() };
+                Ok((work, Trouble::default()))
+            }
         }
     }
 }
@@ -85,20 +88,21 @@ pub(super) fn pause(length: Duration, stop: &dyn Fn() -> bool) {
     }
 }
 
+/// `told`: there is a sink to say what arrived.
 fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
+    let us = |ns: u64| ns as f64 / 1000.0;
     let mut values = BTreeMap::new();
     for (name, q) in [("p50_us", 0.5), ("p99_us", 0.99), ("p99_9_us", 0.999)] {
-        let quantile = interval.latency_quantile(q).filter(|_| quantile_allowed(q, interval.latency.len()));
-        values.extend(quantile.map(|ns| (name.to_owned(), ns as f64 / 1000.0)));
+        values.extend(interval.latency_quantile(q).map(|ns| (name.to_owned(), us(ns))));
     }
     // One way, what counts is what arrived; the sender's own count says only what left, and stands
     // in only where nobody ever tells: arrived in one slot must not be compared with sent in another.
     let done = interval.received.or((!told).then_some(interval.requests));
-    let throughput = done.map(|done| done as f64 / interval.seconds);
-    let p99 = interval.latency_quantile(0.99).filter(|_| interval.latency.len() >= ENOUGH_TO_GUARD);
+    let throughput = done.map(|done| Throughput::Counted(done as f64 / interval.seconds));
+    let latency = &interval.latency;
     let trouble = Trouble {
         error_rate: interval.error_share(),
-        p99_us: p99.map(|ns| ns as f64 / 1000.0),
+        p99_us: (latency.len() >= ENOUGH_TO_GUARD).then(|| us(latency.value_at_quantile(0.99))),
         client_limited: load::Saturation::of(interval).reason,
     };
     let client_cpu = interval.client_cpu.iter().map(|thread| thread.share).sum();
@@ -120,54 +124,66 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
         let mut text = String::new();
         std::io::Read::read_to_string(&mut stdout, &mut text).map(|_| text)
     });
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => break,
-            Ok(Some(status)) => return Err(failed(format!("ended with {status}"))),
-            Ok(None) if stop() => {
-                // The trial is over; what the command has begun must not outlive it.
-                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                    let _ = kill_process_group(group, Signal::KILL);
-                }
-                let _ = child.wait();
-                return Ok(String::new());
-            }
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
+    // Looks without reaping: until it is reaped, the number of the group is nobody else's.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let stopped = loop {
+        match waitid(WaitId::Pid(group), options) {
+            Ok(Some(_)) => break false,
+            Ok(None) if stop() => break true,
             Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-            Err(error) => return Err(failed(format!("cannot be waited for: {error}"))),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(failed(format!("cannot be waited for: {errno}"))),
         }
+    };
+    // What the command has begun must not outlive its slot, nor hold its output open.
+    let _ = kill_process_group(group, Signal::KILL);
+    let status = child.wait().map_err(|error| failed(format!("cannot be waited for: {error}")))?;
+    if stopped {
+        return Ok(String::new());
+    }
+    if !status.success() {
+        return Err(failed(format!("ended with {status}")));
     }
     let text = reader.join().expect("the reader does not panic");
     text.map_err(|error| failed(format!("printed what is not text: {error}")))
 }
 
-/// One number, or one JSON object with numbers.
-fn of_command(printed: &str) -> Result<Work, CommandFailed> {
+/// One number, or one JSON object with numbers. `p99_us` and `error_rate` (a fraction) are what
+/// guards look at.
+fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     let text = printed.trim();
     if let Ok(number) = text.parse::<f64>() {
-        return Ok(Work { throughput: Some(number), ..Work::default() });
+        let work = Work { throughput: Some(Throughput::Counted(number)), ..Work::default() };
+        return Ok((work, Trouble::default()));
     }
-    match serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) {
-        Ok(object) => {
-            let mut values: BTreeMap<String, f64> =
-                object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect();
-            Ok(Work { throughput: values.remove("throughput"), values, client_cpu: None })
-        }
-        Err(_) => {
-            let shown: String = text.chars().take(60).collect();
-            Err(CommandFailed(format!("printed `{shown}`: one number or one JSON object is expected")))
-        }
-    }
+    let Ok(object) = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) else {
+        let shown: String = text.chars().take(60).collect();
+        return Err(CommandFailed(format!("printed `{shown}`: one number or one JSON object is expected")));
+    };
+    let numbers = object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
+    let mut values: BTreeMap<String, f64> = numbers.collect();
+    let trouble = Trouble {
+        error_rate: values.get("error_rate").copied().unwrap_or(0.0),
+        p99_us: values.get("p99_us").copied(),
+        client_limited: None,
+    };
+    let throughput = values.remove(name::THROUGHPUT).map(Throughput::Counted);
+    Ok((Work { throughput, values, client_cpu: None }, trouble))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{of_command, run_command};
+    use super::{Throughput, of_command, run_command};
 
     #[test]
     fn a_command_prints_a_number_or_an_object() {
-        assert_eq!(of_command(" 123.5\n").expect("a number").throughput, Some(123.5));
-        let work = of_command(r#"{"throughput": 10, "p99_us": 7.5, "note": "x"}"#).expect("an object");
-        assert_eq!((work.throughput, work.values["p99_us"], work.values.len()), (Some(10.0), 7.5, 1));
+        let (work, _) = of_command(" 123.5\n").expect("a number");
+        assert_eq!(work.throughput, Some(Throughput::Counted(123.5)));
+        let printed = r#"{"throughput": 10, "p99_us": 7.5, "error_rate": 0.5, "note": "x"}"#;
+        let (work, trouble) = of_command(printed).expect("an object");
+        assert_eq!((work.throughput, work.values.len()), (Some(Throughput::Counted(10.0)), 2));
+        assert_eq!((trouble.p99_us, trouble.error_rate), (Some(7.5), 0.5), "guards see them");
         let error = of_command("Requests/sec: 12").expect_err("neither").to_string();
         assert!(error.contains("printed `Requests/sec: 12`"), "{error}");
     }
@@ -178,5 +194,13 @@ mod tests {
         let error = run_command("exit 3", &|| false).expect_err("fails").to_string();
         assert_eq!(error, "the workload command `exit 3` ended with exit status: 3");
         assert_eq!(run_command("sleep 60; sleep 60", &|| true).expect("stopped"), "");
+    }
+
+    /// A process left in the background once held the output open, and the trial with it.
+    #[test]
+    fn what_a_command_leaves_behind_ends_with_it() {
+        let begun = std::time::Instant::now();
+        assert_eq!(run_command("sleep 60 & echo 5", &|| false).expect("printed").trim(), "5");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30));
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn foretell(trial: &Conduct<'_>) -> Result<(), CommandError> {
     }
     let Machine { host, inventory, .. } = trial.machine;
     let before = Counters::take(host, inventory);
-    progress::wait("looking at the load", LOOK);
+    progress::wait("looking at the load", LOOK, trial.stop);
     // A recording has no rates; the loop will say so.
     let Ok(rates) = Rates::between(&before, &Counters::take(host, inventory)) else { return Ok(()) };
     let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);

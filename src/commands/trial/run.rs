@@ -14,6 +14,7 @@ use crate::host::netns_path;
 use crate::load::{Session, Url};
 use crate::plan::{Plan, PlannedSetting, Setting};
 use crate::report;
+use crate::trial::factor::Kept;
 use crate::trial::monitor::FIRST_LOOK;
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
@@ -22,11 +23,36 @@ use crate::trial::store::TrialDir;
 use crate::trial::workload::Driver;
 use crate::units::{CpuMask, NicName, parse_duration};
 
+/// The flags that stand for a specification; beside one they would be ignored.
+const BY_FLAGS: [&str; 21] = [
+    "set",
+    "plan",
+    "a",
+    "b",
+    "load",
+    "connections",
+    "rate",
+    "cpus",
+    "load_netns",
+    "command",
+    "live",
+    "nic",
+    "name",
+    "pairs",
+    "min_pairs",
+    "calibration",
+    "washout",
+    "measure",
+    "margin",
+    "seed",
+    "primary",
+];
+
 /// Run a trial from a specification file, or from flags in the simple case
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     /// The specification (TOML); docs/statistics.md and README.md describe it
-    #[arg(value_name = "SPEC", conflicts_with_all = ["set", "plan", "a", "b", "load", "command", "live"])]
+    #[arg(value_name = "SPEC", conflicts_with_all = BY_FLAGS)]
     spec: Option<PathBuf>,
     /// Arm B: a value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long, value_name = "SETTING")]
@@ -148,6 +174,12 @@ pub(super) fn resume(global: &Global, args: &ResumeArgs) -> Result<(), CommandEr
         );
     }
     let settings = settings(&machine, &spec)?;
+    // The plan is a file of its own: it may say something else by now.
+    let change: Vec<String> = settings.iter().map(ToString::to_string).collect();
+    if spec.change.plan.is_some() && change != record.change {
+        let message = format!("the plan of trial {} has changed since it began", record.id);
+        return Err(CommandError::new(Kind::Changed, message).hint("start another with `rxlab trial run`"));
+    }
     let stop = place::stop_flag()?;
     let driver = driver(&spec)?;
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
@@ -193,8 +225,12 @@ fn from_flags(args: &RunArgs) -> Result<Spec, CommandError> {
     Ok(spec)
 }
 
-/// The settings of arm B, checked against the machine and in the order of applying.
+/// The settings of arm B, checked against the machine and in the order of applying; none when the
+/// factor is a pair of commands.
 fn settings(machine: &Machine, spec: &Spec) -> Result<Vec<Setting>, CommandError> {
+    if let Some(nic) = &spec.workload.nic {
+        machine::nic(&machine.model, nic)?;
+    }
     let plan = match &spec.change.plan {
         Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
             .map_err(|error| CommandError::usage(format!("{path}: {error}")))?,
@@ -216,7 +252,16 @@ fn settings(machine: &Machine, spec: &Spec) -> Result<Vec<Setting>, CommandError
     if plan.settings.is_empty() {
         return Ok(Vec::new());
     }
-    apply::check(&machine.model, &plan).map_err(place::apply_error)
+    let settings = apply::check(&machine.model, &plan).map_err(place::apply_error)?;
+    let changes = apply::preview(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
+    if changes.iter().all(|change| !change.needed) {
+        return Err(CommandError::new(
+            Kind::Changed,
+            "the machine is already set so: both arms would be the same",
+        )
+        .hint("undo it first (`rxlab status` says what is applied), or try another value"));
+    }
+    Ok(settings)
 }
 
 fn driver(spec: &Spec) -> Result<Driver, CommandError> {
@@ -231,6 +276,7 @@ fn driver(spec: &Spec) -> Result<Driver, CommandError> {
 fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
     let place = trial.dir.path().display().to_string();
     foretell(&trial)?;
+    let commands = trial.settings.is_empty();
     let Outcome { record, undo, kept } = conduct(global, trial)?;
     let mut out = anstream::stdout().lock();
     if global.json {
@@ -238,7 +284,9 @@ fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), Comm
     } else {
         write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
         match &kept {
-            Some(id) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
+            Some(Kept::Settings(id)) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
+            Some(Kept::Commands) => writeln!(out, "kept: the command of arm B was the last to run")?,
+            None if commands => writeln!(out, "the machine was left in arm A")?,
             None if undo.as_ref().is_none_or(crate::apply::Undo::is_clean) => {
                 writeln!(out, "the machine is as it was before the trial")?;
             }

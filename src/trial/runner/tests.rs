@@ -18,6 +18,7 @@ struct Simulated {
     stop_after: usize,
     void: fn(Arm, usize) -> bool,
     guard_at: Option<usize>,
+    limited: bool,
 }
 
 impl Simulated {
@@ -30,6 +31,7 @@ impl Simulated {
             stop_after: usize::MAX,
             void: |_, _| false,
             guard_at: None,
+            limited: false,
         }
     }
 }
@@ -47,6 +49,7 @@ impl Bench for Simulated {
             values: BTreeMap::from([("throughput".to_owned(), self.noise[slot] * factor)]),
             void: (self.void)(arm, slot).then(|| "nothing moved".to_owned()),
             guard: (self.guard_at == Some(slot)).then(|| "too many errors".to_owned()),
+            client_limited: self.limited.then(|| "a full thread".to_owned()),
             ..Measured::default()
         })
     }
@@ -194,4 +197,16 @@ fn a_guard_stops_at_once() {
     let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
     assert_eq!(ending.guard.as_deref(), Some("too many errors"));
     assert_eq!(record.slots.len(), 5);
+}
+
+/// The signs of the slots before a kill are lost: counted against all slots, those of a short rest
+/// never were most.
+#[test]
+fn a_resumed_run_is_still_client_limited() {
+    let limited = |seed| Simulated { limited: true, ..Simulated::new(Noise::white(0.05), seed, 0.0) };
+    let mut record = record(11);
+    let mut first = Simulated { stop_after: 60, ..limited(3) };
+    assert!(run(&mut record, Schedule::default(), &mut first).expect("simulated").interrupted);
+    let ending = run(&mut record, Schedule::default(), &mut limited(4)).expect("simulated");
+    assert_eq!(ending.client_limited.as_deref(), Some("a full thread"));
 }

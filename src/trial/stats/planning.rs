@@ -1,4 +1,4 @@
-//! What a number of pairs or requests can show, and how many are needed.
+//! What a number of pairs can show, and how many are needed.
 
 use super::interval::t_quantile;
 
@@ -28,16 +28,9 @@ pub fn pairs_to_plan_from_sd(sd_d: f64, delta: f64) -> usize {
     pairs_to_plan(sd_d / std::f64::consts::SQRT_2, delta)
 }
 
-/// Whether a slot of `requests` can show quantile `q` (0.99 = p99): a hundred of them must lie
-/// beyond it, so 100 / (1 - q) are needed. No slot can show the maximum, q = 1.
-pub fn quantile_allowed(q: f64, requests: u64) -> bool {
-    // 1 - 0.9 is a little less than 0.1; exactly 1000 requests are meant to do.
-    requests as f64 * (1.0 - q) >= 100.0 * (1.0 - 1e-9)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{detectable, pairs_to_plan, pairs_to_plan_from_sd, quantile_allowed};
+    use super::{detectable, pairs_to_plan, pairs_to_plan_from_sd};
 
     #[test]
     fn detectable_of_known_sizes() {
@@ -64,14 +57,5 @@ mod tests {
                 assert!((0.9..1.02).contains(&(found / 0.03)), "{cv}: {n} pairs find {found}");
             }
         }
-    }
-
-    #[test]
-    fn a_tail_needs_a_hundred_requests_beyond_it() {
-        for (q, enough) in [(0.5, 200), (0.9, 1000), (0.99, 10_000), (0.999, 100_000), (0.9999, 1_000_000)] {
-            assert!(quantile_allowed(q, enough), "{q}");
-            assert!(!quantile_allowed(q, enough - 1), "{q}");
-        }
-        assert!(!quantile_allowed(1.0, u64::MAX));
     }
 }
