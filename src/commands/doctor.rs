@@ -29,12 +29,18 @@ pub struct Args {
     plan_out: Option<(String, std::path::PathBuf)>,
 }
 
+/// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
+const SHORTEST: Duration = Duration::from_millis(100);
+
 fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
     let (name, file) = text.split_once('=').ok_or("write NAME=FILE, such as rps=rps.toml")?;
     Ok((name.to_owned(), file.into()))
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if args.length < SHORTEST {
+        return Err(CommandError::usage("--for is too short to see anything: give at least 100ms"));
+    }
     let machine = machine::open(global)?;
     if let Some(name) = &args.nic {
         machine::nic(&machine.model, name)?;

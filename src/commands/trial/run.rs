@@ -259,7 +259,7 @@ fn settings(machine: &Machine, spec: &Spec) -> Result<Vec<Setting>, CommandError
             Kind::Changed,
             "the machine is already set so: both arms would be the same",
         )
-        .hint("undo it first (`rxlab status` says what is applied), or try another value"));
+        .hint("if rxlab set it (see `rxlab status`), run `rxlab undo` first; else try another value"));
     }
     Ok(settings)
 }

@@ -32,7 +32,7 @@ fn an_unknown_interface_is_named_with_those_that_are_there() {
     let tree = Tree::new();
     for args in [
         &["show", "--nic", "eth7"][..],
-        &["doctor", "--nic", "eth7", "--for", "10ms"],
+        &["doctor", "--nic", "eth7", "--for", "150ms"],
         &["trial", "run", "--a", "true", "--b", "true", "--live", "--nic", "eth7"],
         &["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--live", "--nic", "eth7"],
     ] {
@@ -121,7 +121,7 @@ fn an_unknown_primary_metric_is_refused_where_all_are_known() {
 #[test]
 fn what_is_not_a_running_machine_cannot_be_diagnosed() {
     let tree = Tree::new();
-    refused(&tree, &["doctor", "--for", "10ms"], 2, "this is a recording, not a running machine");
+    refused(&tree, &["doctor", "--for", "150ms"], 2, "this is a recording, not a running machine");
     let nowhere = tree.path().join("nowhere");
     let nowhere = nowhere.to_str().expect("text");
     // The last --root counts.

@@ -97,7 +97,7 @@ fn namespaces_and_the_demo_need_root() {
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("hint: the practice range needs root"), "{text}");
     let own = format!("/proc/{}/ns/net", std::process::id());
-    for args in [&["--netns", &own, "show"][..], &["--netns", &own, "doctor", "--for", "10ms"]] {
+    for args in [&["--netns", &own, "show"][..], &["--netns", &own, "doctor", "--for", "150ms"]] {
         place.refused(args, "cannot enter the network namespace");
         let (_, text) = said(&place.rxlab(args));
         assert!(text.contains("hint: another network namespace needs root"), "{text}");
