@@ -112,7 +112,7 @@ impl Default for Design {
 pub struct Guards {
     /// Largest share of failed requests (0.01 = 1 %).
     pub error_rate: Option<f64>,
-    /// Largest p99 latency in microseconds.
+    /// Largest p99 latency in microseconds; judged in slots of at least 1000 requests.
     pub p99_us: Option<f64>,
     /// Most packets a second dropped at the backlogs and by the interfaces.
     pub drops: Option<f64>,
