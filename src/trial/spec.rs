@@ -114,7 +114,8 @@ pub struct Guards {
     /// Largest share of failed requests (0.01 = 1 %): of the load, or the `error_rate` that the command
     /// prints.
     pub error_rate: Option<f64>,
-    /// Largest p99 latency in microseconds: of the load, or the `p99_us` that the command prints.
+    /// Largest p99 latency in microseconds: of the load, in slots of at least 1000 requests, or the
+    /// `p99_us` that the command prints.
     pub p99_us: Option<f64>,
     /// Most packets a second dropped at the backlogs and by the interfaces.
     pub drops: Option<f64>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use rxlab::report::words;
@@ -184,10 +185,11 @@ fn interrupted_before_its_first_trial() {
     }
     let _alone = quiet::alone();
     let stage = Stage::new();
-    let demo = Running::start(&mut stage.demo("3", "60s"));
+    let mut demo = Running::start(&mut stage.demo("3", "60s"));
     // The traffic is being calibrated, or the doctor looks.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     demo.signal(Signal::INT);
+    wait_for("its end, long before the look's", || demo.has_ended());
     let (code, text) = said(&demo.output());
     assert_eq!(code, 130, "{text}");
     assert!(text.contains("interrupted"), "{text}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rxlab::apply::{BeginInfo, Transaction};
 use rxlab::journal::Disk;
 
-use crate::process::wait_for;
+use crate::process::{copy_program, wait_for};
 use crate::tree::{Tree, model, said};
 
 #[test]
@@ -95,7 +95,7 @@ fn a_guard_that_is_ended_puts_the_change_back() {
 fn without_a_guard_nothing_is_written() {
     let tree = Tree::new();
     let program = tree.path().join("rxlab");
-    std::fs::copy(env!("CARGO_BIN_EXE_rxlab"), &program).expect("copied");
+    copy_program(&program);
     let mut apply = std::process::Command::new(&program);
     apply.arg("--root").arg(tree.root()).arg("--state-dir").arg(tree.state());
     apply.args(["apply", "/dev/stdin", "--confirm", "60s"]);

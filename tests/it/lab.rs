@@ -7,6 +7,7 @@ use rxlab::lab::{Range, RangeSpec};
 use rxlab::model::{Fact, Model, NicKind};
 use rxlab::sample::Inventory;
 
+use crate::process::wait_for;
 use crate::require;
 
 #[test]
@@ -16,7 +17,10 @@ fn the_server_host_is_seen_from_outside() {
     }
     let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
-    let model = Model::new(&Inventory::take(&host));
+    let model = || Model::new(&Inventory::take(&host));
+    // The kernel tells of the carrier a little later.
+    wait_for("the carrier", || model().nic(&Range::server_nic()).is_some_and(|nic| nic.up));
+    let model = model();
     let names: Vec<&str> = model.nics.iter().map(|nic| nic.name.as_str()).collect();
     assert_eq!(names, ["lo", "srv0"]);
     let nic = model.nic(&Range::server_nic()).expect("there");

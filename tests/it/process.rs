@@ -25,6 +25,13 @@ pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// Copies the program. Another process does it: while this one has the copy open for writing, a child
+/// that another test starts inherits it for a moment, and then the copy cannot be executed.
+pub(crate) fn copy_program(to: &Path) {
+    let status = Command::new("cp").arg(env!("CARGO_BIN_EXE_rxlab")).arg(to).status();
+    assert!(status.expect("cp runs").success());
+}
+
 /// A running program, killed when the test ends before it.
 pub(crate) struct Running {
     child: Option<Child>,

