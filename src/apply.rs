@@ -3,6 +3,7 @@
 //! Every write goes through a [`Transaction`], whose journal has the old value on disk before the
 //! new one is written. What a value should be does not belong here, nor does how it is written.
 
+mod backwards;
 mod check;
 mod deadline;
 mod error;
@@ -10,6 +11,7 @@ mod status;
 mod transaction;
 mod undo;
 
+pub use backwards::{Backwards, Waiting, backwards};
 pub use check::{Change, check, preview};
 pub use deadline::{Guard, Watch, boottime, launch_guard, watch};
 pub use error::ApplyError;

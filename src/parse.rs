@@ -55,8 +55,8 @@ fn cpu_number(line: usize, prefix: &str, text: &str) -> Result<crate::units::Cpu
     digits.parse().map(crate::units::CpuId).map_err(|_| bad())
 }
 
-/// The CPUs that head the columns of /proc/softirqs and /proc/interrupts. Offline CPUs have no
-/// column, so a column's position says nothing about its CPU.
+/// The CPUs that head the columns of /proc/softirqs (all possible ones) and /proc/interrupts (those
+/// online): a column's position says nothing about its CPU.
 fn header(text: Option<&str>) -> Result<Vec<crate::units::CpuId>, ParseError> {
     let text = text.ok_or_else(|| ParseError::at(1, "empty: a header of CPU columns was expected"))?;
     let cpus: Vec<_> = text.split_whitespace().map(|w| cpu_number(1, "CPU", w)).collect::<Result<_, _>>()?;

@@ -6,9 +6,11 @@
 mod cpu_mask;
 mod duration;
 mod fact;
+mod grouped;
 mod names;
 
 pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration};
 pub use fact::Fact;
+pub use grouped::grouped;
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};

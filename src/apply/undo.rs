@@ -62,7 +62,7 @@ pub fn without_namespace(mut model: Model) -> Model {
 /// value that it found is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();
-    let netns = |history: &History| history.begin().and_then(|begin| begin.netns.clone());
+    let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
     let here = netns(history);
     let covers = |other: &History| {
         // Virtual interfaces of one name in two namespaces are two.

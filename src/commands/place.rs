@@ -12,7 +12,7 @@ use super::machine::{self, Machine};
 use crate::apply::{ApplyError, without_namespace};
 use crate::cli::Global;
 use crate::error::CommandError;
-use crate::journal::{Archived, Begin, Disk, JournalError, LockError, Store};
+use crate::journal::{Archived, Begin, Disk, JournalError, LockError, Namespace, Store};
 
 /// The journal.
 pub(super) fn store(global: &Global) -> Store {
@@ -30,9 +30,9 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
 /// The machine that a transaction belongs to, as it is now. When its network namespace is no more,
 /// the machine without virtual interfaces.
 pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<Machine, CommandError> {
-    let gone = begin.netns.as_ref().is_some_and(|namespace| !namespace.is_there());
-    let netns = begin.netns.as_ref().filter(|_| !gone);
-    let netns = netns.map(|namespace| namespace.path.to_string_lossy().into_owned());
+    let present = begin.netns.as_ref().map(Namespace::present);
+    let gone = matches!(present, Some(None));
+    let netns = present.flatten().map(|path| path.to_string_lossy().into_owned());
     let mut machine = machine::open(&Global { netns, ..global.clone() })?;
     if gone {
         machine.model = without_namespace(machine.model);

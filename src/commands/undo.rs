@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{machine, place};
-use crate::apply::{Transaction, Undo, UndoOutcome, covered_by};
+use crate::apply::{self, Backwards, Transaction, Undo, UndoOutcome, Waiting, covered_by};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::{History, Outcome, Store};
@@ -40,15 +40,17 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     } else if let Some(id) = &args.id {
         store.find(id).map_err(place::journal_error)?;
     }
-    let mut undone = Vec::new();
-    for (id, history) in chosen.iter().rev() {
-        let Some(begin) = history.begin() else { continue };
+    let done = apply::backwards(&chosen, |id, history| {
+        let begin = history.begin().ok_or_else(|| CommandError::failed("the transaction never began"))?;
         let machine = place::of_transaction(global, begin)?;
         let transaction = Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
-        undone.push(transaction.undo(&machine.host, &machine.model));
+        Ok(transaction.undo(&machine.host, &machine.model))
+    });
+    report(global, &archived, &done)?;
+    match done.error {
+        Some(error) => Err(error),
+        None => exit(&done.undone),
     }
-    report(global, &archived, &undone)?;
-    exit(&undone)
 }
 
 fn choose(
@@ -73,17 +75,20 @@ fn choose(
     Ok(chosen)
 }
 
-fn report(global: &Global, archived: &[String], undone: &[Undo]) -> Result<(), CommandError> {
+fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) -> Result<(), CommandError> {
+    let Backwards { undone, waiting, error } = done;
     let mut out = std::io::stdout().lock();
     if global.json {
         let one = |undo: &Undo| json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
         let all: Vec<_> = undone.iter().map(one).collect();
-        let value = json!({ "schema": "rxlab.undo/1", "transactions": all, "archived": archived });
+        let value = json!({
+            "schema": "rxlab.undo/1", "transactions": all, "waiting": waiting, "archived": archived,
+        });
         writeln!(out, "{value:#}")?;
         return Ok(());
     }
     archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    if undone.is_empty() {
+    if undone.is_empty() && error.is_none() {
         writeln!(out, "nothing to undo")?;
     }
     for undo in undone {
@@ -94,6 +99,9 @@ fn report(global: &Global, archived: &[String], undone: &[Undo]) -> Result<(), C
         if undo.outcomes.is_empty() {
             writeln!(out, "  nothing was left to put back")?;
         }
+    }
+    for Waiting { id, behind } in waiting {
+        writeln!(out, "transaction {id}: waits until {behind}, which has the same values, is put back")?;
     }
     Ok(())
 }

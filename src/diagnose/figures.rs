@@ -1,5 +1,7 @@
 //! Figures as people read them. Only text forms; no judgement.
 
+use crate::units::grouped;
+
 /// A fraction as whole percent: `0.957` is `96 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{:.0} %", fraction * 100.0)
@@ -10,15 +12,7 @@ pub fn count(rate: f64) -> String {
     if rate < 9.95 && rate.fract() != 0.0 {
         return format!("{rate:.1}");
     }
-    let digits = format!("{rate:.0}");
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(rate.round() as u64)
 }
 
 /// A multiple: `1.2x`, `12x`, and `over 99x` where a figure would pretend to know.

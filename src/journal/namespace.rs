@@ -1,5 +1,7 @@
 //! A network namespace by file and inode: enough to notice that it is no longer the same one.
 
+#![allow(clippy::disallowed_methods)] // Looks for the namespace where processes have it.
+
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,21 +29,44 @@ impl Namespace {
         Ok(Self { path, inode })
     }
 
-    /// Whether the file is still there and still the same.
-    pub fn is_there(&self) -> bool {
-        Self::of(&self.path).is_ok_and(|now| now.inode == self.inode)
+    /// A file through which it can be entered now; `None` when it is no more.
+    ///
+    /// The file it was entered through may be gone and the namespace not: `/proc/PID/ns/net` goes with
+    /// its process, while others live on in there.
+    pub fn present(&self) -> Option<PathBuf> {
+        let same = |path: &PathBuf| Self::of(path).is_ok_and(|now| now.inode == self.inode);
+        let named = entries("/run/netns");
+        let of_processes = entries("/proc").map(|process| process.join("ns/net"));
+        std::iter::once(self.path.clone()).chain(named).chain(of_processes).find(same)
     }
+}
+
+/// What is in a directory; nothing when it cannot be listed.
+fn entries(directory: &str) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::Namespace;
 
     #[test]
-    fn our_own_is_there_and_another_inode_is_not() {
+    fn our_own_is_there_and_a_file_is_none() {
         let ours = Namespace::of("/proc/self/ns/net".as_ref()).expect("every process has one");
-        assert!(ours.is_there());
-        assert!(!Namespace { inode: ours.inode + 1, ..ours.clone() }.is_there());
-        assert!(!Namespace { path: "/run/netns/no-such-one".into(), ..ours }.is_there());
+        assert_eq!(ours.present(), Some(ours.path.clone()));
+        // No namespace has the inode of a plain file.
+        let inode = std::fs::metadata("/proc/self/stat").expect("every process has one").ino();
+        assert_eq!(Namespace { inode, ..ours }.present(), None);
+    }
+
+    /// Undo once took a container for gone whose first process had ended.
+    #[test]
+    fn it_is_found_through_another_process() {
+        let ours = Namespace::of("/proc/self/ns/net".as_ref()).expect("every process has one");
+        let lost = Namespace { path: "/run/netns/no-such-one".into(), ..ours.clone() };
+        let found = lost.present().expect("this process is in it");
+        assert_eq!(Namespace::of(&found).expect("there").inode, ours.inode);
     }
 }

@@ -78,7 +78,7 @@ fn reason(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> String {
     }
 }
 
-/// The CPU that does most of the receive work: by packets, which short interval cannot blur.
+/// The CPU that does most of the receive work: by packets, which a short interval cannot blur.
 pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
     rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
 }

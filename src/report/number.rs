@@ -3,19 +3,7 @@
 //! Plain ASCII, so that a terminal, a log and a diff all show the same.
 
 use crate::trial::record::Effect;
-
-/// An integer with its thousands grouped: `1,234,567`.
-pub fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use crate::units::grouped;
 
 /// A measured value with about four significant digits: `0.012`, `3.25`, `99.8`, `270,123`,
 /// `18.16 M`. What is not a number is `unknown`.
@@ -164,13 +152,11 @@ fn scaled(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{change, effect, grouped, rate, share, value};
+    use super::{change, effect, rate, share, value};
     use crate::trial::record::Effect;
 
     #[test]
     fn values_keep_four_digits_or_so() {
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(grouped(999), "999");
         for (number, text) in [
             (0.0, "0"),
             (0.0123, "0.012"),

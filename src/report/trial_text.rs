@@ -30,7 +30,9 @@ fn block(record: &TrialRecord) -> String {
         out.push('\n');
     }
     for line in &record.change {
-        out += &paragraph("  B sets: ", line);
+        // A pair of commands has a line for each arm, settings are those of arm B.
+        let of_an_arm = ["A: ", "B: "].iter().any(|arm| line.starts_with(arm));
+        out += &paragraph(if of_an_arm { "  arm " } else { "  B sets: " }, line);
     }
     out += &paragraph("  based on: ", &words::basis(record));
     out += &paragraph("  A/A calibration: ", &words::calibration(record));

@@ -157,8 +157,8 @@ fn run(arm: Arm, command: &str) -> Result<(), FactorError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.trim().lines().last().unwrap_or_default();
-    Err(failed(format!("ended with {}: {last}", output.status)))
+    let last = said.trim().lines().last().map_or_else(String::new, |line| format!(": {line}"));
+    Err(failed(format!("ended with {}{last}", output.status)))
 }
 
 #[cfg(test)]
@@ -182,7 +182,8 @@ mod tests {
         let mut factor = Factor::Commands { a, b, now: None };
         factor.set(&host, Arm::A).expect("it echoes");
         factor.set(&host, Arm::A).expect("nothing to do");
-        factor.set(&host, Arm::B).expect_err("it exits with 1");
+        let error = factor.set(&host, Arm::B).expect_err("it exits with 1").to_string();
+        assert!(error.ends_with("ended with exit status: 1"), "{error}");
         assert!(factor.undo(&host).expect("it echoes").is_none());
         assert_eq!(lines(&file), "a half a ");
     }

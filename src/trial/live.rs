@@ -30,7 +30,10 @@ pub enum LiveError {
     Command(#[from] CommandFailed),
     /// The counters make no interval.
     #[error(transparent)]
-    Interval(#[from] IntervalError),
+    Interval(IntervalError),
+    /// CPU time counts in ticks of 10 ms, and there was not one.
+    #[error("the slot was too short for the counters: let the command run for 50 ms or more")]
+    Short,
     /// The record cannot be saved.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -90,7 +93,10 @@ impl Bench for Live<'_> {
             return Ok(Measured { start_s, ..Measured::default() });
         }
         let (work, trouble) = self.driver.end(printed.as_deref())?;
-        let rates = Rates::between(&before, &after)?;
+        let rates = Rates::between(&before, &after).map_err(|error| match error {
+            IntervalError::Still => LiveError::Short,
+            other => LiveError::Interval(other),
+        })?;
         let void = match arm {
             Arm::A => None,
             Arm::B => placement::contradiction(&self.expected, &rates),

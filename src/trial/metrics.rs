@@ -1,8 +1,8 @@
 //! The metrics of a slot: from rates and from what the workload says of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Better, Metric};
+use super::record::{Better, Metric, TrialRecord};
 use crate::load::Protocol;
 use crate::model::{CpuRates, Rates};
 use crate::units::NicName;
@@ -81,12 +81,26 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         name::CLIENT_CPU => ("client CPU per unit of work", "us", Lower),
         // Names by convention say which way is better: times and counts of trouble are lower.
         other => {
-            let lower =
-                ["_us", "_ms", "_ns", "latency", "errors", "cpu"].iter().any(|end| other.ends_with(end));
+            let lower = ["_us", "_ms", "_ns", "latency", "errors", "error_rate", "cpu"]
+                .iter()
+                .any(|end| other.ends_with(end));
             (other, "", if lower { Lower } else { Higher })
         }
     };
     Metric { name: metric.to_owned(), title: title.to_owned(), unit: unit.to_owned(), better }
+}
+
+/// The metrics that an external command printed beside those asked for, in the order of their names.
+pub fn printed(record: &TrialRecord) -> Vec<Metric> {
+    let circumstance = |name: &str| [name::HOTTEST_BUSY, name::BUSIEST].contains(&name);
+    let asked = |name: &str| record.metrics.iter().any(|metric| metric.name == name);
+    let names: BTreeSet<&str> =
+        record.slots.iter().flat_map(|slot| slot.values.keys()).map(String::as_str).collect();
+    names
+        .into_iter()
+        .filter(|name| !circumstance(name) && !asked(name))
+        .map(|name| describe(name, ""))
+        .collect()
 }
 
 /// The values of one slot. Whatever cannot be had (no packets, too few requests for a quantile) is

@@ -90,6 +90,14 @@ pub enum PerformError {
         /// The way back.
         undo: Option<Undo>,
     },
+    /// The loop failed, and the machine could not be put back.
+    #[error("{error}; and the machine was not put back: {stuck}")]
+    Stuck {
+        /// Why the loop failed.
+        error: Box<LiveError>,
+        /// Why there was no way back.
+        stuck: FactorError,
+    },
     /// The machine cannot be put back, or the change not be kept.
     #[error(transparent)]
     Factor(#[from] FactorError),
@@ -124,11 +132,20 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     let ending = match runner::run(&mut record, schedule, &mut live) {
         Ok(ending) => ending,
         Err(error) => {
-            let undo = live.factor.undo(setup.host)?;
-            wait_for(guard, undo.as_ref());
-            return Err(PerformError::Loop { error: Box::new(error), undo });
+            let error = Box::new(error);
+            return Err(match live.factor.undo(setup.host) {
+                Ok(undo) => {
+                    wait_for(guard, undo.as_ref());
+                    PerformError::Loop { error, undo }
+                }
+                Err(stuck) => PerformError::Stuck { error, stuck },
+            });
         }
     };
+    if spec.workload.command.is_some() {
+        let printed = metrics::printed(&record);
+        record.metrics.extend(printed);
+    }
     let mut analysis = conclude(&record, &ending);
     if setup.inventory.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());

@@ -241,7 +241,8 @@ pub struct TrialRecord {
     pub version: String,
     /// One word for the factor, such as `rps`.
     pub name: String,
-    /// What arm B sets, one line each: settings or commands.
+    /// What arm B sets, one setting a line; or the commands of both arms, as `A: COMMAND` and
+    /// `B: COMMAND`.
     pub change: Vec<String>,
     /// What ran meanwhile, in one line: the load's command line or `live traffic`.
     pub workload: String,

@@ -129,6 +129,7 @@ fn explain(error: PerformError) -> CommandError {
         PerformError::Begin(error) => place::apply_error(error),
         PerformError::Guard(_) => CommandError::failed(error),
         PerformError::Store(error) => store_error(&error),
+        PerformError::Stuck { .. } => CommandError::failed(error),
         PerformError::Factor(error) => factor_error(error).hint("look with `rxlab status`"),
         PerformError::Loop { error, undo } => {
             let error = match *error {

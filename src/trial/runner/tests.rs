@@ -210,3 +210,15 @@ fn a_resumed_run_is_still_client_limited() {
     let ending = run(&mut record, Schedule::default(), &mut limited(4)).expect("simulated");
     assert_eq!(ending.client_limited.as_deref(), Some("a full thread"));
 }
+
+#[test]
+fn what_a_command_prints_beside_is_a_metric() {
+    let mut record = record(5);
+    run(&mut record, Schedule::default(), &mut Simulated::new(Noise::white(0.01), 5, 0.5))
+        .expect("simulated");
+    for slot in &mut record.slots {
+        slot.values.extend([("p99_us".to_owned(), 7.0), (metrics::name::BUSIEST.to_owned(), 50.0)]);
+    }
+    let printed = metrics::printed(&record);
+    assert_eq!(printed.iter().map(|metric| metric.title.as_str()).collect::<Vec<_>>(), ["latency p99"]);
+}
