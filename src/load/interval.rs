@@ -164,6 +164,9 @@ pub struct Interval {
     /// One way: datagrams that the sink counted in the interval, from all senders; `None` when
     /// there is no sink that tells, or when it did not answer at the beginning or at the end.
     pub received: Option<u64>,
+    /// Seconds over which `received` was counted: a drowning sink answers late, and then its count
+    /// covers more than the interval.
+    pub received_seconds: f64,
     /// What went wrong. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,
     /// Latency of completed requests in nanoseconds: from the send in the closed loop, from the
@@ -226,6 +229,7 @@ impl Interval {
             sent: total.sent,
             in_flight,
             received: None,
+            received_seconds: 0.0,
             errors: ErrorClass::ALL.into_iter().zip(total.errors).filter(|(_, count)| *count > 0).collect(),
             latency: total.latency,
             send_lag: total.lag,
@@ -254,6 +258,7 @@ impl Interval {
         self.sent += later.sent;
         self.in_flight = later.in_flight;
         self.received = self.received.zip(later.received).map(|(a, b)| a + b);
+        self.received_seconds += later.received_seconds;
         for (class, count) in &later.errors {
             *self.errors.entry(*class).or_default() += count;
         }
@@ -266,6 +271,13 @@ impl Interval {
     /// Completed requests a second.
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// One way: datagrams a second that arrived; `None` when the sink did not say.
+    pub fn arrival_rate(&self) -> Option<f64> {
+        self.received
+            .filter(|_| self.received_seconds > 0.0)
+            .map(|count| count as f64 / self.received_seconds)
     }
 
     /// All errors together.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -76,7 +77,8 @@ pub struct Session {
     threads: Vec<Running>,
     sink: Option<SinkTotals>,
     /// What the sink had counted at the last cut; `None` when it did not answer then.
-    received: Option<u64>,
+    // The sink's last count, and when it came.
+    received: Option<(u64, Instant)>,
     /// Whether the receiver is a sink that tells what arrived.
     told: bool,
 }
@@ -139,7 +141,7 @@ impl Session {
             let sink = readiness.recv().expect("a load thread reports before it ends")?;
             this.sink = this.sink.take().or(sink);
         }
-        this.received = this.sink.as_ref().and_then(|sink| sink.packets().ok().flatten());
+        this.received = now(this.sink.as_ref().and_then(|sink| sink.packets().ok().flatten()));
         this.told = this.received.is_some();
         let origin = clock.now();
         for thread in &this.threads {
@@ -162,7 +164,7 @@ impl Session {
             thread.control.cuts.fetch_add(1, Ordering::Release);
             thread.wake();
         }
-        let received = self.sink.as_ref().and_then(|sink| sink.packets().ok().flatten());
+        let received = now(self.sink.as_ref().and_then(|sink| sink.packets().ok().flatten()));
         self.collect(received)
     }
 
@@ -171,11 +173,11 @@ impl Session {
     pub fn stop(mut self) -> Interval {
         self.signal_stop();
         self.threads.iter_mut().for_each(Running::join);
-        let received = self.sink.as_ref().and_then(SinkTotals::settled);
+        let received = now(self.sink.as_ref().and_then(SinkTotals::settled));
         self.collect(received)
     }
 
-    fn collect(&mut self, received: Option<u64>) -> Interval {
+    fn collect(&mut self, received: Option<(u64, Instant)>) -> Interval {
         let cuts: Vec<Cut> = self
             .threads
             .iter()
@@ -183,7 +185,10 @@ impl Session {
             .collect();
         let pins: Vec<Option<CpuId>> = self.threads.iter().map(|thread| thread.cpu).collect();
         let mut interval = Interval::from_cuts(&cuts, &pins);
-        interval.received = received.zip(self.received).map(|(now, before)| now.saturating_sub(before));
+        if let (Some((count, at)), Some((count_before, before))) = (received, self.received) {
+            interval.received = Some(count.saturating_sub(count_before));
+            interval.received_seconds = at.duration_since(before).as_secs_f64();
+        }
         // Kept over a cut without an answer, the count would put two intervals into the next one.
         self.received = received;
         interval
@@ -195,6 +200,11 @@ impl Session {
             thread.wake();
         }
     }
+}
+
+/// A count with the moment at which it is known.
+fn now(count: Option<u64>) -> Option<(u64, Instant)> {
+    count.map(|count| (count, Instant::now()))
 }
 
 impl Drop for Session {

@@ -8,18 +8,18 @@ use super::runner::Ending;
 use super::stats::mean;
 use super::verdict::{Circumstances, rank};
 
-/// Analyses `record` and ranks the verdict by what was seen beside the metrics.
-pub fn conclude(record: &TrialRecord, ending: &Ending) -> Analysis {
+/// Analyses `record` and ranks the verdict by what was seen beside the metrics. `steers`: the change
+/// is about the receive path, so that its share of the CPU bounds what it can gain.
+pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis {
     let mut analysis = analysis::analyse(record);
     let Some(primary) = analysis.metrics.first() else { return analysis };
     let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
     let around = Circumstances {
-        receive_share: share(record, name::HOTTEST_SOFTIRQ, Arm::A),
+        receive_share: share(record, name::HOTTEST_SOFTIRQ, Arm::A).filter(|_| steers),
         busiest_cpu: [Arm::A, Arm::B]
             .into_iter()
             .filter_map(|arm| share(record, name::BUSIEST, arm))
             .reduce(f64::max),
-        run_queue_wait: None,
         client_limited: ending.client_limited.clone(),
         guard: ending.guard.clone(),
         not_applied: ending.not_applied.clone(),

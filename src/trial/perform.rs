@@ -146,7 +146,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         let printed = metrics::printed(&record);
         record.metrics.extend(printed);
     }
-    let mut analysis = conclude(&record, &ending);
+    let mut analysis = conclude(&record, &ending, spec.change.a.is_none());
     if setup.inventory.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());
     }

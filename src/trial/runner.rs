@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::analysis;
 use super::design;
+use super::metrics::name::THROUGHPUT;
 use super::monitor::{Decision, Monitor};
 use super::record::{Arm, Better, Phase, Slot, TrialRecord};
 use crate::units::CpuId;
@@ -152,6 +153,7 @@ impl<B: Bench> Run<'_, B> {
                 void: void.clone(),
             });
             self.bench.save(self.record)?;
+            let guard = guard.or_else(|| standstill(&self.record.slots));
             if guard.is_some() {
                 return Ok(Some(Ending { guard, ..Ending::default() }));
             }
@@ -167,6 +169,15 @@ impl<B: Bench> Run<'_, B> {
         }
         Ok(None)
     }
+}
+
+/// A change that stops all work: it has no log ratio, so no interval would ever tell.
+fn standstill(slots: &[Slot]) -> Option<String> {
+    let work = |slot: &Slot| slot.values.get(THROUGHPUT).copied().filter(|_| slot.void.is_none());
+    let last = slots.last().filter(|slot| slot.arm == Arm::B)?;
+    let worked = slots.iter().any(|slot| slot.arm == Arm::A && work(slot).is_some_and(|work| work > 0.0));
+    (work(last) == Some(0.0) && worked)
+        .then(|| "nothing got through any more while the change was set".to_owned())
 }
 
 fn next_pair(record: &TrialRecord, phase: Phase) -> usize {

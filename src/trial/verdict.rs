@@ -10,8 +10,6 @@ use super::stats::{mean, sd};
 
 /// A server whose busiest relevant CPU is below this fraction of wall time is idle.
 pub const IDLE_BELOW: f64 = 0.70;
-/// Up to this fraction of wall time spent waiting in a run queue counts as none.
-pub const WAIT_ABOUT_ZERO: f64 = 0.01;
 /// Pairs to ask for when too few were measured to estimate any: the fewest that can decide early.
 const PAIRS_AT_LEAST: usize = 9;
 
@@ -23,8 +21,6 @@ pub struct Circumstances<'a> {
     pub receive_share: Option<f64>,
     /// Busiest relevant CPU of the server in either arm, fraction of wall time.
     pub busiest_cpu: Option<f64>,
-    /// Time that runnable threads of the server wait for a CPU, fraction of wall time.
-    pub run_queue_wait: Option<f64>,
     /// Which sign says that the load generator was the limit.
     pub client_limited: Option<String>,
     /// Which guard tripped and by how much.
@@ -132,8 +128,7 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
 
 fn idle(around: &Circumstances) -> Option<Verdict> {
     let busiest = around.busiest_cpu.filter(|busy| *busy < IDLE_BELOW)?;
-    let waits = around.run_queue_wait.is_some_and(|wait| wait > WAIT_ABOUT_ZERO);
-    (!waits).then_some(Verdict::ServerIdle { busiest })
+    Some(Verdict::ServerIdle { busiest })
 }
 
 /// The hottest CPU is proven cooler; the softirq time that a packet costs is not proven less.

@@ -97,8 +97,8 @@ fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
     }
     // One way, what counts is what arrived; the sender's own count says only what left, and stands
     // in only where nobody ever tells: arrived in one slot must not be compared with sent in another.
-    let done = interval.received.or((!told).then_some(interval.requests));
-    let throughput = done.map(|done| Throughput::Counted(done as f64 / interval.seconds));
+    let done = interval.arrival_rate().or((!told).then(|| interval.rate()));
+    let throughput = done.map(Throughput::Counted);
     let latency = &interval.latency;
     let trouble = Trouble {
         error_rate: interval.error_share(),

@@ -99,7 +99,9 @@ fn calibrated_rate(load: &Spec, stop: &AtomicBool) -> Result<f64, CommandError> 
     session.mark();
     progress::wait("finding out what this machine can send", Duration::from_millis(1500), stop);
     let interval = session.mark();
-    let arrived = interval.received.unwrap_or(interval.requests) as f64 / interval.seconds;
+    let arrived = interval.arrival_rate().ok_or_else(|| {
+        CommandError::failed("the sink does not answer under full load").hint("try again when it is quiet")
+    })?;
     // A round figure reads better and is as good.
     Ok((PART * arrived / 1000.0).round().max(1.0) * 1000.0)
 }

@@ -222,3 +222,13 @@ fn what_a_command_prints_beside_is_a_metric() {
     let printed = metrics::printed(&record);
     assert_eq!(printed.iter().map(|metric| metric.title.as_str()).collect::<Vec<_>>(), ["latency p99"]);
 }
+
+/// Without a log ratio the trial once ran all its pairs on broken traffic.
+#[test]
+fn a_change_that_stops_all_work_is_rolled_back_at_once() {
+    let mut record = record(5);
+    let mut bench = Simulated::new(Noise::white(0.01), 5, -1.0);
+    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+    assert!(ending.guard.is_some_and(|guard| guard.starts_with("nothing got through")));
+    assert!(record.slots.len() <= 3, "the first slot of arm A shows that work was done");
+}
