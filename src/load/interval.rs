@@ -164,8 +164,8 @@ pub struct Interval {
     /// One way: datagrams that the sink counted in the interval, from all senders; `None` when
     /// there is no sink that tells, or when it did not answer at the beginning or at the end.
     pub received: Option<u64>,
-    /// Seconds over which `received` was counted: a drowning sink answers late, and then its count
-    /// covers more than the interval.
+    /// Seconds over which `received` was counted: a query of a drowning sink has to be repeated, and
+    /// then its count covers more than the interval.
     pub received_seconds: f64,
     /// What went wrong. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,

@@ -77,7 +77,7 @@ pub struct Session {
     threads: Vec<Running>,
     sink: Option<SinkTotals>,
     /// What the sink had counted at the last cut; `None` when it did not answer then.
-    // The sink's last count, and when it came.
+    // The sink's last count, and when it was asked.
     received: Option<(u64, Instant)>,
     /// Whether the receiver is a sink that tells what arrived.
     told: bool,
@@ -141,7 +141,7 @@ impl Session {
             let sink = readiness.recv().expect("a load thread reports before it ends")?;
             this.sink = this.sink.take().or(sink);
         }
-        this.received = now(this.sink.as_ref().and_then(|sink| sink.packets().ok().flatten()));
+        this.received = this.sink.as_ref().and_then(|sink| sink.packets().ok().flatten());
         this.told = this.received.is_some();
         let origin = clock.now();
         for thread in &this.threads {
@@ -164,7 +164,7 @@ impl Session {
             thread.control.cuts.fetch_add(1, Ordering::Release);
             thread.wake();
         }
-        let received = now(self.sink.as_ref().and_then(|sink| sink.packets().ok().flatten()));
+        let received = self.sink.as_ref().and_then(|sink| sink.packets().ok().flatten());
         self.collect(received)
     }
 
@@ -173,7 +173,7 @@ impl Session {
     pub fn stop(mut self) -> Interval {
         self.signal_stop();
         self.threads.iter_mut().for_each(Running::join);
-        let received = now(self.sink.as_ref().and_then(SinkTotals::settled));
+        let received = self.sink.as_ref().and_then(SinkTotals::settled);
         self.collect(received)
     }
 
@@ -200,11 +200,6 @@ impl Session {
             thread.wake();
         }
     }
-}
-
-/// A count with the moment at which it is known.
-fn now(count: Option<u64>) -> Option<(u64, Instant)> {
-    count.map(|count| (count, Instant::now()))
 }
 
 impl Drop for Session {

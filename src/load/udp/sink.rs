@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::target::{self, SINK_TOTALS_LEN, sink_query};
 
@@ -27,15 +27,17 @@ impl SinkTotals {
         Ok(Self { socket, queries: Cell::new(0) })
     }
 
-    /// Packets that the sink has counted; `None` when nothing at that address answers such
-    /// queries. An error: nothing listens there.
-    pub(crate) fn packets(&self) -> std::io::Result<Option<u64>> {
+    /// Packets that the sink has counted, and when the query was sent: it queues behind the packets
+    /// of this host, so it counts what was sent before that moment, however late the answer is.
+    /// `None` when nothing at that address answers such queries. An error: nothing listens there.
+    pub(crate) fn packets(&self) -> std::io::Result<Option<(u64, Instant)>> {
         for _ in 0..TRIES {
             let query = self.queries.get() + 1;
             self.queries.set(query);
+            let sent = Instant::now();
             self.socket.send(&sink_query(query))?;
             match self.answer(query) {
-                Ok(packets) => return Ok(packets),
+                Ok(packets) => return Ok(packets.map(|packets| (packets, sent))),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
                 Err(_) => {}
             }
@@ -58,12 +60,12 @@ impl SinkTotals {
     }
 
     /// The packets once no more of them come in: what was sent just now can still be on its way.
-    pub(crate) fn settled(&self) -> Option<u64> {
+    pub(crate) fn settled(&self) -> Option<(u64, Instant)> {
         let mut last = self.packets().ok()??;
         for _ in 0..20 {
             std::thread::sleep(Duration::from_millis(5));
             let now = self.packets().ok()??;
-            if now == last {
+            if now.0 == last.0 {
                 break;
             }
             last = now;
@@ -96,8 +98,8 @@ mod tests {
             asked();
             say(2, 50, asker)
         });
-        assert_eq!(totals.packets().expect("there"), Some(10));
-        assert_eq!(totals.packets().expect("there"), Some(50));
+        assert_eq!(totals.packets().expect("there").map(|(count, _)| count), Some(10));
+        assert_eq!(totals.packets().expect("there").map(|(count, _)| count), Some(50));
         answers.join().expect("answered");
     }
 }
