@@ -10,7 +10,7 @@ use super::{files, machine, place};
 use crate::apply::{self, BeginInfo, Change, Failure, Kept, Transaction, launch_guard};
 use crate::cli::Global;
 use crate::error::CommandError;
-use crate::plan::{Plan, PlannedSetting, Setting};
+use crate::plan::{Plan, Setting};
 use crate::units::parse_duration;
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
@@ -81,14 +81,8 @@ fn read_plan(path: &Path) -> Result<Plan, CommandError> {
 }
 
 fn plan_of(settings: &[Setting]) -> Plan {
-    let planned = |set: &Setting| PlannedSetting { set: set.clone(), why: String::new(), device: None };
-    Plan {
-        schema: Plan::SCHEMA.to_owned(),
-        name: settings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        host: None,
-        settings: settings.iter().map(planned).collect(),
-        notes: Vec::new(),
-    }
+    let name = settings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Plan::of(&name, settings)
 }
 
 fn rolled_back(failure: Failure) -> CommandError {

@@ -1,7 +1,11 @@
 //! `rxlab trial`: flip one factor in random order, compare pairs, keep it only if it is proven.
 
 mod conduct;
+mod finish;
+mod flags;
 mod list;
+mod ready;
+mod resume;
 mod run;
 mod show;
 
@@ -22,8 +26,8 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    Run(Box<run::RunArgs>),
-    Resume(run::ResumeArgs),
+    Run(Box<flags::Args>),
+    Resume(resume::Args),
     Show(show::Args),
     List(list::Args),
 }
@@ -31,7 +35,7 @@ enum Command {
 pub(super) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     match args.command {
         Command::Run(args) => run::run(global, &args),
-        Command::Resume(args) => run::resume(global, &args),
+        Command::Resume(args) => resume::run(global, &args),
         Command::Show(args) => show::run(global, &args),
         Command::List(args) => list::run(global, &args),
     }

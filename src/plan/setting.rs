@@ -69,6 +69,18 @@ pub struct Plan {
 impl Plan {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.plan/1";
+
+    /// A plan of `settings` that somebody wrote by hand: without reasons, for whatever machine.
+    pub fn of(name: &str, settings: &[Setting]) -> Self {
+        let planned = |set: &Setting| PlannedSetting { set: set.clone(), why: String::new(), device: None };
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            name: name.to_owned(),
+            host: None,
+            settings: settings.iter().map(planned).collect(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// Text that is no setting.

@@ -1,0 +1,77 @@
+//! The end of every trial: run it, say what came out, give the exit code.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::conduct::{Conduct, conduct, foretell};
+use super::show;
+use crate::apply::Undo;
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::report;
+use crate::trial::factor::Kept;
+use crate::trial::perform::Outcome;
+use crate::trial::record::{TrialRecord, Verdict};
+
+/// What happens after the last slot.
+#[derive(Debug, clap::Args)]
+pub(super) struct After {
+    /// Leave the change in place if it is proven to help
+    #[arg(long)]
+    pub(super) keep: bool,
+    /// Write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+}
+
+/// Runs the trial, says what came out, and gives the exit code.
+pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
+    let place = trial.dir.path().display().to_string();
+    let commands = trial.settings.is_empty();
+    foretell(&trial)?;
+    let outcome = conduct(global, trial)?;
+    let written = match &after.html {
+        Some(path) => show::write_html(path, std::slice::from_ref(&outcome.record)),
+        None => Ok(()),
+    };
+    let printed = print(global, &outcome, commands, &place);
+    // What matters most is said whether or not anybody reads the rest.
+    if let Some(undo) = outcome.undo.filter(|undo| !undo.is_clean()) {
+        return Err(CommandError::new(Kind::Changed, "not every value could be put back")
+            .hint(format!("look with `rxlab status`, try again with `rxlab undo {}`", undo.id)));
+    }
+    written?;
+    printed?;
+    exit(&outcome.record)
+}
+
+fn print(global: &Global, outcome: &Outcome, commands: bool, place: &str) -> Result<(), CommandError> {
+    let Outcome { record, undo, kept } = outcome;
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        writeln!(out, "{}", crate::commands::json(record)?)?;
+        return Ok(());
+    }
+    write!(out, "{}", report::trial_text::render(std::slice::from_ref(record)))?;
+    match kept {
+        Some(Kept::Settings(id)) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
+        Some(Kept::Commands) => writeln!(out, "kept: the command of arm B was the last to run")?,
+        None if commands => writeln!(out, "the machine was left in arm A")?,
+        None if undo.as_ref().is_none_or(Undo::is_clean) => {
+            writeln!(out, "the machine is as it was before the trial")?;
+        }
+        None => {}
+    }
+    writeln!(out, "record: {place}")?;
+    Ok(())
+}
+
+/// A guard that tripped is a finding; an interrupt says so to scripts.
+fn exit(record: &TrialRecord) -> Result<(), CommandError> {
+    match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
+        Some(Verdict::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),
+        Some(Verdict::Interrupted) => Err(CommandError::silent(Kind::Interrupted)),
+        Some(Verdict::NotApplied { .. }) => Err(CommandError::silent(Kind::Changed)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,150 @@
+//! The flags of `rxlab trial run`: a specification in the simple case.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::finish::After;
+use crate::error::CommandError;
+use crate::host::netns_path;
+use crate::load::Url;
+use crate::plan::Setting;
+use crate::trial::monitor::FIRST_LOOK;
+use crate::trial::spec::{Change, Design, Guards, Seconds, Spec, SpecError, Workload};
+use crate::units::{CpuMask, NicName, parse_duration};
+
+/// The flags that stand for a specification; beside one they would be ignored.
+const BY_FLAGS: [&str; 21] = [
+    "set",
+    "plan",
+    "a",
+    "b",
+    "load",
+    "connections",
+    "rate",
+    "cpus",
+    "load_netns",
+    "command",
+    "live",
+    "nic",
+    "name",
+    "pairs",
+    "min_pairs",
+    "calibration",
+    "washout",
+    "measure",
+    "margin",
+    "seed",
+    "primary",
+];
+
+/// Run a trial from a specification file, or from flags in the simple case
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The specification (TOML); docs/trials.md describes it
+    #[arg(value_name = "SPEC", conflicts_with_all = BY_FLAGS)]
+    pub(super) spec: Option<PathBuf>,
+    /// Arm B: a value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
+    #[arg(long, value_name = "SETTING")]
+    pub(super) set: Vec<Setting>,
+    /// Arm B: a plan file
+    #[arg(long, value_name = "PLAN")]
+    pub(super) plan: Option<String>,
+    /// Shell command that makes arm A
+    #[arg(long, value_name = "COMMAND", requires = "b")]
+    pub(super) a: Option<String>,
+    /// Shell command that makes arm B
+    #[arg(long, value_name = "COMMAND", requires = "a")]
+    pub(super) b: Option<String>,
+    /// Drive the built-in load at this URL; for its other settings use a specification
+    #[arg(long, value_name = "URL")]
+    pub(super) load: Option<Url>,
+    /// Connections or flows of the load
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
+    pub(super) connections: usize,
+    /// Requests a second of the load; closed loop without it
+    #[arg(long, value_name = "R", requires = "load")]
+    pub(super) rate: Option<f64>,
+    /// CPUs of the load
+    #[arg(long, value_name = "LIST", requires = "load")]
+    pub(super) cpus: Option<CpuMask>,
+    /// Namespace of the load's sockets, as --netns
+    #[arg(long, value_name = "NS", requires = "load")]
+    pub(super) load_netns: Option<String>,
+    /// Run this shell command in each slot: it prints a number, or a JSON object of metrics
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) command: Option<String>,
+    /// Drive nothing: judge the machine's own traffic
+    #[arg(long)]
+    pub(super) live: bool,
+    /// Interface whose packets count, for --live
+    #[arg(long, value_name = "NIC")]
+    pub(super) nic: Option<NicName>,
+    /// A word for the trial
+    #[arg(long, value_name = "WORD", default_value = "trial")]
+    pub(super) name: String,
+    /// Pairs at which the trial ends undecided
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub(super) pairs: usize,
+    /// Pairs before the trial may stop early
+    #[arg(long, value_name = "N", default_value_t = FIRST_LOOK)]
+    pub(super) min_pairs: usize,
+    /// Pairs with nothing flipped, to learn the noise; 0 = none
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(super) calibration: usize,
+    /// Settling time before each slot
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
+    pub(super) washout: Duration,
+    /// Length of a slot
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    pub(super) measure: Duration,
+    /// Differences below this fraction do not matter
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.03)]
+    pub(super) margin: f64,
+    /// Seed of the coins
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Name of the primary metric
+    #[arg(long, value_name = "METRIC")]
+    pub(super) primary: Option<String>,
+    #[command(flatten)]
+    pub(super) after: After,
+}
+
+/// The specification that the flags stand for.
+pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
+    let load = args.load.clone().map(|url| {
+        let mut spec = crate::load::Spec::new(url);
+        spec.connections = args.connections;
+        spec.rate = args.rate;
+        spec.cpus = args.cpus.clone().unwrap_or_default();
+        spec.netns = args.load_netns.as_deref().map(netns_path);
+        spec
+    });
+    let spec = Spec {
+        name: args.name.clone(),
+        change: Change {
+            set: args.set.clone(),
+            plan: args.plan.clone(),
+            a: args.a.clone(),
+            b: args.b.clone(),
+        },
+        workload: Workload { load, command: args.command.clone(), live: args.live, nic: args.nic.clone() },
+        design: Design {
+            seed: args.seed,
+            pairs: args.pairs,
+            min_pairs: args.min_pairs.min(args.pairs),
+            calibration: args.calibration,
+            margin: args.margin,
+            washout: Seconds(args.washout),
+            measure: Seconds(args.measure),
+            primary: args.primary.clone(),
+        },
+        guards: Guards::default(),
+    };
+    spec.check().map_err(|error| match error {
+        SpecError::Change | SpecError::Workload => CommandError::usage(error)
+            .hint("give a SPEC file, or --set, --plan or --a/--b, and --load, --command or --live"),
+        error => CommandError::usage(error),
+    })?;
+    Ok(spec)
+}

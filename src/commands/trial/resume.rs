@@ -1,0 +1,49 @@
+//! `rxlab trial resume`: go on after a kill or an interrupt, with the same coins.
+
+use super::conduct::{Conduct, store_error};
+use super::finish::{After, finish};
+use super::ready::{driver, settings};
+use crate::cli::Global;
+use crate::commands::{machine, place};
+use crate::error::{CommandError, Kind};
+use crate::trial::record::Verdict;
+use crate::trial::store::TrialDir;
+
+/// Go on with a trial that was interrupted or killed
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Its id, as `rxlab trial list` shows it
+    #[arg(value_name = "ID")]
+    id: String,
+    #[command(flatten)]
+    after: After,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
+    let spec = dir.spec().map_err(|error| store_error(&error))?;
+    let record = dir.record().map_err(|error| store_error(&error))?;
+    if record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted) {
+        return Err(CommandError::usage(format!("trial {} is finished", record.id))
+            .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));
+    }
+    let machine = machine::open(global)?;
+    if record.host.boot_id != machine.model.identity.boot_id {
+        let message = format!("trial {} belongs to another boot or another machine", record.id);
+        return Err(
+            CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones")
+        );
+    }
+    let settings = settings(&machine, &spec)?;
+    // The plan is a file of its own: it may say something else by now.
+    let change: Vec<String> = settings.iter().map(ToString::to_string).collect();
+    if spec.change.plan.is_some() && change != record.change {
+        let message = format!("the plan of trial {} has changed since it began", record.id);
+        return Err(CommandError::new(Kind::Changed, message).hint("start another with `rxlab trial run`"));
+    }
+    let stop = place::stop_flag()?;
+    let driver = driver(&spec)?;
+    let (spec, machine, keep) = (&spec, &machine, args.after.keep);
+    let trial = Conduct { spec, machine, settings, driver, dir, resumed: Some(record), keep, stop: &stop };
+    finish(global, trial, &args.after)
+}
