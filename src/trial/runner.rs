@@ -171,11 +171,13 @@ impl<B: Bench> Run<'_, B> {
     }
 }
 
-/// A change that stops all work: it has no log ratio, so no interval would ever tell.
+/// A change that stops all work: it has no log ratio, so no interval would ever tell. Traffic that
+/// comes and goes by itself stands still in arm A as well.
 fn standstill(slots: &[Slot]) -> Option<String> {
     let work = |slot: &Slot| slot.values.get(THROUGHPUT).copied().filter(|_| slot.void.is_none());
     let last = slots.last().filter(|slot| slot.arm == Arm::B)?;
-    let worked = slots.iter().any(|slot| slot.arm == Arm::A && work(slot).is_some_and(|work| work > 0.0));
+    let before: Vec<f64> = slots.iter().filter(|slot| slot.arm == Arm::A).filter_map(work).collect();
+    let worked = !before.is_empty() && before.iter().all(|work| *work > 0.0);
     (work(last) == Some(0.0) && worked)
         .then(|| "nothing got through any more while the change was set".to_owned())
 }
