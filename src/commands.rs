@@ -24,6 +24,7 @@ use serde::Serialize;
 
 use crate::cli::{Cli, Command};
 use crate::error::CommandError;
+use crate::report::json;
 
 /// Parses the command line, runs the command, prints an error if there is one, and gives the exit
 /// code.
@@ -58,8 +59,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
     }
 }
 
-/// A value as JSON text.
+/// A value as JSON text, for `writeln!`.
 fn json(value: &impl Serialize) -> Result<String, CommandError> {
-    serde_json::to_string_pretty(value)
-        .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
+    json::pretty(value).map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

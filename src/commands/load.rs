@@ -80,8 +80,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let report = Report::new(&spec, &interval);
     let mut out = anstream::stdout().lock();
     if global.json {
-        let json = serde_json::to_string_pretty(&report).map_err(std::io::Error::from)?;
-        writeln!(out, "{json}")?;
+        writeln!(out, "{}", super::json(&report)?)?;
     } else {
         write!(out, "{}", render(&report))?;
     }

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// Pretty JSON with a final line break. The value carries its own `schema` field.
+/// Pretty JSON without a final line break. The value carries its own `schema` field.
 ///
 /// # Errors
 /// Those of `serde_json`: a map whose keys are neither text nor numbers. No artefact has one.
 pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n")
+    serde_json::to_string_pretty(value)
 }
 
 #[cfg(test)]
@@ -23,7 +23,6 @@ mod tests {
         analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
         let text = pretty(&record).expect("a record is JSON");
         assert!(text.starts_with("{\n  \"schema\": \"rxlab.trial/1\""), "{}", &text[..60]);
-        assert!(text.ends_with("}\n"));
         assert_eq!(serde_json::from_str::<TrialRecord>(&text).expect("a record"), record);
     }
 }

@@ -108,9 +108,14 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     let model = Model::new(setup.inventory);
     let expected = placement::expectations(&setup.settings, &model);
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model));
-    setup.dir.save_spec(spec)?;
-    setup.dir.save(&record)?;
+    // The transaction's lock comes first: the record of a trial that still runs is not to be touched.
     let (factor, guard) = factor(spec, &setup, &model)?;
+    if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(&record)) {
+        // Nothing was set, so this closes the transaction, and the guard ends.
+        let undo = factor.undo(setup.host)?;
+        wait_for(guard, undo.as_ref());
+        return Err(error.into());
+    }
     let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
     let mut live = Live {
         host: setup.host,

@@ -4,12 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
 use rxlab::knob::KNOBS;
-use rxlab::model::{Cpu, DeviceAddress, Fact, Identity, Irq, Model, Nic, NicKind, RxQueue};
-use rxlab::units::{CpuId, CpuMask, IrqId};
+use rxlab::model::Model;
+use rxlab::sample::Inventory;
+
+const INTERRUPTS: &str = "           CPU0       CPU1
+ 24:  1  2  PCI-MSI 1-edge  eth0-TxRx-0
+ 25:  3  4  PCI-MSI 2-edge  eth0-TxRx-1
+ 26:  5  6  PCI-MSI 3-edge  eth0-rx-1
+";
 
 const PCI: &str = "sys/devices/pci0000:00/0000:00:03.0";
 
@@ -29,7 +36,7 @@ impl Tree {
             ("proc/irq/24/smp_affinity", "ff\n"),
             ("proc/irq/25/smp_affinity", "01\n"),
             ("proc/irq/26/smp_affinity", "02\n"),
-            ("proc/interrupts", "           CPU0       CPU1\n 24:  1  2  PCI-MSI 1-edge  virtio0-input.0\n"),
+            ("proc/interrupts", INTERRUPTS),
             ("proc/stat", "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\n"),
             ("sys/devices/system/cpu/present", "0-7\n"),
             ("sys/devices/system/cpu/online", "0-6\n"),
@@ -127,56 +134,11 @@ pub(crate) fn values(host: &dyn Host) -> BTreeMap<String, String> {
     values
 }
 
-/// What a tree is. Queue 1 of `eth0` has two interrupts.
+/// The receive path that a fresh tree shows. Queue 1 of `eth0` has two interrupts. Read once, and from
+/// a tree of its own: looking is no operation of the machine under test.
 pub(crate) fn model() -> Model {
-    let cpu = |n| Cpu {
-        id: CpuId(n),
-        online: n != 7,
-        isolated: n == 6,
-        core: None,
-        package: None,
-        siblings: CpuMask::new(),
-        l3: CpuMask::new(),
-        node: None,
-    };
-    let irq = |n: &u32| Irq {
-        number: IrqId(*n),
-        action: format!("virtio0-input.{n}"),
-        affinity: Fact::Unsupported,
-        effective: Fact::Unsupported,
-    };
-    let queue = |index, irqs: &[u32]| RxQueue {
-        index,
-        rps_cpus: Fact::Unsupported,
-        rps_flow_cnt: Fact::Unsupported,
-        irqs: irqs.iter().map(irq).collect(),
-    };
-    let nic = |name: &str, address: &str, kind, rx| Nic {
-        name: name.parse().expect("a name"),
-        address: DeviceAddress(address.to_owned()),
-        kind,
-        driver: None,
-        node: None,
-        up: true,
-        rx,
-        tx: Vec::new(),
-        other_irqs: Vec::new(),
-    };
-    Model {
-        schema: "rxlab.model/1".to_owned(),
-        identity: Identity {
-            hostname: "treehost".to_owned(),
-            kernel: "6.1.0".to_owned(),
-            boot_id: "boot-1".to_owned(),
-        },
-        cpus: (0..8).map(cpu).collect(),
-        nics: vec![
-            nic("eth0", "pci:0000:00:03.0", NicKind::Device, vec![queue(0, &[24]), queue(1, &[25, 26])]),
-            nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])]),
-        ],
-        rps_sock_flow_entries: Fact::Known(0),
-        irqbalance: None,
-    }
+    static MODEL: LazyLock<Model> = LazyLock::new(|| Model::new(&Inventory::take(&Tree::new().host())));
+    MODEL.clone()
 }
 
 /// Standard output and standard error, and the exit code.
