@@ -12,7 +12,7 @@ use serde_json::json;
 use self::scene::Scene;
 use super::trial::{Conduct, conduct};
 use super::{doctor, files, place};
-use crate::apply::{self, Undo};
+use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::lab::Range;
@@ -81,7 +81,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             break;
         }
         let outcome = try_out(global, args, &mut scene, proposal, &stop)?;
-        check_undone(outcome.undo.as_ref())?;
+        place::put_back(outcome.undo.as_ref())?;
         if !global.json {
             write!(out, "\n{}", trial_text::render(std::slice::from_ref(&outcome.record)))?;
         }
@@ -128,14 +128,6 @@ fn try_out(
     let machine = &scene.machine;
     let trial = Conduct { spec: &spec, machine, settings, driver, dir, resumed: None, keep: false, stop };
     conduct(global, trial)
-}
-
-fn check_undone(undo: Option<&Undo>) -> Result<(), CommandError> {
-    match undo.filter(|undo| !undo.is_clean()) {
-        None => Ok(()),
-        Some(undo) => Err(CommandError::new(Kind::Changed, "not every value could be put back")
-            .hint(format!("look with `rxlab status`, try again with `rxlab undo {}`", undo.id))),
-    }
 }
 
 fn finish(

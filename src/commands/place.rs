@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::machine::{self, Machine};
-use crate::apply::{ApplyError, without_namespace};
+use crate::apply::{ApplyError, Undo, without_namespace};
 use crate::cli::Global;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::journal::{Archived, Begin, Disk, JournalError, LockError, Namespace, Store};
 
 /// The journal.
@@ -66,6 +66,15 @@ pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
         Archived::Leftover(_) => None,
     };
     archived.iter().filter_map(line).collect()
+}
+
+/// An error unless the machine is as it was before a trial.
+pub(super) fn put_back(undo: Option<&Undo>) -> Result<(), CommandError> {
+    match undo.filter(|undo| !undo.is_clean()) {
+        None => Ok(()),
+        Some(undo) => Err(CommandError::new(Kind::Changed, "not every value could be put back")
+            .hint(format!("look with `rxlab status`, try again with `rxlab undo {}`", undo.id))),
+    }
 }
 
 /// A journal error with what to do about it.

@@ -7,6 +7,7 @@ use super::conduct::{Conduct, conduct, foretell};
 use super::show;
 use crate::apply::Undo;
 use crate::cli::Global;
+use crate::commands::place;
 use crate::error::{CommandError, Kind};
 use crate::report;
 use crate::trial::factor::Kept;
@@ -26,7 +27,7 @@ pub(super) struct After {
 
 /// Runs the trial, says what came out, and gives the exit code.
 pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
-    let place = trial.dir.path().display().to_string();
+    let record = trial.dir.path().display().to_string();
     let commands = trial.settings.is_empty();
     foretell(&trial)?;
     let outcome = conduct(global, trial)?;
@@ -34,18 +35,15 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
         Some(path) => show::write_html(path, std::slice::from_ref(&outcome.record)),
         None => Ok(()),
     };
-    let printed = print(global, &outcome, commands, &place);
+    let printed = print(global, &outcome, commands, &record);
     // What matters most is said whether or not anybody reads the rest.
-    if let Some(undo) = outcome.undo.filter(|undo| !undo.is_clean()) {
-        return Err(CommandError::new(Kind::Changed, "not every value could be put back")
-            .hint(format!("look with `rxlab status`, try again with `rxlab undo {}`", undo.id)));
-    }
+    place::put_back(outcome.undo.as_ref())?;
     written?;
     printed?;
     exit(&outcome.record)
 }
 
-fn print(global: &Global, outcome: &Outcome, commands: bool, place: &str) -> Result<(), CommandError> {
+fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Result<(), CommandError> {
     let Outcome { record, undo, kept } = outcome;
     let mut out = anstream::stdout().lock();
     if global.json {
@@ -62,7 +60,7 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, place: &str) -> Res
         }
         None => {}
     }
-    writeln!(out, "record: {place}")?;
+    writeln!(out, "record: {path}")?;
     Ok(())
 }
 
