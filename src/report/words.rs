@@ -158,12 +158,14 @@ pub fn sentence(record: &TrialRecord) -> String {
     }
 }
 
-/// What spreading costs, when a cost is proven: moving a packet to another CPU is work too.
+/// What spreading costs, when a cost is proven: moving a packet to another CPU is work too. Told by
+/// the busy time of all CPUs: softirq time alone depends, where ticks sample it, on how the rhythm of
+/// the traffic meets the tick, and that differs between the arms.
 fn price(metrics: &[MetricResult]) -> String {
     let dearer =
-        |result: &&MetricResult| result.metric.name == name::SOFTIRQ_PER_PACKET && result.call == Call::Hurts;
+        |result: &&MetricResult| result.metric.name == name::MACHINE_CPU && result.call == Call::Hurts;
     match metrics.iter().find(dearer).and_then(|result| result.effect) {
-        Some(effect) => format!(" It has a price: softirq time per packet {}.", number::effect(&effect)),
+        Some(effect) => format!(" It has a price: machine CPU per unit of work {}.", number::effect(&effect)),
         None => String::new(),
     }
 }
