@@ -1,13 +1,15 @@
-//! The machine as files: the only door to procfs and sysfs, on any root.
+//! The machine as files and answers: the only door to procfs, sysfs and netlink, on any root.
 //!
 //! Paths are relative to the root and have no leading slash (`proc/stat`,
 //! `sys/class/net/eth0/queues/rx-0/rps_cpus`). Parsing does not belong here, nor does any knowledge
 //! of what a file means.
 
 mod flaky;
+mod kernel;
 mod live;
 mod netlink;
 mod netns;
+mod question;
 mod recorded;
 mod thread;
 
@@ -15,8 +17,8 @@ use thiserror::Error;
 
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
-pub use netlink::QueueStats;
 pub use netns::{enter_netns, netns_path};
+pub use question::{EthtoolGet, Question};
 pub use recorded::RecordedHost;
 pub use thread::{allowed_cpus, pin_thread, thread_cpu_seconds};
 
@@ -36,10 +38,11 @@ pub trait Host: Send + Sync {
     /// The target of a symbolic link, as it is stored.
     fn link(&self, path: &str) -> Result<String, HostError>;
 
-    /// Packets by queue (`netdev` netlink, `qstats-get`); `Missing` where there is no kernel to ask.
-    fn queue_stats(&self) -> Result<Vec<QueueStats>, HostError> {
-        Err(HostError::new(Operation::Ask, QSTATS, Cause::Missing))
-    }
+    /// The answer to a question, as bytes; `Missing` where nobody can give it.
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
+
+    /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.
+    fn now_ns(&self) -> u64;
 
     /// [`Host::read`] as UTF-8 text.
     fn read_text(&self, path: &str) -> Result<String, HostError> {
@@ -58,12 +61,9 @@ pub enum Operation {
     List,
     /// Resolving a symbolic link.
     Link,
-    /// Asking over netlink.
+    /// Asking over a socket.
     Ask,
 }
-
-/// What stands for a path in errors about queue statistics.
-const QSTATS: &str = "netlink/netdev/qstats-get";
 
 impl Operation {
     fn verb(self) -> &'static str {

@@ -5,11 +5,22 @@
 
 mod between;
 mod build;
+mod hardware;
 mod irq_names;
+mod listeners;
 mod rates;
+mod settings;
+mod stack;
 mod topology;
 
 pub use crate::units::Fact;
 pub use between::IntervalError;
+pub use hardware::{Function, Hardware};
+pub use listeners::{Listener, Process, Transport};
 pub use rates::{CpuRates, IrqRates, NicRates, Rates};
-pub use topology::{Cpu, DeviceAddress, Identity, Irq, Irqbalance, Model, Nic, NicKind, RxQueue, TxQueue};
+pub use settings::{Clocksource, Irqbalance, Settings};
+pub use stack::{Container, NetNamespace, Peer, Stack};
+pub use topology::{
+    Contradiction, Cpu, DeviceAddress, Identity, Irq, Model, Napi, NapiSettings, Nic, NicKind, RxQueue,
+    Source, TxQueue,
+};

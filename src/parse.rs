@@ -1,19 +1,24 @@
-//! Text of procfs -> values. One format a file; parsers take text, never paths, and never guess: a
-//! line that is not understood is an error, not a zero.
+//! Text of procfs and sysfs, and answers of netlink -> values. One format a file; parsers take text or
+//! bytes, never paths, and never guess: a line that is not understood is an error, not a zero.
 
+pub mod ethtool;
 mod interrupts;
+mod netdev;
 mod schedstat;
 mod softirqs;
 mod softnet;
 mod stat;
+mod wire;
 
 use thiserror::Error;
 
 pub use interrupts::{InterruptLine, Interrupts, interrupts};
+pub use netdev::{QueueStats, queue_stats};
 pub use schedstat::{on_cpu_ns, thread_name};
 pub use softirqs::{Softirqs, softirqs};
 pub use softnet::{SoftnetRow, softnet};
 pub use stat::{CpuTimes, Stat, stat};
+pub use wire::{Attributes, WireError, messages, push_attribute, push_message};
 
 /// A line that is not of the format, by number from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -11,6 +11,6 @@ mod names;
 
 pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration};
-pub use fact::Fact;
+pub use fact::{Fact, Need};
 pub use grouped::grouped;
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};

@@ -52,12 +52,13 @@ impl Sketch {
         let identity = Identity { hostname: "sketch".into(), kernel: "6.1.0".into(), boot_id: "0".into() };
         Self {
             model: Model {
-                schema: "rxlab.model/1".into(),
+                schema: "rxlab.model/2".into(),
                 identity,
                 cpus: (0..count).map(cpu).collect(),
                 nics: Vec::new(),
                 rps_sock_flow_entries: Fact::Known(0),
                 irqbalance: None,
+                ..Model::default()
             },
             rates: Rates {
                 seconds: 5.0,
@@ -129,7 +130,13 @@ impl Sketch {
         let action = format!("{name}-input.{}", number.0);
         let per_cpu = BTreeMap::from([(CpuId(cpu), 50.0)]);
         self.rates.irqs.push(IrqRates { irq: number, action: action.clone(), per_cpu });
-        Irq { number, action, affinity: Fact::Known(pinned.clone()), effective: Fact::Known(pinned) }
+        Irq {
+            number,
+            action,
+            affinity: Fact::Known(pinned.clone()),
+            effective: Fact::Known(pinned),
+            ..Irq::default()
+        }
     }
 
     fn nic(mut self, name: &str, kind: NicKind, irqs: Vec<Vec<Irq>>) -> Self {
@@ -138,18 +145,14 @@ impl Sketch {
             rps_cpus: Fact::Known(CpuMask::new()),
             rps_flow_cnt: Fact::Known(0),
             irqs,
+            napi: None,
         });
         let device = kind == NicKind::Device;
+        let address = DeviceAddress(if device { format!("pci:{name}") } else { format!("virtual:{name}") });
         self.model.nics.push(Nic {
-            name: name.parse().expect("an interface name"),
-            address: DeviceAddress(if device { format!("pci:{name}") } else { format!("virtual:{name}") }),
-            kind,
             driver: device.then(|| "virtio_net".to_owned()),
-            node: None,
-            up: true,
             rx: rx.collect(),
-            tx: Vec::new(),
-            other_irqs: Vec::new(),
+            ..Nic::new(name.parse().expect("an interface name"), address, kind)
         });
         self.traffic(name, 10.0)
     }
@@ -225,7 +228,7 @@ impl Sketch {
 
     /// A running irqbalance.
     pub(crate) fn irqbalance(mut self) -> Self {
-        self.model.irqbalance = Some(Irqbalance { pid: 700 });
+        self.model.irqbalance = Some(Irqbalance { pid: 700, ..Irqbalance::default() });
         self
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Cause, Host, HostError, Operation};
+use super::{Cause, Host, HostError, Operation, Question};
 
 /// What goes wrong with a write.
 #[derive(Debug, Clone)]
@@ -92,5 +92,14 @@ impl<H: Host> Host for FlakyHost<H> {
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.fuse.step();
         self.inner.link(path)
+    }
+
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        self.fuse.step();
+        self.inner.ask(question)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
     }
 }

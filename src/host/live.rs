@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
-use super::netlink::{QueueStats, queue_stats};
-use super::{Host, HostError, Operation, QSTATS, enter_netns};
+use super::kernel::Kernel;
+use super::{Host, HostError, Operation, Question, enter_netns};
 
 /// Each try takes microseconds; renames that hit every one of so many would be an attack.
 const EAGAIN_TRIES: u32 = 1000;
@@ -29,9 +30,9 @@ pub struct LiveHost {
     // A detached sysfs mount of another network namespace. It has no mount point, so nothing has
     // to be cleaned up: it goes away with this descriptor.
     namespace_sys: Option<OwnedFd>,
-    // Netlink speaks of the running kernel, so only of the root `/`: the inner value is the
-    // namespace to ask in, ours without one.
-    netlink: Option<Option<PathBuf>>,
+    // Sockets speak of the running kernel, so only of the root `/`. Below any other root answers are
+    // files.
+    kernel: Option<Kernel>,
 }
 
 /// The root or the network namespace cannot be opened.
@@ -69,7 +70,8 @@ impl LiveHost {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| OpenError::Root { path: path.to_owned(), errno })?;
-        Ok(Self { root, namespace_sys: None, netlink: (path == Path::new("/")).then_some(None) })
+        let kernel = (path == Path::new("/")).then(|| Kernel::new(None));
+        Ok(Self { root, namespace_sys: None, kernel })
     }
 
     /// This machine as seen from a network namespace: `sys` comes from there, `proc` stays ours
@@ -84,7 +86,7 @@ impl LiveHost {
             scope.spawn(|| sysfs_of(namespace)).join().expect("the namespace thread does not panic")
         });
         host.namespace_sys = Some(sys?);
-        host.netlink = host.netlink.map(|_| Some(namespace.to_owned()));
+        host.kernel = host.kernel.map(|_| Kernel::new(Some(namespace.to_owned())));
         Ok(host)
     }
 
@@ -165,29 +167,26 @@ impl Host for LiveHost {
         Ok(target.to_string_lossy().into_owned())
     }
 
-    fn queue_stats(&self) -> Result<Vec<QueueStats>, HostError> {
-        let failed = |errno: Errno| HostError::new(Operation::Ask, QSTATS, errno);
-        let stats = match &self.netlink {
-            None => Err(Errno::NOENT),
-            Some(None) => queue_stats(),
-            // A netlink socket belongs to the namespace of the thread that opens it.
-            Some(Some(namespace)) => std::thread::scope(|scope| {
-                let ask = || {
-                    // A namespace that went away has no queues.
-                    enter_netns(namespace).map_err(|_| Errno::NOENT)?;
-                    queue_stats()
-                };
-                scope.spawn(ask).join().expect("the namespace thread does not panic")
-            }),
-        };
-        stats.map_err(failed)
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        let failed = |cause| HostError { operation: Operation::Ask, path: question.path(), cause };
+        match &self.kernel {
+            Some(kernel) => kernel.ask(question).map_err(|errno| failed(errno.into())),
+            None => self.read(&question.path()).map_err(|error| failed(error.cause)),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        let now = clock_gettime(ClockId::Boottime);
+        // Boot time is never negative.
+        now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Host, LiveHost};
-    use crate::host::Cause;
+    use crate::host::{Cause, Question};
+    use crate::parse;
 
     #[test]
     fn a_link_cannot_leave_the_root() {
@@ -216,10 +215,10 @@ mod tests {
     #[test]
     fn queue_statistics_are_understood() {
         let host = LiveHost::open("/".as_ref()).expect("opened");
-        match host.queue_stats() {
+        match host.ask(&Question::QueueStats) {
             Err(error) => assert_eq!(error.cause, Cause::Missing, "{error}"),
-            Ok(stats) => {
-                for entry in stats {
+            Ok(answer) => {
+                for entry in parse::queue_stats(&answer).expect("understood") {
                     let interfaces = host.list("sys/class/net").expect("listed");
                     let index = |name: &String| host.read_text(&format!("sys/class/net/{name}/ifindex"));
                     let of = |name: &String| {
@@ -229,6 +228,16 @@ mod tests {
                 }
             }
         }
-        assert!(LiveHost::open("/proc".as_ref()).expect("opened").queue_stats().is_err());
+    }
+
+    #[test]
+    fn below_another_root_answers_are_files() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        let error = host.ask(&Question::Napis).expect_err("no such file");
+        assert_eq!(error.to_string(), "cannot ask /netlink/netdev/napi-get: not there");
+        std::fs::create_dir_all(tree.path().join("netlink/netdev")).expect("created");
+        std::fs::write(tree.path().join("netlink/netdev/napi-get"), b"abc").expect("written");
+        assert_eq!(host.ask(&Question::Napis).expect("a file"), b"abc");
     }
 }

@@ -4,13 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::{Cause, Host, HostError, Operation};
+use super::{Cause, Host, HostError, Operation, Question};
 
-/// Files by path, without directories: those follow from the paths.
+/// Files and answers by path. Directories follow from the paths, unless a listing was recorded.
 #[derive(Debug, Default)]
 pub struct RecordedHost {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
     links: BTreeMap<String, String>,
+    lists: BTreeMap<String, Vec<String>>,
+    failures: BTreeMap<String, Cause>,
+    now_ns: u64,
 }
 
 impl RecordedHost {
@@ -19,7 +22,7 @@ impl RecordedHost {
         Self::default()
     }
 
-    /// Adds a file.
+    /// Adds a file, or an answer by its [`Question::path`].
     #[must_use]
     pub fn with(mut self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let files = self.files.get_mut().expect("no writer panicked");
@@ -33,15 +36,46 @@ impl RecordedHost {
         self.links.insert(path.to_owned(), target.to_owned());
         self
     }
+
+    /// Adds a listing: what the directory held, also what was not recorded itself.
+    #[must_use]
+    pub fn with_list(mut self, path: &str, names: Vec<String>) -> Self {
+        self.lists.insert(path.to_owned(), names);
+        self
+    }
+
+    /// Whatever is done with this path fails; the path of a question makes the question fail.
+    #[must_use]
+    pub fn with_failure(mut self, path: &str, cause: Cause) -> Self {
+        self.failures.insert(path.to_owned(), cause);
+        self
+    }
+
+    /// Sets the clock, which stands still.
+    #[must_use]
+    pub fn at_ns(mut self, now_ns: u64) -> Self {
+        self.now_ns = now_ns;
+        self
+    }
+
+    fn failure(&self, operation: Operation, path: &str) -> Result<(), HostError> {
+        self.failures.get(path).map_or(Ok(()), |cause| Err(HostError::new(operation, path, *cause)))
+    }
+
+    fn content(&self, operation: Operation, path: &str) -> Result<Vec<u8>, HostError> {
+        self.failure(operation, path)?;
+        let files = self.files.lock().expect("no writer panicked");
+        files.get(path).cloned().ok_or_else(|| HostError::new(operation, path, Cause::Missing))
+    }
 }
 
 impl Host for RecordedHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        let files = self.files.lock().expect("no writer panicked");
-        files.get(path).cloned().ok_or_else(|| HostError::new(Operation::Read, path, Cause::Missing))
+        self.content(Operation::Read, path)
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        self.failure(Operation::Write, path)?;
         let mut files = self.files.lock().expect("no writer panicked");
         let file =
             files.get_mut(path).ok_or_else(|| HostError::new(Operation::Write, path, Cause::Missing))?;
@@ -50,15 +84,17 @@ impl Host for RecordedHost {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        self.failure(Operation::List, path)?;
+        if let Some(names) = self.lists.get(path) {
+            return Ok(names.clone());
+        }
         let below = format!("{path}/");
+        let after = |map_key: &String| map_key.starts_with(&below);
+        let name = |key: &String| key[below.len()..].split('/').next().map(str::to_owned);
         let files = self.files.lock().expect("no writer panicked");
-        let names: BTreeSet<String> = files
-            .keys()
-            .chain(self.links.keys())
-            .filter_map(|file| file.strip_prefix(&below))
-            .filter_map(|rest| rest.split('/').next())
-            .map(str::to_owned)
-            .collect();
+        let files = files.range(below.clone()..).map(|(key, _)| key).take_while(|key| after(key));
+        let links = self.links.range(below.clone()..).map(|(key, _)| key).take_while(|key| after(key));
+        let names: BTreeSet<String> = files.chain(links).filter_map(name).collect();
         if names.is_empty() {
             return Err(HostError::new(Operation::List, path, Cause::Missing));
         }
@@ -66,6 +102,15 @@ impl Host for RecordedHost {
     }
 
     fn link(&self, path: &str) -> Result<String, HostError> {
+        self.failure(Operation::Link, path)?;
         self.links.get(path).cloned().ok_or_else(|| HostError::new(Operation::Link, path, Cause::Missing))
+    }
+
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        self.content(Operation::Ask, &question.path())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns
     }
 }

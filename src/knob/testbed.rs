@@ -22,26 +22,21 @@ pub(crate) fn model() -> Model {
         action: format!("virtio0-input.{n}"),
         affinity: Fact::Known("0".parse().expect("a list")),
         effective: Fact::Unsupported,
+        ..Irq::default()
     };
     let queue = |index, irqs: &[u32]| RxQueue {
         index,
         rps_cpus: Fact::Known(CpuMask::new()),
         rps_flow_cnt: Fact::Known(0),
         irqs: irqs.iter().copied().map(irq).collect(),
+        napi: None,
     };
     let nic = |name: &str, address: &str, kind, rx| Nic {
-        name: name.parse().expect("a name"),
-        address: DeviceAddress(address.to_owned()),
-        kind,
-        driver: None,
-        node: None,
-        up: true,
         rx,
-        tx: Vec::new(),
-        other_irqs: Vec::new(),
+        ..Nic::new(name.parse().expect("a name"), DeviceAddress(address.to_owned()), kind)
     };
     Model {
-        schema: "rxlab.model/1".to_owned(),
+        schema: "rxlab.model/2".to_owned(),
         identity: Identity {
             hostname: "testbed".to_owned(),
             kernel: "6.1".to_owned(),
@@ -54,6 +49,7 @@ pub(crate) fn model() -> Model {
         ],
         rps_sock_flow_entries: Fact::Known(0),
         irqbalance: None,
+        ..Model::default()
     }
 }
 

@@ -72,7 +72,7 @@ fn gaps(counters: &Counters) -> Vec<String> {
     let mut note = |what: &str, fact: Fact<()>| match fact {
         Fact::Known(()) => {}
         Fact::Unsupported => gaps.push(format!("{what}: this kernel does not have it")),
-        Fact::Denied => gaps.push(format!("{what}: permission denied")),
+        Fact::Denied(need) => gaps.push(format!("{what}: needs {need}")),
         Fact::Broken(why) => gaps.push(format!("{what}: {why}")),
     };
     note("softirq counts", counters.cpus.clone().map(|_| ()));

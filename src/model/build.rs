@@ -1,13 +1,18 @@
 //! From raw facts to the receive path.
 
+use super::hardware::Hardware;
 use super::irq_names;
-use super::topology::{Cpu, DeviceAddress, Identity, Irq, Irqbalance, Model, Nic, NicKind, RxQueue, TxQueue};
+use super::settings::{Irqbalance, Settings};
+use super::stack::Stack;
+use super::topology::{
+    Cpu, DeviceAddress, Identity, Irq, Model, NapiSettings, Nic, NicKind, RxQueue, Source, TxQueue,
+};
 use crate::sample::{Inventory, RawCpu, RawIrq, RawNic, RawQueue, pci_function};
 use crate::units::{Direction, Fact};
 
 impl Model {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.model/1";
+    pub const SCHEMA: &'static str = "rxlab.model/2";
 
     /// The receive path that `inventory` shows.
     pub fn new(inventory: &Inventory) -> Self {
@@ -25,7 +30,14 @@ impl Model {
             cpus: inventory.cpus.known().into_iter().flatten().map(cpu).collect(),
             nics: nics(inventory.nics.known().map(Vec::as_slice).unwrap_or_default(), irqs),
             rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
-            irqbalance: processes.and_then(|found| found.irqbalance).map(|pid| Irqbalance { pid }),
+            irqbalance: processes.and_then(|found| found.irqbalance).map(|pid| Irqbalance {
+                pid,
+                banned_irqs: Fact::Unsupported,
+                banned_cpus: Fact::Unsupported,
+            }),
+            settings: Settings::default(),
+            listeners: Fact::Unsupported,
+            namespaces: Fact::Unsupported,
         }
     }
 }
@@ -70,6 +82,7 @@ fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
             rps_cpus: queue.rps_cpus.clone(),
             rps_flow_cnt: queue.rps_flow_cnt.clone(),
             irqs: Vec::new(),
+            napi: None,
         })
         .collect();
     let mut other_irqs = Vec::new();
@@ -86,6 +99,7 @@ fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
                 action: irq.actions.join(", "),
                 affinity: irq.affinity.clone(),
                 effective: irq.effective.clone(),
+                source: Source::default(),
             };
             match queue.and_then(|index| rx.iter_mut().find(|rx| rx.index == index)) {
                 Some(rx) => rx.irqs.push(irq),
@@ -105,6 +119,10 @@ fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
             .map(|queue| TxQueue { index: queue.id.index, xps_cpus: queue.xps_cpus.clone() })
             .collect(),
         other_irqs,
+        hardware: Hardware::default(),
+        napi: NapiSettings::default(),
+        stack: Stack::default(),
+        contradictions: Vec::new(),
     }
 }
 

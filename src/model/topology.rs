@@ -4,10 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
+use super::hardware::Hardware;
+use super::listeners::Listener;
+use super::settings::{Irqbalance, Settings};
+use super::stack::{NetNamespace, Stack};
+use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
 
 /// Which machine and which boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// `/proc/sys/kernel/hostname`.
     pub hostname: String,
@@ -18,9 +22,9 @@ pub struct Identity {
 }
 
 /// A machine's receive path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// `rxlab.model/1`.
+    /// `rxlab.model/2`.
     pub schema: String,
     /// Which machine.
     pub identity: Identity,
@@ -32,6 +36,12 @@ pub struct Model {
     pub rps_sock_flow_entries: Fact<u32>,
     /// `irqbalance`, when it runs.
     pub irqbalance: Option<Irqbalance>,
+    /// Settings of the kernel.
+    pub settings: Settings,
+    /// Listening sockets of the network namespace of this process, by transport, port and address.
+    pub listeners: Fact<Vec<Listener>>,
+    /// Other network namespaces that processes live in.
+    pub namespaces: Fact<Vec<NetNamespace>>,
 }
 
 impl Model {
@@ -131,10 +141,39 @@ pub struct Nic {
     pub tx: Vec<TxQueue>,
     /// Interrupts of the device that belong to no receive queue (config, transmit, mailbox).
     pub other_irqs: Vec<Irq>,
+    /// What device and driver have.
+    pub hardware: Hardware,
+    /// How its NAPI instances work.
+    pub napi: NapiSettings,
+    /// Its place among the other interfaces.
+    pub stack: Stack,
+    /// Where two sources say different things of one queue.
+    pub contradictions: Vec<Contradiction>,
+}
+
+impl Nic {
+    /// An interface of which nothing but its name, address and kind is known yet.
+    pub fn new(name: NicName, address: DeviceAddress, kind: NicKind) -> Self {
+        Self {
+            name,
+            address,
+            kind,
+            driver: None,
+            node: None,
+            up: true,
+            rx: Vec::new(),
+            tx: Vec::new(),
+            other_irqs: Vec::new(),
+            hardware: Hardware::default(),
+            napi: NapiSettings::default(),
+            stack: Stack::default(),
+            contradictions: Vec::new(),
+        }
+    }
 }
 
 /// One receive queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RxQueue {
     /// N of `rx-N`.
     pub index: u32,
@@ -144,6 +183,8 @@ pub struct RxQueue {
     pub rps_flow_cnt: Fact<u32>,
     /// The queue's interrupts: one as a rule, none for virtual interfaces.
     pub irqs: Vec<Irq>,
+    /// The NAPI instance that polls the queue, as far as the kernel says.
+    pub napi: Option<Napi>,
 }
 
 /// One transmit queue.
@@ -156,7 +197,7 @@ pub struct TxQueue {
 }
 
 /// One interrupt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Irq {
     /// Its number in this boot.
     pub number: IrqId,
@@ -166,11 +207,54 @@ pub struct Irq {
     pub affinity: Fact<CpuMask>,
     /// Where it goes (`effective_affinity_list`).
     pub effective: Fact<CpuMask>,
+    /// How it is known to be this device's and this queue's.
+    pub source: Source,
 }
 
-/// A running irqbalance.
+/// How an interrupt is known to belong to a device and a queue, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The kernel says it: netdev netlink, queue -> NAPI -> interrupt.
+    Netlink,
+    /// The device's MSI list has it, and its action name tells the queue.
+    MsiName,
+    /// Its action name carries the device's name and tells the queue; no MSI list has it.
+    #[default]
+    Name,
+}
+
+/// The NAPI instance of a queue, from netdev netlink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Irqbalance {
-    /// Its process id.
-    pub pid: u32,
+pub struct Napi {
+    /// Its number.
+    pub id: u32,
+    /// Its interrupt, where the driver told the kernel.
+    pub irq: Option<IrqId>,
+    /// Its kernel thread, when NAPI is threaded.
+    pub thread: Option<u32>,
+}
+
+/// How the NAPI instances of an interface work.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NapiSettings {
+    /// `threaded`: polled by kernel threads and not in softirq.
+    pub threaded: Fact<bool>,
+    /// `napi_defer_hard_irqs`: empty polls before interrupts are switched on again.
+    pub defer_hard_irqs: Fact<u32>,
+    /// `gro_flush_timeout`, nanoseconds.
+    pub gro_flush_timeout_ns: Fact<u64>,
+}
+
+/// Two sources that say different things of one queue. The stronger one is believed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contradiction {
+    /// Which queue.
+    pub queue: QueueId,
+    /// What both speak of, such as `IRQ`.
+    pub what: String,
+    /// The source that is believed and what it says: `netlink: 41`.
+    pub believed: String,
+    /// The other one: `name eth0-TxRx-0: 42`.
+    pub other: String,
 }

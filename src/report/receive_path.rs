@@ -46,7 +46,7 @@ fn machine(model: &Model) -> String {
         Fact::Known(0) => "0 (RFS off)".to_owned(),
         Fact::Known(entries) => entries.to_string(),
         Fact::Unsupported => "-".to_owned(),
-        Fact::Denied => "needs root".to_owned(),
+        Fact::Denied(need) => format!("needs {need}"),
         Fact::Broken(why) => format!("broken: {why}"),
     };
     let irqbalance = match &model.irqbalance {
@@ -72,7 +72,7 @@ impl Footnotes {
         match fact {
             Fact::Known(value) => show(value),
             Fact::Unsupported => not_applicable(),
-            Fact::Denied => Cell::styled(CAUTION, "needs root"),
+            Fact::Denied(need) => Cell::styled(CAUTION, format!("needs {need}")),
             Fact::Broken(why) => {
                 self.0.push(format!("{place}: {why}"));
                 Cell::styled(BAD, format!("broken [{}]", self.0.len()))
@@ -158,7 +158,7 @@ mod tests {
     use crate::model::{
         Cpu, DeviceAddress, Fact, Identity, Irq, Irqbalance, Model, Nic, NicKind, RxQueue, TxQueue,
     };
-    use crate::units::{CpuId, CpuMask, IrqId};
+    use crate::units::{CpuId, CpuMask, IrqId, Need};
 
     fn cpus(list: &str) -> CpuMask {
         list.parse().expect("a CPU list")
@@ -176,7 +176,7 @@ mod tests {
             node: Some(0),
         };
         Model {
-            schema: "rxlab.model/1".into(),
+            schema: "rxlab.model/2".into(),
             identity: Identity {
                 hostname: "web1".into(),
                 kernel: "6.1.0-18-amd64".into(),
@@ -185,21 +185,15 @@ mod tests {
             cpus: (0..count).map(cpu).collect(),
             nics,
             rps_sock_flow_entries: Fact::Known(32768),
-            irqbalance: Some(Irqbalance { pid: 512 }),
+            irqbalance: Some(Irqbalance { pid: 512, ..Irqbalance::default() }),
+            ..Model::default()
         }
     }
 
     fn nic(name: &str, kind: NicKind, driver: Option<&str>) -> Nic {
         Nic {
-            name: name.parse().expect("a name"),
-            address: DeviceAddress(format!("virtual:{name}")),
-            kind,
             driver: driver.map(str::to_owned),
-            node: None,
-            up: true,
-            rx: Vec::new(),
-            tx: Vec::new(),
-            other_irqs: Vec::new(),
+            ..Nic::new(name.parse().expect("a name"), DeviceAddress(format!("virtual:{name}")), kind)
         }
     }
 
@@ -209,12 +203,14 @@ mod tests {
             action: "x".into(),
             affinity: Fact::Known(cpus(cpu)),
             effective: Fact::Known(cpus(cpu)),
+            ..Irq::default()
         };
         RxQueue {
             index,
             rps_cpus: rps,
             rps_flow_cnt: Fact::Known(flows),
             irqs: irqs.iter().map(irq).collect(),
+            napi: None,
         }
     }
 
@@ -231,10 +227,10 @@ mod tests {
             rx(0, Fact::Known(cpus("0-7")), 4096, &[(24, "2"), (25, "3")]),
             rx(1, Fact::Broken("`zz` is not a group of 1 to 8 hexadecimal digits".into()), 0, &[(26, "")]),
         ];
-        eth0.rx[1].irqs[0].effective = Fact::Denied;
+        eth0.rx[1].irqs[0].effective = Fact::Denied(Need::Root);
         eth0.tx = vec![
             TxQueue { index: 0, xps_cpus: Fact::Known(cpus("0-3")) },
-            TxQueue { index: 1, xps_cpus: Fact::Denied },
+            TxQueue { index: 1, xps_cpus: Fact::Denied(Need::Root) },
             TxQueue { index: 2, xps_cpus: Fact::Known(CpuMask::new()) },
         ];
         let mut eth1 = nic("eth1", NicKind::Device, None);
@@ -275,7 +271,7 @@ mod tests {
     fn a_machine_without_interfaces() {
         let mut model = model(1, 0, Vec::new());
         model.irqbalance = None;
-        model.rps_sock_flow_entries = Fact::Denied;
+        model.rps_sock_flow_entries = Fact::Denied(Need::Root);
         insta::assert_snapshot!(plain(&model), @r"
         web1: kernel 6.1.0-18-amd64, CPUs 0
         rps_sock_flow_entries needs root, irqbalance not running

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::{Inventory, RawNic, read};
-use crate::host::Host;
+use crate::host::{Host, Question};
 use crate::parse;
 use crate::units::{CpuId, Direction, Fact, IrqId, NicName};
 
@@ -66,12 +65,12 @@ pub struct NicCounters {
 impl Counters {
     /// Reads all counters. `inventory` says which interfaces and threads to read.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
-        let before = now_ns();
+        let before = host.now_ns();
         let times = read::parsed(host, "proc/stat", parse::stat).map(|stat| stat.cpus);
         let softirqs = read::parsed(host, "proc/softirqs", parse::softirqs);
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
         let interrupts = read::parsed(host, "proc/interrupts", parse::interrupts).map(|table| table.irqs);
-        let after = now_ns();
+        let after = host.now_ns();
         let queues = queues(host);
         let raw = inventory.nics.known().into_iter().flatten();
         let nics = raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &queues)?))).collect();
@@ -86,12 +85,6 @@ impl Counters {
             ksoftirqd_ns: ksoftirqd(host, inventory),
         }
     }
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    // Boot time is never negative.
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 /// Joins the two sources by CPU. Rows of old kernels say no CPU; they are matched by position only
@@ -131,8 +124,11 @@ fn per_cpu(
 /// Packets received by (interface index, queue index). Older kernels and most virtual interfaces do
 /// not count them: then there are none.
 fn queues(host: &dyn Host) -> BTreeMap<(u32, u32), u64> {
-    let stats = host.queue_stats().unwrap_or_default().into_iter();
+    let stats = read::asked(host, &Question::QueueStats, parse::queue_stats);
     stats
+        .known()
+        .into_iter()
+        .flatten()
         .filter(|stats| stats.queue.direction == Direction::Rx)
         .map(|stats| ((stats.ifindex, stats.queue.index), stats.packets))
         .collect()

@@ -3,15 +3,30 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use crate::host::{Cause, Host, HostError};
-use crate::units::{CpuMask, Fact};
+use crate::host::{Cause, Host, HostError, Question};
+use crate::units::{CpuMask, Fact, Need};
 
 /// Turns an error of the host into the absence that it means.
 pub(super) fn absence<T>(error: &HostError) -> Fact<T> {
     match error.cause {
         Cause::Missing => Fact::Unsupported,
-        Cause::Denied => Fact::Denied,
+        Cause::Denied => Fact::Denied(need(&error.path)),
         Cause::NotText | Cause::Errno(_) => Fact::Broken(error.to_string()),
+    }
+}
+
+/// Which privilege a path or a question asks for.
+fn need(path: &str) -> Need {
+    let of_process = path.strip_prefix("proc/").and_then(|rest| rest.split_once('/'));
+    let inside = |(pid, file): (&str, &str)| {
+        pid.parse::<u32>().is_ok() && ["fd", "ns", "net"].iter().any(|name| file.starts_with(name))
+    };
+    if path.starts_with("netlink/") || path.starts_with("ioctl/") {
+        Need::NetAdmin
+    } else if of_process.is_some_and(inside) {
+        Need::SysPtrace
+    } else {
+        Need::Root
     }
 }
 
@@ -44,4 +59,14 @@ pub(super) fn cpu_list(host: &dyn Host, path: &str) -> Fact<CpuMask> {
 /// A file that holds a CPU mask (`ff,00000000`).
 pub(super) fn cpu_mask(host: &dyn Host, path: &str) -> Fact<CpuMask> {
     parsed(host, path, CpuMask::from_hex)
+}
+
+/// The answer to a question, parsed by `parser`; what it rejects names the question.
+pub(super) fn asked<T, E: Display>(
+    host: &dyn Host,
+    question: &Question,
+    parser: impl FnOnce(&[u8]) -> Result<T, E>,
+) -> Fact<T> {
+    let answer = host.ask(question).map_or_else(|error| absence(&error), Fact::Known);
+    answer.parse(|bytes| parser(&bytes).map_err(|error| format!("{}: {error}", question.path())))
 }

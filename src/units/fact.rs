@@ -1,20 +1,47 @@
 //! Absence is data: a value, or one of three reasons why there is none.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A value that may be absent, and why. The three absences mean different things and are never
 /// folded into a zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact<T> {
     /// Read and understood.
     Known(T),
     /// This kernel, driver or device has no such thing.
+    #[default]
     Unsupported,
-    /// There, but we may not read it.
-    Denied,
+    /// There, but we may not read it: what it needs.
+    Denied(Need),
     /// There, but not in the form we know: the text names what was wrong.
     Broken(String),
+}
+
+/// The privilege that a read needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Need {
+    /// A file that only its owner, as a rule the superuser, may read.
+    #[serde(rename = "root")]
+    Root,
+    /// Network configuration.
+    #[serde(rename = "CAP_NET_ADMIN")]
+    NetAdmin,
+    /// Looking into processes of other users (`/proc/PID/fd`, `/proc/PID/ns`).
+    #[serde(rename = "CAP_SYS_PTRACE")]
+    SysPtrace,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Need::Root => "root",
+            Need::NetAdmin => "CAP_NET_ADMIN",
+            Need::SysPtrace => "CAP_SYS_PTRACE",
+        })
+    }
 }
 
 impl<T> Fact<T> {
@@ -28,21 +55,30 @@ impl<T> Fact<T> {
 
     /// Applies `f` to a known value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
+        self.and_then(|value| Fact::Known(f(value)))
+    }
+
+    /// Applies `f` to a known value, whose result may be absent itself.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
-            Fact::Known(value) => Fact::Known(f(value)),
+            Fact::Known(value) => f(value),
             Fact::Unsupported => Fact::Unsupported,
-            Fact::Denied => Fact::Denied,
+            Fact::Denied(need) => Fact::Denied(need),
             Fact::Broken(why) => Fact::Broken(why),
         }
     }
 
     /// Parses a known value; a parser's error makes it [`Fact::Broken`].
-    pub fn parse<U, E: std::fmt::Display>(self, f: impl FnOnce(T) -> Result<U, E>) -> Fact<U> {
+    pub fn parse<U, E: fmt::Display>(self, f: impl FnOnce(T) -> Result<U, E>) -> Fact<U> {
+        self.and_then(|value| f(value).map_or_else(|error| Fact::Broken(error.to_string()), Fact::Known))
+    }
+
+    /// This fact, or the other one where this kernel or driver does not have it.
+    #[must_use]
+    pub fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
-            Fact::Known(value) => f(value).map_or_else(|error| Fact::Broken(error.to_string()), Fact::Known),
-            Fact::Unsupported => Fact::Unsupported,
-            Fact::Denied => Fact::Denied,
-            Fact::Broken(why) => Fact::Broken(why),
+            Fact::Unsupported => other(),
+            found => found,
         }
     }
 }

@@ -12,7 +12,7 @@ use thiserror::Error;
 pub struct CpuId(pub u32);
 
 /// An interrupt by its Linux number. No identity across reboots or queue changes: never journal it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IrqId(pub u32);
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use rxlab::apply::{BeginInfo, Failure, Kept, Transaction};
-use rxlab::host::{Cause, FlakyHost, Fuse, Host, HostError, LiveHost, Mishap, Rule};
+use rxlab::host::{Cause, FlakyHost, Fuse, Host, HostError, LiveHost, Mishap, Question, Rule};
 use rxlab::journal::{Disk, FlakyStorage, Folder, Lock, LockError, Storage, Store, Trouble};
 use rxlab::plan::Setting;
 
@@ -293,6 +293,12 @@ impl Host for Watching {
     }
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.inner.link(path)
+    }
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        self.inner.ask(question)
+    }
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use rxlab::host::LiveHost;
 use rxlab::model::{Fact, Model, Nic, NicKind};
 use rxlab::sample::Sample;
-use rxlab::units::{CpuId, CpuMask};
+use rxlab::units::{CpuId, CpuMask, Need};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
@@ -60,19 +60,21 @@ fn by_node(model: &Model) -> BTreeMap<Option<u32>, CpuMask> {
 fn unread(value: &serde_json::Value, place: &str) -> Vec<String> {
     let inside = |key: String, value| unread(value, &format!("{place}/{key}"));
     match value {
-        serde_json::Value::Object(map) if map.contains_key("broken") => vec![format!("{place}: {value}")],
+        serde_json::Value::Object(map) if map.contains_key("broken") || map.contains_key("denied") => {
+            vec![format!("{place}: {value}")]
+        }
         serde_json::Value::Object(map) => map.iter().flat_map(|(k, v)| inside(k.clone(), v)).collect(),
         serde_json::Value::Array(list) => {
             (0..).zip(list).flat_map(|(n, v): (u32, _)| inside(n.to_string(), v)).collect()
         }
-        serde_json::Value::String(text) if text == "denied" => vec![format!("{place}: denied")],
         _ => Vec::new(),
     }
 }
 
 #[test]
 fn every_host_has_a_readme_and_is_read_in_full() {
-    let broken = serde_json::json!([{ "a": Fact::<u32>::Broken("b".into()) }, Fact::<u32>::Denied]);
+    let broken =
+        serde_json::json!([{ "a": Fact::<u32>::Broken("b".into()) }, Fact::<u32>::Denied(Need::Root)]);
     assert_eq!(unread(&broken, "").len(), 2, "the check itself is broken");
 
     let folders = std::fs::read_dir(fixtures().join("hosts")).expect("listed");

@@ -93,7 +93,7 @@ mod tests {
     fn mixed_and_unknown_values_are_told_apart() {
         let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).build();
         model.nics[0].rx[1].rps_cpus = Fact::Known(cpus("4-7"));
-        model.nics[0].rx[0].rps_flow_cnt = Fact::Denied;
+        model.nics[0].rx[0].rps_flow_cnt = Fact::Denied(crate::units::Need::Root);
         let summary = ReceivePath::new(&model.nics[0], &model, &rates).summary;
         assert!(summary.ends_with("RPS on for 1 of 2 queues, RFS unknown"), "{summary}");
     }

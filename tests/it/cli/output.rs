@@ -23,7 +23,7 @@ fn every_json_answer_has_a_schema() {
     let tree = Tree::new();
     let dry = [&APPLY[..], &["--dry-run"]].concat();
     for (args, expected) in [
-        (&["show"][..], "rxlab.model/1"),
+        (&["show"][..], "rxlab.model/2"),
         (&["status"], "rxlab.status/1"),
         (&["undo"], "rxlab.undo/1"),
         (&dry, "rxlab.apply/1"),

@@ -1,0 +1,84 @@
+//! Answers of the running kernel: which socket a question goes to, and in which words.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use rustix::io::Errno;
+
+use super::netlink::{Extent, Netlink};
+use super::{Question, enter_netns};
+use crate::parse::push_attribute;
+
+// Commands and attributes of include/uapi/linux/netdev.h.
+const NETDEV_CMD_QUEUE_GET: u8 = 10;
+const NETDEV_CMD_NAPI_GET: u8 = 11;
+const NETDEV_CMD_QSTATS_GET: u8 = 12;
+const NETDEV_A_QSTATS_SCOPE: u16 = 4;
+const NETDEV_QSTATS_SCOPE_QUEUE: u32 = 1;
+
+// Requests of include/uapi/linux/rtnetlink.h and if_link.h, and the lengths of their fixed headers.
+const RTM_GETLINK: u16 = 18;
+const IFINFOMSG: usize = 16;
+const IFLA_EXT_MASK: u16 = 29;
+const RTEXT_FILTER_SKIP_STATS: u32 = 8;
+const RTM_GETNSID: u16 = 90;
+const RTGENMSG: usize = 4;
+const NETNSA_PID: u16 = 2;
+
+/// The running kernel, in one network namespace. Its sockets are opened with the first question.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    // Ours without one.
+    namespace: Option<PathBuf>,
+    netlink: OnceLock<Result<Netlink, Errno>>,
+}
+
+impl Kernel {
+    pub(super) fn new(namespace: Option<PathBuf>) -> Self {
+        Self { namespace, netlink: OnceLock::new() }
+    }
+
+    pub(super) fn ask(&self, question: &Question) -> Result<Vec<u8>, Errno> {
+        match question {
+            Question::Queues => self.netdev(NETDEV_CMD_QUEUE_GET, &[]),
+            Question::Napis => self.netdev(NETDEV_CMD_NAPI_GET, &[]),
+            Question::QueueStats => {
+                let mut scope = Vec::new();
+                let queue = NETDEV_QSTATS_SCOPE_QUEUE.to_ne_bytes();
+                push_attribute(&mut scope, NETDEV_A_QSTATS_SCOPE, &queue);
+                self.netdev(NETDEV_CMD_QSTATS_GET, &scope)
+            }
+            Question::Links => {
+                let mut request = vec![0; IFINFOMSG];
+                push_attribute(&mut request, IFLA_EXT_MASK, &RTEXT_FILTER_SKIP_STATS.to_ne_bytes());
+                self.netlink()?.route(RTM_GETLINK, &request, Extent::Dump)
+            }
+            Question::NamespaceId { pid } => {
+                let mut request = vec![0; RTGENMSG];
+                push_attribute(&mut request, NETNSA_PID, &pid.to_ne_bytes());
+                self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
+            }
+            Question::Ethtool(..) | Question::IrqbalanceSetup { .. } => Err(Errno::OPNOTSUPP),
+        }
+    }
+
+    fn netdev(&self, command: u8, attributes: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.netlink()?.generic("netdev", command, attributes, Extent::Dump)
+    }
+
+    fn netlink(&self) -> Result<&Netlink, Errno> {
+        let open = || match &self.namespace {
+            None => Netlink::open(),
+            // A netlink socket belongs to the namespace of the thread that opens it, for good.
+            Some(namespace) => std::thread::scope(|scope| {
+                let open = || {
+                    // A namespace that went away has nothing to say.
+                    enter_netns(namespace).map_err(|_| Errno::NOENT)?;
+                    Netlink::open()
+                };
+                scope.spawn(open).join().expect("the namespace thread does not panic")
+            }),
+        };
+        self.netlink.get_or_init(open).as_ref().map_err(|errno| *errno)
+    }
+}

@@ -1,0 +1,91 @@
+//! What is asked of the kernel over a socket instead of a file.
+
+use crate::units::NicName;
+
+/// One question. Its answer is a sequence of messages (see [`crate::parse::messages`]).
+///
+/// In recordings, and below any root but `/`, an answer is a file: [`Question::path`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// Every queue of every interface and the NAPI that polls it: netdev `queue-get` (since 6.8).
+    Queues,
+    /// Every NAPI, its interrupt and its thread where the driver told: netdev `napi-get` (since 6.8).
+    Napis,
+    /// Packets by queue: netdev `qstats-get` (since 6.9).
+    QueueStats,
+    /// What the driver of an interface says of itself: one ethtool command.
+    Ethtool(EthtoolGet, NicName),
+    /// Every interface with its kind, its master and its peer: rtnetlink `RTM_GETLINK`.
+    Links,
+    /// The number by which our namespace calls that of a process: rtnetlink `RTM_GETNSID`.
+    NamespaceId {
+        /// The process.
+        pid: u32,
+    },
+    /// What irqbalance does not manage: its socket's `setup`.
+    IrqbalanceSetup {
+        /// irqbalance's process.
+        pid: u32,
+    },
+}
+
+/// A command of ethtool, by generic netlink where it has one, else by ioctl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EthtoolGet {
+    /// Numbers of queues, and how many there may be (netlink since 5.7).
+    Channels,
+    /// Ring sizes, and how large they may be (netlink since 5.7).
+    Rings,
+    /// Interrupt moderation (netlink since 5.7).
+    Coalesce,
+    /// Offloads (netlink since 5.7).
+    Features,
+    /// The default RSS table, hash key and function (netlink since 6.2).
+    Rss,
+    /// RSS by ioctl, for kernels before 6.2.
+    RssIoctl,
+    /// All further RSS contexts (netlink dump since 6.12).
+    RssContexts,
+    /// Driver, firmware and bus (ioctl; netlink has no such message).
+    Driver,
+    /// Names of the driver's own statistics (ioctl).
+    StatNames,
+    /// Values of the driver's own statistics (ioctl).
+    Stats,
+    /// The flow rules, "ntuple" (ioctl).
+    Rules,
+}
+
+impl EthtoolGet {
+    /// The folder and the file name of its answer in a recording.
+    fn path(self) -> &'static str {
+        match self {
+            EthtoolGet::Channels => "netlink/ethtool/channels-get",
+            EthtoolGet::Rings => "netlink/ethtool/rings-get",
+            EthtoolGet::Coalesce => "netlink/ethtool/coalesce-get",
+            EthtoolGet::Features => "netlink/ethtool/features-get",
+            EthtoolGet::Rss => "netlink/ethtool/rss-get",
+            EthtoolGet::RssContexts => "netlink/ethtool/rss-contexts-get",
+            EthtoolGet::RssIoctl => "ioctl/ethtool/grssh",
+            EthtoolGet::Driver => "ioctl/ethtool/gdrvinfo",
+            EthtoolGet::StatNames => "ioctl/ethtool/gstrings",
+            EthtoolGet::Stats => "ioctl/ethtool/gstats",
+            EthtoolGet::Rules => "ioctl/ethtool/grxclsrlall",
+        }
+    }
+}
+
+impl Question {
+    /// Where the answer stands in a recording; also what errors call it.
+    pub fn path(&self) -> String {
+        match self {
+            Question::Queues => "netlink/netdev/queue-get".to_owned(),
+            Question::Napis => "netlink/netdev/napi-get".to_owned(),
+            Question::QueueStats => "netlink/netdev/qstats-get".to_owned(),
+            Question::Ethtool(get, nic) => format!("{}/{nic}", get.path()),
+            Question::Links => "netlink/route/link-get".to_owned(),
+            Question::NamespaceId { pid } => format!("netlink/route/nsid-get/{pid}"),
+            Question::IrqbalanceSetup { pid } => format!("socket/irqbalance/{pid}/setup"),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The values that ethtool's answers hold.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How many there are, and how many there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Count {
+    /// Now.
+    pub now: u32,
+    /// The driver's maximum.
+    pub max: u32,
+}
+
+/// Queues by kind; a driver has combined ones, or separate ones, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Channels {
+    /// Receive only.
+    pub rx: Option<Count>,
+    /// Transmit only.
+    pub tx: Option<Count>,
+    /// Link events and the like.
+    pub other: Option<Count>,
+    /// Receive and transmit on one interrupt.
+    pub combined: Option<Count>,
+}
+
+/// Descriptors in each queue's ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rings {
+    /// Receive.
+    pub rx: Option<Count>,
+    /// Receive, for small buffers.
+    pub rx_mini: Option<Count>,
+    /// Receive, for jumbo frames.
+    pub rx_jumbo: Option<Count>,
+    /// Transmit.
+    pub tx: Option<Count>,
+}
+
+/// Interrupt moderation of the device's queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Coalesce {
+    /// Microseconds that a receive interrupt is held back.
+    pub rx_usecs: Option<u32>,
+    /// Packets after which it is raised at the latest.
+    pub rx_frames: Option<u32>,
+    /// Microseconds that a transmit completion interrupt is held back.
+    pub tx_usecs: Option<u32>,
+    /// Packets after which it is raised at the latest.
+    pub tx_frames: Option<u32>,
+    /// The driver adapts the receive values to the load.
+    pub adaptive_rx: Option<bool>,
+    /// The driver adapts the transmit values to the load.
+    pub adaptive_tx: Option<bool>,
+}
+
+/// One RSS context: which queue a packet's hash leads to. Context 0 is the default one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rss {
+    /// Its number.
+    pub context: u32,
+    /// Receive queue by position in the indirection table.
+    pub table: Vec<u32>,
+    /// The hash key as hexadecimal digits, two a byte; `None` when the driver shows none.
+    pub key: Option<String>,
+    /// The hash function, such as `toeplitz`.
+    pub function: Option<String>,
+}
+
+impl Rss {
+    /// How many positions of the table lead to each queue.
+    pub fn weights(&self) -> BTreeMap<u32, usize> {
+        let mut weights = BTreeMap::new();
+        for queue in &self.table {
+            *weights.entry(*queue).or_default() += 1;
+        }
+        weights
+    }
+}
+
+/// One offload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Feature {
+    /// The kernel's name, such as `rx-gro`.
+    pub name: String,
+    /// In force.
+    pub on: bool,
+    /// May be changed: the device can do it and the kernel does not hold it.
+    pub changeable: bool,
+}
+
+/// Driver, firmware and bus.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DriverInfo {
+    /// The driver's name; virtual interfaces have one too (`veth`, `bridge`, `802.1Q VLAN Support`).
+    pub driver: String,
+    /// Its version; drivers of the kernel give the kernel's.
+    pub version: String,
+    /// The device's firmware; empty when there is none.
+    pub firmware: String,
+    /// The bus address, such as `0000:00:03.0`; empty for virtual interfaces.
+    pub bus: String,
+}
+
+/// What happens to packets that a rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowAction {
+    /// Thrown away by the device.
+    Drop,
+    /// To this receive queue.
+    Queue(u32),
+    /// To the queue that this RSS context's table gives, counted from the queue.
+    Context {
+        /// The RSS context.
+        context: u32,
+        /// Added to what its table says.
+        queue: u32,
+    },
+    /// To a virtual function's queue.
+    VirtualFunction {
+        /// Its number, from 0.
+        vf: u32,
+        /// Its receive queue.
+        queue: u32,
+    },
+    /// Kept from sleep: wake-on-LAN filters.
+    WakeOnLan,
+}
+
+/// What packets a rule matches.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FlowSpec {
+    /// The kind of packet, such as `tcp4`, `udp6`, `ether`; `unknown(N)` for kinds not known here.
+    pub kind: String,
+    /// `name value` or `name value/mask` of every field that is compared, as `ethtool -N` names them.
+    pub fields: Vec<String>,
+}
+
+/// One flow rule of the device ("ntuple").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowRule {
+    /// Its place in the device's table: its identity.
+    pub location: u32,
+    /// What it matches.
+    pub spec: FlowSpec,
+    /// What it does.
+    pub action: FlowAction,
+}

@@ -1,0 +1,161 @@
+//! Netlink answers as bytes: messages one after another, attributes inside.
+//!
+//! A recorded answer is the attributes of each message in the order in which the kernel sent them,
+//! each message with its length before it. The headers are left out: family numbers and sequence
+//! numbers differ from boot to boot and say nothing. What an attribute means belongs to the parser
+//! of its family.
+
+use netlink_packet_core::{NLA_TYPE_MASK, NlasIterator};
+use thiserror::Error;
+
+/// Bytes that are not of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct WireError(pub(crate) String);
+
+impl WireError {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+/// Puts one message (without its headers) behind those that `answer` holds.
+pub fn push_message(answer: &mut Vec<u8>, message: &[u8]) {
+    // A netlink message's own length field has 32 bits.
+    let length = u32::try_from(message.len()).expect("a netlink message is shorter than 4 GiB");
+    answer.extend_from_slice(&length.to_ne_bytes());
+    answer.extend_from_slice(message);
+}
+
+/// The messages of an answer.
+pub fn messages(mut answer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
+    let mut messages = Vec::new();
+    while !answer.is_empty() {
+        let cut = || WireError::new(format!("message {} is cut short", messages.len() + 1));
+        let (length, rest) = answer.split_first_chunk().ok_or_else(cut)?;
+        let length = usize::try_from(u32::from_ne_bytes(*length)).map_err(|_| cut())?;
+        messages.push(rest.get(..length).ok_or_else(cut)?);
+        answer = &rest[length..];
+    }
+    Ok(messages)
+}
+
+/// The attributes of a message, or those nested in one attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributes<'a>(Vec<(u16, &'a [u8])>);
+
+impl<'a> Attributes<'a> {
+    /// Splits `bytes`. Flags in an attribute's type (nested, byte order) are taken off.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let attributes = NlasIterator::new(bytes).map(|attribute| {
+            let attribute = attribute.map_err(|error| WireError::new(format!("attributes: {error}")))?;
+            let (kind, end) = (attribute.kind() & NLA_TYPE_MASK, usize::from(attribute.length()));
+            // The iterator has checked that header and value lie within the bytes that it hands out.
+            Ok((kind, attribute.into_inner().get(4..end).unwrap_or_default()))
+        });
+        attributes.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The bytes of the first attribute of this kind.
+    pub fn get(&self, kind: u16) -> Option<&'a [u8]> {
+        self.iter().find(|(found, _)| *found == kind).map(|(_, value)| value)
+    }
+
+    /// The attributes nested in the first one of this kind; none if there is none.
+    pub fn nested(&self, kind: u16) -> Result<Attributes<'a>, WireError> {
+        Attributes::parse(self.get(kind).unwrap_or_default())
+    }
+
+    /// A number of 1, 2, 4 or 8 bytes: the kernel's `uint` is four or eight bytes long, whatever fits.
+    pub fn number(&self, kind: u16) -> Result<Option<u64>, WireError> {
+        self.get(kind).map(|bytes| number(kind, bytes)).transpose()
+    }
+
+    /// [`Attributes::number`] that fits in 32 bits.
+    pub fn number32(&self, kind: u16) -> Result<Option<u32>, WireError> {
+        let wide = |wide| WireError::new(format!("attribute {kind}: {wide} does not fit in 32 bits"));
+        let number = self.number(kind)?;
+        number.map(|wide_one| u32::try_from(wide_one).map_err(|_| wide(wide_one))).transpose()
+    }
+
+    /// Text up to its NUL.
+    pub fn text(&self, kind: u16) -> Result<Option<&'a str>, WireError> {
+        self.get(kind).map(|bytes| text(kind, bytes)).transpose()
+    }
+}
+
+fn number(kind: u16, bytes: &[u8]) -> Result<u64, WireError> {
+    match *bytes {
+        [byte] => Ok(u64::from(byte)),
+        [a, b] => Ok(u64::from(u16::from_ne_bytes([a, b]))),
+        [a, b, c, d] => Ok(u64::from(u32::from_ne_bytes([a, b, c, d]))),
+        [a, b, c, d, e, f, g, h] => Ok(u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
+        _ => Err(WireError::new(format!("attribute {kind}: {} bytes are no number", bytes.len()))),
+    }
+}
+
+fn text(kind: u16, bytes: &[u8]) -> Result<&str, WireError> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    std::str::from_utf8(&bytes[..end]).map_err(|_| WireError::new(format!("attribute {kind}: not text")))
+}
+
+/// Puts one attribute behind those that `bytes` holds, padded to four bytes.
+pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = u16::try_from(4 + value.len()).expect("attributes of requests are short");
+    bytes.extend_from_slice(&length.to_ne_bytes());
+    bytes.extend_from_slice(&kind.to_ne_bytes());
+    bytes.extend_from_slice(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{Attributes, messages, push_attribute, push_message};
+
+    #[test]
+    fn an_attribute_of_each_shape() {
+        let mut inner = Vec::new();
+        push_attribute(&mut inner, 1, b"eth0\0");
+        let mut bytes = Vec::new();
+        push_attribute(&mut bytes, 7 | 0x8000, &inner);
+        push_attribute(&mut bytes, 2, &(1u64 << 40).to_ne_bytes());
+        push_attribute(&mut bytes, 3, &[1, 2, 3]);
+        let attributes = Attributes::parse(&bytes).expect("valid");
+        let nested = attributes.nested(7).expect("valid");
+        assert_eq!(nested.text(1).expect("text"), Some("eth0"));
+        assert_eq!(attributes.number(2), Ok(Some(1 << 40)));
+        assert!(attributes.number32(2).is_err());
+        assert!(attributes.number(3).is_err(), "three bytes are no number");
+        assert_eq!(attributes.number(4), Ok(None));
+    }
+
+    #[test]
+    fn a_cut_answer_is_an_error() {
+        let mut answer = Vec::new();
+        push_message(&mut answer, b"abcd");
+        push_message(&mut answer, b"");
+        assert_eq!(messages(&answer).expect("valid"), [b"abcd".as_slice(), b""]);
+        assert!(messages(&answer[..6]).is_err());
+        assert!(messages(&answer[..10]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
+            for message in messages(&bytes).unwrap_or_default().into_iter().chain([bytes.as_slice()]) {
+                if let Ok(attributes) = Attributes::parse(message) {
+                    for (kind, _) in attributes.iter() {
+                        let _ = (attributes.number(kind), attributes.text(kind), attributes.nested(kind));
+                    }
+                }
+            }
+        }
+    }
+}
