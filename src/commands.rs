@@ -11,6 +11,8 @@ mod machine;
 mod place;
 mod progress;
 pub mod show;
+pub mod snapshot;
+mod source;
 pub mod status;
 pub mod target;
 pub mod trial;
@@ -47,6 +49,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
     match cli.command {
         Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),
+        Command::Snapshot(args) => snapshot::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),

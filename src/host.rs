@@ -11,15 +11,18 @@ mod netlink;
 mod netns;
 mod question;
 mod recorded;
+mod recording;
 mod thread;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netns::{enter_netns, netns_path};
 pub use question::{EthtoolGet, Question};
-pub use recorded::RecordedHost;
+pub use recorded::{RecordedHost, Recording};
+pub use recording::RecordingHost;
 pub use thread::{allowed_cpus, pin_thread, thread_cpu_seconds};
 
 /// A machine: live, another root, or a recording of one.
@@ -78,7 +81,8 @@ impl Operation {
 }
 
 /// Why it failed: the three kinds of absence that must never be mixed up, and the rest by errno.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP: this machine has no such thing.
     Missing,

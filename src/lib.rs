@@ -27,6 +27,7 @@ pub mod parse;
 pub mod plan;
 pub mod report;
 pub mod sample;
+pub mod snapshot;
 pub mod target;
 pub mod trial;
 pub mod units;

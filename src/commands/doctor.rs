@@ -4,10 +4,11 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::source::{self, From, Source};
 use super::{machine, progress};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::{Host, LiveHost};
+use crate::host::Host;
 use crate::model::{Model, Rates};
 use crate::report::findings::{self, DoctorReport};
 use crate::sample::{Counters, Inventory};
@@ -18,7 +19,7 @@ use crate::units::{NicName, parse_duration};
 /// Samples the counters twice. Exit code 0: nothing to do; 1: there are findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to look
+    /// How long to look; a snapshot was looked at when it was taken
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     length: Duration,
     /// Only findings about this interface and about no interface in particular
@@ -27,6 +28,8 @@ pub struct Args {
     /// Write the plan of this name, such as rps, as a file for `rxlab apply` and `rxlab trial`
     #[arg(long, value_name = "NAME=FILE", value_parser = plan_out)]
     plan_out: Option<(String, std::path::PathBuf)>,
+    #[command(flatten)]
+    from: From,
 }
 
 /// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
@@ -41,11 +44,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.length < SHORTEST {
         return Err(CommandError::usage("--for is too short to see anything: give at least 100ms"));
     }
-    let machine = machine::open(global)?;
+    let source = source::open(global, &args.from)?;
     if let Some(name) = &args.nic {
-        machine::nic(&machine.model, name)?;
+        machine::nic(&source.model()?, name)?;
     }
-    let mut report = look(&machine.host, args.length, &AtomicBool::new(false))?;
+    let mut report = match &source {
+        Source::Live(host) => look(host, args.length, &AtomicBool::new(false))?,
+        Source::Snapshot(snapshot) => {
+            let before = Counters::take(snapshot.first(), &Inventory::take(snapshot.first()));
+            judge(&before, snapshot.last())?
+        }
+    };
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| finding.nic.as_ref().is_none_or(|nic| nic == name));
         report.plans.retain(|proposal| proposal.nic == *name);
@@ -65,17 +74,22 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 
 /// Two samples, `length` apart or less when `stop` is set meanwhile, and what they say.
 pub(super) fn look(
-    host: &LiveHost,
+    host: &dyn Host,
     length: Duration,
     stop: &AtomicBool,
 ) -> Result<DoctorReport, CommandError> {
     let inventory = Inventory::take(host);
     let before = Counters::take(host, &inventory);
     progress::wait("looking at the counters", length, stop);
-    // Settings may have changed meanwhile: judge what is there now.
-    let inventory = Inventory::take(host as &dyn Host);
+    judge(&before, host)
+}
+
+/// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now
+/// are judged.
+fn judge(before: &Counters, host: &dyn Host) -> Result<DoctorReport, CommandError> {
+    let inventory = Inventory::take(host);
     let after = Counters::take(host, &inventory);
-    let rates = Rates::between(&before, &after)
+    let rates = Rates::between(before, &after)
         .map_err(|error| CommandError::usage(error).hint("doctor needs a running machine"))?;
     Ok(findings::doctor(&Model::new(&inventory), &rates.accounted(&inventory)))
 }

@@ -17,3 +17,15 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     std::fs::write(path, bytes)
         .map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))
 }
+
+/// Writes a file so that it is there whole or not at all, also when the disk fills up meanwhile.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = std::path::PathBuf::from(part);
+    let done = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
+    done.map_err(|error| {
+        let _ = std::fs::remove_file(&part);
+        CommandError::failed(format!("cannot write {}: {error}", path.display()))
+    })
+}

@@ -1,8 +1,10 @@
 //! The machine that the command line names, opened and described.
 
+use std::path::PathBuf;
+
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::{LiveHost, netns_path};
+use crate::host::{Host, LiveHost, netns_path};
 use crate::journal::Namespace;
 use crate::model::{Model, Nic};
 use crate::sample::Inventory;
@@ -22,6 +24,14 @@ pub(crate) struct Machine {
 
 /// Opens the machine and network namespace of the command line.
 pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
+    let (host, path) = host(global)?;
+    let (inventory, model) = describe(&host, &global.root.display().to_string())?;
+    let netns = path.and_then(|path| Namespace::of(&path).ok());
+    Ok(Machine { host, inventory, model, netns })
+}
+
+/// The machine's files, and the network namespace if it is not ours.
+pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), CommandError> {
     let path = global.netns.as_deref().map(netns_path);
     let opened = match &path {
         Some(path) => LiveHost::open_in_namespace(&global.root, path),
@@ -34,17 +44,18 @@ pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
             CommandError::usage(error)
         }
     })?;
-    let inventory = Inventory::take(&host);
+    Ok((host, path))
+}
+
+/// What is on a machine, or an error where there is nothing; `place` is how the user called it.
+pub(super) fn describe(host: &dyn Host, place: &str) -> Result<(Inventory, Model), CommandError> {
+    let inventory = Inventory::take(host);
     if inventory.cpus.known().is_none() && inventory.nics.known().is_none() {
-        return Err(CommandError::usage(format!(
-            "neither CPUs nor interfaces are to be seen below {}",
-            global.root.display()
-        ))
-        .hint("a root needs proc/ and sys/, as on a running machine"));
+        return Err(CommandError::usage(format!("neither CPUs nor interfaces are to be seen below {place}"))
+            .hint("a root needs proc/ and sys/, as on a running machine"));
     }
     let model = Model::new(&inventory);
-    let netns = path.and_then(|path| Namespace::of(&path).ok());
-    Ok(Machine { host, inventory, model, netns })
+    Ok((inventory, model))
 }
 
 /// The interface called `name`, or an error that lists those that are there.

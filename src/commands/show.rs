@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::machine;
+use super::source::{self, From};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::report;
@@ -16,10 +17,12 @@ pub struct Args {
     /// Only this interface
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
+    #[command(flatten)]
+    from: From,
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let mut model = machine::open(global)?.model;
+    let mut model = source::open(global, &args.from)?.model()?;
     if let Some(name) = &args.nic {
         model.nics = vec![machine::nic(&model, name)?.clone()];
     }

@@ -4,22 +4,49 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Cause, Host, HostError, Operation, Question};
 
 /// Files and answers by path. Directories follow from the paths, unless a listing was recorded.
 #[derive(Debug, Default)]
 pub struct RecordedHost {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
-    links: BTreeMap<String, String>,
-    lists: BTreeMap<String, Vec<String>>,
-    failures: BTreeMap<String, Cause>,
-    now_ns: u64,
+    rest: Recording,
+}
+
+/// What a recorded machine holds beside files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// The clock at the end of the recording, nanoseconds since boot.
+    pub now_ns: u64,
+    /// Symbolic links and their targets.
+    pub links: BTreeMap<String, String>,
+    /// Directories and the names in them.
+    pub lists: BTreeMap<String, Vec<String>>,
+    /// What was there and could not be had. What is in none of these was missing.
+    pub failures: BTreeMap<String, Cause>,
 }
 
 impl RecordedHost {
     /// A machine without a single file.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A machine of files, and what it holds beside them.
+    pub fn from_parts(files: BTreeMap<String, Vec<u8>>, rest: Recording) -> Self {
+        Self { files: Mutex::new(files), rest }
+    }
+
+    /// A copy of its files, and what it holds beside them.
+    pub fn parts(&self) -> (BTreeMap<String, Vec<u8>>, &Recording) {
+        (self.files.lock().expect("no writer panicked").clone(), &self.rest)
+    }
+
+    /// Its files, and what it holds beside them.
+    pub fn into_parts(self) -> (BTreeMap<String, Vec<u8>>, Recording) {
+        (self.files.into_inner().expect("no writer panicked"), self.rest)
     }
 
     /// Adds a file, or an answer by its [`Question::path`].
@@ -33,33 +60,33 @@ impl RecordedHost {
     /// Adds a symbolic link. Reads do not follow it; only [`Host::link`] shows it.
     #[must_use]
     pub fn with_link(mut self, path: &str, target: &str) -> Self {
-        self.links.insert(path.to_owned(), target.to_owned());
+        self.rest.links.insert(path.to_owned(), target.to_owned());
         self
     }
 
     /// Adds a listing: what the directory held, also what was not recorded itself.
     #[must_use]
     pub fn with_list(mut self, path: &str, names: Vec<String>) -> Self {
-        self.lists.insert(path.to_owned(), names);
+        self.rest.lists.insert(path.to_owned(), names);
         self
     }
 
     /// Whatever is done with this path fails; the path of a question makes the question fail.
     #[must_use]
     pub fn with_failure(mut self, path: &str, cause: Cause) -> Self {
-        self.failures.insert(path.to_owned(), cause);
+        self.rest.failures.insert(path.to_owned(), cause);
         self
     }
 
     /// Sets the clock, which stands still.
     #[must_use]
     pub fn at_ns(mut self, now_ns: u64) -> Self {
-        self.now_ns = now_ns;
+        self.rest.now_ns = now_ns;
         self
     }
 
     fn failure(&self, operation: Operation, path: &str) -> Result<(), HostError> {
-        self.failures.get(path).map_or(Ok(()), |cause| Err(HostError::new(operation, path, *cause)))
+        self.rest.failures.get(path).map_or(Ok(()), |cause| Err(HostError::new(operation, path, *cause)))
     }
 
     fn content(&self, operation: Operation, path: &str) -> Result<Vec<u8>, HostError> {
@@ -85,7 +112,7 @@ impl Host for RecordedHost {
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         self.failure(Operation::List, path)?;
-        if let Some(names) = self.lists.get(path) {
+        if let Some(names) = self.rest.lists.get(path) {
             return Ok(names.clone());
         }
         let below = format!("{path}/");
@@ -93,7 +120,7 @@ impl Host for RecordedHost {
         let name = |key: &String| key[below.len()..].split('/').next().map(str::to_owned);
         let files = self.files.lock().expect("no writer panicked");
         let files = files.range(below.clone()..).map(|(key, _)| key).take_while(|key| after(key));
-        let links = self.links.range(below.clone()..).map(|(key, _)| key).take_while(|key| after(key));
+        let links = self.rest.links.range(below.clone()..).map(|(key, _)| key).take_while(|key| after(key));
         let names: BTreeSet<String> = files.chain(links).filter_map(name).collect();
         if names.is_empty() {
             return Err(HostError::new(Operation::List, path, Cause::Missing));
@@ -103,7 +130,11 @@ impl Host for RecordedHost {
 
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.failure(Operation::Link, path)?;
-        self.links.get(path).cloned().ok_or_else(|| HostError::new(Operation::Link, path, Cause::Missing))
+        self.rest
+            .links
+            .get(path)
+            .cloned()
+            .ok_or_else(|| HostError::new(Operation::Link, path, Cause::Missing))
     }
 
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
@@ -111,6 +142,6 @@ impl Host for RecordedHost {
     }
 
     fn now_ns(&self) -> u64 {
-        self.now_ns
+        self.rest.now_ns
     }
 }

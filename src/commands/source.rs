@@ -1,0 +1,59 @@
+//! Where a reading command looks: this machine, another root, or a snapshot.
+
+#![allow(clippy::disallowed_methods)] // Opens the snapshot that the command line names.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use super::machine;
+use crate::cli::Global;
+use crate::error::CommandError;
+use crate::host::{Host, LiveHost};
+use crate::model::Model;
+use crate::snapshot::Snapshot;
+
+/// The argument of every command that only reads.
+#[derive(Debug, clap::Args)]
+pub(crate) struct From {
+    /// Look at a machine as `rxlab snapshot` has kept it, and not at this one
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
+
+/// What is looked at.
+pub(super) enum Source {
+    /// A machine that runs, or a root.
+    Live(LiveHost),
+    /// A machine at two moments.
+    Snapshot(Box<Snapshot>),
+}
+
+/// Opens what the command line names.
+pub(super) fn open(global: &Global, from: &From) -> Result<Source, CommandError> {
+    let Some(path) = &from.snapshot else { return Ok(Source::Live(machine::host(global)?.0)) };
+    if global.netns.is_some() || global.root != Path::new("/") {
+        return Err(CommandError::usage("--snapshot goes with neither --root nor --netns")
+            .hint("take the snapshot with --netns to have another namespace's interfaces in it"));
+    }
+    let failed =
+        |why: String| CommandError::usage(format!("cannot read the snapshot {}: {why}", path.display()));
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let snapshot = Snapshot::read(BufReader::new(file)).map_err(|error| failed(error.to_string()))?;
+    Ok(Source::Snapshot(Box::new(snapshot)))
+}
+
+impl Source {
+    /// The machine as it is now; for a snapshot, at its second moment.
+    pub(super) fn host(&self) -> &dyn Host {
+        match self {
+            Source::Live(host) => host,
+            Source::Snapshot(snapshot) => snapshot.last(),
+        }
+    }
+
+    /// Its receive path.
+    pub(super) fn model(&self) -> Result<Model, CommandError> {
+        machine::describe(self.host(), "the root that was given").map(|(_, model)| model)
+    }
+}

@@ -1,0 +1,137 @@
+//! A machine in a file: everything that the reading commands read, at two moments, so that they give
+//! the same answers elsewhere. It is the bug report and the fixture format.
+//!
+//! What is recorded is decided by `sample`: a snapshot holds the operations of taking one, no more. Its
+//! file is a zstd-compressed tar archive (docs/snapshots.md). Opening files does not belong here.
+
+mod archive;
+mod redact;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::{Host, RecordedHost, RecordingHost};
+use crate::sample::{Counters, Inventory};
+
+pub use archive::ArchiveError;
+
+/// What a snapshot says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// `rxlab.snapshot/1`.
+    pub schema: String,
+    /// The version of rxlab that took it.
+    pub rxlab: String,
+    /// When the second moment was, in UTC.
+    pub taken: String,
+    /// Whether addresses, host name and boot id were replaced.
+    pub redacted: bool,
+    /// `little` or `big`: the byte order of the machine, in which netlink answers are.
+    pub endian: String,
+}
+
+/// A machine at two moments.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// What it says of itself.
+    pub manifest: Manifest,
+    first: RecordedHost,
+    last: RecordedHost,
+}
+
+/// The byte order of this machine.
+const ENDIAN: &str = if cfg!(target_endian = "little") { "little" } else { "big" };
+
+impl Snapshot {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.snapshot/1";
+
+    /// Looks at the machine twice, with `wait` in between.
+    pub fn take(host: &dyn Host, wait: impl FnOnce()) -> Self {
+        let first = moment(host);
+        wait();
+        let last = moment(host);
+        let manifest = Manifest {
+            schema: Self::SCHEMA.to_owned(),
+            rxlab: env!("CARGO_PKG_VERSION").to_owned(),
+            taken: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            redacted: false,
+            endian: ENDIAN.to_owned(),
+        };
+        Self { manifest, first, last }
+    }
+
+    /// Replaces what names the machine and those it talks to; `name` becomes the host name.
+    #[must_use]
+    pub fn redacted(self, name: &str) -> Self {
+        // One for both moments: the same address keeps the same stand-in.
+        let mut redaction = redact::Redaction::new(name);
+        let first = redaction.machine(self.first);
+        let last = redaction.machine(self.last);
+        Self { manifest: Manifest { redacted: true, ..self.manifest }, first, last }
+    }
+
+    /// The machine at the first moment.
+    pub fn first(&self) -> &RecordedHost {
+        &self.first
+    }
+
+    /// The machine at the second moment: what it is "now".
+    pub fn last(&self) -> &RecordedHost {
+        &self.last
+    }
+}
+
+/// Everything that one look reads.
+fn moment(host: &dyn Host) -> RecordedHost {
+    let recording = RecordingHost::new(host);
+    let inventory = Inventory::take(&recording);
+    Counters::take(&recording, &inventory);
+    recording.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Snapshot;
+    use crate::host::{Host, RecordedHost};
+    use crate::model::Model;
+    use crate::sample::Sample;
+
+    fn machine() -> RecordedHost {
+        RecordedHost::new()
+            .with("proc/sys/kernel/hostname", "web1\n")
+            .with("proc/sys/kernel/osrelease", "6.1.0\n")
+            .with("proc/sys/kernel/random/boot_id", "473d721b-2896-4eb5-a890-2cb48c991713\n")
+            .with("proc/never/read", "secret")
+            .with("sys/devices/system/cpu/online", "0-1\n")
+            .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0")
+            .with("sys/class/net/eth0/queues/rx-0/rps_cpus", "3\n")
+            .at_ns(9)
+    }
+
+    fn model(host: &dyn Host) -> Model {
+        Model::new(&Sample::take(host).inventory)
+    }
+
+    #[test]
+    fn a_snapshot_says_what_the_machine_said() {
+        let machine = machine();
+        let snapshot = Snapshot::take(&machine, || ());
+        let mut bytes = Vec::new();
+        snapshot.write(&mut bytes).expect("written");
+        let back = Snapshot::read(bytes.as_slice()).expect("a snapshot");
+        assert_eq!(back.manifest, snapshot.manifest);
+        assert_eq!(Sample::take(back.last()), Sample::take(&machine));
+        assert_eq!(model(back.first()), model(&machine));
+        assert!(back.last().read("proc/never/read").is_err());
+    }
+
+    #[test]
+    fn a_redacted_snapshot_names_nobody() {
+        let snapshot = Snapshot::take(&machine(), || ()).redacted("sample");
+        assert!(snapshot.manifest.redacted);
+        let seen = model(snapshot.last());
+        assert_eq!(seen.identity.hostname, "sample");
+        assert_ne!(seen.identity.boot_id, model(&machine()).identity.boot_id);
+        assert_eq!(seen.nics, model(&machine()).nics);
+    }
+}

@@ -1,0 +1,104 @@
+//! `/proc/net/tcp`, `tcp6`, `udp` and `udp6` with stand-ins, and without connections: those say who
+//! talks to this machine, and nobody asks for them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::standin::StandIns;
+
+/// TCP's "listening" and UDP's "not connected" (include/net/tcp_states.h).
+const WAITING: [&str; 2] = ["0A", "07"];
+
+/// The table with stand-ins; `None` when a line is not of the format.
+pub(super) fn redacted(table: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(table).ok()?;
+    let mut lines = text.lines();
+    let mut out = format!("{}\n", lines.next()?);
+    for line in lines {
+        let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let [_, local, remote, state, ..] = words.as_mut_slice() else { return None };
+        if !WAITING.contains(&state.as_str()) {
+            continue;
+        }
+        *local = endpoint(local, stand_ins)?;
+        *remote = endpoint(remote, stand_ins)?;
+        out += &format!("  {}\n", words.join(" "));
+    }
+    Some(out.into_bytes())
+}
+
+/// `0100007F:0035` with a stand-in for the address.
+fn endpoint(text: &str, stand_ins: &mut StandIns) -> Option<String> {
+    let (address, port) = text.split_once(':')?;
+    let words = address.as_bytes().chunks(8).map(|word| {
+        // The kernel prints each 32-bit word of the address as a number of its own byte order.
+        let word = std::str::from_utf8(word).ok().filter(|word| word.len() == 8)?;
+        u32::from_str_radix(word, 16).ok().map(u32::to_ne_bytes)
+    });
+    let bytes = words.collect::<Option<Vec<[u8; 4]>>>()?.concat();
+    let stand_in = match (<[u8; 4]>::try_from(bytes.as_slice()), <[u8; 16]>::try_from(bytes.as_slice())) {
+        (Ok(four), _) => octets(stand_ins.ip(Ipv4Addr::from(four).into())),
+        (_, Ok(sixteen)) => {
+            let address = Ipv6Addr::from(sixteen);
+            match address.to_ipv4_mapped() {
+                Some(inner) => match stand_ins.ip(inner.into()) {
+                    IpAddr::V4(inner) => inner.to_ipv6_mapped().octets().to_vec(),
+                    IpAddr::V6(other) => other.octets().to_vec(),
+                },
+                None => octets(stand_ins.ip(address.into())),
+            }
+        }
+        _ => return None,
+    };
+    let words = stand_in.chunks_exact(4).map(|word| {
+        let word = u32::from_ne_bytes(word.try_into().unwrap_or_default());
+        format!("{word:08X}")
+    });
+    Some(format!("{}:{port}", words.collect::<String>()))
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redacted;
+    use crate::snapshot::redact::standin::StandIns;
+
+    fn clean(text: &str) -> Option<String> {
+        redacted(text.as_bytes(), &mut StandIns::default())
+            .map(|bytes| String::from_utf8(bytes).expect("text"))
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn listeners_stay_and_connections_go() {
+        let table = "  sl  local_address rem_address   st\n   \
+            0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n   \
+            1: 0700000A:0050 00000000:0000 0A 00000000:00000000\n   \
+            2: 0700000A:0050 08080808:D431 01 00000000:00000000\n";
+        let clean = clean(table).expect("a table");
+        assert!(clean.contains("0100007F:1F90"), "{clean}");
+        assert!(clean.contains("010012C6:0050"), "198.18.0.1 for 10.0.0.7: {clean}");
+        assert!(!clean.contains("0700000A") && !clean.contains("08080808"), "{clean}");
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn six_and_mapped_four() {
+        let line = |address: &str| format!("head\n 0: {address}:0050 {}:0000 0A 0\n", "0".repeat(32));
+        let any = clean(&line(&"0".repeat(32))).expect("a table");
+        assert!(any.contains(&format!("{}:0050", "0".repeat(32))));
+        let mapped = clean(&line("0000000000000000FFFF00000700000A")).expect("a table");
+        assert!(mapped.contains("0000000000000000FFFF0000010012C6:0050"), "{mapped}");
+    }
+
+    #[test]
+    fn what_is_no_table_is_not_kept() {
+        assert_eq!(clean("head\n 0: zz:0050 0:0 0A\n"), None);
+        assert_eq!(clean(""), None);
+    }
+}

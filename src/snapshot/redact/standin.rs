@@ -1,0 +1,43 @@
+//! Addresses that belong to nobody, one for each real one.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Which stand-in each address has got.
+#[derive(Debug, Default)]
+pub(super) struct StandIns {
+    given: BTreeMap<IpAddr, IpAddr>,
+}
+
+impl StandIns {
+    /// The stand-in of an address: of 198.18.0.0/15 (RFC 2544, benchmarks) or 2001:db8::/32 (RFC 3849,
+    /// documentation). "Any" and loopback say nothing of a network and stay.
+    pub(super) fn ip(&mut self, address: IpAddr) -> IpAddr {
+        if address.is_unspecified() || address.is_loopback() {
+            return address;
+        }
+        let next = u32::try_from(self.given.len()).unwrap_or(u32::MAX).saturating_add(1);
+        *self.given.entry(address).or_insert_with(|| match address {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from_bits(0xC612_0000 | (next & 0x0001_FFFF))),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8_u128 << 96) | u128::from(next))),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StandIns;
+
+    #[test]
+    fn one_for_each_and_always_the_same() {
+        let mut given = StandIns::default();
+        let mut of = |text: &str| given.ip(text.parse().expect("an address")).to_string();
+        assert_eq!(of("10.0.0.7"), "198.18.0.1");
+        assert_eq!(of("fe80::1"), "2001:db8::2");
+        assert_eq!(of("10.0.0.7"), "198.18.0.1");
+        assert_eq!(
+            (of("0.0.0.0"), of("127.0.0.53"), of("::1")),
+            ("0.0.0.0".into(), "127.0.0.53".into(), "::1".into())
+        );
+    }
+}
