@@ -54,7 +54,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),
-        Command::Status(args) => status::run(global, args),
+        Command::Status(args) => status::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),

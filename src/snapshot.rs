@@ -7,6 +7,8 @@
 mod archive;
 mod redact;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, RecordedHost, RecordingHost};
@@ -34,6 +36,9 @@ pub struct Manifest {
 pub struct Snapshot {
     /// What it says of itself.
     pub manifest: Manifest,
+    /// The journal's open transactions of the machine: file contents by id. They name interfaces,
+    /// queues and values, no addresses.
+    pub journal: BTreeMap<String, Vec<u8>>,
     first: RecordedHost,
     last: RecordedHost,
 }
@@ -45,11 +50,12 @@ impl Snapshot {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.snapshot/1";
 
-    /// Looks at the machine twice, with `wait` in between.
-    pub fn take(host: &dyn Host, wait: impl FnOnce()) -> Self {
-        let first = moment(host);
+    /// Looks at the machine twice, with `wait` in between. `more` is what else is to be read at the
+    /// second moment, through the host that it is given.
+    pub fn take(host: &dyn Host, wait: impl FnOnce(), more: impl FnOnce(&dyn Host)) -> Self {
+        let first = moment(host, |_| ());
         wait();
-        let last = moment(host);
+        let last = moment(host, more);
         let manifest = Manifest {
             schema: Self::SCHEMA.to_owned(),
             rxlab: env!("CARGO_PKG_VERSION").to_owned(),
@@ -57,7 +63,13 @@ impl Snapshot {
             redacted: false,
             endian: ENDIAN.to_owned(),
         };
-        Self { manifest, first, last }
+        Self { manifest, journal: BTreeMap::new(), first, last }
+    }
+
+    /// Adds the journal's open transactions of the machine: file contents by id.
+    #[must_use]
+    pub fn with_journal(self, journal: BTreeMap<String, Vec<u8>>) -> Self {
+        Self { journal, ..self }
     }
 
     /// Replaces what names the machine and those it talks to; `name` becomes the host name.
@@ -67,7 +79,8 @@ impl Snapshot {
         let mut redaction = redact::Redaction::new(name);
         let first = redaction.machine(self.first);
         let last = redaction.machine(self.last);
-        Self { manifest: Manifest { redacted: true, ..self.manifest }, first, last }
+        let manifest = Manifest { redacted: true, ..self.manifest };
+        Self { manifest, journal: self.journal, first, last }
     }
 
     /// The machine at the first moment.
@@ -82,10 +95,11 @@ impl Snapshot {
 }
 
 /// Everything that one look reads.
-fn moment(host: &dyn Host) -> RecordedHost {
+fn moment(host: &dyn Host, more: impl FnOnce(&dyn Host)) -> RecordedHost {
     let recording = RecordingHost::new(host);
     let inventory = Inventory::take(&recording);
     Counters::take(&recording, &inventory);
+    more(&recording);
     recording.finish()
 }
 
@@ -115,7 +129,7 @@ mod tests {
     #[test]
     fn a_snapshot_says_what_the_machine_said() {
         let machine = machine();
-        let snapshot = Snapshot::take(&machine, || ());
+        let snapshot = Snapshot::take(&machine, || (), |_| ());
         let mut bytes = Vec::new();
         snapshot.write(&mut bytes).expect("written");
         let back = Snapshot::read(bytes.as_slice()).expect("a snapshot");
@@ -127,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_redacted_snapshot_names_nobody() {
-        let snapshot = Snapshot::take(&machine(), || ()).redacted("sample");
+        let snapshot = Snapshot::take(&machine(), || (), |_| ()).redacted("sample");
         assert!(snapshot.manifest.redacted);
         let seen = model(snapshot.last());
         assert_eq!(seen.identity.hostname, "sample");

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::boottime;
 use super::undo::present_target;
 use crate::host::Host;
 use crate::journal::{History, Namespace, Touched};
@@ -92,7 +91,7 @@ impl TransactionStatus {
 /// Compares an open transaction with the machine; `None` when it never began.
 pub fn status(history: &History, host: &dyn Host, model: &Model) -> Option<TransactionStatus> {
     let begin = history.begin()?;
-    let seconds_left = |deadline: u64| (deadline as f64 - boottime() as f64) / 1e9;
+    let seconds_left = |deadline: u64| (deadline as f64 - host.now_ns() as f64) / 1e9;
     let touched = history.touched();
     let state = match history.pending_deadline() {
         _ if !history.is_complete() || touched.iter().any(|t| t.outcome.is_some()) => State::Unfinished,

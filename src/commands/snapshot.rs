@@ -1,5 +1,6 @@
 //! `rxlab snapshot`: the machine in a file.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -7,9 +8,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{files, machine, progress};
+use super::machine::{self, Machine};
+use super::{files, place, progress};
+use crate::apply::status;
 use crate::cli::Global;
 use crate::error::CommandError;
+use crate::host::Host;
+use crate::journal::{Disk, Folder, History, Namespace, Storage};
 use crate::snapshot::Snapshot;
 use crate::units::parse_duration;
 
@@ -41,10 +46,16 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage(format!("{} is there already", args.output.display()))
             .hint("give another name with -o, or --force"));
     }
-    let (host, _) = machine::host(global)?;
-    machine::describe(&host, &global.root.display().to_string())?;
+    let machine = machine::open(global)?;
+    let open = open_transactions(global, &machine)?;
     let wait = || progress::wait("looking at the counters", args.length, &AtomicBool::new(false));
-    let mut snapshot = Snapshot::take(&host, wait);
+    // Knobs read what `status` compares with.
+    let more = |host: &dyn Host| {
+        open.values().for_each(|(_, history)| drop(status(history, host, &machine.model)));
+    };
+    let snapshot = Snapshot::take(&machine.host, wait, more);
+    let journal = open.into_iter().map(|(id, (bytes, _))| (id, bytes)).collect();
+    let mut snapshot = snapshot.with_journal(journal);
     if !args.unredacted {
         snapshot = snapshot.redacted(&name);
     }
@@ -63,6 +74,31 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         writeln!(out, "look at it with `rxlab show --snapshot {0}`", args.output.display())?;
     }
     Ok(())
+}
+
+/// The open transactions in the network namespace looked at, as bytes and understood. A journal that
+/// cannot be read is left out, and said so: the rest is worth having.
+fn open_transactions(
+    global: &Global,
+    machine: &Machine,
+) -> Result<BTreeMap<String, (Vec<u8>, History)>, CommandError> {
+    let root = place::root(global)?.to_string_lossy().into_owned();
+    let boot_id = &machine.model.identity.boot_id;
+    let open = match place::store(global).open_of(&root, boot_id) {
+        Ok(open) => open,
+        Err(error) => {
+            writeln!(anstream::stderr(), "rxlab: the snapshot is without the journal: {error}")?;
+            return Ok(BTreeMap::new());
+        }
+    };
+    let inode = |namespace: &Namespace| namespace.inode;
+    let here = machine.netns.as_ref().map(inode);
+    let here =
+        |history: &History| history.begin().is_some_and(|begin| begin.netns.as_ref().map(inode) == here);
+    let disk = Disk::new(&global.state_dir);
+    let bytes = |id: &str| disk.read(Folder::Open, id).ok();
+    let open = open.into_iter().filter(|(_, history)| here(history));
+    Ok(open.filter_map(|(id, history)| Some((id.clone(), (bytes(&id)?, history)))).collect())
 }
 
 /// What a redacted machine is called: the file's name up to its first dot.

@@ -4,27 +4,30 @@ use std::io::Write;
 
 use serde_json::json;
 
+use super::source::{self, From, Source};
 use super::{machine, place};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus, status};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
+use crate::journal::History;
+use crate::model::Model;
+use crate::sample::Inventory;
+use crate::snapshot::Snapshot;
 
 /// Say what is applied, what drifted, and how long a deadline still runs
 ///
 /// Exit code 1 when a value is no longer what was set, or a transaction is unfinished or overdue.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(flatten)]
+    from: From,
+}
 
-pub(crate) fn run(global: &Global, _args: Args) -> Result<(), CommandError> {
-    let root = place::root(global)?.to_string_lossy().into_owned();
-    let boot_id = machine::open(global)?.model.identity.boot_id;
-    let open = place::store(global).open_of(&root, &boot_id).map_err(place::journal_error)?;
-    let mut all = Vec::new();
-    for (_, history) in &open {
-        let Some(begin) = history.begin() else { continue };
-        let machine = place::of_transaction(global, begin)?;
-        all.extend(status(history, &machine.host, &machine.model));
-    }
+pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let all = match source::open(global, &args.from)? {
+        Source::Live(_) => of_machine(global)?,
+        Source::Snapshot(snapshot) => of_snapshot(&snapshot)?,
+    };
     let mut out = std::io::stdout().lock();
     if global.json {
         let value = json!({ "schema": "rxlab.status/1", "transactions": all });
@@ -43,6 +46,33 @@ pub(crate) fn run(global: &Global, _args: Args) -> Result<(), CommandError> {
         in_time && !t.drifted()
     };
     if all.iter().all(fine) { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
+}
+
+/// The transactions of the journal, each compared with the namespace that it was made in.
+fn of_machine(global: &Global) -> Result<Vec<TransactionStatus>, CommandError> {
+    let root = place::root(global)?.to_string_lossy().into_owned();
+    let boot_id = machine::open(global)?.model.identity.boot_id;
+    let open = place::store(global).open_of(&root, &boot_id).map_err(place::journal_error)?;
+    let mut all = Vec::new();
+    for (_, history) in &open {
+        let Some(begin) = history.begin() else { continue };
+        let machine = place::of_transaction(global, begin)?;
+        all.extend(status(history, &machine.host, &machine.model));
+    }
+    Ok(all)
+}
+
+/// The transactions that were open when the snapshot was taken, compared with the machine of then.
+fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandError> {
+    let model = Model::new(&Inventory::take(snapshot.last()));
+    let mut all = Vec::new();
+    for (id, bytes) in &snapshot.journal {
+        let history = History::parse(bytes).map_err(|damage| {
+            CommandError::usage(format!("the snapshot's journal {id} is damaged in line {}", damage.line))
+        })?;
+        all.extend(status(&history, snapshot.last(), &model));
+    }
+    Ok(all)
 }
 
 fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! The file of a snapshot: a tar archive of `manifest.json`, then for each moment (`first`, `last`)
+//! The file of a snapshot: a tar archive of `manifest.json`, the open journals, then for each moment (`first`, `last`)
 //! `index.json` and the recorded files, compressed with zstd.
 
 use std::collections::BTreeMap;
@@ -46,12 +46,16 @@ const MANIFEST: &str = "manifest.json";
 const INDEX: &str = "index.json";
 const FIRST: &str = "first";
 const LAST: &str = "last";
+const JOURNAL: &str = "journal/";
 
 impl Snapshot {
     /// Writes the archive. The same snapshot gives the same bytes.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut tar = tar::Builder::new(zstd::Encoder::new(out, LEVEL)?);
         add(&mut tar, MANIFEST, &pretty(&self.manifest)?)?;
+        for (id, content) in &self.journal {
+            add(&mut tar, &format!("{JOURNAL}{id}"), content)?;
+        }
         for (moment, host) in [(FIRST, self.first()), (LAST, self.last())] {
             let (files, rest) = host.parts();
             add(&mut tar, &format!("{moment}/{INDEX}"), &pretty(&rest)?)?;
@@ -74,7 +78,7 @@ impl Snapshot {
         }
         let first = machine(&mut parts, FIRST)?;
         let last = machine(&mut parts, LAST)?;
-        Ok(Self { manifest, first, last })
+        Ok(Self { manifest, journal: below(&mut parts, JOURNAL), first, last })
     }
 }
 
@@ -119,10 +123,13 @@ fn json<T: DeserializeOwned>(parts: &mut BTreeMap<String, Vec<u8>>, part: &str) 
 
 fn machine(parts: &mut BTreeMap<String, Vec<u8>>, moment: &str) -> Result<RecordedHost, ArchiveError> {
     let rest: Recording = json(parts, &format!("{moment}/{INDEX}"))?;
-    let below = format!("{moment}/");
-    let mine = parts.extract_if(.., |path, _| path.starts_with(&below));
-    let files = mine.map(|(path, content)| (path[below.len()..].to_owned(), content)).collect();
-    Ok(RecordedHost::from_parts(files, rest))
+    Ok(RecordedHost::from_parts(below(parts, &format!("{moment}/")), rest))
+}
+
+/// Takes out what is below a folder, by its name there.
+fn below(parts: &mut BTreeMap<String, Vec<u8>>, folder: &str) -> BTreeMap<String, Vec<u8>> {
+    let mine = parts.extract_if(.., |path, _| path.starts_with(folder));
+    mine.map(|(path, content)| (path[folder.len()..].to_owned(), content)).collect()
 }
 
 #[cfg(test)]
@@ -134,7 +141,7 @@ mod tests {
 
     fn archive(edit: impl FnOnce(&mut Snapshot)) -> Vec<u8> {
         let host = RecordedHost::new().with("proc/sys/kernel/hostname", "a\n");
-        let mut snapshot = Snapshot::take(&host, || ());
+        let mut snapshot = Snapshot::take(&host, || (), |_| ());
         edit(&mut snapshot);
         let mut bytes = Vec::new();
         snapshot.write(&mut bytes).expect("written");

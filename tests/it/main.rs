@@ -16,5 +16,6 @@ mod nginx;
 mod process;
 mod quiet;
 mod require;
+mod snapshot;
 mod tree;
 mod trial;

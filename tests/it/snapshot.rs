@@ -1,0 +1,88 @@
+//! A snapshot gives the answers of the machine that it was taken of.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::process::rxlab;
+use crate::tree::{Tree, said};
+
+const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
+
+fn snapshot(tree: &Tree, file: &Path, more: &[&str]) {
+    let file = file.to_str().expect("text");
+    let (code, text) = said(&tree.rxlab(&[&["snapshot", "--for", "0s", "-o", file], more].concat()));
+    assert_eq!(code, 0, "{text}");
+}
+
+/// What a command says of a file, with no root and no state directory of its own.
+fn of_file(file: &Path, args: &[&str]) -> (i32, String) {
+    let nowhere = tempfile::tempdir().expect("a temporary directory");
+    let mut command = rxlab(&nowhere.path().join("state"), args);
+    said(&command.arg("--snapshot").arg(file).output().expect("started"))
+}
+
+#[test]
+fn show_and_status_say_the_same_byte_for_byte() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&RPS));
+    assert_eq!(code, 0, "{text}");
+    let file = tree.path().join("tree.tar.zst");
+    snapshot(&tree, &file, &["--unredacted"]);
+    for args in [&["show", "--json"][..], &["show"], &["show", "--json", "--nic", "eth0"], &["status"]] {
+        assert_eq!(of_file(&file, args), said(&tree.rxlab(args)), "{args:?}");
+    }
+    // Whoever changed the machine since does not change the snapshot.
+    let before = of_file(&file, &["status", "--json"]);
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "01\n");
+    assert_eq!(of_file(&file, &["status", "--json"]), before);
+    assert_eq!(said(&tree.rxlab(&["status"])).0, 1, "drifted by now");
+}
+
+#[test]
+fn a_redacted_one_names_nobody_and_is_never_overwritten() {
+    let tree = Tree::new();
+    let file = tree.path().join("a-case.tar.zst");
+    snapshot(&tree, &file, &[]);
+    let (code, text) = of_file(&file, &["show", "--json"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("\"hostname\": \"a-case\"") && !text.contains("treehost"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", file.to_str().expect("text")]));
+    assert!(code == 2 && text.contains("is there already"), "{text}");
+    snapshot(&tree, &file, &["--force"]);
+}
+
+#[test]
+fn a_file_that_is_none_is_named() {
+    let (code, text) = of_file(Path::new("/etc/hostname"), &["show"]);
+    assert!(
+        code == 2 && text.starts_with("rxlab: cannot read the snapshot /etc/hostname: it is no"),
+        "{text}"
+    );
+    let (code, text) = of_file(Path::new("/no/such"), &["doctor"]);
+    assert!(code == 2 && text.contains("cannot read the snapshot /no/such: "), "{text}");
+    let (code, text) = of_file(Path::new("/etc/hostname"), &["show", "--root", "/tmp"]);
+    assert!(code == 2 && text.contains("--snapshot goes with neither --root nor --netns"), "{text}");
+}
+
+/// The live machine: settings stand still, so the same is said before, in the snapshot, and after. When
+/// processes came and went meanwhile, it is asked again.
+#[test]
+fn the_live_machine_in_a_file() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("live.tar.zst");
+    let live = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_rxlab")).args(args).output().expect("started");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let path = file.to_str().expect("text");
+    for _ in 0..20 {
+        let before = live(&["show", "--json"]);
+        live(&["snapshot", "--unredacted", "--for", "0s", "--force", "-o", path]);
+        if before == live(&["show", "--json"]) {
+            assert_eq!(live(&["show", "--json", "--snapshot", path]), before);
+            return;
+        }
+    }
+    println!("other tests never let the machine stand still: nothing was compared");
+}
