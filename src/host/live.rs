@@ -4,10 +4,11 @@
 #![allow(clippy::disallowed_methods)] // The host is where files are touched.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -16,6 +17,9 @@ use thiserror::Error;
 
 use super::kernel::Kernel;
 use super::{Host, HostError, Operation, Question, enter_netns};
+
+/// What one read of procfs gives at most, as a rule.
+const CHUNK: usize = 4096;
 
 /// Each try takes microseconds; renames that hit every one of so many would be an attack.
 const EAGAIN_TRIES: u32 = 1000;
@@ -131,10 +135,18 @@ fn errno(error: &std::io::Error) -> Errno {
 impl Host for LiveHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         let failed = |errno: Errno| HostError::new(Operation::Read, path, errno);
-        let mut file = File::from(self.open_file(path, OFlags::RDONLY).map_err(failed)?);
+        let file = self.open_file(path, OFlags::RDONLY).map_err(failed)?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|error| failed(errno(&error)))?;
-        Ok(bytes)
+        // Thousands of files of one line are read in one look: no size is asked for, because the sizes
+        // that procfs and sysfs tell mean nothing.
+        loop {
+            bytes.reserve(CHUNK);
+            match rustix::io::read(&file, spare_capacity(&mut bytes)) {
+                Ok(0) => return Ok(bytes),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Fuzzes every parser: RUNS inputs each, or SECONDS, whatever comes first. Prints one line for each.
+#
+#   bench/fuzz.sh [RUNS [SECONDS [NAME...]]]      (default: 10000000 600, all)
+#
+# Needs a C++ compiler for libFuzzer, which the crate libfuzzer-sys carries. Inputs that gave new
+# coverage are kept in fuzz/corpus, inputs that break a parser in fuzz/artifacts; neither is committed.
+# Exit code 1 when a parser broke.
+set -eu
+
+cd "$(dirname "$0")/../fuzz"
+runs=${1:-10000000}
+seconds=${2:-600}
+[ $# -le 2 ] && set -- || shift 2
+
+target=$(rustc -vV | sed -n 's/^host: //p')
+# Coverage is what LLVM's own pass puts in; a stable compiler has it, under the name of an argument of
+# LLVM. With --target, build scripts and macros stay without it.
+coverage="-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares"
+RUSTFLAGS=$coverage cargo build --quiet --release --target "$target"
+program=target/$target/release/parsers
+[ $# -gt 0 ] || set -- $(RXLAB_FUZZ=list "$program" 2>/dev/null || true)
+
+# What the running kernel says is a better start than nothing.
+seed() {
+    case $1 in
+    parse/interrupts | parse/softirqs | parse/stat) cat "/proc/${1#parse/}" ;;
+    parse/softnet) cat /proc/net/softnet_stat ;;
+    *) return 0 ;;
+    esac >"corpus/$1/this-machine"
+}
+
+status=0
+printf '%-28s %12s %8s  %s\n' parser inputs seconds result
+for name; do
+    mkdir -p "corpus/$name" "artifacts/$name"
+    seed "$name"
+    log=$(mktemp)
+    begin=$(date +%s)
+    result=ok
+    RXLAB_FUZZ=$name "$program" "corpus/$name" -runs="$runs" -max_total_time="$seconds" -timeout=10 \
+        -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 "-artifact_prefix=artifacts/$name/" \
+        >"$log" 2>&1 || { result="BROKEN: see fuzz/artifacts/$name"; status=1; }
+    inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    printf '%-28s %12s %8s  %s\n' "$name" "${inputs:-?}" "$(($(date +%s) - begin))" "$result"
+    [ "$result" = ok ] || tail -n 20 "$log"
+    rm -f "$log"
+done
+exit $status

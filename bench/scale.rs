@@ -1,0 +1,91 @@
+//! How much CPU time looking takes on a large machine:
+//! `cargo run --release --example scale [CPUS [QUEUES [RUNS]]]`, 1024, 64 and 21 unless given.
+//!
+//! The machine is a generated tree of plain files (`bench/scale/tree.rs`), so file system costs are
+//! those of the temporary directory and not those of procfs.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Makes files and starts the program.
+
+#[path = "scale/tree.rs"]
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use rxlab::host::LiveHost;
+use rxlab::sample::{Counters, Inventory};
+
+fn main() -> ExitCode {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
+    let mut next = |default| numbers.next().unwrap_or(Some(default));
+    let (Some(cpus), Some(queues), Some(runs)) = (next(1024), next(64), next(21)) else {
+        eprintln!("scale: give CPUS, QUEUES and RUNS as numbers");
+        return ExitCode::from(2);
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let files = tree::make(directory.path(), cpus, queues);
+    println!("{cpus} CPUs, {queues} queues, {files} files; CPU time of {runs} runs in ms");
+    let program = beside("rxlab");
+    println!(
+        "{:<28} mean {:8.1}",
+        "rxlab show --json",
+        show(&program, directory.path(), runs).as_secs_f64() * 1e3
+    );
+    let host = LiveHost::open(directory.path()).expect("a root");
+    let inventory = Inventory::take(&host);
+    assert_eq!(inventory.cpus.known().map(Vec::len), usize::try_from(cpus).ok(), "the tree is read");
+    let sample = (0..runs).map(|_| cpu_time(|| drop(Counters::take(&host, &inventory)))).collect();
+    report("one sample of the counters", sample);
+    ExitCode::SUCCESS
+}
+
+/// The program of the same build: examples are one folder below it.
+fn beside(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("every process has a program");
+    let program = own.parent().and_then(Path::parent).expect("target/release/examples").join(name);
+    assert!(program.exists(), "build it first: cargo build --release");
+    program
+}
+
+/// CPU time of one run. The kernel tells that of children in ticks of 10 ms, so it is the mean of many.
+fn show(program: &Path, root: &Path, runs: u32) -> Duration {
+    let before = children_ticks();
+    for _ in 0..runs {
+        let mut command = Command::new(program);
+        command.args(["show", "--json", "--root"]).arg(root).stdout(Stdio::null());
+        assert!(command.status().expect("started").success());
+    }
+    Duration::from_millis(10) * (children_ticks() - before) / runs
+}
+
+/// `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), behind the name in brackets.
+fn children_ticks() -> u32 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
+    let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+    let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<u32>().expect("ticks"));
+    ticks.sum()
+}
+
+fn cpu_time(work: impl FnOnce()) -> Duration {
+    let now = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+    };
+    let before = now();
+    work();
+    now() - before
+}
+
+fn report(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let ms = |time: &Duration| time.as_secs_f64() * 1e3;
+    let (Some(least), Some(most)) = (times.first(), times.last()) else { return };
+    println!(
+        "{what:<28} median {:6.1}  min {:6.1}  max {:6.1}",
+        ms(&times[times.len() / 2]),
+        ms(least),
+        ms(most)
+    );
+}

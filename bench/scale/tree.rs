@@ -1,0 +1,165 @@
+//! A large machine as plain files: nodes of 128 CPUs with two threads a core, one NIC with a queue for
+//! every so many CPUs, and the kernel threads and services that such a machine runs.
+
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+const NODE: u32 = 128;
+/// CPUs that share a last-level cache.
+const CACHE: u32 = 16;
+/// ksoftirqd, migration, cpuhp and two kworkers.
+const THREADS_OF_CPU: [&str; 5] = ["ksoftirqd", "migration", "cpuhp", "kworker/0", "kworker/1"];
+const SERVICES: u32 = 300;
+const DEVICE: &str = "sys/devices/pci0000:00/0000:00:03.0";
+
+struct Tree<'a> {
+    root: &'a Path,
+    files: usize,
+}
+
+impl Tree<'_> {
+    fn file(&mut self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
+        fs::write(path, content).expect("written");
+        self.files += 1;
+    }
+
+    fn link(&mut self, path: &str, target: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
+        symlink(target, path).expect("linked");
+    }
+}
+
+/// Makes it below `root` and says how many files it has.
+pub(crate) fn make(root: &Path, cpus: u32, queues: u32) -> usize {
+    let mut tree = Tree { root, files: 0 };
+    identity(&mut tree);
+    topology(&mut tree, cpus);
+    counters(&mut tree, cpus, queues);
+    nic(&mut tree, cpus, queues);
+    processes(&mut tree, cpus);
+    tree.files
+}
+
+fn identity(tree: &mut Tree<'_>) {
+    tree.file("proc/sys/kernel/hostname", "large\n");
+    tree.file("proc/sys/kernel/osrelease", "6.12.0\n");
+    tree.file("proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000001\n");
+    tree.file("proc/sys/net/core/rps_sock_flow_entries", "0\n");
+}
+
+fn topology(tree: &mut Tree<'_>, cpus: u32) {
+    let base = "sys/devices/system/cpu";
+    for list in ["online", "present", "possible"] {
+        tree.file(&format!("{base}/{list}"), format!("0-{}\n", cpus - 1));
+    }
+    tree.file(&format!("{base}/isolated"), "\n");
+    for cpu in 0..cpus {
+        let (node, core, cache) = (cpu / NODE, cpu / 2, cpu / CACHE * CACHE);
+        let place = format!("{base}/cpu{cpu}");
+        tree.file(&format!("{place}/topology/core_id"), format!("{}\n", core % (NODE / 2)));
+        tree.file(&format!("{place}/topology/physical_package_id"), format!("{node}\n"));
+        let siblings = format!("{}-{}\n", core * 2, core * 2 + 1);
+        tree.file(&format!("{place}/topology/thread_siblings_list"), siblings);
+        for index in 0..4 {
+            let (level, shared) = match index {
+                3 => (3, format!("{cache}-{}\n", cache + CACHE - 1)),
+                _ => (index.max(1), format!("{}-{}\n", core * 2, core * 2 + 1)),
+            };
+            tree.file(&format!("{place}/cache/index{index}/level"), format!("{level}\n"));
+            tree.file(&format!("{place}/cache/index{index}/shared_cpu_list"), shared);
+        }
+        tree.link(&format!("{place}/node{node}"), &format!("../../node/node{node}"));
+    }
+    for node in 0..cpus.div_ceil(NODE) {
+        let last = ((node + 1) * NODE).min(cpus) - 1;
+        tree.file(
+            &format!("sys/devices/system/node/node{node}/cpulist"),
+            format!("{}-{last}\n", node * NODE),
+        );
+    }
+}
+
+fn counters(tree: &mut Tree<'_>, cpus: u32, queues: u32) {
+    let header: String = (0..cpus).map(|cpu| format!("{:>11}", format!("CPU{cpu}"))).collect();
+    let row =
+        |count: &dyn Fn(u32) -> u64| (0..cpus).map(|cpu| format!("{:>11}", count(cpu))).collect::<String>();
+    let mut interrupts = format!("     {header}\n");
+    for irq in 0..queues + 8 {
+        // A queue's interrupts are on one CPU, with leftovers of where it was before.
+        let at = irq * cpus / (queues + 8);
+        let counts = row(&|cpu| if cpu == at { 81_234_567 } else { u64::from(cpu % 97 == 0) });
+        let action = if irq < queues { format!("virtio0-input.{irq}") } else { format!("nvme0q{irq}") };
+        let number = irq + 100;
+        writeln!(interrupts, "{number:>4}:{counts}  PCI-MSIX-0000:00:03.0 {irq}-edge {action}")
+            .expect("text");
+        tree.file(&format!("proc/irq/{number}/smp_affinity_list"), format!("{at}\n"));
+        tree.file(&format!("proc/irq/{number}/effective_affinity_list"), format!("{at}\n"));
+        if irq < queues {
+            tree.file(&format!("{DEVICE}/msi_irqs/{number}"), "msix\n");
+        }
+    }
+    for name in ["NMI", "LOC", "SPU", "PMI", "IWI", "RTR", "RES", "CAL", "TLB"] {
+        writeln!(interrupts, " {name}:{}   Some more", row(&|cpu| 1_000_000 + u64::from(cpu))).expect("text");
+    }
+    tree.file("proc/interrupts", interrupts);
+    let mut softirqs = format!("          {header}\n");
+    for name in ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"]
+    {
+        writeln!(softirqs, "{name:>10}:{}", row(&|cpu| 1_000_000 + u64::from(cpu))).expect("text");
+    }
+    tree.file("proc/softirqs", softirqs);
+    let mut stat = "cpu  1 2 3 4 5 6 7 8 0 0\n".to_owned();
+    let mut softnet = String::new();
+    for cpu in 0..cpus {
+        writeln!(stat, "cpu{cpu} 2255314 34 2290113 622625063 11 22 33 44 0 0").expect("text");
+        let zeros = "00000000 ".repeat(11);
+        writeln!(softnet, "0012d687 {zeros}{cpu:08x} 00000000 00000000").expect("text");
+    }
+    stat += "intr 1\nctxt 1\nbtime 1\nprocesses 1\n";
+    tree.file("proc/stat", stat);
+    tree.file("proc/net/softnet_stat", softnet);
+}
+
+fn nic(tree: &mut Tree<'_>, cpus: u32, queues: u32) {
+    let base = format!("{DEVICE}/virtio0/net/eth0");
+    tree.file(&format!("{base}/operstate"), "up\n");
+    tree.file(&format!("{base}/ifindex"), "2\n");
+    tree.file(&format!("{DEVICE}/numa_node"), "0\n");
+    tree.link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/virtio0/net/eth0");
+    tree.link("sys/bus/pci/devices/0000:00:03.0", "../../../devices/pci0000:00/0000:00:03.0");
+    for counter in ["rx_packets", "rx_bytes", "rx_dropped", "rx_missed_errors", "tx_packets", "tx_bytes"] {
+        tree.file(&format!("{base}/statistics/{counter}"), "123456789\n");
+    }
+    let none = vec!["00000000"; cpus.div_ceil(32) as usize].join(",");
+    for queue in 0..queues {
+        tree.file(&format!("{base}/queues/rx-{queue}/rps_cpus"), format!("{none}\n"));
+        tree.file(&format!("{base}/queues/rx-{queue}/rps_flow_cnt"), "0\n");
+        tree.file(&format!("{base}/queues/tx-{queue}/xps_cpus"), format!("{none}\n"));
+    }
+}
+
+fn processes(tree: &mut Tree<'_>, cpus: u32) {
+    let mut pid = 10;
+    for cpu in 0..cpus {
+        for name in THREADS_OF_CPU {
+            tree.file(&format!("proc/{pid}/comm"), format!("{name}/{cpu}\n"));
+            if name == "ksoftirqd" {
+                tree.file(&format!("proc/{pid}/schedstat"), "123456789 1234 5678\n");
+            }
+            pid += 1;
+        }
+    }
+    for service in 0..SERVICES {
+        tree.file(&format!("proc/{pid}/comm"), format!("service{service}\n"));
+        tree.link(&format!("proc/{pid}/ns/net"), "net:[4026531840]");
+        for fd in 0..8 {
+            tree.link(&format!("proc/{pid}/fd/{fd}"), &format!("socket:[{}]", service * 8 + fd));
+        }
+        pid += 1;
+    }
+}
