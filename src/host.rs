@@ -4,6 +4,8 @@
 //! `sys/class/net/eth0/queues/rx-0/rps_cpus`). Parsing does not belong here, nor does any knowledge
 //! of what a file means.
 
+mod ethtool;
+mod ethtool_ioctl;
 mod flaky;
 mod kernel;
 mod live;

@@ -6,6 +6,7 @@
 mod between;
 mod build;
 mod hardware;
+mod interrupts;
 mod irq_names;
 mod listeners;
 mod rates;

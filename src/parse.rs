@@ -4,6 +4,7 @@
 pub mod ethtool;
 mod interrupts;
 mod netdev;
+mod queue_counters;
 mod schedstat;
 mod softirqs;
 mod softnet;
@@ -13,7 +14,8 @@ mod wire;
 use thiserror::Error;
 
 pub use interrupts::{InterruptLine, Interrupts, interrupts};
-pub use netdev::{QueueStats, queue_stats};
+pub use netdev::{NetdevNapi, NetdevQueue, QueueStats, netdev_napis, netdev_queues, queue_stats};
+pub use queue_counters::QueueCounters;
 pub use schedstat::{on_cpu_ns, thread_name};
 pub use softirqs::{Softirqs, softirqs};
 pub use softnet::{SoftnetRow, softnet};

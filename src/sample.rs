@@ -5,6 +5,7 @@
 
 mod counters;
 mod cpus;
+mod hardware;
 mod identity;
 mod irqs;
 mod nics;
@@ -15,13 +16,15 @@ use serde::{Deserialize, Serialize};
 
 pub use counters::{Counters, CpuCounters, NicCounters};
 pub use cpus::RawCpu;
+pub use hardware::RawHardware;
 pub use identity::RawIdentity;
 pub use irqs::RawIrq;
 pub(crate) use nics::pci_function;
-pub use nics::{RawNic, RawQueue};
+pub use nics::{RawNapiSettings, RawNic, RawQueue};
 pub use processes::Processes;
 
-use crate::host::Host;
+use crate::host::{Host, Question};
+use crate::parse::{self, NetdevNapi, NetdevQueue};
 use crate::units::Fact;
 
 /// One look at a machine: what there is, and the counters at that moment.
@@ -44,6 +47,12 @@ pub struct Inventory {
     pub cpus: Fact<Vec<RawCpu>>,
     /// Network interfaces.
     pub nics: Fact<Vec<RawNic>>,
+    /// Every queue that is up, and the NAPI that polls it, as the kernel says.
+    #[serde(default)]
+    pub queues: Fact<Vec<NetdevQueue>>,
+    /// Every NAPI, its interrupt and its thread, as the kernel says.
+    #[serde(default)]
+    pub napis: Fact<Vec<NetdevNapi>>,
     /// Numbered interrupts that a driver has asked for.
     pub irqs: Fact<Vec<RawIrq>>,
     /// `net.core.rps_sock_flow_entries`.
@@ -73,6 +82,8 @@ impl Inventory {
             identity: identity::take(host),
             cpus: cpus::take(host),
             nics: nics::take(host),
+            queues: read::asked(host, &Question::Queues, parse::netdev_queues),
+            napis: read::asked(host, &Question::Napis, parse::netdev_napis),
             irqs: irqs::take(host),
             rps_sock_flow_entries: read::number(host, "proc/sys/net/core/rps_sock_flow_entries"),
             processes: processes::take(host),

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
+use super::ethtool;
 use super::netlink::{Extent, Netlink};
 use super::{Question, enter_netns};
 use crate::parse::push_attribute;
@@ -58,7 +59,8 @@ impl Kernel {
                 push_attribute(&mut request, NETNSA_PID, &pid.to_ne_bytes());
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
-            Question::Ethtool(..) | Question::IrqbalanceSetup { .. } => Err(Errno::OPNOTSUPP),
+            Question::Ethtool(get, nic) => ethtool::ask(self.netlink()?, *get, nic),
+            Question::IrqbalanceSetup { .. } => Err(Errno::OPNOTSUPP),
         }
     }
 

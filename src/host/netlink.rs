@@ -1,7 +1,7 @@
 //! Netlink sockets: one request out, its answers in, as bytes.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use netlink_packet_core::{
     Emitable, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NetlinkBuffer, NetlinkHeader,
@@ -66,6 +66,11 @@ impl Netlink {
     pub(super) fn route(&self, kind: u16, payload: &[u8], extent: Extent) -> Result<Vec<u8>, Errno> {
         let socket = self.route.lock().expect("no asker panicked");
         exchange(&socket, kind, payload, extent, 0)
+    }
+
+    /// A socket of this network namespace, for what is asked by ioctl.
+    pub(super) fn socket(&self) -> MutexGuard<'_, Socket> {
+        self.generic.lock().expect("no asker panicked")
     }
 
     fn family(&self, name: &'static str) -> Result<u16, Errno> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::parse::CpuTimes;
+use crate::parse::{CpuTimes, QueueCounters};
 use crate::sample::{Counters, CpuCounters, Inventory, NicCounters};
 use crate::units::{CpuId, Fact, IrqId};
 
@@ -140,9 +140,9 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
     let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
     let before = if reset { NicCounters::default() } else { before.clone() };
     let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
-    let queue = |(index, packets): (&u32, &u64)| {
+    let queue = |(index, counters): (&u32, &QueueCounters)| {
         let old = before.rx_queues.get(index).copied().unwrap_or_default();
-        (*index, packets.saturating_sub(old) as f64 / seconds)
+        (*index, counters.packets.saturating_sub(old.packets) as f64 / seconds)
     };
     NicRates {
         name,

@@ -1,12 +1,10 @@
 //! From raw facts to the receive path.
 
 use super::hardware::Hardware;
-use super::irq_names;
+use super::interrupts::{self, Polls};
 use super::settings::{Irqbalance, Settings};
 use super::stack::Stack;
-use super::topology::{
-    Cpu, DeviceAddress, Identity, Irq, Model, NapiSettings, Nic, NicKind, RxQueue, Source, TxQueue,
-};
+use super::topology::{Cpu, DeviceAddress, Identity, Model, NapiSettings, Nic, NicKind, RxQueue, TxQueue};
 use crate::sample::{Inventory, RawCpu, RawIrq, RawNic, RawQueue, pci_function};
 use crate::units::{Direction, Fact};
 
@@ -17,7 +15,6 @@ impl Model {
     /// The receive path that `inventory` shows.
     pub fn new(inventory: &Inventory) -> Self {
         let text = |fact: &Fact<String>| fact.known().cloned().unwrap_or_default();
-        let irqs = inventory.irqs.known().map(Vec::as_slice).unwrap_or_default();
         let identity = &inventory.identity;
         let processes = inventory.processes.known();
         Self {
@@ -28,7 +25,7 @@ impl Model {
                 boot_id: text(&identity.boot_id),
             },
             cpus: inventory.cpus.known().into_iter().flatten().map(cpu).collect(),
-            nics: nics(inventory.nics.known().map(Vec::as_slice).unwrap_or_default(), irqs),
+            nics: nics(inventory),
             rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
             irqbalance: processes.and_then(|found| found.irqbalance).map(|pid| Irqbalance {
                 pid,
@@ -55,8 +52,11 @@ fn cpu(raw: &RawCpu) -> Cpu {
     }
 }
 
-fn nics(raw: &[RawNic], irqs: &[RawIrq]) -> Vec<Nic> {
-    let mut nics: Vec<Nic> = raw.iter().map(|raw| nic(raw, irqs)).collect();
+fn nics(inventory: &Inventory) -> Vec<Nic> {
+    let irqs = inventory.irqs.known().map(Vec::as_slice).unwrap_or_default();
+    let polls = Polls::new(inventory);
+    let raw = inventory.nics.known().into_iter().flatten();
+    let mut nics: Vec<Nic> = raw.map(|raw| nic(raw, irqs, &polls)).collect();
     // One PCI function can have several interfaces that no port tells apart (those that stand for the
     // virtual functions of a switch). Two with one address would be one to the journal.
     let shared = |nic: &Nic| nics.iter().filter(|other| other.address == nic.address).count() > 1;
@@ -67,7 +67,7 @@ fn nics(raw: &[RawNic], irqs: &[RawIrq]) -> Vec<Nic> {
     nics
 }
 
-fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
+fn nic(raw: &RawNic, irqs: &[RawIrq], polls: &Polls<'_>) -> Nic {
     let path = raw.device_path.known().map(String::as_str);
     let kind = match path {
         _ if raw.name.as_str() == "lo" => NicKind::Loopback,
@@ -82,31 +82,13 @@ fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
             rps_cpus: queue.rps_cpus.clone(),
             rps_flow_cnt: queue.rps_flow_cnt.clone(),
             irqs: Vec::new(),
-            napi: None,
+            napi: raw.ifindex.known().and_then(|ifindex| polls.napi(*ifindex, queue.id.index)),
         })
         .collect();
-    let mut other_irqs = Vec::new();
-    if kind == NicKind::Device {
-        let own: Vec<(&RawIrq, Option<u32>)> =
-            irqs.iter().filter_map(|irq| Some((irq, belongs(irq, raw, path)?))).collect();
-        // Beside interrupts that name their queue, one with the bare name is that of the link.
-        let bare = |irq: &RawIrq| irq.actions.iter().all(|action| action == raw.name.as_str());
-        let named = own.iter().any(|(irq, queue)| queue.is_some() && !bare(irq));
-        for (irq, queue) in own {
-            let queue = queue.filter(|_| !(named && bare(irq)));
-            let irq = Irq {
-                number: irq.number,
-                action: irq.actions.join(", "),
-                affinity: irq.affinity.clone(),
-                effective: irq.effective.clone(),
-                source: Source::default(),
-            };
-            match queue.and_then(|index| rx.iter_mut().find(|rx| rx.index == index)) {
-                Some(rx) => rx.irqs.push(irq),
-                None => other_irqs.push(irq),
-            }
-        }
-    }
+    let (other_irqs, contradictions) = match kind {
+        NicKind::Device => interrupts::attach(&mut rx, raw, path, irqs),
+        NicKind::Virtual | NicKind::Loopback => (Vec::new(), Vec::new()),
+    };
     Nic {
         name: raw.name.clone(),
         address: address(raw, path),
@@ -119,20 +101,15 @@ fn nic(raw: &RawNic, irqs: &[RawIrq]) -> Nic {
             .map(|queue| TxQueue { index: queue.id.index, xps_cpus: queue.xps_cpus.clone() })
             .collect(),
         other_irqs,
-        hardware: Hardware::default(),
-        napi: NapiSettings::default(),
+        hardware: Hardware::new(raw),
+        napi: NapiSettings {
+            threaded: raw.napi.threaded.clone().map(|threaded| threaded != 0),
+            defer_hard_irqs: raw.napi.defer_hard_irqs.clone(),
+            gro_flush_timeout_ns: raw.napi.gro_flush_timeout_ns.clone(),
+        },
         stack: Stack::default(),
-        contradictions: Vec::new(),
+        contradictions,
     }
-}
-
-/// Whether an interrupt is this device's: by its MSI list (intersected with what really exists), or
-/// by its name. The inner value is the receive queue it serves, if any.
-fn belongs(irq: &RawIrq, nic: &RawNic, path: Option<&str>) -> Option<Option<u32>> {
-    let listed = nic.msi_irqs.known().is_some_and(|list| list.contains(&irq.number));
-    let named = |action: &String| irq_names::names_device(action, nic.name.as_str(), path);
-    (listed || irq.actions.iter().any(named))
-        .then(|| irq.actions.iter().find_map(|action| irq_names::rx_queue(action, nic.name.as_str())))
 }
 
 fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
@@ -156,6 +133,7 @@ fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
 mod tests {
     use super::{Model, NicKind};
     use crate::host::RecordedHost;
+    use crate::model::Irq;
     use crate::sample::Inventory;
     use crate::units::{CpuId, Fact, IrqId};
 
@@ -223,7 +201,7 @@ mod tests {
         let with = |interrupts: &str| {
             let host = host().with("proc/interrupts", format!("  CPU0 CPU1\n{interrupts}"));
             let model = Model::new(&Inventory::take(&host));
-            let numbers = |irqs: &[super::Irq]| irqs.iter().map(|irq| irq.number.0).collect::<Vec<_>>();
+            let numbers = |irqs: &[Irq]| irqs.iter().map(|irq| irq.number.0).collect::<Vec<_>>();
             (numbers(&model.nics[0].rx[0].irqs), numbers(&model.nics[0].other_irqs))
         };
         assert_eq!(with(" 37: 7 0 PCI-MSI 1-edge eth0\n"), (vec![37], vec![]));

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::parse::ethtool::{Channels, Coalesce, DriverInfo, Feature, FlowRule, Rings, Rss};
+use crate::sample::RawNic;
 use crate::units::Fact;
 
 /// Whether a function of the bus is shared by SR-IOV.
@@ -50,4 +51,72 @@ pub struct Hardware {
     pub rules: Fact<Vec<FlowRule>>,
     /// Offloads, by name.
     pub features: Fact<Vec<Feature>>,
+}
+
+/// Drivers of devices that a hypervisor makes up.
+const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc"];
+/// Drivers of virtual functions alone: in a guest nothing else tells what they drive.
+const OF_VIRTUAL_FUNCTIONS: [&str; 4] = ["ixgbevf", "iavf", "i40evf", "igbvf"];
+
+impl Hardware {
+    /// What the driver and the bus said.
+    pub(super) fn new(raw: &RawNic) -> Self {
+        let said = raw.hardware.clone();
+        Self {
+            function: function(raw),
+            driver: said.driver,
+            channels: said.channels,
+            rings: said.rings,
+            coalesce: said.coalesce,
+            rss: said.rss,
+            rss_contexts: said.rss_contexts,
+            rules: said.rules,
+            features: said.features,
+        }
+    }
+}
+
+fn function(raw: &RawNic) -> Function {
+    let driver = raw.driver.known().map(String::as_str).unwrap_or_default();
+    let (vfs, max) = (raw.hardware.sriov_vfs.known(), raw.hardware.sriov_max.known());
+    match (raw.hardware.physical.known(), vfs, max) {
+        (Some(physical), ..) => Function::Virtual { physical: Some(physical.clone()) },
+        _ if PARAVIRTUAL.contains(&driver) => Function::Paravirtual,
+        _ if OF_VIRTUAL_FUNCTIONS.contains(&driver) => Function::Virtual { physical: None },
+        (None, Some(vfs), Some(max)) if *max > 0 => Function::Physical { vfs: *vfs, max: *max },
+        _ => Function::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Function;
+    use crate::host::RecordedHost;
+    use crate::model::Model;
+    use crate::sample::Inventory;
+
+    fn function(driver: &str, with: impl FnOnce(RecordedHost, &str) -> RecordedHost) -> Function {
+        let host = RecordedHost::new()
+            .with_link("sys/class/net/eth0", "../../devices/pci0000:3a/0000:3b:00.1/net/eth0")
+            .with_link("sys/class/net/eth0/device/driver", &format!("../../../bus/pci/drivers/{driver}"))
+            .with("sys/class/net/eth0/operstate", "up\n");
+        let host = with(host, "sys/bus/pci/devices/0000:3b:00.1");
+        Model::new(&Inventory::take(&host)).nics.remove(0).hardware.function
+    }
+
+    #[test]
+    fn physical_virtual_and_neither() {
+        let capable = |host: RecordedHost, pci: &str| {
+            host.with(&format!("{pci}/sriov_numvfs"), "4\n").with(&format!("{pci}/sriov_totalvfs"), "63\n")
+        };
+        assert_eq!(function("ixgbe", capable), Function::Physical { vfs: 4, max: 63 });
+        assert_eq!(function("ixgbe", |host, _| host), Function::Plain);
+        let on_host =
+            |host: RecordedHost, pci: &str| host.with_link(&format!("{pci}/physfn"), "../0000:3b:00.0");
+        let physical = Some("0000:3b:00.0".to_owned());
+        assert_eq!(function("mlx5_core", on_host), Function::Virtual { physical });
+        assert_eq!(function("iavf", |host, _| host), Function::Virtual { physical: None });
+        // virtio devices can have virtual functions as well: what counts is who made them.
+        assert_eq!(function("virtio_net", capable), Function::Paravirtual);
+    }
 }

@@ -3,9 +3,13 @@
 //! Documentation/netlink/specs/netdev.yaml; the family exists since 6.3. Numbers are those of
 //! include/uapi/linux/netdev.h.
 
+mod napis;
 mod qstats;
+mod queues;
 
+pub use napis::{NetdevNapi, netdev_napis};
 pub use qstats::{QueueStats, queue_stats};
+pub use queues::{NetdevQueue, netdev_queues};
 
 use super::{Attributes, WireError};
 use crate::units::QueueId;

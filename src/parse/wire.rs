@@ -114,6 +114,27 @@ pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 #[cfg(test)]
+pub(super) mod testing {
+    use super::push_message;
+
+    /// Bytes from hexadecimal digits.
+    pub(in crate::parse) fn hex(digits: &str) -> Vec<u8> {
+        let pairs = digits.as_bytes().chunks(2);
+        let byte = |pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        pairs.map(|pair| byte(pair).expect("two hexadecimal digits")).collect()
+    }
+
+    /// An answer of these messages, given in hexadecimal digits.
+    pub(in crate::parse) fn answer(messages: &[&str]) -> Vec<u8> {
+        let mut answer = Vec::new();
+        for message in messages {
+            push_message(&mut answer, &hex(message));
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::{any, proptest};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Inventory, RawNic, read};
-use crate::host::{Host, Question};
+use crate::host::{EthtoolGet, Host, Question};
 use crate::parse;
 use crate::units::{CpuId, Direction, Fact, IrqId, NicName};
 
@@ -58,8 +58,8 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// `rx_dropped` + `rx_missed_errors`.
     pub rx_dropped: u64,
-    /// Packets received by queue index, where kernel and driver count them.
-    pub rx_queues: BTreeMap<u32, u64>,
+    /// What each receive queue counted, by index, where the kernel or the driver tells.
+    pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
 }
 
 impl Counters {
@@ -121,32 +121,48 @@ fn per_cpu(
     (Fact::Known(cpus), softnet)
 }
 
-/// Packets received by (interface index, queue index). Older kernels and most virtual interfaces do
-/// not count them: then there are none.
-fn queues(host: &dyn Host) -> BTreeMap<(u32, u32), u64> {
+/// Counters of receive queues by (interface index, queue index), as the kernel tells them. Older kernels
+/// and most virtual interfaces do not: then there are none.
+fn queues(host: &dyn Host) -> BTreeMap<(u32, u32), parse::QueueCounters> {
     let stats = read::asked(host, &Question::QueueStats, parse::queue_stats);
     stats
         .known()
         .into_iter()
         .flatten()
         .filter(|stats| stats.queue.direction == Direction::Rx)
-        .map(|stats| ((stats.ifindex, stats.queue.index), stats.packets))
+        .map(|stats| ((stats.ifindex, stats.queue.index), stats.counters))
         .collect()
 }
 
-fn nic(host: &dyn Host, raw: &RawNic, queues: &BTreeMap<(u32, u32), u64>) -> Option<NicCounters> {
+fn nic(
+    host: &dyn Host,
+    raw: &RawNic,
+    queues: &BTreeMap<(u32, u32), parse::QueueCounters>,
+) -> Option<NicCounters> {
     let count = |file: &str| -> Option<u64> {
         read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
     };
-    let own = raw.ifindex.known().map(|ifindex| queues.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
+    let told = raw.ifindex.known().map(|ifindex| queues.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
+    let told: BTreeMap<u32, _> =
+        told.into_iter().flatten().map(|((_, queue), counters)| (*queue, *counters)).collect();
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
         rx_dropped: count("rx_dropped")? + count("rx_missed_errors")?,
-        rx_queues: own.into_iter().flatten().map(|((_, queue), packets)| (*queue, *packets)).collect(),
+        rx_queues: if told.is_empty() { by_driver(host, raw) } else { told },
     })
+}
+
+/// Counters of receive queues among the driver's own statistics. None once the driver has more or fewer
+/// statistics than when their names were read: then it is not known which is which.
+fn by_driver(host: &dyn Host, raw: &RawNic) -> BTreeMap<u32, parse::QueueCounters> {
+    let places = raw.hardware.queue_statistics.known().filter(|places| !places.entries.is_empty());
+    let Some(places) = places else { return BTreeMap::new() };
+    let question = Question::Ethtool(EthtoolGet::Stats, raw.name.clone());
+    let values = read::asked(host, &question, parse::ethtool::stats);
+    values.parse(|values| places.counters(&values)).known().cloned().unwrap_or_default()
 }
 
 fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {

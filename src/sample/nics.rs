@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::read;
+use super::{RawHardware, hardware, read};
 use crate::host::Host;
 use crate::units::{CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
@@ -27,6 +27,23 @@ pub struct RawNic {
     pub msi_irqs: Fact<Vec<IrqId>>,
     /// Queues in the order of `rx-0`, `rx-1`, ..., `tx-0`, ...
     pub queues: Fact<Vec<RawQueue>>,
+    /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`.
+    #[serde(default)]
+    pub napi: RawNapiSettings,
+    /// What driver and bus say.
+    #[serde(default)]
+    pub hardware: RawHardware,
+}
+
+/// How the NAPI instances of an interface work, as sysfs shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RawNapiSettings {
+    /// `threaded`: 0 = polled in softirq.
+    pub threaded: Fact<u32>,
+    /// `napi_defer_hard_irqs`.
+    pub defer_hard_irqs: Fact<u32>,
+    /// `gro_flush_timeout`, nanoseconds.
+    pub gro_flush_timeout_ns: Fact<u64>,
 }
 
 /// One queue. Files of the other direction are `Unsupported`.
@@ -62,8 +79,12 @@ fn one(host: &dyn Host, name: NicName) -> RawNic {
     let base = format!("sys/class/net/{name}");
     let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
     let device_path = link(&base);
-    let function = device_path.known().and_then(|path| pci_function(path)).map(str::to_owned);
-    let pci = |file: &str| function.as_ref().map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
+    let device = device_path.known().filter(|path| !path.contains("/virtual/"));
+    let function = device.and_then(|path| pci_function(path));
+    let pci = |file: &str| function.map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
+    let queues = queues(host, &base);
+    let rx = queues.known().into_iter().flatten().filter(|queue| queue.id.direction == Direction::Rx);
+    let rx_queues = rx.map(|queue| queue.id.index + 1).max().unwrap_or(0);
     RawNic {
         ifindex: read::number(host, &format!("{base}/ifindex")),
         dev_port: read::number(host, &format!("{base}/dev_port")),
@@ -75,7 +96,13 @@ fn one(host: &dyn Host, name: NicName) -> RawNic {
         },
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
-        queues: queues(host, &base),
+        napi: RawNapiSettings {
+            threaded: read::number(host, &format!("{base}/threaded")),
+            defer_hard_irqs: read::number(host, &format!("{base}/napi_defer_hard_irqs")),
+            gro_flush_timeout_ns: read::number(host, &format!("{base}/gro_flush_timeout")),
+        },
+        hardware: hardware::take(host, &name, rx_queues, device.map(|_| function)),
+        queues,
         device_path,
         name,
     }

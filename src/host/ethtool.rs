@@ -1,0 +1,52 @@
+//! Questions to a driver: which message of the `ethtool` generic netlink family, or which ioctl.
+
+use rustix::io::Errno;
+
+use super::EthtoolGet;
+use super::ethtool_ioctl as ioctl;
+use super::netlink::{Extent, Netlink};
+use crate::parse::push_attribute;
+use crate::units::NicName;
+
+// Messages and attributes of include/uapi/linux/ethtool_netlink.h and ethtool_netlink_generated.h.
+const FEATURES_GET: u8 = 11;
+const RINGS_GET: u8 = 15;
+const CHANNELS_GET: u8 = 17;
+const COALESCE_GET: u8 = 19;
+const RSS_GET: u8 = 38;
+// Every request begins with its header.
+const A_HEADER: u16 = 1;
+const A_HEADER_DEV_NAME: u16 = 2;
+const A_RSS_START_CONTEXT: u16 = 7;
+/// The flag of an attribute that has attributes inside: a strict kernel wants it.
+const NESTED: u16 = 0x8000;
+
+pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<Vec<u8>, Errno> {
+    let one = |command: u8| netlink.generic("ethtool", command, &header(nic), Extent::One);
+    match get {
+        EthtoolGet::Channels => one(CHANNELS_GET),
+        EthtoolGet::Rings => one(RINGS_GET),
+        EthtoolGet::Coalesce => one(COALESCE_GET),
+        EthtoolGet::Features => one(FEATURES_GET),
+        EthtoolGet::Rss => one(RSS_GET),
+        EthtoolGet::RssContexts => {
+            let mut request = header(nic);
+            // Context 0 is the answer to RSS_GET.
+            push_attribute(&mut request, A_RSS_START_CONTEXT, &1u32.to_ne_bytes());
+            netlink.generic("ethtool", RSS_GET, &request, Extent::Dump)
+        }
+        EthtoolGet::RssIoctl => ioctl::rss(&*netlink.socket(), nic),
+        EthtoolGet::Driver => ioctl::driver(&*netlink.socket(), nic),
+        EthtoolGet::StatNames => ioctl::stat_names(&*netlink.socket(), nic),
+        EthtoolGet::Stats => ioctl::stats(&*netlink.socket(), nic),
+        EthtoolGet::Rules => ioctl::rules(&*netlink.socket(), nic),
+    }
+}
+
+fn header(nic: &NicName) -> Vec<u8> {
+    let mut name = Vec::new();
+    push_attribute(&mut name, A_HEADER_DEV_NAME, format!("{nic}\0").as_bytes());
+    let mut request = Vec::new();
+    push_attribute(&mut request, A_HEADER | NESTED, &name);
+    request
+}

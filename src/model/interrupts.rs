@@ -1,0 +1,240 @@
+//! Which interrupt serves which receive queue, from up to three sources; the strongest is believed.
+
+use std::collections::BTreeMap;
+
+use super::irq_names::{self, Serves};
+use super::topology::{Contradiction, Irq, Napi, RxQueue, Source};
+use crate::parse::{NetdevNapi, NetdevQueue};
+use crate::sample::{Inventory, RawIrq, RawNic};
+use crate::units::{Direction, IrqId, QueueId};
+
+/// What the kernel says of receive queues: (interface index, queue index) -> NAPI.
+pub(super) struct Polls<'a> {
+    queues: BTreeMap<(u32, u32), u32>,
+    napis: BTreeMap<u32, &'a NetdevNapi>,
+}
+
+impl<'a> Polls<'a> {
+    pub(super) fn new(inventory: &'a Inventory) -> Self {
+        let queues = inventory.queues.known().into_iter().flatten();
+        let queues = queues.filter(|found| found.queue.direction == Direction::Rx);
+        let polled = |found: &NetdevQueue| Some(((found.ifindex, found.queue.index), found.napi?));
+        let napis = inventory.napis.known().into_iter().flatten();
+        Self {
+            queues: queues.filter_map(polled).collect(),
+            napis: napis.map(|napi| (napi.id, napi)).collect(),
+        }
+    }
+
+    /// The NAPI that polls receive queue `index` of the interface `ifindex`.
+    pub(super) fn napi(&self, ifindex: u32, index: u32) -> Option<Napi> {
+        let id = *self.queues.get(&(ifindex, index))?;
+        let told = self.napis.get(&id);
+        Some(Napi { id, irq: told.and_then(|napi| napi.irq), thread: told.and_then(|napi| napi.pid) })
+    }
+}
+
+/// An interrupt of the device.
+struct Own<'a> {
+    raw: &'a RawIrq,
+    source: Source,
+    /// The receive queues that its name speaks of.
+    queues: Vec<u32>,
+}
+
+/// Gives every receive queue its interrupts. Returns those of the device that belong to none, and where
+/// the kernel and a name differ.
+pub(super) fn attach(
+    rx: &mut [RxQueue],
+    nic: &RawNic,
+    device_path: Option<&str>,
+    irqs: &[RawIrq],
+) -> (Vec<Irq>, Vec<Contradiction>) {
+    let own = own(rx, nic, device_path, irqs);
+    let mut contradictions = Vec::new();
+    for queue in &mut *rx {
+        let by_name = || own.iter().filter(|own| own.queues.contains(&queue.index));
+        let told = queue.napi.as_ref().and_then(|napi| napi.irq);
+        // The kernel may know the number of an interrupt that nobody has asked for by now.
+        let found = told.and_then(|number| irqs.iter().find(|raw| raw.number == number));
+        let Some(found) = found else {
+            queue.irqs = by_name().map(|own| irq(own.raw, own.source)).collect();
+            continue;
+        };
+        if by_name().all(|own| own.raw.number != found.number)
+            && let Some(other) = by_name().next()
+        {
+            contradictions.push(Contradiction {
+                queue: QueueId::rx(queue.index),
+                what: "IRQ".to_owned(),
+                believed: format!("netlink: {}", found.number),
+                other: format!("name {}: {}", other.raw.actions.join(", "), other.raw.number),
+            });
+        }
+        queue.irqs = vec![irq(found, Source::Netlink)];
+    }
+    let taken = |number: IrqId| rx.iter().flat_map(|queue| &queue.irqs).any(|irq| irq.number == number);
+    let others = own.iter().filter(|own| !taken(own.raw.number));
+    (others.map(|own| irq(own.raw, own.source)).collect(), contradictions)
+}
+
+fn irq(raw: &RawIrq, source: Source) -> Irq {
+    Irq {
+        number: raw.number,
+        action: raw.actions.join(", "),
+        affinity: raw.affinity.clone(),
+        effective: raw.effective.clone(),
+        source,
+    }
+}
+
+/// The interrupts of a device: those of its MSI list that really exist, and those that carry its name.
+fn own<'a>(rx: &[RxQueue], nic: &RawNic, path: Option<&str>, irqs: &'a [RawIrq]) -> Vec<Own<'a>> {
+    let name = nic.name.as_str();
+    let found = irqs.iter().filter_map(|raw| {
+        let listed = nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
+        let named = || raw.actions.iter().any(|action| irq_names::names_device(action, name, path));
+        let source = if listed { Source::MsiName } else { Source::Name };
+        let serves = || raw.actions.iter().find_map(|action| irq_names::serves(action, name));
+        (listed || named()).then(|| (raw, source, serves()))
+    });
+    let found: Vec<(&RawIrq, Source, Option<Serves>)> = found.collect();
+    let count = |kind: fn(&Serves) -> bool| {
+        found.iter().filter_map(|(.., serves)| serves.as_ref()).filter(|s| kind(s)).count()
+    };
+    // Beside interrupts that name their queue, one with the bare name is that of the link.
+    let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
+    let blocks = count(|serves| matches!(serves, Serves::Block(_)));
+    let queues = |serves| match serves {
+        Some(Serves::Queue(index)) => vec![index],
+        // The driver keeps an even number of blocks.
+        Some(Serves::Block(block)) => {
+            let first = u32::try_from(blocks / 2).unwrap_or(u32::MAX);
+            block.checked_sub(first).into_iter().collect()
+        }
+        Some(Serves::Interface) if !bare_is_link => rx.iter().map(|queue| queue.index).collect(),
+        Some(Serves::Interface) | None => Vec::new(),
+    };
+    found.iter().map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(*serves) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Polls, attach};
+    use crate::host::RecordedHost;
+    use crate::model::{Contradiction, Irq, RxQueue, Source};
+    use crate::parse::{NetdevNapi, NetdevQueue};
+    use crate::sample::Inventory;
+    use crate::units::{Fact, IrqId, QueueId};
+
+    /// An interface with so many receive queues, its MSI list 30-39, and these interrupts.
+    fn inventory(queues: u32, interrupts: &[(u32, &str)]) -> Inventory {
+        let mut host = RecordedHost::new()
+            .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with("sys/class/net/eth0/ifindex", "4\n");
+        for queue in 0..queues {
+            host = host.with(&format!("sys/class/net/eth0/queues/rx-{queue}/rps_cpus"), "0\n");
+        }
+        for irq in 30..40 {
+            host = host.with(&format!("sys/bus/pci/devices/0000:00:03.0/msi_irqs/{irq}"), "msix\n");
+        }
+        let mut table = "  CPU0\n".to_owned();
+        for (irq, action) in interrupts {
+            table += &format!(" {irq}: 0 PCI-MSIX 0-edge {action}\n");
+        }
+        Inventory::take(&host.with("proc/interrupts", table))
+    }
+
+    /// The kernel says that these NAPIs poll these queues, with these interrupts.
+    fn told(inventory: &mut Inventory, queues: &[(u32, u32)], napis: &[(u32, Option<u32>)]) {
+        let queue = |(queue, napi): &(u32, u32)| NetdevQueue {
+            ifindex: 4,
+            queue: QueueId::rx(*queue),
+            napi: Some(*napi),
+        };
+        inventory.queues = Fact::Known(queues.iter().map(queue).collect());
+        let napi = |(id, irq): &(u32, Option<u32>)| NetdevNapi {
+            id: *id,
+            ifindex: 4,
+            irq: irq.map(IrqId),
+            pid: None,
+            defer_hard_irqs: None,
+            gro_flush_timeout_ns: None,
+            threaded: None,
+        };
+        inventory.napis = Fact::Known(napis.iter().map(napi).collect());
+    }
+
+    /// Interrupts of each queue with their source, those of none, and contradictions.
+    type Attached = (Vec<Vec<(u32, Source)>>, Vec<u32>, Vec<Contradiction>);
+
+    fn attached(inventory: &Inventory) -> Attached {
+        let nic = &inventory.nics.known().expect("read")[0];
+        let polls = Polls::new(inventory);
+        let count = nic.queues.known().expect("read").len();
+        let mut rx: Vec<RxQueue> = (0..)
+            .take(count)
+            .map(|index| RxQueue { index, napi: polls.napi(4, index), ..RxQueue::default() })
+            .collect();
+        let path = nic.device_path.known().map(String::as_str);
+        let (others, contradictions) = attach(&mut rx, nic, path, inventory.irqs.known().expect("read"));
+        let pair = |irq: &Irq| (irq.number.0, irq.source);
+        let by_queue = rx.iter().map(|queue| queue.irqs.iter().map(pair).collect()).collect();
+        (by_queue, others.iter().map(|irq| irq.number.0).collect(), contradictions)
+    }
+
+    #[test]
+    fn the_msi_list_is_stronger_than_the_name_alone() {
+        let found = attached(&inventory(2, &[(30, "eth0-TxRx-0"), (41, "eth0-TxRx-1"), (42, "eth1-TxRx-0")]));
+        assert_eq!(found.0, [[(30, Source::MsiName)], [(41, Source::Name)]]);
+        assert_eq!((found.1, found.2), (vec![], vec![]));
+    }
+
+    #[test]
+    fn the_kernel_is_believed_and_the_name_reported() {
+        let mut inventory = inventory(2, &[(30, "eth0-TxRx-0"), (31, "eth0-TxRx-1"), (32, "eth0-TxRx-2")]);
+        told(&mut inventory, &[(0, 7), (1, 8)], &[(7, Some(30)), (8, Some(32))]);
+        let (queues, others, contradictions) = attached(&inventory);
+        assert_eq!(queues, [[(30, Source::Netlink)], [(32, Source::Netlink)]]);
+        assert_eq!(others, [31]);
+        let expected = Contradiction {
+            queue: QueueId::rx(1),
+            what: "IRQ".to_owned(),
+            believed: "netlink: 32".to_owned(),
+            other: "name eth0-TxRx-1: 31".to_owned(),
+        };
+        assert_eq!(contradictions, [expected]);
+    }
+
+    #[test]
+    fn one_interrupt_of_several_queues() {
+        let mut shared = inventory(2, &[(30, "driver-vector-0")]);
+        told(&mut shared, &[(0, 7), (1, 7)], &[(7, Some(30))]);
+        assert_eq!(attached(&shared), (vec![vec![(30, Source::Netlink)]; 2], vec![], vec![]));
+        // A device with one vector: it serves all of its queues.
+        let legacy = inventory(2, &[(30, "eth0")]);
+        assert_eq!(attached(&legacy), (vec![vec![(30, Source::MsiName)]; 2], vec![], vec![]));
+    }
+
+    #[test]
+    fn a_kernel_that_knows_no_interrupt_leaves_it_to_the_name() {
+        let interrupts = [(30, "eth0-TxRx-0"), (31, "eth0")];
+        for irq in [None, Some(39)] {
+            let mut inventory = inventory(1, &interrupts);
+            told(&mut inventory, &[(0, 7)], &[(7, irq)]);
+            assert_eq!(attached(&inventory), (vec![vec![(30, Source::MsiName)]], vec![31], vec![]));
+        }
+    }
+
+    #[test]
+    fn the_second_half_of_the_blocks_receives() {
+        let name = |block| format!("gve-ntfy-blk{block}@pci:0000:00:03.0");
+        let names: Vec<String> = (0..8).map(name).collect();
+        let mut interrupts: Vec<(u32, &str)> = (30..).zip(names.iter().map(String::as_str)).collect();
+        interrupts.push((38, "gve-mgmnt@pci:0000:00:03.0"));
+        // Four blocks each way, of which two are in use.
+        let (queues, others, _) = attached(&inventory(2, &interrupts));
+        assert_eq!(queues, [[(34, Source::MsiName)], [(35, Source::MsiName)]]);
+        assert_eq!(others, [30, 31, 32, 33, 36, 37, 38]);
+    }
+}

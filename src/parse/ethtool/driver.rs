@@ -1,0 +1,64 @@
+//! `ETHTOOL_GDRVINFO`: driver, firmware and bus.
+
+use super::{DriverInfo, field_text, only};
+use crate::parse::WireError;
+
+// `struct ethtool_drvinfo`: fields of 32 bytes behind the command.
+const DRIVER: usize = 4;
+const VERSION: usize = 36;
+const FIRMWARE: usize = 68;
+const BUS: usize = 100;
+
+/// What one driver says of itself.
+pub fn driver(answer: &[u8]) -> Result<DriverInfo, WireError> {
+    let info = only(answer)?;
+    let text = |at| field_text::<32>(info, at);
+    Ok(DriverInfo {
+        driver: text(DRIVER)?,
+        version: text(VERSION)?,
+        firmware: text(FIRMWARE)?,
+        bus: text(BUS)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::driver;
+    use crate::parse::ethtool::DriverInfo;
+    use crate::parse::push_message;
+
+    #[test]
+    fn a_driver_and_a_cut_one() {
+        // As virtio_net answers: no firmware.
+        let mut info = vec![0u8; 196];
+        info[4..14].copy_from_slice(b"virtio_net");
+        info[36..41].copy_from_slice(b"1.0.0");
+        info[100..112].copy_from_slice(b"0000:00:03.0");
+        let pushed = |info: &[u8]| {
+            let mut answer = Vec::new();
+            push_message(&mut answer, info);
+            answer
+        };
+        let expected = DriverInfo {
+            driver: "virtio_net".to_owned(),
+            version: "1.0.0".to_owned(),
+            firmware: String::new(),
+            bus: "0000:00:03.0".to_owned(),
+        };
+        assert_eq!(driver(&pushed(&info)), Ok(expected));
+        assert!(driver(&pushed(&info[..131])).is_err());
+        info[68..72].copy_from_slice(b"1.\xff2");
+        assert_eq!(driver(&pushed(&info)).expect("valid").firmware, "1.\u{fffd}2");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut answer = Vec::new();
+            push_message(&mut answer, &bytes);
+            let _ = (driver(&bytes), driver(&answer));
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Which of a driver's own statistics count the packets of a receive queue: the drivers' shapes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::parse::{QueueCounters, WireError};
+
+/// What a statistic counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counted {
+    /// Packets.
+    Packets,
+    /// Bytes.
+    Bytes,
+    /// Packets thrown away.
+    Drops,
+}
+
+/// One statistic of one receive queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStatistic {
+    /// Its place among the driver's statistics.
+    pub position: usize,
+    /// Which receive queue.
+    pub queue: u32,
+    /// What it counts.
+    pub counted: Counted,
+}
+
+/// Where a driver's statistics have the counters of its receive queues.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct QueueStatistics {
+    /// How many statistics the driver has in all; another number means that places have moved.
+    pub total: usize,
+    /// Those of the receive queues. Several of one queue that count the same are added up.
+    pub entries: Vec<QueueStatistic>,
+}
+
+/// What stands before the queue's number in a name, and what after.
+type Name = (&'static str, &'static str);
+
+/// How some drivers name the statistics of a receive queue.
+struct Shape {
+    /// Drivers that do, for the reader and the tests: others may do the same.
+    #[cfg_attr(not(test), allow(dead_code))] // Tells nothing to the program.
+    drivers: &'static [&'static str],
+    /// A name that gives the queue of those after it, by its count; then names have no number.
+    heading: Option<&'static str>,
+    packets: &'static [Name],
+    bytes: &'static [Name],
+    drops: &'static [Name],
+}
+
+/// gve has no shape: it counts descriptors, of which a packet may take several.
+const SHAPES: [Shape; 8] = [
+    Shape {
+        // virtio_net up to 6.8; later ones count for the kernel, as `qstats-get` tells.
+        drivers: &["virtio_net", "ixgbe", "ixgbevf", "igb", "ice", "hv_netvsc"],
+        heading: None,
+        packets: &[("rx_queue_", "_packets")],
+        bytes: &[("rx_queue_", "_bytes")],
+        drops: &[("rx_queue_", "_drops")],
+    },
+    Shape {
+        drivers: &["mlx5_core", "mlx4_en", "virtio_net"],
+        heading: None,
+        packets: &[("rx", "_packets")],
+        bytes: &[("rx", "_bytes")],
+        drops: &[("rx", "_dropped"), ("rx", "_drops")],
+    },
+    Shape {
+        drivers: &["mana"],
+        heading: None,
+        packets: &[("rx_", "_packets")],
+        bytes: &[("rx_", "_bytes")],
+        drops: &[],
+    },
+    Shape {
+        drivers: &["i40e", "iavf"],
+        heading: None,
+        packets: &[("rx-", ".packets")],
+        bytes: &[("rx-", ".bytes")],
+        drops: &[],
+    },
+    Shape {
+        // Up to 4.17.
+        drivers: &["i40e"],
+        heading: None,
+        packets: &[("rx-", ".rx_packets")],
+        bytes: &[("rx-", ".rx_bytes")],
+        drops: &[],
+    },
+    Shape {
+        drivers: &["ena"],
+        heading: None,
+        packets: &[("queue_", "_rx_cnt")],
+        bytes: &[("queue_", "_rx_bytes")],
+        drops: &[],
+    },
+    Shape {
+        drivers: &["bnxt_en"],
+        heading: None,
+        packets: &[("[", "]: rx_ucast_packets"), ("[", "]: rx_mcast_packets"), ("[", "]: rx_bcast_packets")],
+        bytes: &[("[", "]: rx_ucast_bytes"), ("[", "]: rx_mcast_bytes"), ("[", "]: rx_bcast_bytes")],
+        drops: &[("[", "]: rx_discards")],
+    },
+    Shape {
+        drivers: &["vmxnet3"],
+        heading: Some("Rx Queue#"),
+        packets: &[("ucast pkts rx", ""), ("mcast pkts rx", ""), ("bcast pkts rx", "")],
+        bytes: &[("ucast bytes rx", ""), ("mcast bytes rx", ""), ("bcast bytes rx", "")],
+        drops: &[("pkts rx OOB", ""), ("drv dropped rx total", "")],
+    },
+];
+
+impl QueueStatistics {
+    /// The places of the counters of the first `queues` receive queues, from the statistics' names. No
+    /// entries where no shape that is known fits.
+    pub fn new(names: &[String], queues: u32) -> Self {
+        let fitting = SHAPES.iter().map(|shape| shape.entries(names, queues));
+        let packets = |entry: &QueueStatistic| entry.counted == Counted::Packets;
+        // One shape only: a driver that has a count under two names must not count twice.
+        let entries = fitting.into_iter().find(|entries| entries.iter().any(packets));
+        Self { total: names.len(), entries: entries.unwrap_or_default() }
+    }
+
+    /// The counters of each queue, from the statistics' values. Queues whose packets are not counted are
+    /// left out.
+    pub fn counters(&self, values: &[u64]) -> Result<BTreeMap<u32, QueueCounters>, WireError> {
+        if values.len() != self.total {
+            let moved = format!("{} statistics where there were {}", values.len(), self.total);
+            return Err(WireError::new(moved));
+        }
+        let mut queues: BTreeMap<u32, [Option<u64>; 3]> = BTreeMap::new();
+        for entry in &self.entries {
+            let value = values.get(entry.position);
+            let value = value.ok_or_else(|| WireError::new(format!("no statistic {}", entry.position)))?;
+            let sums = queues.entry(entry.queue).or_default();
+            let sum = &mut sums[entry.counted as usize];
+            *sum = Some(sum.unwrap_or(0).wrapping_add(*value));
+        }
+        let counters = |[packets, bytes, drops]: [Option<u64>; 3]| {
+            Some(QueueCounters { packets: packets?, bytes, drops })
+        };
+        Ok(queues.into_iter().filter_map(|(queue, sums)| Some((queue, counters(sums)?))).collect())
+    }
+}
+
+impl Shape {
+    fn entries(&self, names: &[String], queues: u32) -> Vec<QueueStatistic> {
+        let kinds =
+            [(Counted::Packets, self.packets), (Counted::Bytes, self.bytes), (Counted::Drops, self.drops)];
+        let mut entries = Vec::new();
+        let mut headings = 0u32;
+        for (position, name) in names.iter().enumerate() {
+            let name = name.trim();
+            if Some(name) == self.heading {
+                headings += 1;
+                continue;
+            }
+            let queue = |(before, after): &Name| match self.heading {
+                Some(_) => (name == *before).then(|| headings.checked_sub(1)).flatten(),
+                None => number(name.strip_prefix(before)?.strip_suffix(after)?),
+            };
+            let counted =
+                |(counted, shapes): &(Counted, &[Name])| Some((shapes.iter().find_map(queue)?, *counted));
+            if let Some((queue, counted)) =
+                kinds.iter().find_map(counted).filter(|(queue, _)| *queue < queues)
+            {
+                entries.push(QueueStatistic { position, queue, counted });
+            }
+        }
+        entries
+    }
+}
+
+fn number(digits: &str) -> Option<u32> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{QueueStatistics, SHAPES};
+    use crate::parse::QueueCounters;
+
+    /// The counters that each driver's names give, the values being 100, 101, 102, ...
+    fn counters(names: &[&str], queues: u32) -> Vec<(u32, u64, Option<u64>, Option<u64>)> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let values: Vec<u64> = (100..).take(names.len()).collect();
+        let counters = QueueStatistics::new(&names, queues).counters(&values).expect("as many values");
+        let tuple = |(queue, of): (u32, QueueCounters)| (queue, of.packets, of.bytes, of.drops);
+        counters.into_iter().map(tuple).collect()
+    }
+
+    /// Packets, bytes, drops.
+    type Counts = (u64, Option<u64>, Option<u64>);
+
+    /// Names as these drivers' sources have them.
+    const DRIVERS: [(&str, &[&str], Counts); 13] = [
+        (
+            "virtio_net",
+            &["rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops", "rx_queue_0_xdp_packets"],
+            (100, Some(101), Some(102)),
+        ),
+        ("ixgbe", &["rx_packets", "rx_queue_0_packets", "rx_queue_0_bytes"], (101, Some(102), None)),
+        ("ixgbevf", &["rx_queue_0_packets", "rx_queue_0_bytes"], (100, Some(101), None)),
+        (
+            "igb",
+            &["rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops", "rx_queue_0_csum_err"],
+            (100, Some(101), Some(102)),
+        ),
+        ("ice", &["rx_unicast", "rx_queue_0_packets", "rx_queue_0_bytes"], (101, Some(102), None)),
+        (
+            "hv_netvsc",
+            &["rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_xdp_drop"],
+            (100, Some(101), None),
+        ),
+        (
+            "mlx5_core",
+            &["rx_packets", "rx_prio0_packets", "rx0_packets", "rx0_bytes", "rx0_xdp_drop"],
+            (102, Some(103), None),
+        ),
+        ("mlx4_en", &["rx0_packets", "rx0_bytes", "rx0_dropped"], (100, Some(101), Some(102))),
+        ("mana", &["rx_0_packets", "rx_0_bytes", "rx_0_xdp_drop"], (100, Some(101), None)),
+        ("i40e", &["rx-0.packets", "rx-0.bytes", "port.rx_bytes"], (100, Some(101), None)),
+        ("iavf", &["rx-0.packets", "rx-0.bytes"], (100, Some(101), None)),
+        (
+            "ena",
+            &["queue_0_tx_cnt", "queue_0_rx_cnt", "queue_0_rx_bytes", "queue_0_rx_refil_partial"],
+            (101, Some(102), None),
+        ),
+        (
+            "bnxt_en",
+            &[
+                "[0]: rx_ucast_packets",
+                "[0]: rx_mcast_packets",
+                "[0]: rx_bcast_packets",
+                "[0]: rx_discards",
+                "[0]: rx_ucast_bytes",
+            ],
+            (303, Some(104), Some(103)),
+        ),
+    ];
+
+    #[test]
+    fn names_of_drivers() {
+        for (driver, names, (packets, bytes, drops)) in DRIVERS {
+            assert_eq!(counters(names, 1), [(0, packets, bytes, drops)], "{driver}");
+        }
+    }
+
+    #[test]
+    fn older_names_and_headings() {
+        assert_eq!(counters(&["rx-0.rx_packets", "rx-0.rx_bytes"], 1), [(0, 100, Some(101), None)]);
+        // vmxnet3: one heading a queue, transmit queues first.
+        let names = [
+            "Tx Queue#",
+            "  ucast pkts tx",
+            "Rx Queue#",
+            "  LRO pkts rx",
+            "  ucast pkts rx",
+            "  mcast pkts rx",
+            "  pkts rx OOB",
+            "Rx Queue#",
+            "  LRO pkts rx",
+            "  ucast pkts rx",
+            "  ucast bytes rx",
+        ];
+        assert_eq!(counters(&names, 2), [(0, 104 + 105, None, Some(106)), (1, 109, Some(110), None)]);
+    }
+
+    #[test]
+    fn every_driver_of_a_shape_has_an_example() {
+        let mut drivers = SHAPES.iter().flat_map(|shape| shape.drivers);
+        let example =
+            |driver: &str| driver == "vmxnet3" || DRIVERS.iter().any(|(named, ..)| *named == driver);
+        assert_eq!(drivers.find(|driver| !example(driver)), None);
+    }
+
+    #[test]
+    fn what_is_no_queue_is_not_counted() {
+        // Sizes of frames, queues that the driver had once, and no count of packets at all.
+        assert_eq!(counters(&["rx_64_packets", "rx0_xdp_packets", "rx_packets"], 8), []);
+        assert_eq!(counters(&["rx0_packets", "rx1_packets"], 1), [(0, 100, None, None)]);
+        assert_eq!(counters(&["rx0_drops", "rx0_kicks"], 1), []);
+        assert_eq!(counters(&["rx_bytes[0]", "rx_completed_desc[0]"], 1), []);
+    }
+
+    #[test]
+    fn statistics_that_moved_count_nothing() {
+        let names = ["rx0_packets".to_owned(), "rx0_bytes".to_owned()];
+        assert!(QueueStatistics::new(&names, 1).counters(&[1, 2, 3]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(names in proptest::collection::vec("[rxqueu_0-9\\[\\]:. pactsbyte-]{0,24}", 0..8), values in proptest::collection::vec(any::<u64>(), 0..8)) {
+            let _ = QueueStatistics::new(&names, 4).counters(&values);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `ETHTOOL_MSG_RINGS_GET`: ring sizes.
+
+use super::{Rings, count, only};
+use crate::parse::{Attributes, WireError};
+
+const A_RX_MAX: u16 = 2;
+const A_RX_MINI_MAX: u16 = 3;
+const A_RX_JUMBO_MAX: u16 = 4;
+const A_TX_MAX: u16 = 5;
+const A_RX: u16 = 6;
+const A_RX_MINI: u16 = 7;
+const A_RX_JUMBO: u16 = 8;
+const A_TX: u16 = 9;
+
+/// The rings of one interface; kinds whose maximum is 0 are `None`.
+pub fn rings(answer: &[u8]) -> Result<Rings, WireError> {
+    let message = Attributes::parse(only(answer)?)?;
+    Ok(Rings {
+        rx: count(&message, A_RX, A_RX_MAX)?,
+        rx_mini: count(&message, A_RX_MINI, A_RX_MINI_MAX)?,
+        rx_jumbo: count(&message, A_RX_JUMBO, A_RX_JUMBO_MAX)?,
+        tx: count(&message, A_TX, A_TX_MAX)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::rings;
+    use crate::parse::ethtool::{Count, Rings};
+    use crate::parse::wire::testing::answer;
+
+    const ETH0: &str = "1800018008000100040000000900020065746830000000000800020000010000080006000001000008000500\
+                        00010000080009000001000005000d000000000005000e0000000000";
+
+    #[test]
+    fn a_captured_answer() {
+        let full = Some(Count { now: 256, max: 256 });
+        assert_eq!(rings(&answer(&[ETH0])), Ok(Rings { rx: full, tx: full, ..Rings::default() }));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = rings(&bytes);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `ETHTOOL_MSG_RSS_GET` and `ETHTOOL_GRSSH`: RSS tables, keys and functions.
+
+use std::fmt::Write;
+
+use super::{Rss, field32, only};
+use crate::parse::{Attributes, WireError, messages};
+
+const A_CONTEXT: u16 = 2;
+const A_HFUNC: u16 = 3;
+const A_INDIR: u16 = 4;
+const A_HKEY: u16 = 5;
+
+// `struct ethtool_rxfh`: sizes, the function, then the table and the key.
+const TABLE_SIZE: usize = 8;
+const KEY_SIZE: usize = 12;
+const FUNCTION: usize = 16;
+const TABLE: usize = 24;
+
+/// The default table of one interface, from netlink.
+pub fn rss(answer: &[u8]) -> Result<Rss, WireError> {
+    one(only(answer)?)
+}
+
+/// All tables that an answer to a dump holds.
+pub fn rss_contexts(answer: &[u8]) -> Result<Vec<Rss>, WireError> {
+    messages(answer)?.into_iter().map(one).collect()
+}
+
+fn one(message: &[u8]) -> Result<Rss, WireError> {
+    let message = Attributes::parse(message)?;
+    Ok(Rss {
+        // The default table says no number.
+        context: message.number32(A_CONTEXT)?.unwrap_or(0),
+        table: table(message.get(A_INDIR).unwrap_or_default())?,
+        key: key(message.get(A_HKEY).unwrap_or_default()),
+        function: message.number32(A_HFUNC)?.and_then(function),
+    })
+}
+
+/// The default table of one interface, from the ioctl.
+pub fn rss_ioctl(answer: &[u8]) -> Result<Rss, WireError> {
+    let rss = only(answer)?;
+    let cut = || WireError::new(format!("{} bytes do not hold the table and the key", rss.len()));
+    let rest = rss.get(TABLE..).ok_or_else(cut)?;
+    let length = (field32(rss, TABLE_SIZE)? as usize).saturating_mul(4);
+    let (indirection, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
+    let hash_key = rest.get(..field32(rss, KEY_SIZE)? as usize).ok_or_else(cut)?;
+    Ok(Rss {
+        context: 0,
+        table: table(indirection)?,
+        key: key(hash_key),
+        // `rest` begins behind it.
+        function: function(u32::from(rss[FUNCTION])),
+    })
+}
+
+fn table(bytes: &[u8]) -> Result<Vec<u32>, WireError> {
+    match bytes.as_chunks() {
+        (queues, []) => Ok(queues.iter().map(|queue| u32::from_ne_bytes(*queue)).collect()),
+        _ => Err(WireError::new(format!("an RSS table of {} bytes", bytes.len()))),
+    }
+}
+
+fn key(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| {
+        bytes.iter().fold(String::new(), |mut digits, byte| {
+            write!(digits, "{byte:02x}").expect("a string takes all");
+            digits
+        })
+    })
+}
+
+/// The name of one of the kernel's `ETH_RSS_HASH_*` bits.
+fn function(bits: u32) -> Option<String> {
+    let name = match bits {
+        0 => return None,
+        1 => "toeplitz",
+        2 => "xor",
+        4 => "crc32",
+        other => return Some(format!("unknown({other})")),
+    };
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, rss, rss_contexts, rss_ioctl};
+    use crate::parse::ethtool::Rss;
+    use crate::parse::wire::testing::answer;
+    use crate::parse::{push_attribute, push_message};
+
+    fn table(queues: &[u32]) -> Vec<u8> {
+        queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect()
+    }
+
+    /// A device without RSS, which has a hash function all the same. What fields go into the hash
+    /// (attribute 8) is cut off here.
+    #[test]
+    fn a_captured_answer() {
+        let eth0 = "1800018008000100040000000900020065746830000000000800030001000000";
+        let function = Some("toeplitz".to_owned());
+        assert_eq!(rss(&answer(&[eth0])), Ok(Rss { function, ..Rss::default() }));
+    }
+
+    /// Composed: no machine at hand has RSS contexts.
+    #[test]
+    fn further_contexts() {
+        let mut answer = Vec::new();
+        for (context, queues) in [(1u32, [4, 5]), (7, [6, 6])] {
+            let mut message = Vec::new();
+            push_attribute(&mut message, A_CONTEXT, &context.to_ne_bytes());
+            push_attribute(&mut message, A_HFUNC, &2u32.to_ne_bytes());
+            push_attribute(&mut message, A_INDIR, &table(&queues));
+            push_attribute(&mut message, A_HKEY, &[0x6d, 0x5a, 0x01]);
+            push_message(&mut answer, &message);
+        }
+        let contexts = rss_contexts(&answer).expect("valid");
+        assert_eq!(contexts.iter().map(|rss| rss.context).collect::<Vec<_>>(), [1, 7]);
+        assert_eq!(
+            (contexts[0].table.as_slice(), contexts[1].weights()),
+            ([4, 5].as_slice(), [(6, 2)].into())
+        );
+        assert_eq!(contexts[0].key.as_deref(), Some("6d5a01"));
+        assert_eq!(contexts[0].function.as_deref(), Some("xor"));
+        assert!(rss(&answer).is_err(), "two tables where one was asked for");
+        assert_eq!(rss_contexts(&[]), Ok(vec![]));
+    }
+
+    /// Composed: no machine at hand has an RSS table.
+    #[test]
+    fn by_ioctl() {
+        let mut rxfh = table(&[0x46, 0, 4, 2, 1, 0]);
+        rxfh.extend(table(&[0, 1, 0, 1]));
+        rxfh.extend([0xab, 0xcd]);
+        let parsed = |rxfh: &[u8]| {
+            let mut answer = Vec::new();
+            push_message(&mut answer, rxfh);
+            rss_ioctl(&answer)
+        };
+        let expected = Rss {
+            context: 0,
+            table: vec![0, 1, 0, 1],
+            key: Some("abcd".to_owned()),
+            function: Some("toeplitz".to_owned()),
+        };
+        assert_eq!(parsed(&rxfh), Ok(expected));
+        assert!(parsed(&rxfh[..41]).is_err(), "half a key");
+        rxfh[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert!(parsed(&rxfh).is_err(), "a table larger than the answer");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
+            let mut answer = Vec::new();
+            push_message(&mut answer, &bytes);
+            let _ = (rss(&answer), rss_contexts(&bytes), rss_ioctl(&answer), rss_ioctl(&bytes));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What drivers say of their devices, through ethtool, and what the bus says of SR-IOV.
+//!
+//! A device is asked everything once. A virtual interface is asked who drives it and what it offloads:
+//! a machine may have hundreds of them, and the rest of the questions is about hardware.
+
+use serde::{Deserialize, Serialize};
+
+use super::read;
+use crate::host::{EthtoolGet, Host, Question};
+use crate::parse::WireError;
+use crate::parse::ethtool::{
+    self, Channels, Coalesce, DriverInfo, Feature, FlowRule, QueueStatistics, Rings, Rss,
+};
+use crate::units::{Fact, NicName};
+
+/// What one driver and its bus say.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RawHardware {
+    /// Driver, firmware and bus.
+    pub driver: Fact<DriverInfo>,
+    /// Queues and their maxima.
+    pub channels: Fact<Channels>,
+    /// Ring sizes and their maxima.
+    pub rings: Fact<Rings>,
+    /// Interrupt moderation.
+    pub coalesce: Fact<Coalesce>,
+    /// The default RSS table.
+    pub rss: Fact<Rss>,
+    /// Further RSS contexts.
+    pub rss_contexts: Fact<Vec<Rss>>,
+    /// Flow rules.
+    pub rules: Fact<Vec<FlowRule>>,
+    /// Offloads.
+    pub features: Fact<Vec<Feature>>,
+    /// Which of the driver's own statistics count packets by queue.
+    pub queue_statistics: Fact<QueueStatistics>,
+    /// `sriov_numvfs` of the PCI function.
+    pub sriov_vfs: Fact<u32>,
+    /// `sriov_totalvfs`.
+    pub sriov_max: Fact<u32>,
+    /// Last part of the link `physfn`: the physical function of a virtual one.
+    pub physical: Fact<String>,
+}
+
+/// Asks of the interface `nic`, which has `rx_queues` receive queues; `device` is `None` for virtual
+/// interfaces and else the device's PCI function, if it is on that bus.
+pub(super) fn take(
+    host: &dyn Host,
+    nic: &NicName,
+    rx_queues: u32,
+    device: Option<Option<&str>>,
+) -> RawHardware {
+    if nic.as_str() == "lo" {
+        return RawHardware::default();
+    }
+    let of_all = RawHardware {
+        driver: asked(host, nic, EthtoolGet::Driver, ethtool::driver),
+        features: asked(host, nic, EthtoolGet::Features, ethtool::features),
+        ..RawHardware::default()
+    };
+    let Some(function) = device else { return of_all };
+    let bus = |file: &str| function.map(|function| format!("sys/bus/pci/devices/{function}/{file}"));
+    let number = |file: &str| bus(file).map_or(Fact::Unsupported, |path| read::number(host, &path));
+    let physical = bus("physfn").map_or(Fact::Unsupported, |path| {
+        host.link(&path).map_or_else(|error| read::absence(&error), Fact::Known)
+    });
+    RawHardware {
+        channels: asked(host, nic, EthtoolGet::Channels, ethtool::channels),
+        rings: asked(host, nic, EthtoolGet::Rings, ethtool::rings),
+        coalesce: asked(host, nic, EthtoolGet::Coalesce, ethtool::coalesce),
+        rss: asked(host, nic, EthtoolGet::Rss, ethtool::rss)
+            .or(|| asked(host, nic, EthtoolGet::RssIoctl, ethtool::rss_ioctl)),
+        rss_contexts: asked(host, nic, EthtoolGet::RssContexts, ethtool::rss_contexts),
+        rules: asked(host, nic, EthtoolGet::Rules, ethtool::rules),
+        queue_statistics: asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names)
+            .map(|names| QueueStatistics::new(&names, rx_queues)),
+        sriov_vfs: number("sriov_numvfs"),
+        sriov_max: number("sriov_totalvfs"),
+        physical: physical.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
+        ..of_all
+    }
+}
+
+fn asked<T>(
+    host: &dyn Host,
+    nic: &NicName,
+    get: EthtoolGet,
+    parser: impl FnOnce(&[u8]) -> Result<T, WireError>,
+) -> Fact<T> {
+    read::asked(host, &Question::Ethtool(get, nic.clone()), parser)
+}
