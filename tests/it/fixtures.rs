@@ -139,7 +139,7 @@ fn virtio_8cpu_1queue() {
 
     let irq = eth0(&model).rx[0].irqs[0].number;
     let lines = sample.counters.interrupts.known().expect("read");
-    let busiest = lines[&irq].counts.iter().max_by_key(|(_, count)| **count);
+    let busiest = lines.irqs[&irq].counts.iter().max_by_key(|(_, count)| **count);
     assert_eq!(busiest.map(|(cpu, _)| *cpu), Some(CpuId(2)));
 }
 
