@@ -4,7 +4,9 @@
 //! `sys/class/net/eth0/queues/rx-0/rps_cpus`). Parsing does not belong here, nor does any knowledge
 //! of what a file means.
 
+mod files;
 mod flaky;
+mod irqbalance;
 mod kernel;
 mod live;
 mod netlink;
@@ -37,6 +39,20 @@ pub trait Host: Send + Sync {
 
     /// The target of a symbolic link, as it is stored.
     fn link(&self, path: &str) -> Result<String, HostError>;
+
+    /// The names and the targets of all symbolic links in a directory, sorted by name. Links that go away
+    /// meanwhile are left out; one that may not be followed is an error.
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
+        let mut links = Vec::new();
+        for name in self.list(path)? {
+            match self.link(&format!("{path}/{name}")) {
+                Ok(target) => links.push((name, target)),
+                Err(error) if error.cause == Cause::Missing => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(links)
+    }
 
     /// The answer to a question, as bytes; `Missing` where nobody can give it.
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
@@ -80,7 +96,7 @@ impl Operation {
 /// Why it failed: the three kinds of absence that must never be mixed up, and the rest by errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP: this machine has no such thing.
+    /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP, ESRCH: this machine has no such thing, or not any more.
     Missing,
     /// EACCES, EPERM: it is there, we may not.
     Denied,
@@ -94,7 +110,9 @@ impl From<rustix::io::Errno> for Cause {
     fn from(errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match errno {
-            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP => Cause::Missing,
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP | Errno::SRCH => {
+                Cause::Missing
+            }
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
             other => Cause::Errno(other.raw_os_error()),
         }

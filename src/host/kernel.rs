@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 
 use super::netlink::{Extent, Netlink};
-use super::{Question, enter_netns};
+use super::{Question, enter_netns, irqbalance};
 use crate::parse::push_attribute;
 
 // Commands and attributes of include/uapi/linux/netdev.h.
@@ -58,7 +58,8 @@ impl Kernel {
                 push_attribute(&mut request, NETNSA_PID, &pid.to_ne_bytes());
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
-            Question::Ethtool(..) | Question::IrqbalanceSetup { .. } => Err(Errno::OPNOTSUPP),
+            Question::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
+            Question::Ethtool(..) => Err(Errno::OPNOTSUPP),
         }
     }
 
