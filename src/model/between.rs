@@ -62,7 +62,7 @@ impl Rates {
     /// Adds how this kernel accounts softirq time.
     #[must_use]
     pub fn accounted(mut self, inventory: &Inventory) -> Self {
-        self.exact_softirq_time = inventory.exact_softirq_time.known().copied();
+        self.exact_softirq_time = inventory.settings.exact_softirq_time.known().copied();
         self
     }
 }
