@@ -13,6 +13,7 @@ need cc gcc
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 need ip iproute2
 if [ "$goal" = test ]; then
+  need irqbalance irqbalance
   need nginx nginx-light
   need taskset util-linux
 fi

@@ -6,7 +6,9 @@
 
 mod ethtool;
 mod ethtool_ioctl;
+mod files;
 mod flaky;
+mod irqbalance;
 mod kernel;
 mod live;
 mod netlink;
@@ -42,6 +44,20 @@ pub trait Host: Send + Sync {
 
     /// The target of a symbolic link, as it is stored.
     fn link(&self, path: &str) -> Result<String, HostError>;
+
+    /// The names and the targets of all symbolic links in a directory, sorted by name. Links that go away
+    /// meanwhile are left out; one that may not be followed is an error.
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
+        let mut links = Vec::new();
+        for name in self.list(path)? {
+            match self.link(&format!("{path}/{name}")) {
+                Ok(target) => links.push((name, target)),
+                Err(error) if error.cause == Cause::Missing => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(links)
+    }
 
     /// The answer to a question, as bytes; `Missing` where nobody can give it.
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
@@ -86,7 +102,7 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP: this machine has no such thing.
+    /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP, ESRCH: this machine has no such thing, or not any more.
     Missing,
     /// EACCES, EPERM: it is there, we may not.
     Denied,
@@ -100,7 +116,9 @@ impl From<rustix::io::Errno> for Cause {
     fn from(errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match errno {
-            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP => Cause::Missing,
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP | Errno::SRCH => {
+                Cause::Missing
+            }
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
             other => Cause::Errno(other.raw_os_error()),
         }

@@ -5,22 +5,23 @@
 
 mod between;
 mod build;
+mod containers;
 mod hardware;
 mod interrupts;
 mod irq_names;
 mod listeners;
 mod rates;
-mod settings;
 mod stack;
 mod topology;
 
+pub use crate::sample::{Clocksource, Irqbalance, Settings, Transport};
 pub use crate::units::Fact;
 pub use between::IntervalError;
+pub use containers::Container;
 pub use hardware::{Function, Hardware};
-pub use listeners::{Listener, Process, Transport};
+pub use listeners::{Listener, Process};
 pub use rates::{CpuRates, IrqRates, NicRates, Rates};
-pub use settings::{Clocksource, Irqbalance, Settings};
-pub use stack::{Container, NetNamespace, Peer, Stack};
+pub use stack::{NetNamespace, Peer, Stack};
 pub use topology::{
     Contradiction, Cpu, DeviceAddress, Identity, Irq, Model, Napi, NapiSettings, Nic, NicKind, RxQueue,
     Source, TxQueue,

@@ -1,11 +1,18 @@
 //! Text of procfs and sysfs, and answers of netlink -> values. One format a file; parsers take text or
 //! bytes, never paths, and never guess: a line that is not understood is an error, not a zero.
 
+mod cgroup;
 pub mod ethtool;
 mod interrupts;
+mod irqbalance;
+mod links;
+mod mounts;
+mod namespace;
 mod netdev;
 mod queue_counters;
+mod process;
 mod schedstat;
+mod sockets;
 mod softirqs;
 mod softnet;
 mod stat;
@@ -13,10 +20,17 @@ mod wire;
 
 use thiserror::Error;
 
-pub use interrupts::{InterruptLine, Interrupts, interrupts};
+pub use cgroup::{ControlGroups, control_groups};
+pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};
+pub use irqbalance::{IrqbalanceSetup, irqbalance_setup};
+pub use links::{Link, links};
+pub use mounts::{Mount, mounts};
+pub use namespace::{namespace_id, namespace_inode};
 pub use netdev::{NetdevNapi, NetdevQueue, QueueStats, netdev_napis, netdev_queues, queue_stats};
+pub use process::{allowed_cpus, children, last_cpu};
 pub use queue_counters::QueueCounters;
 pub use schedstat::{on_cpu_ns, thread_name};
+pub use sockets::{NetSocket, tcp_listeners, udp_listeners};
 pub use softirqs::{Softirqs, softirqs};
 pub use softnet::{SoftnetRow, softnet};
 pub use stat::{CpuTimes, Stat, stat};
@@ -59,7 +73,8 @@ fn cpu_number(line: usize, prefix: &str, text: &str) -> Result<crate::units::Cpu
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(bad());
     }
-    digits.parse().map(crate::units::CpuId).map_err(|_| bad())
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.try_into().map_err(|error: crate::units::MaskError| ParseError::at(line, error.to_string()))
 }
 
 /// The CPUs that head the columns of /proc/softirqs (all possible ones) and /proc/interrupts (those

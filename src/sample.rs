@@ -5,12 +5,18 @@
 
 mod counters;
 mod cpus;
+mod cpuset;
 mod hardware;
 mod identity;
+mod irqbalance;
 mod irqs;
+mod links;
+mod listeners;
+mod namespaces;
 mod nics;
 mod processes;
 mod read;
+mod settings;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +24,14 @@ pub use counters::{Counters, CpuCounters, NicCounters};
 pub use cpus::RawCpu;
 pub use hardware::RawHardware;
 pub use identity::RawIdentity;
+pub use irqbalance::Irqbalance;
 pub use irqs::RawIrq;
+pub use listeners::{RawListeners, RawProcess, RawSocket, Transport};
+pub use namespaces::{RawNamespace, RawNamespaces};
 pub(crate) use nics::pci_function;
 pub use nics::{RawNapiSettings, RawNic, RawQueue};
 pub use processes::Processes;
+pub use settings::{Clocksource, Settings};
 
 use crate::host::{Host, Question};
 use crate::parse::{self, NetdevNapi, NetdevQueue};
@@ -30,7 +40,7 @@ use crate::units::Fact;
 /// One look at a machine: what there is, and the counters at that moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// `rxlab.sample/1`.
+    /// `rxlab.sample/2`.
     pub schema: String,
     /// What there is.
     pub inventory: Inventory,
@@ -59,13 +69,21 @@ pub struct Inventory {
     pub rps_sock_flow_entries: Fact<u32>,
     /// Kernel threads and daemons that matter to steering.
     pub processes: Fact<Processes>,
-    /// Whether softirq time is exact (`CONFIG_IRQ_TIME_ACCOUNTING`).
-    pub exact_softirq_time: Fact<bool>,
+    /// irqbalance, when it runs.
+    pub irqbalance: Option<Irqbalance>,
+    /// Settings of the kernel.
+    pub settings: Settings,
+    /// How interfaces stand on one another.
+    pub links: Fact<Vec<parse::Link>>,
+    /// Network namespaces that processes live in, other than the one looked at.
+    pub namespaces: Fact<RawNamespaces>,
+    /// Listening sockets of the namespace looked at.
+    pub listeners: Fact<RawListeners>,
 }
 
 impl Sample {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.sample/1";
+    pub const SCHEMA: &'static str = "rxlab.sample/2";
 
     /// Looks at the whole machine once.
     pub fn take(host: &dyn Host) -> Self {
@@ -78,16 +96,25 @@ impl Sample {
 impl Inventory {
     /// Looks at what there is.
     pub fn take(host: &dyn Host) -> Self {
+        let nics = nics::take(host);
+        let pids = processes::pids(host);
+        let programs = processes::programs(host, pids.known().map(Vec::as_slice).unwrap_or_default());
+        let processes = pids.map(|pids| processes::take(host, &pids));
+        let irqbalance = processes.known().and_then(|found| found.irqbalance);
         Self {
             identity: identity::take(host),
             cpus: cpus::take(host),
-            nics: nics::take(host),
             queues: read::asked(host, &Question::Queues, parse::netdev_queues),
             napis: read::asked(host, &Question::Napis, parse::netdev_napis),
+            links: links::take(host, nics.known().map(Vec::as_slice).unwrap_or_default()),
+            nics,
             irqs: irqs::take(host),
             rps_sock_flow_entries: read::number(host, "proc/sys/net/core/rps_sock_flow_entries"),
-            processes: processes::take(host),
-            exact_softirq_time: identity::exact_softirq_time(host),
+            irqbalance: irqbalance.map(|pid| irqbalance::take(host, pid)),
+            processes,
+            settings: settings::take(host),
+            namespaces: namespaces::take(host, &programs),
+            listeners: listeners::take(host, &programs),
         }
     }
 }

@@ -94,6 +94,11 @@ impl<H: Host> Host for FlakyHost<H> {
         self.inner.link(path)
     }
 
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
+        self.fuse.step();
+        self.inner.links(path)
+    }
+
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
         self.fuse.step();
         self.inner.ask(question)

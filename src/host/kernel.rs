@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::ethtool;
 use super::netlink::{Extent, Netlink};
-use super::{Question, enter_netns};
+use super::{Question, enter_netns, irqbalance};
 use crate::parse::push_attribute;
 
 // Commands and attributes of include/uapi/linux/netdev.h.
@@ -60,7 +60,7 @@ impl Kernel {
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
             Question::Ethtool(get, nic) => ethtool::ask(self.netlink()?, *get, nic),
-            Question::IrqbalanceSetup { .. } => Err(Errno::OPNOTSUPP),
+            Question::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
         }
     }
 

@@ -1,28 +1,20 @@
 //! A root directory as a machine. `/` is this machine; with a network namespace, `sys` is a private
-//! sysfs of that namespace.
+//! sysfs of that namespace, and `proc/net` and `proc/self/ns/net` are those of a thread in it.
 
 #![allow(clippy::disallowed_methods)] // The host is where files are touched.
 
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, statat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
+use super::files::{content, names, open, target};
 use super::kernel::Kernel;
 use super::{Host, HostError, Operation, Question, enter_netns};
-
-/// What one read of procfs gives at most, as a rule.
-const CHUNK: usize = 4096;
-
-/// Each try takes microseconds; renames that hit every one of so many would be an attack.
-const EAGAIN_TRIES: u32 = 1000;
 
 /// A machine below a directory of this one.
 ///
@@ -31,12 +23,19 @@ const EAGAIN_TRIES: u32 = 1000;
 #[derive(Debug)]
 pub struct LiveHost {
     root: OwnedFd,
-    // A detached sysfs mount of another network namespace. It has no mount point, so nothing has
-    // to be cleaned up: it goes away with this descriptor.
-    namespace_sys: Option<OwnedFd>,
+    namespace: Option<Namespace>,
     // Sockets speak of the running kernel, so only of the root `/`. Below any other root answers are
     // files.
     kernel: Option<Kernel>,
+}
+
+/// Another network namespace of the running kernel.
+#[derive(Debug)]
+struct Namespace {
+    // A detached sysfs mount. It has no mount point, so nothing has to be cleaned up: it goes away with
+    // this descriptor.
+    sys: OwnedFd,
+    file: PathBuf,
 }
 
 /// The root or the network namespace cannot be opened.
@@ -75,11 +74,12 @@ impl LiveHost {
         let root = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| OpenError::Root { path: path.to_owned(), errno })?;
         let kernel = (path == Path::new("/")).then(|| Kernel::new(None));
-        Ok(Self { root, namespace_sys: None, kernel })
+        Ok(Self { root, namespace: None, kernel })
     }
 
-    /// This machine as seen from a network namespace: `sys` comes from there, `proc` stays ours
-    /// (so `proc/sys/net` is that of our own namespace, where `rps_sock_flow_entries` lives).
+    /// This machine as seen from a network namespace: `sys`, `proc/net` and `proc/self/ns/net` come from
+    /// there, the rest of `proc` stays ours (so `proc/sys/net` is that of our own namespace, where
+    /// `rps_sock_flow_entries` lives).
     ///
     /// `namespace` is a namespace file such as `/run/netns/NAME` or `/proc/PID/ns/net`. Needs
     /// CAP_SYS_ADMIN.
@@ -89,32 +89,53 @@ impl LiveHost {
             // A thread of its own: only it changes namespace, and it ends here.
             scope.spawn(|| sysfs_of(namespace)).join().expect("the namespace thread does not panic")
         });
-        host.namespace_sys = Some(sys?);
+        host.namespace = Some(Namespace { sys: sys?, file: namespace.to_owned() });
         host.kernel = host.kernel.map(|_| Kernel::new(Some(namespace.to_owned())));
         Ok(host)
     }
 
+    /// The directory in which `path` is looked up, and as what.
     fn place<'a>(&self, path: &'a str) -> (&OwnedFd, &'a str) {
-        match (&self.namespace_sys, path.strip_prefix("sys/")) {
-            (Some(sys), Some(rest)) => (sys, rest),
+        // Other file systems are mounted below these two, and a mount of sysfs alone has them not.
+        let elsewhere = |rest: &str| rest.starts_with("fs/") || rest.starts_with("kernel/");
+        match (&self.namespace, path.strip_prefix("sys/")) {
+            (Some(namespace), Some(rest)) if !elsewhere(rest) => (&namespace.sys, rest),
             _ => (&self.root, path),
         }
     }
 
-    fn open_file(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let (root, path) = self.place(path);
-        let open = || openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
-        // EAGAIN: somewhere a rename or mount happened while a `..` was resolved, and the kernel
-        // cannot be sure that the path stayed inside the root (openat2(2)). The file knows nothing
-        // of that: ask again.
-        let mut opened = open();
-        for _ in 0..EAGAIN_TRIES {
-            if !matches!(opened, Err(Errno::AGAIN)) {
-                break;
+    /// Does something with a path. `self` of procfs is whoever looks, and that has to be somebody of the
+    /// machine and the namespace looked at.
+    fn with<T: Send>(
+        &self,
+        path: &str,
+        act: impl Fn(&OwnedFd, &str) -> Result<T, Errno> + Sync,
+    ) -> Result<T, Errno> {
+        let own = path.strip_prefix("proc/self/").map(str::to_owned);
+        let own = own.or_else(|| path.strip_prefix("proc/net/").map(|rest| format!("net/{rest}")));
+        match (own, &self.kernel, &self.namespace) {
+            (Some(rest), Some(_), Some(namespace)) if rest.starts_with("net/") || rest == "ns/net" => {
+                let inside = || {
+                    // A namespace that went away has nothing to show.
+                    enter_netns(&namespace.file).map_err(|_| Errno::NOENT)?;
+                    act(&self.root, &format!("proc/thread-self/{rest}"))
+                };
+                // A thread of its own: only it changes namespace, and it ends here.
+                std::thread::scope(|scope| {
+                    scope.spawn(inside).join().expect("the namespace thread does not panic")
+                })
             }
-            opened = open();
+            // The first process speaks for a machine that we only see from outside. Recordings have no
+            // processes that would know better than their files.
+            (Some(rest), None, _) => match act(&self.root, &format!("proc/1/{rest}")) {
+                Err(Errno::NOENT) => act(&self.root, path),
+                found => found,
+            },
+            _ => {
+                let (root, path) = self.place(path);
+                act(root, path)
+            }
         }
-        opened
     }
 }
 
@@ -128,55 +149,52 @@ fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
     mount().map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })
 }
 
-fn errno(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
-}
-
 impl Host for LiveHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        let failed = |errno: Errno| HostError::new(Operation::Read, path, errno);
-        let file = self.open_file(path, OFlags::RDONLY).map_err(failed)?;
-        let mut bytes = Vec::new();
-        // Thousands of files of one line are read in one look: no size is asked for, because the sizes
-        // that procfs and sysfs tell mean nothing.
-        loop {
-            bytes.reserve(CHUNK);
-            match rustix::io::read(&file, spare_capacity(&mut bytes)) {
-                Ok(0) => return Ok(bytes),
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
-        }
+        let read = |root: &OwnedFd, path: &str| content(&open(root, path, OFlags::RDONLY)?);
+        self.with(path, read).map_err(|errno| HostError::new(Operation::Read, path, errno))
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
         let failed = |errno: Errno| HostError::new(Operation::Write, path, errno);
+        let (root, place) = self.place(path);
         // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
-        let file = self.open_file(path, OFlags::WRONLY | OFlags::TRUNC).map_err(failed)?;
-        let written = File::from(file).write(value).map_err(|error| failed(errno(&error)))?;
+        let file = open(root, place, OFlags::WRONLY | OFlags::TRUNC).map_err(failed)?;
+        let written = rustix::io::write(&file, value).map_err(failed)?;
         if written == value.len() { Ok(()) } else { Err(failed(Errno::IO)) }
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        let failed = |errno: Errno| HostError::new(Operation::List, path, errno);
-        let directory = self.open_file(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
-        let mut names = Vec::new();
-        for entry in Dir::read_from(directory).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
-            if name != "." && name != ".." {
-                names.push(name);
-            }
-        }
-        names.sort();
-        Ok(names)
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let list = |root: &OwnedFd, path: &str| names(&open(root, path, flags)?);
+        self.with(path, list).map_err(|errno| HostError::new(Operation::List, path, errno))
     }
 
     fn link(&self, path: &str) -> Result<String, HostError> {
-        let failed = |errno: Errno| HostError::new(Operation::Link, path, errno);
-        let link = self.open_file(path, OFlags::PATH | OFlags::NOFOLLOW).map_err(failed)?;
-        statat(&link, "", AtFlags::EMPTY_PATH).map_err(failed)?;
-        let target = readlinkat(&link, "", Vec::new()).map_err(failed)?;
-        Ok(target.to_string_lossy().into_owned())
+        let link = |root: &OwnedFd, path: &str| {
+            let link = open(root, path, OFlags::PATH | OFlags::NOFOLLOW)?;
+            statat(&link, "", AtFlags::EMPTY_PATH)?;
+            target(link, "")
+        };
+        self.with(path, link).map_err(|errno| HostError::new(Operation::Link, path, errno))
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let links = |root: &OwnedFd, path: &str| {
+            let directory = open(root, path, flags)?;
+            let mut links = Vec::new();
+            for name in names(&directory)? {
+                match target(&directory, &name) {
+                    Ok(target) => links.push((name, target)),
+                    // Gone meanwhile, or no link.
+                    Err(Errno::NOENT | Errno::INVAL) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            Ok(links)
+        };
+        self.with(path, links).map_err(|errno| HostError::new(Operation::List, path, errno))
     }
 
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
@@ -212,6 +230,44 @@ mod tests {
         }
         assert_eq!(host.link("sys/out").expect("a link"), "/etc/passwd");
         assert_eq!(host.list("sys").expect("a directory"), ["out", "up"]);
+    }
+
+    #[test]
+    fn files_of_any_length_are_read_in_full() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        for length in [0, 1, 4095, 4096, 4097, 100_000] {
+            let content: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[1]).collect();
+            std::fs::write(tree.path().join("file"), &content).expect("written");
+            assert!(host.read("file").expect("readable") == content, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn links_of_a_directory_are_those_asked_one_by_one() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        let links = host.links("proc/self/ns").expect("listed");
+        assert!(links.iter().any(|(name, _)| name == "net"));
+        for (name, target) in links {
+            assert_eq!(host.link(&format!("proc/self/ns/{name}")).expect("a link"), target);
+        }
+    }
+
+    /// `proc/self` below the root of another machine would be this very process.
+    #[test]
+    fn the_first_process_speaks_for_a_machine_seen_from_outside() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        let write = |path: &str| {
+            let path = tree.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("created");
+            std::fs::write(&path, path.to_str().expect("text")).expect("written");
+        };
+        let read = |path: &str| host.read_text(path).expect("readable");
+        write("proc/net/tcp");
+        assert!(read("proc/net/tcp").ends_with("/proc/net/tcp"), "a recording has no processes");
+        write("proc/1/net/tcp");
+        assert!(read("proc/net/tcp").ends_with("/proc/1/net/tcp"));
     }
 
     #[test]

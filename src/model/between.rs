@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::parse::{CpuTimes, QueueCounters};
+use crate::parse::{CpuTimes, InterruptLine, QueueCounters};
 use crate::sample::{Counters, CpuCounters, Inventory, NicCounters};
 use crate::units::{CpuId, Fact, IrqId};
 
@@ -62,23 +62,27 @@ impl Rates {
     /// Adds how this kernel accounts softirq time.
     #[must_use]
     pub fn accounted(mut self, inventory: &Inventory) -> Self {
-        self.exact_softirq_time = inventory.exact_softirq_time.known().copied();
+        self.exact_softirq_time = inventory.settings.exact_softirq_time.known().copied();
         self
     }
 }
 
 fn gaps(counters: &Counters) -> Vec<String> {
-    let mut gaps = Vec::new();
-    let mut note = |what: &str, fact: Fact<()>| match fact {
-        Fact::Known(()) => {}
-        Fact::Unsupported => gaps.push(format!("{what}: this kernel does not have it")),
-        Fact::Denied(need) => gaps.push(format!("{what}: needs {need}")),
-        Fact::Broken(why) => gaps.push(format!("{what}: {why}")),
-    };
-    note("softirq counts", counters.cpus.clone().map(|_| ()));
-    note("packets by CPU", counters.softnet.clone());
-    note("interrupt counts", counters.interrupts.clone().map(|_| ()));
-    gaps
+    let gaps = [
+        gap("softirq counts", &counters.cpus),
+        gap("packets by CPU", &counters.softnet),
+        gap("interrupt counts", &counters.interrupts),
+    ];
+    gaps.into_iter().flatten().collect()
+}
+
+fn gap<T>(what: &str, fact: &Fact<T>) -> Option<String> {
+    match fact {
+        Fact::Known(_) => None,
+        Fact::Unsupported => Some(format!("{what}: this kernel does not have it")),
+        Fact::Denied(need) => Some(format!("{what}: needs {need}")),
+        Fact::Broken(why) => Some(format!("{what}: {why}")),
+    }
 }
 
 /// Shares of the time that the CPU itself accounted: with dynamic ticks an idle CPU's sum can lag
@@ -159,18 +163,21 @@ fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> 
     let (Fact::Known(before), Fact::Known(after)) = (&previous.interrupts, &current.interrupts) else {
         return Vec::new();
     };
-    let rates = |irq: &IrqId, line: &crate::parse::InterruptLine| {
-        let old = before.get(irq).filter(|old| old.words == line.words)?;
-        let per_cpu = line.counts.iter().filter_map(|(cpu, count)| {
+    let rates = |irq: &IrqId, line: &InterruptLine| {
+        let old = before.irqs.get(irq).filter(|old| old.words == line.words)?;
+        // A CPU that came online has counts from earlier times.
+        let counts = line.counts.iter().filter(|(cpu, _)| before.cpus.contains(**cpu));
+        let per_cpu = counts.filter_map(|(cpu, count)| {
             // Interrupt counts of one CPU are unsigned int in the kernel as well.
-            let delta = (*count as u32).wrapping_sub(*old.counts.get(cpu)? as u32);
+            let earlier = old.counts.get(cpu).copied().unwrap_or_default();
+            let delta = (*count as u32).wrapping_sub(earlier as u32);
             (delta > 0).then(|| (*cpu, f64::from(delta) / seconds))
         });
         let per_cpu: BTreeMap<CpuId, f64> = per_cpu.collect();
         let action = line.actions().join(", ");
         (!action.is_empty()).then_some(IrqRates { irq: *irq, action, per_cpu })
     };
-    after.iter().filter_map(|(irq, line)| rates(irq, line)).collect()
+    after.irqs.iter().filter_map(|(irq, line)| rates(irq, line)).collect()
 }
 
 #[cfg(test)]
@@ -216,6 +223,19 @@ mod tests {
         let b = counters(2, &[(0, times(9, 0), none), (2, times(5, 0), none)]);
         let rates = Rates::between(&a, &b).expect("an interval");
         assert_eq!(rates.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [CpuId(0)]);
+    }
+
+    /// Its counts are from before it went offline, not from this interval.
+    #[test]
+    fn interrupts_of_a_cpu_that_came_are_left_out() {
+        let at = |seconds, text: &str| Counters {
+            interrupts: Fact::Known(crate::parse::interrupts(text).expect("valid")),
+            ..counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())])
+        };
+        let a = at(1, "CPU0\n 5: 0 chip 1-edge eth0\n");
+        let b = at(2, "CPU0 CPU1\n 5: 7 9000 chip 1-edge eth0\n");
+        let rates = Rates::between(&a, &b).expect("an interval");
+        assert_eq!(rates.irqs[0].per_cpu, BTreeMap::from([(CpuId(0), 7.0)]));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::hardware::Hardware;
 use super::interrupts::{self, Polls};
-use super::settings::{Irqbalance, Settings};
-use super::stack::Stack;
+use super::listeners;
+use super::stack::{self, Stack};
 use super::topology::{Cpu, DeviceAddress, Identity, Model, NapiSettings, Nic, NicKind, RxQueue, TxQueue};
 use crate::sample::{Inventory, RawCpu, RawIrq, RawNic, RawQueue, pci_function};
 use crate::units::{Direction, Fact};
@@ -16,7 +16,12 @@ impl Model {
     pub fn new(inventory: &Inventory) -> Self {
         let text = |fact: &Fact<String>| fact.known().cloned().unwrap_or_default();
         let identity = &inventory.identity;
-        let processes = inventory.processes.known();
+        let mut nics = nics(inventory);
+        stack::place(
+            &mut nics,
+            inventory.links.known().map(Vec::as_slice).unwrap_or_default(),
+            inventory.namespaces.known().map(|seen| seen.others.as_slice()).unwrap_or_default(),
+        );
         Self {
             schema: Self::SCHEMA.to_owned(),
             identity: Identity {
@@ -25,16 +30,13 @@ impl Model {
                 boot_id: text(&identity.boot_id),
             },
             cpus: inventory.cpus.known().into_iter().flatten().map(cpu).collect(),
-            nics: nics(inventory),
+            nics,
             rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
-            irqbalance: processes.and_then(|found| found.irqbalance).map(|pid| Irqbalance {
-                pid,
-                banned_irqs: Fact::Unsupported,
-                banned_cpus: Fact::Unsupported,
-            }),
-            settings: Settings::default(),
-            listeners: Fact::Unsupported,
-            namespaces: Fact::Unsupported,
+            irqbalance: inventory.irqbalance.clone(),
+            settings: inventory.settings.clone(),
+            listeners: inventory.listeners.clone().map(|raw| listeners::group(&raw)),
+            namespaces: inventory.namespaces.clone().and_then(stack::namespaces),
+            all_namespaces_seen: inventory.namespaces.clone().and_then(|namespaces| namespaces.all_seen),
         }
     }
 }

@@ -1,19 +1,12 @@
 //! Who waits for packets: listening sockets, the processes that own them, and where those run.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
-use super::stack::Container;
+use super::containers::{self, Container};
+use crate::sample::{RawListeners, RawProcess, Transport};
 use crate::units::{CpuMask, Fact};
-
-/// The transport of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Transport {
-    /// TCP, listening.
-    Tcp,
-    /// UDP, bound.
-    Udp,
-}
 
 /// Sockets of one transport, address and port: several with SO_REUSEPORT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +19,9 @@ pub struct Listener {
     pub port: u16,
     /// How many sockets.
     pub sockets: usize,
-    /// The processes that own them, by number.
+    /// The processes that own them, by number; none for sockets of the kernel itself, and for those of
+    /// processes that cannot be seen from here (another PID namespace). Denied when one of the sockets has
+    /// no owner among the processes that we may look into.
     pub owners: Fact<Vec<Process>>,
 }
 
@@ -37,7 +32,8 @@ pub struct Process {
     pub pid: u32,
     /// Its name, as the kernel keeps it (15 bytes).
     pub command: String,
-    /// Its control group: the path in the unified hierarchy, or of the cpuset controller in version 1.
+    /// Its control group: the path in the unified hierarchy, or, where that says nothing, of the cpuset
+    /// controller or of systemd's hierarchy in version 1.
     pub cgroup: Option<String>,
     /// Its systemd unit, such as `nginx.service`.
     pub unit: Option<String>,
@@ -47,4 +43,88 @@ pub struct Process {
     pub allowed: Fact<CpuMask>,
     /// CPUs that its threads last ran on.
     pub ran_on: Fact<CpuMask>,
+}
+
+/// Listeners by transport, port and address.
+pub(super) fn group(raw: &RawListeners) -> Vec<Listener> {
+    let mut groups: BTreeMap<_, Vec<&[u32]>> = BTreeMap::new();
+    for socket in &raw.sockets {
+        let key = (socket.transport, socket.port, socket.address);
+        groups.entry(key).or_default().push(&socket.owners);
+    }
+    let listener = |((transport, port, address), sockets): (_, Vec<&[u32]>)| Listener {
+        transport,
+        address,
+        port,
+        sockets: sockets.len(),
+        owners: owners(raw, &sockets),
+    };
+    groups.into_iter().map(listener).collect()
+}
+
+fn owners(raw: &RawListeners, sockets: &[&[u32]]) -> Fact<Vec<Process>> {
+    if sockets.iter().any(|owners| owners.is_empty()) && raw.all_seen != Fact::Known(()) {
+        return raw.all_seen.clone().map(|()| Vec::new());
+    }
+    let pids: BTreeSet<u32> = sockets.iter().flat_map(|owners| owners.iter().copied()).collect();
+    let known = pids.into_iter().filter_map(|pid| Some(process(pid, raw.processes.get(&pid)?)));
+    Fact::Known(known.collect())
+}
+
+fn process(pid: u32, raw: &RawProcess) -> Process {
+    let path = raw.control_group.known().map(String::as_str);
+    Process {
+        pid,
+        command: raw.command.clone(),
+        cgroup: path.map(str::to_owned),
+        unit: path.and_then(containers::unit).map(str::to_owned),
+        container: path.and_then(containers::container),
+        allowed: raw.allowed.clone(),
+        ran_on: raw.ran_on.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::group;
+    use crate::sample::{RawListeners, RawProcess, RawSocket, Transport};
+    use crate::units::{Fact, Need};
+
+    fn raw(sockets: &[(u16, &[u32])]) -> RawListeners {
+        let process = |pid: &u32| {
+            let control_group = Fact::Known(format!("/system.slice/web{pid}.service"));
+            let (allowed, ran_on) = (Fact::Unsupported, Fact::Unsupported);
+            (*pid, RawProcess { command: "web".to_owned(), control_group, allowed, ran_on })
+        };
+        let socket = |(port, owners): &(u16, &[u32])| RawSocket {
+            transport: Transport::Tcp,
+            address: std::net::Ipv4Addr::UNSPECIFIED.into(),
+            port: *port,
+            owners: owners.to_vec(),
+        };
+        RawListeners {
+            sockets: sockets.iter().map(socket).collect(),
+            processes: sockets.iter().flat_map(|(_, owners)| owners.iter().map(process)).collect(),
+            all_seen: Fact::Known(()),
+        }
+    }
+
+    #[test]
+    fn reuseport_sockets_are_one_listener() {
+        let listeners = group(&raw(&[(443, &[9]), (80, &[7, 8]), (80, &[8])]));
+        assert_eq!(listeners.iter().map(|l| (l.port, l.sockets)).collect::<Vec<_>>(), [(80, 2), (443, 1)]);
+        let owners = listeners[0].owners.known().expect("known");
+        let shown: Vec<_> = owners.iter().map(|process| (process.pid, process.unit.as_deref())).collect();
+        assert_eq!(shown, [(7, Some("web7.service")), (8, Some("web8.service"))]);
+    }
+
+    #[test]
+    fn only_an_owner_that_was_not_found_can_be_hidden() {
+        let mut raw = raw(&[(80, &[7]), (443, &[])]);
+        assert_eq!(group(&raw)[1].owners, Fact::Known(vec![]), "the kernel's own");
+        raw.all_seen = Fact::Denied(Need::SysPtrace);
+        let listeners = group(&raw);
+        assert_eq!(listeners[0].owners.known().map(Vec::len), Some(1));
+        assert_eq!(listeners[1].owners, Fact::Denied(Need::SysPtrace));
+    }
 }

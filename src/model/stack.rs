@@ -1,15 +1,22 @@
 //! How interfaces stand on one another, and what is at the other end of a veth.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
-use crate::units::NicName;
+use super::containers::{self, Container};
+use super::topology::{Nic, NicKind};
+use crate::parse::Link;
+use crate::sample::{RawNamespace, RawNamespaces};
+use crate::units::{Fact, NicName};
 
 /// The place of one interface among the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stack {
     /// The kernel's kind of link: `veth`, `bridge`, `bond`, `vlan`, `tun`; `None` for devices.
     pub kind: Option<String>,
-    /// Interfaces that this one is made of: members of a bond or a bridge, the parent of a VLAN.
+    /// Interfaces that this one is made of: members of a bond or a bridge, the parent of a VLAN. A parent
+    /// in another namespace is none of them.
     pub lower: Vec<NicName>,
     /// Interfaces that are made of this one.
     pub upper: Vec<NicName>,
@@ -43,11 +50,202 @@ pub struct NetNamespace {
     pub container: Option<Container>,
 }
 
-/// A container, by its control group.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Container {
-    /// Who made it: `docker`, `podman`, `kubepods`, `containerd`, `crio`, `lxc`, `systemd-nspawn`.
-    pub engine: String,
-    /// Its identity there, as in the control group's path.
-    pub id: String,
+/// Kinds of link that come in pairs: what they are tied to is the other end, and nothing below.
+const PAIRS: [&str; 2] = ["veth", "netkit"];
+
+/// The namespaces, in their order.
+pub(super) fn namespaces(raw: RawNamespaces) -> Fact<Vec<NetNamespace>> {
+    if raw.others.is_empty() {
+        return raw.all_seen.map(|()| Vec::new());
+    }
+    let one = |raw: RawNamespace| NetNamespace {
+        inode: raw.inode,
+        pid: raw.pid,
+        command: raw.command,
+        container: raw.control_group.known().and_then(|path| containers::container(path)),
+    };
+    Fact::Known(raw.others.into_iter().map(one).collect())
+}
+
+/// Gives every interface its place.
+pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &[RawNamespace]) {
+    let names: BTreeMap<u32, &NicName> = links.iter().map(|link| (link.index, &link.name)).collect();
+    let devices: BTreeSet<NicName> =
+        nics.iter().filter(|nic| nic.kind == NicKind::Device).map(|nic| nic.name.clone()).collect();
+    let below = below(links, &names);
+    for nic in nics {
+        let Some(link) = links.iter().find(|link| link.name == nic.name) else { continue };
+        let lower: Vec<NicName> = below.get(&nic.name).into_iter().flatten().cloned().collect();
+        let upper = below.iter().filter(|(_, lower)| lower.contains(&nic.name));
+        nic.stack = Stack {
+            kind: link.kind.clone(),
+            upper: upper.map(|(name, _)| name.clone()).collect(),
+            physical: match nic.kind {
+                NicKind::Device => Vec::new(),
+                _ => all_below(&nic.name, &below).intersection(&devices).cloned().collect(),
+            },
+            peer: peer(link, &names, namespaces),
+            lower,
+        };
+    }
+}
+
+type Below = BTreeMap<NicName, BTreeSet<NicName>>;
+
+fn below(links: &[Link], names: &BTreeMap<u32, &NicName>) -> Below {
+    let mut below = Below::new();
+    for link in links {
+        if let Some(master) = link.master.and_then(|master| names.get(&master)) {
+            below.entry((*master).clone()).or_default().insert(link.name.clone());
+        }
+        let parent = link.link.filter(|_| !is_end(link) && link.link_namespace.is_none());
+        if let Some(parent) = parent.and_then(|parent| names.get(&parent)) {
+            below.entry(link.name.clone()).or_default().insert((*parent).clone());
+        }
+    }
+    below
+}
+
+fn is_end(link: &Link) -> bool {
+    link.kind.as_deref().is_some_and(|kind| PAIRS.contains(&kind))
+}
+
+/// Everything below `name`, itself only if it stands on itself: the kernel allows no such ring, but these
+/// are values, and a recording may hold anything.
+fn all_below(name: &NicName, below: &Below) -> BTreeSet<NicName> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![name]);
+    while let Some(next) = open.pop() {
+        for lower in below.get(next).into_iter().flatten() {
+            if found.insert(lower.clone()) {
+                open.push(lower);
+            }
+        }
+    }
+    found
+}
+
+fn peer(link: &Link, names: &BTreeMap<u32, &NicName>, namespaces: &[RawNamespace]) -> Option<Peer> {
+    let ifindex = link.link.filter(|_| is_end(link))?;
+    let away = link.link_namespace.map(Fact::Known);
+    Some(Peer {
+        ifindex,
+        nic: if away.is_none() { names.get(&ifindex).map(|name| (*name).clone()) } else { None },
+        namespace: away.and_then(|id| namespaces.iter().position(|namespace| namespace.id == id)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Peer, namespaces, place};
+    use crate::model::{DeviceAddress, Nic, NicKind};
+    use crate::parse::Link;
+    use crate::sample::{RawNamespace, RawNamespaces};
+    use crate::units::{Fact, Need, NicName};
+
+    fn name(text: &str) -> NicName {
+        text.parse().expect("a name")
+    }
+
+    fn link(index: u32, text: &str, kind: &str) -> Link {
+        let kind = Some(kind.to_owned()).filter(|kind| !kind.is_empty());
+        Link { index, name: name(text), kind, link: None, link_namespace: None, master: None }
+    }
+
+    fn placed(links: &[Link], namespaces: &[RawNamespace]) -> Vec<Nic> {
+        let nic = |link: &Link| {
+            let kind = if link.kind.is_none() { NicKind::Device } else { NicKind::Virtual };
+            Nic::new(link.name.clone(), DeviceAddress(link.name.to_string()), kind)
+        };
+        let mut nics: Vec<Nic> = links.iter().map(nic).collect();
+        place(&mut nics, links, namespaces);
+        nics
+    }
+
+    /// A bridge on a VLAN on a bond of two devices, and a container's veth in the bridge.
+    #[test]
+    fn devices_below_through_any_number_of_steps() {
+        let nics = placed(
+            &[
+                Link { master: Some(3), ..link(1, "eth0", "") },
+                Link { master: Some(3), ..link(2, "eth1", "") },
+                link(3, "bond0", "bond"),
+                Link { link: Some(3), master: Some(5), ..link(4, "bond0.7", "vlan") },
+                link(5, "br0", "bridge"),
+                Link { link: Some(2), link_namespace: Some(0), master: Some(5), ..link(6, "veth0", "veth") },
+            ],
+            &[],
+        );
+        let shown = |names: &[NicName]| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let row = |at: usize| {
+            let stack = &nics[at].stack;
+            (shown(&stack.lower), shown(&stack.upper), shown(&stack.physical))
+        };
+        let is = |lower: &str, upper: &str, physical: &str| {
+            (lower.to_owned(), upper.to_owned(), physical.to_owned())
+        };
+        assert_eq!(row(0), is("", "bond0", ""));
+        assert_eq!(row(2), is("eth0 eth1", "bond0.7", "eth0 eth1"));
+        assert_eq!(row(3), is("bond0", "br0", "eth0 eth1"));
+        assert_eq!(row(4), is("bond0.7 veth0", "", "eth0 eth1"));
+        assert_eq!(row(5), is("", "br0", ""), "its other end is not below it");
+        assert_eq!(nics[3].stack.kind.as_deref(), Some("vlan"));
+    }
+
+    #[test]
+    fn a_ring_has_an_end() {
+        let nics = placed(
+            &[
+                Link { link: Some(2), ..link(1, "a", "vlan") },
+                Link { link: Some(1), ..link(2, "b", "vlan") },
+                Link { link: Some(9), master: Some(8), ..link(3, "c", "vlan") },
+            ],
+            &[],
+        );
+        assert_eq!(nics[0].stack.physical, []);
+        assert_eq!(nics[2].stack.lower, [], "nobody has the number 9");
+    }
+
+    #[test]
+    fn the_other_end_here_there_and_nowhere() {
+        let namespace = |inode, id| RawNamespace {
+            inode,
+            id,
+            pid: 40,
+            command: "sh".to_owned(),
+            control_group: Fact::Known("/lxc.payload.web".to_owned()),
+        };
+        let raw = [namespace(7, Fact::Unsupported), namespace(8, Fact::Known(3))];
+        let tied = |tie, space, index, text| Link {
+            link: Some(tie),
+            link_namespace: space,
+            ..link(index, text, "veth")
+        };
+        let nics = placed(
+            &[
+                tied(2, None, 1, "veth0"),
+                tied(1, None, 2, "veth1"),
+                tied(2, Some(3), 4, "veth2"),
+                tied(2, Some(5), 5, "veth3"),
+                Link { link: Some(1), link_namespace: Some(3), ..link(6, "mv0", "macvlan") },
+            ],
+            &raw,
+        );
+        let peers: Vec<Option<Peer>> = nics.iter().map(|nic| nic.stack.peer.clone()).collect();
+        let peer =
+            |ifindex, nic: Option<&str>, namespace| Some(Peer { ifindex, nic: nic.map(name), namespace });
+        assert_eq!(peers[0], peer(2, Some("veth1"), None));
+        assert_eq!(peers[1], peer(1, Some("veth0"), None));
+        assert_eq!(peers[2], peer(2, None, Some(1)));
+        assert_eq!(peers[3], peer(2, None, None), "nobody known lives there");
+        assert_eq!(peers[4], None);
+        assert_eq!(nics[4].stack.lower, [], "its parent is in another namespace");
+        assert!(nics[0].stack.lower.is_empty() && nics[0].stack.upper.is_empty());
+        let seen = |others: &[RawNamespace], all_seen| RawNamespaces { others: others.to_vec(), all_seen };
+        let closed = || Fact::Denied(Need::SysPtrace);
+        let known = namespaces(seen(&raw, closed()));
+        let container = known.known().expect("some were seen")[1].container.clone().expect("told");
+        assert_eq!((container.engine.as_str(), container.id.as_str()), ("lxc", "web"));
+        assert_eq!(namespaces(seen(&[], closed())), Fact::Denied(Need::SysPtrace));
+        assert_eq!(namespaces(seen(&[], Fact::Known(()))), Fact::Known(vec![]));
+    }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hardware::Hardware;
 use super::listeners::Listener;
-use super::settings::{Irqbalance, Settings};
 use super::stack::{NetNamespace, Stack};
+use crate::sample::{Irqbalance, Settings};
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
 
 /// Which machine and which boot.
@@ -38,10 +38,13 @@ pub struct Model {
     pub irqbalance: Option<Irqbalance>,
     /// Settings of the kernel.
     pub settings: Settings,
-    /// Listening sockets of the network namespace of this process, by transport, port and address.
+    /// Listening sockets of the network namespace looked at, by transport, port and address.
     pub listeners: Fact<Vec<Listener>>,
-    /// Other network namespaces that processes live in.
+    /// Network namespaces that processes live in, other than the one looked at. Denied when none was seen
+    /// and not every process could be asked.
     pub namespaces: Fact<Vec<NetNamespace>>,
+    /// Whether every process could be asked for its namespace; if not, there may be more.
+    pub all_namespaces_seen: Fact<()>,
 }
 
 impl Model {

@@ -1,14 +1,17 @@
 //! `/proc/interrupts`: interrupts taken, by line and CPU, with the action names.
+//!
+//! The largest file that is read: with a thousand CPUs a line has eleven thousand bytes, nearly all of
+//! them zeros and spaces. So it is taken apart by bytes, and only counts that are not 0 are kept.
 
 use std::collections::BTreeMap;
 
-use super::{ParseError, counter, header};
-use crate::units::{CpuId, IrqId};
+use super::{ParseError, header};
+use crate::units::{CpuId, CpuMask, IrqId};
 
 /// One numbered interrupt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct InterruptLine {
-    /// Count by CPU; every CPU of the header is in.
+    /// Count by CPU; CPUs of [`Interrupts::cpus`] that are not in have 0.
     pub counts: BTreeMap<CpuId, u64>,
     /// Chip, hardware number and trigger, then the actions: everything after the counts, by word.
     pub words: Vec<String>,
@@ -33,8 +36,10 @@ impl InterruptLine {
 }
 
 /// `/proc/interrupts`, numbered lines only (NMI, LOC and the like are left out).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Interrupts {
+    /// The CPUs that are counted: those that are online.
+    pub cpus: CpuMask,
     /// By Linux IRQ number.
     pub irqs: BTreeMap<IrqId, InterruptLine>,
 }
@@ -44,26 +49,77 @@ pub fn interrupts(text: &str) -> Result<Interrupts, ParseError> {
     let cpus = header(text.lines().next())?;
     let mut irqs = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()).skip(1) {
-        let Some((label, rest)) = line.split_once(':') else {
-            return Err(ParseError::at(number, "no `:` after the interrupt's name"));
-        };
-        let Ok(irq) = label.trim().parse::<u32>() else { continue };
-        let mut words = rest.split_whitespace();
+        let Some((irq, rest)) = numbered(number, line)? else { continue };
         let mut counts = BTreeMap::new();
-        for cpu in &cpus {
-            let word = words.next().unwrap_or_default();
-            counts.insert(*cpu, counter(number, word)?);
-        }
-        irqs.insert(IrqId(irq), InterruptLine { counts, words: words.map(str::to_owned).collect() });
+        let words = columns(number, rest, cpus.len(), |column, count| {
+            counts.insert(cpus[column], count);
+        })?;
+        irqs.insert(irq, InterruptLine { counts, words: by_word(words) });
     }
-    Ok(Interrupts { irqs })
+    Ok(Interrupts { cpus: cpus.into_iter().collect(), irqs })
+}
+
+/// The numbered interrupts of `/proc/interrupts` with their action names, without any counts.
+pub fn interrupt_actions(text: &str) -> Result<Vec<(IrqId, Vec<String>)>, ParseError> {
+    let cpus = header(text.lines().next())?.len();
+    let mut irqs = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).skip(1) {
+        let Some((irq, rest)) = numbered(number, line)? else { continue };
+        let words = by_word(columns(number, rest, cpus, |_, _| {})?);
+        let line = InterruptLine { counts: BTreeMap::new(), words };
+        irqs.push((irq, line.actions().into_iter().map(str::to_owned).collect()));
+    }
+    Ok(irqs)
+}
+
+fn by_word(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The number of a line and what follows it; `None` for lines with a name.
+fn numbered(number: usize, line: &str) -> Result<Option<(IrqId, &str)>, ParseError> {
+    let missing = || ParseError::at(number, "no `:` after the interrupt's name");
+    let (label, rest) = line.split_once(':').ok_or_else(missing)?;
+    Ok(label.trim().parse().ok().map(|irq| (IrqId(irq), rest)))
+}
+
+/// Hands each count that is not 0 to `keep`, by column, and returns what follows the counts.
+fn columns(
+    line: usize,
+    text: &str,
+    wanted: usize,
+    mut keep: impl FnMut(usize, u64),
+) -> Result<&str, ParseError> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    for column in 0..wanted {
+        while bytes.get(at) == Some(&b' ') {
+            at += 1;
+        }
+        let start = at;
+        let mut count: Option<u64> = Some(0);
+        while let Some(digit) = bytes.get(at).filter(|byte| byte.is_ascii_digit()) {
+            count = count.and_then(|count| count.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
+            at += 1;
+        }
+        let ends = bytes.get(at).is_none_or(|byte| *byte == b' ');
+        let count = count.filter(|_| at > start && ends).ok_or_else(|| {
+            let word = text.get(start..).unwrap_or_default().split_whitespace().next().unwrap_or_default();
+            ParseError::at(line, format!("`{word}` is not a counter"))
+        })?;
+        if count > 0 {
+            keep(column, count);
+        }
+    }
+    // Only ASCII was passed.
+    Ok(text.get(at..).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::proptest;
 
-    use super::interrupts;
+    use super::{interrupt_actions, interrupts};
     use crate::units::{CpuId, IrqId};
 
     const CAPTURED: &str = "           CPU0       CPU1       
@@ -79,7 +135,8 @@ ERR:          0
     #[test]
     fn captured_text() {
         let table = interrupts(CAPTURED).expect("valid");
-        assert_eq!(table.irqs.len(), 5);
+        assert_eq!((table.irqs.len(), table.cpus.to_string().as_str()), (5, "0-1"));
+        assert_eq!(table.irqs[&IrqId(26)].counts.len(), 1, "0 is not kept");
         assert_eq!(table.irqs[&IrqId(38)].counts[&CpuId(1)], 360);
         assert_eq!(table.irqs[&IrqId(38)].actions(), ["virtio2-input.0"]);
         assert_eq!(table.irqs[&IrqId(26)].actions(), ["ttyS0"]);
@@ -92,11 +149,27 @@ ERR:          0
     fn a_missing_column_is_an_error() {
         assert_eq!(interrupts("CPU0 CPU1\n 1: 5\n").expect_err("short").line, 2);
         assert!(interrupts("CPU0\nnonsense\n").is_err());
+        for bad in ["-1", "1x", "x", "99999999999999999999", "\u{e9}"] {
+            let text = format!("CPU0 CPU1\n 1: 5 {bad} chip 1-edge eth0\n");
+            let error = interrupts(&text).expect_err(bad).to_string();
+            assert_eq!(error, format!("line 2: `{bad}` is not a counter"));
+            assert_eq!(interrupt_actions(&text).expect_err(bad).to_string(), error);
+        }
+        assert!(interrupts("CPU65536\n").is_err(), "no kernel has it");
+    }
+
+    #[test]
+    fn actions_alone_are_those_of_the_table() {
+        let table = interrupts(CAPTURED).expect("valid");
+        for (irq, actions) in interrupt_actions(CAPTURED).expect("valid") {
+            assert_eq!(table.irqs[&irq].actions(), actions);
+        }
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "( *CPU[0-9]{1,3}){0,4}\n( ?[0-9A-Z]{1,4}:( [0-9]{1,22}){0,5} [a-zA-Z0-9 ,.:-]{0,30}\n){0,3}|.{0,60}") {
+            assert_eq!(interrupt_actions(&text).is_ok(), interrupts(&text).is_ok());
             if let Ok(table) = interrupts(&text) {
                 for line in table.irqs.values() {
                     let _ = line.actions();

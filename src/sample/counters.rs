@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Inventory, RawNic, read};
 use crate::host::{EthtoolGet, Host, Question};
 use crate::parse;
-use crate::units::{CpuId, Direction, Fact, IrqId, NicName};
+use crate::units::{CpuId, Direction, Fact, NicName};
 
 /// All counters of one moment. They only ever grow, or wrap, within one boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Counters {
     /// Why rows of softnet_stat cannot be told apart, if so.
     pub softnet: Fact<()>,
     /// `/proc/interrupts`, numbered lines.
-    pub interrupts: Fact<BTreeMap<IrqId, parse::InterruptLine>>,
+    pub interrupts: Fact<parse::Interrupts>,
     /// Packets and bytes by interface; an interface that went away in between is missing.
     pub nics: BTreeMap<NicName, NicCounters>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
@@ -69,7 +69,7 @@ impl Counters {
         let times = read::parsed(host, "proc/stat", parse::stat).map(|stat| stat.cpus);
         let softirqs = read::parsed(host, "proc/softirqs", parse::softirqs);
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
-        let interrupts = read::parsed(host, "proc/interrupts", parse::interrupts).map(|table| table.irqs);
+        let interrupts = read::parsed(host, "proc/interrupts", parse::interrupts);
         let after = host.now_ns();
         let queues = queues(host);
         let raw = inventory.nics.known().into_iter().flatten();

@@ -1,4 +1,9 @@
-//! CPUs and who shares what with them, from /sys/devices/system/cpu.
+//! CPUs and who shares what with them, from /sys/devices/system/cpu and node.
+//!
+//! Who shares is asked once a group and not once a CPU: with a thousand CPUs the reading would
+//! otherwise take longer than all the rest.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +28,12 @@ pub struct RawCpu {
     pub siblings: Fact<CpuMask>,
     /// `shared_cpu_list` of the cache with the highest level.
     pub last_level_cache: Fact<CpuMask>,
-    /// N of the link or directory `nodeN`.
+    /// N of the directory `nodeN` that lists it.
     pub node: Fact<u32>,
 }
 
 const BASE: &str = "sys/devices/system/cpu";
+const NODES: &str = "sys/devices/system/node";
 
 pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
     let online = read::cpu_list(host, &format!("{BASE}/online"));
@@ -38,44 +44,211 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
     let Fact::Known(online) = online else { return online.map(|_| Vec::new()) };
     let isolated = read::cpu_list(host, &format!("{BASE}/isolated"));
     let isolated = isolated.known().cloned().unwrap_or_default();
-    present.map(|present| present.iter().map(|id| one(host, id, &online, &isolated)).collect())
-}
-
-fn one(host: &dyn Host, id: CpuId, online: &CpuMask, isolated: &CpuMask) -> RawCpu {
-    let base = format!("{BASE}/cpu{id}");
-    RawCpu {
-        id,
-        online: online.contains(id),
-        isolated: isolated.contains(id),
-        core: read::number(host, &format!("{base}/topology/core_id")),
-        package: read::number(host, &format!("{base}/topology/physical_package_id")),
-        siblings: read::cpu_list(host, &format!("{base}/topology/thread_siblings_list")),
-        last_level_cache: last_level_cache(host, &base),
-        node: node(host, &base),
-    }
-}
-
-fn last_level_cache(host: &dyn Host, base: &str) -> Fact<CpuMask> {
-    let names = match host.list(&format!("{base}/cache")) {
-        Ok(names) => names,
-        Err(error) => return read::absence(&error),
-    };
-    let level = |name: &&String| {
-        let level: Fact<u32> = read::number(host, &format!("{base}/cache/{name}/level"));
-        level.known().copied()
-    };
-    let last = names.iter().filter(|name| name.starts_with("index")).max_by_key(level);
-    last.map_or(Fact::Unsupported, |name| {
-        read::cpu_list(host, &format!("{base}/cache/{name}/shared_cpu_list"))
+    present.map(|present| {
+        let cores = by_group(&present, |cpu| core(host, cpu), |core| core.siblings.known());
+        let mut known_caches = None;
+        let cache = |cpu| last_level_cache(host, cpu, &mut known_caches);
+        let caches = by_group(&present, cache, Fact::known);
+        let nodes = nodes(host, &present, &online);
+        let cpu = |id| RawCpu {
+            id,
+            online: online.contains(id),
+            isolated: isolated.contains(id),
+            core: cores[&id].core.clone(),
+            package: cores[&id].package.clone(),
+            siblings: cores[&id].siblings.clone(),
+            last_level_cache: caches[&id].clone(),
+            node: nodes[&id].clone(),
+        };
+        present.iter().map(cpu).collect()
     })
 }
 
-fn node(host: &dyn Host, base: &str) -> Fact<u32> {
-    match host.list(base) {
+/// What `look` finds for every CPU of `all`: asked once for each set that `shared` takes from it.
+fn by_group<T: Clone>(
+    all: &CpuMask,
+    mut look: impl FnMut(CpuId) -> T,
+    shared: impl Fn(&T) -> Option<&CpuMask>,
+) -> BTreeMap<CpuId, T> {
+    let mut found = BTreeMap::new();
+    for cpu in all.iter() {
+        if found.contains_key(&cpu) {
+            continue;
+        }
+        let one = look(cpu);
+        // Whoever comes first speaks for the others; a set without itself speaks for nobody else.
+        let group = shared(&one).filter(|group| group.contains(cpu)).cloned().unwrap_or_default();
+        for other in group.iter().filter(|other| all.contains(*other)) {
+            found.entry(other).or_insert_with(|| one.clone());
+        }
+        found.insert(cpu, one);
+    }
+    found
+}
+
+#[derive(Clone)]
+struct Core {
+    core: Fact<u32>,
+    package: Fact<u32>,
+    siblings: Fact<CpuMask>,
+}
+
+/// Hyper-threads share the core, and so everything that is told of it.
+fn core(host: &dyn Host, cpu: CpuId) -> Core {
+    let base = format!("{BASE}/cpu{cpu}/topology");
+    Core {
+        core: read::number(host, &format!("{base}/core_id")),
+        package: read::number(host, &format!("{base}/physical_package_id")),
+        siblings: read::cpu_list(host, &format!("{base}/thread_siblings_list")),
+    }
+}
+
+/// The caches of a CPU by name, and the one with the highest level among them.
+type Caches = (Vec<String>, Option<String>);
+
+fn last_level_cache(host: &dyn Host, cpu: CpuId, known: &mut Option<Caches>) -> Fact<CpuMask> {
+    let base = format!("{BASE}/cpu{cpu}/cache");
+    let names = match host.list(&base) {
+        Ok(names) => names,
+        Err(error) => return read::absence(&error),
+    };
+    // Levels belong to the kind of CPU: whoever has the same caches by name has them on the same levels.
+    // Kinds of one machine differ in how many they have.
+    let last = match known {
+        Some((same, last)) if *same == names => last.clone(),
+        _ => {
+            let level = |name: &&String| {
+                let level: Fact<u32> = read::number(host, &format!("{base}/{name}/level"));
+                level.known().copied()
+            };
+            let last = names.iter().filter(|name| name.starts_with("index")).max_by_key(level).cloned();
+            *known = Some((names, last.clone()));
+            last
+        }
+    };
+    last.map_or(Fact::Unsupported, |name| read::cpu_list(host, &format!("{base}/{name}/shared_cpu_list")))
+}
+
+fn nodes(host: &dyn Host, present: &CpuMask, online: &CpuMask) -> BTreeMap<CpuId, Fact<u32>> {
+    let mut nodes: BTreeMap<CpuId, Fact<u32>> = present.iter().map(|cpu| (cpu, Fact::Unsupported)).collect();
+    let Ok(names) = host.list(NODES) else {
+        // Without NUMA a kernel has neither the directory nor the links; recordings can have the links
+        // alone. The first CPU tells which.
+        if online.first().is_some_and(|cpu| linked_node(host, cpu) != Fact::Unsupported) {
+            nodes.iter_mut().for_each(|(cpu, node)| *node = linked_node(host, *cpu));
+        }
+        return nodes;
+    };
+    for (name, number) in
+        names.iter().filter_map(|name| Some((name, name.strip_prefix("node")?.parse().ok()?)))
+    {
+        match read::cpu_list(host, &format!("{NODES}/{name}/cpulist")) {
+            Fact::Known(cpus) => cpus.iter().for_each(|cpu| {
+                nodes.entry(cpu).and_modify(|node| *node = Fact::Known(number));
+            }),
+            // Which CPUs it would have listed is not known: it may be any that nobody else lists.
+            absent => {
+                let unlisted = nodes.values_mut().filter(|node| **node == Fact::Unsupported);
+                unlisted.for_each(|node| *node = absent.clone().map(|_| number));
+            }
+        }
+    }
+    nodes
+}
+
+fn linked_node(host: &dyn Host, cpu: CpuId) -> Fact<u32> {
+    match host.list(&format!("{BASE}/cpu{cpu}")) {
         Err(error) => read::absence(&error),
         Ok(names) => {
             let node = names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
             node.map_or(Fact::Unsupported, Fact::Known)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RawCpu, take};
+    use crate::host::RecordedHost;
+    use crate::units::{CpuId, Fact};
+
+    fn machine() -> RecordedHost {
+        let mut host = RecordedHost::new()
+            .with("sys/devices/system/cpu/present", "0-4\n")
+            .with("sys/devices/system/cpu/online", "0-3\n");
+        for cpu in 0..4 {
+            let base = format!("sys/devices/system/cpu/cpu{cpu}");
+            host = host
+                .with(&format!("{base}/topology/core_id"), format!("{}\n", cpu % 2))
+                .with(&format!("{base}/topology/physical_package_id"), "0\n")
+                .with(
+                    &format!("{base}/topology/thread_siblings_list"),
+                    format!("{},{}\n", cpu % 2, cpu % 2 + 2),
+                )
+                .with(&format!("{base}/cache/index0/level"), "1\n")
+                .with(&format!("{base}/cache/index0/shared_cpu_list"), format!("{cpu}\n"));
+        }
+        host
+    }
+
+    fn cpus(host: &RecordedHost) -> Vec<RawCpu> {
+        let Fact::Known(cpus) = take(host) else { panic!("CPUs are there") };
+        cpus
+    }
+
+    #[test]
+    fn siblings_share_the_core_and_nothing_else() {
+        let cpus = cpus(&machine());
+        let of = |fact: &Fact<crate::units::CpuMask>| fact.known().map(ToString::to_string);
+        let shown: Vec<_> =
+            cpus.iter().map(|cpu| (cpu.core.known(), of(&cpu.siblings), of(&cpu.last_level_cache))).collect();
+        let row =
+            |core, siblings: &str, cache: &str| (core, Some(siblings.to_owned()), Some(cache.to_owned()));
+        assert_eq!(shown[0], row(Some(&0), "0,2", "0"));
+        assert_eq!(shown[3], row(Some(&1), "1,3", "3"));
+        assert_eq!(shown[4], (None, None, None), "offline");
+    }
+
+    /// A hybrid machine: CPU 3 lacks the third level that the others share.
+    #[test]
+    fn the_last_level_is_that_of_each_kind_of_cpu() {
+        let mut host = machine();
+        for cpu in 0..3 {
+            let base = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
+            host =
+                host.with(&format!("{base}/level"), "3\n").with(&format!("{base}/shared_cpu_list"), "0-2\n");
+        }
+        let caches: Vec<String> = cpus(&host)[..4]
+            .iter()
+            .map(|cpu| cpu.last_level_cache.known().expect("known").to_string())
+            .collect();
+        assert_eq!(caches, ["0-2", "0-2", "0-2", "3"]);
+    }
+
+    #[test]
+    fn nodes_list_their_cpus() {
+        let host = machine()
+            .with("sys/devices/system/node/node0/cpulist", "0-1\n")
+            .with("sys/devices/system/node/node1/cpulist", "2,9\n")
+            .with("sys/devices/system/node/node2/cpulist", "\n");
+        let nodes = |host| cpus(host).iter().map(|cpu| cpu.node.clone()).collect::<Vec<_>>();
+        let (zero, one, none) = (Fact::Known(0), Fact::Known(1), Fact::Unsupported);
+        assert_eq!(nodes(&host), [zero.clone(), zero.clone(), one.clone(), none.clone(), none.clone()]);
+        let link = |host: RecordedHost, cpu: u32, node: u32| {
+            host.with_link(&format!("sys/devices/system/cpu/cpu{cpu}/node{node}"), "../../node")
+        };
+        let host = link(link(machine(), 0, 0), 2, 1);
+        assert_eq!(nodes(&host), [zero, none.clone(), one, none.clone(), none]);
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_read_leaves_no_cpu_without_a_reason() {
+        let host = machine()
+            .with("sys/devices/system/node/node0/cpulist", "0-1\n")
+            .with("sys/devices/system/node/node1/cpulist", "x\n");
+        let cpus = cpus(&host);
+        assert_eq!(cpus[1].node, Fact::Known(0));
+        assert!(matches!(cpus[3].node, Fact::Broken(_)));
+        assert_eq!(cpus[2].id, CpuId(2));
     }
 }

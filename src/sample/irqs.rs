@@ -21,11 +21,11 @@ pub struct RawIrq {
 }
 
 pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawIrq>> {
-    read::parsed(host, "proc/interrupts", parse::interrupts).map(|table| {
-        let used = table.irqs.into_iter().filter(|(_, line)| !line.actions().is_empty());
-        used.map(|(number, line)| RawIrq {
+    read::parsed(host, "proc/interrupts", parse::interrupt_actions).map(|irqs| {
+        let used = irqs.into_iter().filter(|(_, actions)| !actions.is_empty());
+        used.map(|(number, actions)| RawIrq {
             number,
-            actions: line.actions().into_iter().map(str::to_owned).collect(),
+            actions,
             affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
             effective: read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")),
         })

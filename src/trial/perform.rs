@@ -152,7 +152,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         record.metrics.extend(printed);
     }
     let mut analysis = conclude(&record, &ending, spec.change.a.is_none());
-    if setup.inventory.exact_softirq_time != Fact::Known(true) {
+    if setup.inventory.settings.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());
     }
     let helps = matches!(analysis.verdict, Verdict::Helps);
@@ -245,7 +245,7 @@ fn metrics_of(spec: &Spec, inventory: &Inventory) -> Vec<Metric> {
     let unit = Driver::work_unit(&spec.workload);
     let mut names = metrics::names(spec.workload.load.as_ref().map(|load| load.url.protocol));
     // Where softirq time is sampled by ticks, the counted share says more than the time.
-    let exact = inventory.exact_softirq_time == Fact::Known(true);
+    let exact = inventory.settings.exact_softirq_time == Fact::Known(true);
     let hottest = if exact { name::HOTTEST_SOFTIRQ } else { name::HOTTEST_SHARE };
     // A stable sort: only these two change places.
     names.sort_by_key(|name| match *name {

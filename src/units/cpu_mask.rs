@@ -167,6 +167,16 @@ impl FromIterator<CpuId> for CpuMask {
     }
 }
 
+/// A number that some kernel could have, and that fits in a [`CpuMask`].
+impl TryFrom<u64> for CpuId {
+    type Error = MaskError;
+
+    fn try_from(number: u64) -> Result<Self, MaskError> {
+        let valid = u32::try_from(number).ok().filter(|number| *number < LIMIT);
+        valid.map(CpuId).ok_or_else(|| MaskError::TooLarge(number.to_string()))
+    }
+}
+
 fn number(text: &str) -> Result<u32, MaskError> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(MaskError::Part(text.to_owned()));

@@ -101,7 +101,7 @@ fn every_host_has_a_readme_and_is_read_in_full() {
         assert_eq!(counters.cpus.known().map(BTreeMap::len), Some(online.len()), "{name}");
         assert_eq!(counters.ksoftirqd_ns.len(), online.len(), "{name}");
         assert_eq!(counters.nics.len(), model.nics.len(), "{name}");
-        assert_eq!(sample.inventory.exact_softirq_time, Fact::Known(false), "{name}");
+        assert_eq!(sample.inventory.settings.exact_softirq_time, Fact::Known(false), "{name}");
         assert_eq!(model.rps_sock_flow_entries, Fact::Known(0), "{name}");
         assert_eq!(model.irqbalance, None, "{name}");
         let rps_off = |nic: &Nic| nic.rx.iter().all(|queue| queue.rps_cpus == Fact::Known(CpuMask::new()));
@@ -139,7 +139,7 @@ fn virtio_8cpu_1queue() {
 
     let irq = eth0(&model).rx[0].irqs[0].number;
     let lines = sample.counters.interrupts.known().expect("read");
-    let busiest = lines[&irq].counts.iter().max_by_key(|(_, count)| **count);
+    let busiest = lines.irqs[&irq].counts.iter().max_by_key(|(_, count)| **count);
     assert_eq!(busiest.map(|(cpu, _)| *cpu), Some(CpuId(2)));
 }
 

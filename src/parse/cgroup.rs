@@ -1,0 +1,91 @@
+//! `/proc/PID/cgroup`: the control groups of a process, one line for each hierarchy. cgroups(7).
+
+use super::ParseError;
+
+/// The groups of one process that say who runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ControlGroups {
+    /// In the unified hierarchy (version 2).
+    pub unified: Option<String>,
+    /// Of the controller cpuset (version 1).
+    pub cpuset: Option<String>,
+    /// Of systemd's own hierarchy (version 1).
+    pub systemd: Option<String>,
+}
+
+impl ControlGroups {
+    /// The one that tells most: with both versions side by side, one of them holds every process in its
+    /// root.
+    pub fn telling(&self) -> Option<&str> {
+        let all = || [&self.unified, &self.cpuset, &self.systemd].into_iter().flatten().map(String::as_str);
+        all().find(|path| *path != "/").or_else(|| all().next())
+    }
+}
+
+/// Parses `/proc/PID/cgroup`; hierarchies of other controllers are skipped.
+pub fn control_groups(text: &str) -> Result<ControlGroups, ParseError> {
+    let mut groups = ControlGroups::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut fields = line.splitn(3, ':');
+        let (Some(id), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            return Err(ParseError::at(number, "ID:CONTROLLERS:PATH was expected"));
+        };
+        super::counter(number, id)?;
+        if !path.starts_with('/') {
+            return Err(ParseError::at(number, format!("`{path}` is not the path of a control group")));
+        }
+        // The process has outlived its group.
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        let place = match controllers {
+            "" => &mut groups.unified,
+            "name=systemd" => &mut groups.systemd,
+            list if list.split(',').any(|controller| controller == "cpuset") => &mut groups.cpuset,
+            _ => continue,
+        };
+        *place = Some(path.to_owned());
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::control_groups;
+
+    #[test]
+    fn the_group_that_tells_most() {
+        let telling = |text: &str| control_groups(text).expect("valid").telling().map(str::to_owned);
+        let is = |path: &str| Some(path.to_owned());
+        assert_eq!(telling("0::/system.slice/nginx.service\n"), is("/system.slice/nginx.service"));
+        let version_1 = "9:cpu,cpuacct:/x\n8:cpuset:/docker/1\n1:name=systemd:/docker/1\n";
+        assert_eq!(telling(version_1), is("/docker/1"));
+        let hybrid = "3:cpuset:/\n1:name=systemd:/system.slice/a.service\n0::/system.slice/a.service\n";
+        assert_eq!(telling(hybrid), is("/system.slice/a.service"));
+        assert_eq!(telling("3:cpuset:/\n0::/\n"), is("/"));
+        assert_eq!(telling("0::/a.service (deleted)\n"), is("/a.service"));
+        assert_eq!(telling("4:memory:/x\n"), None);
+        assert_eq!(telling(""), None, "a kernel without control groups");
+    }
+
+    #[test]
+    fn bad_lines_are_named() {
+        assert_eq!(control_groups("0::/\nx::/\n").expect_err("no number").line, 2);
+        assert!(control_groups("0:/\n").is_err());
+        assert!(control_groups("0::x\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(path in "/[a-z:.@]{0,20}") {
+            let text = format!("5:cpuset:{path}\n0::{path}\n");
+            let groups = control_groups(&text).expect("valid");
+            prop_assert_eq!((groups.unified.as_ref(), groups.cpuset.as_ref()), (Some(&path), Some(&path)));
+        }
+
+        #[test]
+        fn never_panics(text in "([0-9]{0,2}:(cpuset|name=systemd|)?:?/?[a-z]{0,4}\n){0,4}|.{0,60}") {
+            let _ = control_groups(&text).map(|groups| groups.telling().map(str::to_owned));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `/proc/PID/mountinfo`: what is mounted where. proc_pid_mountinfo(5).
+
+use super::ParseError;
+
+/// One mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Where, as an absolute path.
+    pub point: String,
+    /// The type of the file system, such as `cgroup2`.
+    pub kind: String,
+    /// Options of the file system, such as the controllers of a `cgroup`.
+    pub options: Vec<String>,
+}
+
+/// Parses `mountinfo`, in its order: later mounts lie over earlier ones.
+pub fn mounts(text: &str) -> Result<Vec<Mount>, ParseError> {
+    (1..).zip(text.lines()).map(|(number, line)| mount(number, line)).collect()
+}
+
+fn mount(number: usize, line: &str) -> Result<Mount, ParseError> {
+    let short = || ParseError::at(number, "a field is missing");
+    // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE OPTIONS. White space in a
+    // field is escaped, so the lone dash cannot be a part of one.
+    let (before, behind) = line.split_once(" - ").ok_or_else(|| ParseError::at(number, "no ` - `"))?;
+    let point = before.split(' ').nth(4).ok_or_else(short)?;
+    let mut behind = behind.split(' ');
+    let kind = behind.next().ok_or_else(short)?;
+    // The source may be empty.
+    let options = behind.nth(1).ok_or_else(short)?;
+    let point = unescaped(point).ok_or_else(|| ParseError::at(number, format!("`{point}` is no path")))?;
+    Ok(Mount { point, kind: kind.to_owned(), options: options.split(',').map(str::to_owned).collect() })
+}
+
+/// Undoes the kernel's `\040` for a space and the like.
+fn unescaped(text: &str) -> Option<String> {
+    let mut parts = text.split('\\');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..3).filter(|digits| digits.bytes().all(|b| (b'0'..b'8').contains(&b)))?;
+        bytes.push(u8::from_str_radix(digits, 8).ok()?);
+        bytes.extend_from_slice(&part.as_bytes()[3..]);
+    }
+    String::from_utf8(bytes).ok().filter(|path| path.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::mounts;
+
+    #[test]
+    fn captured_text() {
+        let text = "34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
+            36 35 98:0 /mnt1 /mnt\\0402 rw shared:1 master:2 - ext4 /dev/root rw,errors=continue\n";
+        let found = mounts(text).expect("valid");
+        assert_eq!((found[0].point.as_str(), found[0].kind.as_str()), ("/sys/fs/cgroup/cpuset", "cgroup"));
+        assert_eq!(found[0].options, ["rw", "cpuset"]);
+        assert_eq!((found[1].point.as_str(), found[1].kind.as_str()), ("/mnt 2", "ext4"));
+    }
+
+    #[test]
+    fn bad_lines_are_named() {
+        for bad in [
+            "1 2 0:1 / /x rw\n",
+            "1 2 0:1 - a b c\n",
+            "1 2 0:1 / /x\\9 rw - a b c\n",
+            "1 2 0:1 / /x rw - a b\n",
+        ] {
+            assert_eq!(mounts(bad).expect_err(bad).line, 1);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(path in "/[a-z \\\\\t\u{e9}]{0,12}") {
+            let escaped: String = path
+                .chars()
+                .map(|c| if " \\\t".contains(c) { format!("\\{:03o}", u32::from(c)) } else { c.to_string() })
+                .collect();
+            let found = mounts(&format!("1 2 0:1 / {escaped} rw - tmpfs  rw\n")).expect("valid");
+            prop_assert_eq!(&found[0].point, &path);
+        }
+
+        #[test]
+        fn never_panics(text in "([0-9/ ]{0,12}\\\\?[0-9\u{e9}]{0,3} (- )?[a-z, ]{0,9}\n){0,3}|.{0,60}") {
+            let _ = mounts(&text);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Numbers of network namespaces: the answer to rtnetlink's `RTM_GETNSID`, and the text of the links
+//! `/proc/PID/ns/*`.
+
+use super::{Attributes, WireError, messages};
+
+const RTGENMSG: usize = 4;
+const NETNSA_NSID: u16 = 1;
+/// The kernel's `NETNSA_NSID_NOT_ASSIGNED`.
+const NOT_ASSIGNED: u64 = u32::MAX as u64;
+
+/// The number by which one namespace calls another; `None` when it has given it none, which is the rule
+/// until an interface joins the two.
+pub fn namespace_id(answer: &[u8]) -> Result<Option<u32>, WireError> {
+    let [message] = messages(answer)?[..] else { return Err(WireError::new("one message was expected")) };
+    let attributes =
+        message.get(RTGENMSG..).ok_or_else(|| WireError::new("an answer without its fixed header"))?;
+    let id = Attributes::parse(attributes)?.number(NETNSA_NSID)?;
+    let id = id.ok_or_else(|| WireError::new("an answer without a number"))?;
+    if id == NOT_ASSIGNED {
+        return Ok(None);
+    }
+    // The kernel's number is signed, and those that it gives are not negative.
+    let given = u32::try_from(id).ok().filter(|id| i32::try_from(*id).is_ok());
+    given.map(Some).ok_or_else(|| WireError::new(format!("{id} is no number of a namespace")))
+}
+
+/// The inode in a link such as `net:[4026531840]`, which is what tells namespaces apart.
+pub fn namespace_inode(link: &str) -> Option<u64> {
+    let digits = link.strip_prefix("net:[")?.strip_suffix(']')?;
+    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{namespace_id, namespace_inode};
+    use crate::parse::{push_attribute, push_message};
+
+    fn answer(id: i32) -> Vec<u8> {
+        let mut message = vec![0; 4];
+        push_attribute(&mut message, 1, &id.to_ne_bytes());
+        let mut answer = Vec::new();
+        push_message(&mut answer, &message);
+        answer
+    }
+
+    #[test]
+    fn minus_one_is_none_and_not_a_number() {
+        assert_eq!(namespace_id(&answer(0)), Ok(Some(0)));
+        assert_eq!(namespace_id(&answer(-1)), Ok(None));
+        assert!(namespace_id(&answer(-2)).is_err());
+        assert!(namespace_id(&[]).is_err());
+        assert!(namespace_id(&answer(7)[..6]).is_err());
+    }
+
+    #[test]
+    fn only_links_of_network_namespaces() {
+        assert_eq!(namespace_inode("net:[4026531840]"), Some(4_026_531_840));
+        for bad in ["mnt:[4026531840]", "net:[]", "net:[+1]", "net:4026531840"] {
+            assert_eq!(namespace_inode(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(id in 0i32..) {
+            prop_assert_eq!(namespace_id(&answer(id)), Ok(Some(id.unsigned_abs())));
+            prop_assert_eq!(namespace_inode(&format!("net:[{id}]")), Some(u64::from(id.unsigned_abs())));
+        }
+
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..40), text in ".{0,30}") {
+            let _ = (namespace_id(&bytes), namespace_inode(&text));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a process may run, where it ran and what it started: `/proc/PID/status`, `/proc/PID/stat` and
+//! `/proc/PID/task/TID/children`.
+
+use super::ParseError;
+use crate::units::{CpuId, CpuMask};
+
+/// `Cpus_allowed_list` of `/proc/PID/status`.
+pub fn allowed_cpus(text: &str) -> Result<CpuMask, ParseError> {
+    let lines = (1..).zip(text.lines());
+    let mut lists =
+        lines.filter_map(|(number, line)| Some((number, line.strip_prefix("Cpus_allowed_list:")?)));
+    let (number, list) =
+        lists.next().ok_or_else(|| ParseError::at(text.lines().count(), "no line Cpus_allowed_list"))?;
+    list.parse().map_err(|error: crate::units::MaskError| ParseError::at(number, error.to_string()))
+}
+
+/// The CPU that a thread last ran on: field 39 of `/proc/PID/stat`.
+pub fn last_cpu(text: &str) -> Result<CpuId, ParseError> {
+    // The name may hold spaces and parentheses; nothing behind it does.
+    let (_, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
+    // The first field behind the name is number 3.
+    let field = rest.split_ascii_whitespace().nth(39 - 3);
+    let field = field.ok_or_else(|| ParseError::at(1, "fewer than 39 fields"))?;
+    let cpu = super::counter(1, field)?;
+    CpuId::try_from(cpu).map_err(|error| ParseError::at(1, error.to_string()))
+}
+
+/// The process ids in `children`.
+pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
+    let pid = |word: &str| {
+        let pid = super::counter(1, word)?;
+        u32::try_from(pid).map_err(|_| ParseError::at(1, format!("`{word}` is no process id")))
+    };
+    text.split_ascii_whitespace().map(pid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{allowed_cpus, children, last_cpu};
+    use crate::units::{CpuId, CpuMask};
+
+    /// A thread called `a) S 1 (b`.
+    const STAT: &str = "812 (a) S 1 (b) S 1 812 812 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 1 2 3 \
+        18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 5 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+
+    #[test]
+    fn captured_text() {
+        assert_eq!(last_cpu(STAT), Ok(CpuId(5)));
+        let status = "Name:\tnginx\nCpus_allowed:\t0d\nCpus_allowed_list:\t0,2-3\nMems_allowed_list:\t0\n";
+        assert_eq!(allowed_cpus(status).map(|cpus| cpus.to_string()), Ok("0,2-3".to_owned()));
+        assert_eq!(children("3 4 17 "), Ok(vec![3, 4, 17]));
+    }
+
+    #[test]
+    fn bad_text_is_named() {
+        assert_eq!(allowed_cpus("Name:\tx\nCpus_allowed_list:\tx\n").expect_err("bad").line, 2);
+        assert!(allowed_cpus("Name:\tx\n").is_err());
+        assert!(last_cpu("812 (a) S 1 2 3").is_err());
+        assert!(children("3 -4").is_err() && children("99999999999").is_err());
+        assert!(last_cpu(&STAT.replace(" 17 5 ", " 17 -1 ")).is_err());
+        assert!(last_cpu(&STAT.replace(" 17 5 ", " 17 99999 ")).is_err(), "no kernel has it");
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_and_any_cpu(name in "[^\n]{0,15}", cpu in 0u32..4096) {
+            let text = STAT.replace("a) S 1 (b", &name).replace(" 17 5 ", &format!(" 17 {cpu} "));
+            prop_assert_eq!(last_cpu(&text), Ok(CpuId(cpu)));
+            let status = format!("Name:\t{name}\nCpus_allowed_list:\t{cpu}\n");
+            let only: CpuMask = [CpuId(cpu)].into_iter().collect();
+            prop_assert_eq!(allowed_cpus(&status), Ok(only));
+        }
+
+        #[test]
+        fn never_panics(text in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}") {
+            let _ = (last_cpu(&text), allowed_cpus(&text), children(&text));
+        }
+    }
+}

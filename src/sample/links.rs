@@ -1,0 +1,135 @@
+//! How interfaces stand on one another: from rtnetlink, or from what sysfs shows of it.
+
+use super::{RawNic, read};
+use crate::host::{Host, Question};
+use crate::parse::{self, Link};
+use crate::units::{Fact, NicName};
+
+/// Every interface of the namespace looked at.
+pub(super) fn take(host: &dyn Host, nics: &[RawNic]) -> Fact<Vec<Link>> {
+    match read::asked(host, &Question::Links, parse::links) {
+        // Another root, a recording without answers, or a jail without netlink.
+        Fact::Unsupported | Fact::Denied(_) => Fact::Known(from_sysfs(host, nics)),
+        answered => answered,
+    }
+}
+
+/// sysfs does not tell the namespace of `iflink`: what is not seen to be in this one is left out.
+fn from_sysfs(host: &dyn Host, nics: &[RawNic]) -> Vec<Link> {
+    let mut links: Vec<Link> = nics.iter().filter_map(|nic| one(host, nics, nic)).collect();
+    // Two that name each other are the ends of one cable. Of the kernel's kinds that come in pairs, veth
+    // alone does not tell its own.
+    let ties: Vec<(u32, u32)> = nics
+        .iter()
+        .filter_map(|nic| {
+            let tie: Fact<u32> = read::number(host, &format!("sys/class/net/{}/iflink", nic.name));
+            Some((*nic.ifindex.known()?, *tie.known()?))
+        })
+        .filter(|(index, tie)| index != tie)
+        .collect();
+    for link in links.iter_mut().filter(|link| link.kind.is_none()) {
+        let other = ties.iter().find(|(index, _)| *index == link.index).map(|(_, other)| *other);
+        if let Some(other) = other.filter(|other| ties.contains(&(*other, link.index))) {
+            (link.kind, link.link) = (Some("veth".to_owned()), Some(other));
+        }
+    }
+    links
+}
+
+fn one(host: &dyn Host, nics: &[RawNic], nic: &RawNic) -> Option<Link> {
+    let base = format!("sys/class/net/{}", nic.name);
+    let by_name = |name: &str| {
+        let found = nics.iter().find(|nic| nic.name.as_str() == name);
+        found.and_then(|nic| nic.ifindex.known().copied())
+    };
+    let master = |name: &NicName| {
+        let target = host.link(&format!("sys/class/net/{name}/master")).ok()?;
+        by_name(target.rsplit('/').next().unwrap_or_default())
+    };
+    let index = *nic.ifindex.known()?;
+    let entries = host.list(&base).unwrap_or_default();
+    let lower = entries.iter().filter_map(|entry| entry.strip_prefix("lower_")?.parse::<NicName>().ok());
+    // Members say so themselves; what is below and no member is a parent.
+    let parent = lower.into_iter().find(|lower| master(lower) != Some(index));
+    // Of devices this is a kind of driver (`wlan`), not a kind of link.
+    let is_virtual = nic.device_path.known().is_none_or(|path| path.contains("/virtual/"));
+    let uevent = read::text(host, &format!("{base}/uevent"));
+    let kind = uevent.known().and_then(|text| text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")));
+    Some(Link {
+        index,
+        name: nic.name.clone(),
+        kind: kind.filter(|_| is_virtual).map(str::to_owned),
+        link: parent.and_then(|parent| by_name(parent.as_str())),
+        link_namespace: None,
+        master: master(&nic.name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::take;
+    use crate::host::{Host, LiveHost, Question, RecordedHost};
+    use crate::sample::nics;
+    use crate::units::Fact;
+
+    /// `br0` with the member `veth0`, whose other end is `veth1`; `vlan5` on `br0`; `veth2`, whose other
+    /// end is somewhere else and happens to have the index of `br0`.
+    fn host() -> RecordedHost {
+        let mut host = RecordedHost::new();
+        for (name, index, tie, kind) in [
+            ("br0", 2, 2, "DEVTYPE=bridge\n"),
+            ("veth0", 3, 4, ""),
+            ("veth1", 4, 3, ""),
+            ("vlan5", 5, 2, "DEVTYPE=vlan\n"),
+            ("veth2", 6, 2, ""),
+        ] {
+            let base = format!("sys/class/net/{name}");
+            host = host
+                .with_link(&base, &format!("../../devices/virtual/net/{name}"))
+                .with(&format!("{base}/ifindex"), format!("{index}\n"))
+                .with(&format!("{base}/iflink"), format!("{tie}\n"))
+                .with(&format!("{base}/uevent"), format!("INTERFACE={name}\nIFINDEX={index}\n{kind}"));
+        }
+        host.with_link("sys/class/net/veth0/master", "../../../../virtual/net/br0")
+            .with_link("sys/class/net/br0/lower_veth0", "../veth0")
+            .with_link("sys/class/net/vlan5/lower_br0", "../br0")
+    }
+
+    #[test]
+    fn sysfs_tells_what_is_in_this_namespace() {
+        let host = host();
+        let nics = nics::take(&host);
+        let links = take(&host, nics.known().expect("listed"));
+        let shown: Vec<_> = links
+            .known()
+            .expect("known")
+            .iter()
+            .map(|link| (link.name.as_str(), link.kind.as_deref(), link.link, link.master))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("br0", Some("bridge"), None, None),
+                ("veth0", Some("veth"), Some(4), Some(2)),
+                ("veth1", Some("veth"), Some(3), None),
+                ("veth2", None, None, None),
+                ("vlan5", Some("vlan"), Some(2), None),
+            ]
+        );
+    }
+
+    /// The two sources are two views of the same kernel.
+    #[test]
+    fn this_machine_says_the_same_over_netlink() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        let nics = nics::take(&host);
+        let nics = nics.known().expect("listed");
+        let asked = host.ask(&Question::Links).expect("every kernel has rtnetlink");
+        let mut told = crate::parse::links(&asked).expect("understood");
+        told.retain(|link| nics.iter().any(|nic| nic.ifindex == Fact::Known(link.index)));
+        assert_eq!(told.len(), nics.len());
+        for link in &told {
+            assert!(nics.iter().any(|nic| nic.ifindex == Fact::Known(link.index) && nic.name == link.name));
+        }
+    }
+}

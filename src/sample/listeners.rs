@@ -1,0 +1,202 @@
+//! Sockets that wait for packets of anybody, and the processes that hold them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{processes, read};
+use crate::host::{Cause, Host};
+use crate::parse::{self, NetSocket, ParseError};
+use crate::units::{CpuMask, Fact};
+
+/// The transport of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// TCP, listening.
+    Tcp,
+    /// UDP, bound and not connected.
+    Udp,
+}
+
+/// The listening sockets of the namespace looked at, and who holds them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RawListeners {
+    /// In the order of `/proc/net`.
+    pub sockets: Vec<RawSocket>,
+    /// The processes that hold one, by number.
+    pub processes: BTreeMap<u32, RawProcess>,
+    /// Whether every process could be asked for its files; if not, why not.
+    pub all_seen: Fact<()>,
+}
+
+/// One socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawSocket {
+    /// Which table has it.
+    pub transport: Transport,
+    /// The local address.
+    pub address: IpAddr,
+    /// The local port.
+    pub port: u16,
+    /// The processes that were seen to hold it.
+    pub owners: Vec<u32>,
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawProcess {
+    /// Its name.
+    pub command: String,
+    /// Its control group.
+    pub control_group: Fact<String>,
+    /// `Cpus_allowed_list` of its main thread.
+    pub allowed: Fact<CpuMask>,
+    /// CPUs that its threads last ran on.
+    pub ran_on: Fact<CpuMask>,
+}
+
+type Parser = fn(&str) -> Result<Vec<NetSocket>, ParseError>;
+
+const TABLES: [(&str, Transport, Parser); 4] = [
+    ("proc/net/tcp", Transport::Tcp, parse::tcp_listeners),
+    ("proc/net/tcp6", Transport::Tcp, parse::tcp_listeners),
+    ("proc/net/udp", Transport::Udp, parse::udp_listeners),
+    ("proc/net/udp6", Transport::Udp, parse::udp_listeners),
+];
+
+/// Without IPv6 its tables are missing; without any of the four nothing is known.
+pub(super) fn take(host: &dyn Host, programs: &[u32]) -> Fact<RawListeners> {
+    let (mut sockets, mut tables) = (Vec::new(), 0);
+    for (path, transport, parser) in TABLES {
+        match read::parsed(host, path, parser) {
+            Fact::Known(found) => {
+                tables += 1;
+                sockets.extend(found.into_iter().map(|socket| (transport, socket)));
+            }
+            Fact::Unsupported => {}
+            absent => return absent.map(|_| RawListeners::default()),
+        }
+    }
+    if tables > 0 { Fact::Known(owned(host, sockets, programs)) } else { Fact::Unsupported }
+}
+
+fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, programs: &[u32]) -> RawListeners {
+    let mut owners: BTreeMap<u64, Vec<u32>> = sockets.iter().map(|(_, s)| (s.inode, Vec::new())).collect();
+    let mut all_seen = Fact::Known(());
+    // Nobody's files are worth a look where nothing listens.
+    for pid in programs.iter().filter(|_| !sockets.is_empty()) {
+        let files = match host.links(&format!("proc/{pid}/fd")) {
+            Ok(files) => files,
+            Err(error) => {
+                // One that has ended meanwhile owns nothing.
+                if error.cause == Cause::Denied {
+                    all_seen = read::absence(&error);
+                }
+                continue;
+            }
+        };
+        for inode in files.iter().filter_map(|(_, target)| socket_inode(target)) {
+            if let Some(pids) = owners.get_mut(&inode).filter(|pids| pids.last() != Some(pid)) {
+                pids.push(*pid);
+            }
+        }
+    }
+    let holders = owners.values().flatten().map(|pid| (*pid, process(host, *pid)));
+    let processes: BTreeMap<u32, RawProcess> = holders.collect();
+    let socket = |(transport, socket): (Transport, NetSocket)| RawSocket {
+        transport,
+        address: socket.address,
+        port: socket.port,
+        owners: owners[&socket.inode].clone(),
+    };
+    RawListeners { sockets: sockets.into_iter().map(socket).collect(), processes, all_seen }
+}
+
+fn socket_inode(target: &str) -> Option<u64> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+fn process(host: &dyn Host, pid: u32) -> RawProcess {
+    RawProcess {
+        command: processes::command(host, pid).unwrap_or_default(),
+        control_group: processes::control_group(host, pid),
+        allowed: read::parsed(host, &format!("proc/{pid}/status"), parse::allowed_cpus),
+        ran_on: ran_on(host, pid),
+    }
+}
+
+fn ran_on(host: &dyn Host, pid: u32) -> Fact<CpuMask> {
+    let threads = match host.list(&format!("proc/{pid}/task")) {
+        Ok(threads) => threads,
+        Err(error) => return read::absence(&error),
+    };
+    let mut cpus = CpuMask::new();
+    for thread in threads {
+        match read::parsed(host, &format!("proc/{pid}/task/{thread}/stat"), parse::last_cpu) {
+            Fact::Known(cpu) => cpus.insert(cpu),
+            // It has ended meanwhile.
+            Fact::Unsupported => {}
+            absent => return absent.map(|_| CpuMask::new()),
+        }
+    }
+    Fact::Known(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Transport, take};
+    use crate::host::{Cause, RecordedHost};
+    use crate::units::{Fact, Need};
+
+    fn table(rows: &[(&str, u64)]) -> String {
+        let row = |(state, inode): &(&str, u64)| {
+            format!(" 0: 00000000:0050 00000000:0000 {state} 0:0 0:0 0 0 0 {inode} 1\n")
+        };
+        let rows: String = rows.iter().map(row).collect();
+        format!("  sl  local_address rem_address st\n{rows}")
+    }
+
+    fn host() -> RecordedHost {
+        RecordedHost::new()
+            .with("proc/net/tcp", table(&[("0A", 11), ("0A", 12), ("01", 13)]))
+            .with("proc/net/udp", table(&[("07", 14)]))
+            .with_link("proc/70/fd/0", "/dev/null")
+            .with_link("proc/70/fd/5", "socket:[11]")
+            .with_link("proc/70/fd/6", "socket:[11]")
+            .with_link("proc/71/fd/5", "socket:[11]")
+            .with_link("proc/71/fd/6", "socket:[13]")
+            .with("proc/70/comm", "nginx\n")
+            .with("proc/70/status", "Cpus_allowed_list:\t0-3\n")
+            .with("proc/70/task/70/stat", format!("70 (nginx) S{} 3 0 0\n", " 0".repeat(35)))
+            .with("proc/70/task/72/stat", format!("72 (nginx) S{} 1 0 0\n", " 0".repeat(35)))
+    }
+
+    #[test]
+    fn sockets_and_who_holds_them() {
+        let found = take(&host(), &[70, 71, 99]);
+        let found = found.known().expect("known");
+        let shown: Vec<_> =
+            found.sockets.iter().map(|s| (s.transport, s.port, s.owners.as_slice())).collect();
+        let expected: [(Transport, u16, &[u32]); 3] =
+            [(Transport::Tcp, 80, &[70, 71]), (Transport::Tcp, 80, &[]), (Transport::Udp, 80, &[])];
+        assert_eq!(shown, expected);
+        assert_eq!(found.processes.keys().collect::<Vec<_>>(), [&70, &71]);
+        let nginx = &found.processes[&70];
+        assert_eq!((nginx.command.as_str(), &nginx.control_group), ("nginx", &Fact::Unsupported));
+        assert_eq!(nginx.allowed, Fact::Known("0-3".parse().expect("a list")));
+        assert_eq!(nginx.ran_on, Fact::Known("1,3".parse().expect("a list")));
+        assert_eq!(found.all_seen, Fact::Known(()));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_said() {
+        let host = host().with_failure("proc/71/fd", Cause::Denied);
+        let found = take(&host, &[70, 71]);
+        assert_eq!(found.known().expect("known").all_seen, Fact::Denied(Need::SysPtrace));
+        assert_eq!(take(&RecordedHost::new(), &[70]), Fact::Unsupported);
+        let broken = host.with("proc/net/tcp6", "x\n");
+        assert!(matches!(take(&broken, &[70]), Fact::Broken(why) if why.starts_with("/proc/net/tcp6: ")));
+    }
+}

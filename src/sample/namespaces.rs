@@ -1,0 +1,115 @@
+//! Network namespaces that processes live in, other than the one looked at.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{processes, read};
+use crate::host::{Cause, Host, Question};
+use crate::parse;
+use crate::units::Fact;
+
+/// The namespaces that processes were seen to live in, by inode.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RawNamespaces {
+    /// Those other than the one looked at.
+    pub others: Vec<RawNamespace>,
+    /// Whether every process could be asked for its namespace; if not, why not.
+    pub all_seen: Fact<()>,
+}
+
+/// One namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawNamespace {
+    /// Its inode, by which `/proc/PID/ns/net` calls it.
+    pub inode: u64,
+    /// The number by which the namespace looked at calls it; `Unsupported` = it has none.
+    pub id: Fact<u32>,
+    /// The process with the lowest number in it.
+    pub pid: u32,
+    /// That process's name.
+    pub command: String,
+    /// That process's control group.
+    pub control_group: Fact<String>,
+}
+
+pub(super) fn take(host: &dyn Host, programs: &[u32]) -> Fact<RawNamespaces> {
+    let inode = |link: String| {
+        let unknown = || format!("`{link}` names no network namespace");
+        parse::namespace_inode(&link).ok_or_else(unknown)
+    };
+    let of = |process: &str| {
+        let link = host.link(&format!("proc/{process}/ns/net"));
+        link.map(|link| Fact::Known(link).parse(inode))
+    };
+    let own = match of("self") {
+        Ok(Fact::Known(own)) => own,
+        Ok(absent) => return absent.map(|_| RawNamespaces::default()),
+        Err(error) => return read::absence(&error),
+    };
+    let mut first = BTreeMap::new();
+    let mut all_seen = Fact::Known(());
+    for pid in programs {
+        match of(&pid.to_string()) {
+            Ok(Fact::Known(inode)) => {
+                first.entry(inode).or_insert(*pid);
+            }
+            Ok(absent) => return absent.map(|_| RawNamespaces::default()),
+            Err(error) if error.cause == Cause::Denied => all_seen = read::absence(&error),
+            // It has ended meanwhile.
+            Err(_) => {}
+        }
+    }
+    let others = first.into_iter().filter(|(inode, _)| *inode != own);
+    let others = others.map(|(inode, pid)| one(host, inode, pid)).collect();
+    Fact::Known(RawNamespaces { others, all_seen })
+}
+
+fn one(host: &dyn Host, inode: u64, pid: u32) -> RawNamespace {
+    let id = read::asked(host, &Question::NamespaceId { pid }, parse::namespace_id);
+    RawNamespace {
+        inode,
+        id: id.and_then(|id| id.map_or(Fact::Unsupported, Fact::Known)),
+        pid,
+        command: processes::command(host, pid).unwrap_or_default(),
+        control_group: processes::control_group(host, pid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::take;
+    use crate::host::{Cause, RecordedHost};
+    use crate::units::{Fact, Need};
+
+    fn host() -> RecordedHost {
+        let mut host = RecordedHost::new().with_link("proc/self/ns/net", "net:[1]");
+        for (pid, inode) in [(1, 1), (40, 9), (41, 9), (52, 4)] {
+            host = host.with_link(&format!("proc/{pid}/ns/net"), &format!("net:[{inode}]"));
+        }
+        host.with("proc/40/comm", "sh\n").with("proc/40/cgroup", "0::/x\n")
+    }
+
+    #[test]
+    fn one_entry_a_namespace_without_our_own() {
+        let found = take(&host(), &[1, 40, 41, 52, 99]);
+        let found = found.known().expect("known");
+        let namespaces = &found.others;
+        assert_eq!(found.all_seen, Fact::Known(()));
+        let shown: Vec<_> = namespaces.iter().map(|n| (n.inode, n.pid, n.command.as_str())).collect();
+        assert_eq!(shown, [(4, 52, ""), (9, 40, "sh")]);
+        assert_eq!(namespaces[1].control_group, Fact::Known("/x".to_owned()));
+        assert_eq!(namespaces[1].id, Fact::Unsupported);
+    }
+
+    #[test]
+    fn one_closed_process_leaves_the_list_open() {
+        let host = host().with_failure("proc/41/ns/net", Cause::Denied);
+        let found = take(&host, &[1, 40, 41]);
+        let found = found.known().expect("known");
+        assert_eq!((found.others.len(), &found.all_seen), (1, &Fact::Denied(Need::SysPtrace)));
+        assert_eq!(take(&RecordedHost::new(), &[1]), Fact::Unsupported);
+        let odd = RecordedHost::new().with_link("proc/self/ns/net", "uts:[1]");
+        assert!(matches!(take(&odd, &[]), Fact::Broken(_)));
+    }
+}

@@ -1,0 +1,111 @@
+//! Settings of the kernel that decide what a plan may do.
+
+use serde::{Deserialize, Serialize};
+
+use super::{cpuset, identity, read};
+use crate::host::Host;
+use crate::units::{CpuMask, Fact, MaskError};
+
+/// `/sys/devices/system/clocksource/clocksource0`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clocksource {
+    /// In use.
+    pub current: String,
+    /// May be chosen.
+    pub available: Vec<String>,
+}
+
+/// Settings of the whole machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Settings {
+    /// `net.core.netdev_budget`: packets of one `net_rx_action`.
+    pub netdev_budget: Fact<u32>,
+    /// `net.core.netdev_budget_usecs`: microseconds of one `net_rx_action`.
+    pub netdev_budget_usecs: Fact<u32>,
+    /// `net.core.netdev_max_backlog`: packets that wait on one CPU.
+    pub netdev_max_backlog: Fact<u32>,
+    /// `net.core.busy_poll`, microseconds; 0 = off.
+    pub busy_poll: Fact<u32>,
+    /// `net.core.busy_read`, microseconds; 0 = off.
+    pub busy_read: Fact<u32>,
+    /// What tells the time.
+    pub clocksource: Fact<Clocksource>,
+    /// Whether softirq time is exact (`CONFIG_IRQ_TIME_ACCOUNTING`) or a tick sample.
+    pub exact_softirq_time: Fact<bool>,
+    /// CPUs of `nohz_full`, which should have no tick; empty = none.
+    pub nohz_full: Fact<CpuMask>,
+    /// CPUs that the root control group may use; fewer than online = the others belong to a partition.
+    /// The root is that which this process sees: in a container, the container's.
+    pub cpuset: Fact<CpuMask>,
+    /// CPUs of isolated partitions (`cpuset.cpus.isolated`, since 6.7); empty = none.
+    pub cpuset_isolated: Fact<CpuMask>,
+    /// The active profile of tuned, empty when none is; `Unsupported` where tuned is not installed.
+    pub tuned_profile: Fact<String>,
+}
+
+pub(super) fn take(host: &dyn Host) -> Settings {
+    let core = |name: &str| read::number(host, &format!("proc/sys/net/core/{name}"));
+    let cpuset = cpuset::take(host);
+    Settings {
+        netdev_budget: core("netdev_budget"),
+        netdev_budget_usecs: core("netdev_budget_usecs"),
+        netdev_max_backlog: core("netdev_max_backlog"),
+        busy_poll: core("busy_poll"),
+        busy_read: core("busy_read"),
+        clocksource: clocksource(host),
+        exact_softirq_time: identity::exact_softirq_time(host),
+        nohz_full: read::parsed(host, "sys/devices/system/cpu/nohz_full", nohz_full),
+        cpuset: cpuset.effective,
+        cpuset_isolated: cpuset.isolated,
+        tuned_profile: read::text(host, "etc/tuned/active_profile").map(|text| text.trim().to_owned()),
+    }
+}
+
+/// Without the boot option the kernel prints a mask that it does not have.
+fn nohz_full(text: &str) -> Result<CpuMask, MaskError> {
+    if text.trim() == "(null)" { Ok(CpuMask::new()) } else { text.parse() }
+}
+
+fn clocksource(host: &dyn Host) -> Fact<Clocksource> {
+    let text = |name: &str| {
+        let path = format!("sys/devices/system/clocksource/clocksource0/{name}_clocksource");
+        read::text(host, &path).map(|text| text.trim().to_owned())
+    };
+    let words = |list: String| list.split_whitespace().map(str::to_owned).collect();
+    text("current")
+        .and_then(|current| text("available").map(|list| Clocksource { current, available: words(list) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clocksource, nohz_full, take};
+    use crate::host::RecordedHost;
+    use crate::units::{CpuMask, Fact};
+
+    #[test]
+    fn no_mask_is_no_cpu() {
+        assert_eq!(nohz_full("(null)\n"), Ok(CpuMask::new()));
+        assert_eq!(nohz_full("\n"), Ok(CpuMask::new()));
+        assert_eq!(nohz_full("1-3\n"), "1-3".parse());
+        assert!(nohz_full("null\n").is_err());
+    }
+
+    #[test]
+    fn values_and_their_absence() {
+        let source = "sys/devices/system/clocksource/clocksource0";
+        let host = RecordedHost::new()
+            .with("proc/sys/net/core/netdev_budget", "300\n")
+            .with("proc/sys/net/core/busy_poll", "x\n")
+            .with(&format!("{source}/current_clocksource"), "tsc\n")
+            .with(&format!("{source}/available_clocksource"), "tsc hpet acpi_pm \n")
+            .with("etc/tuned/active_profile", "network-latency\n");
+        let settings = take(&host);
+        assert_eq!(settings.netdev_budget, Fact::Known(300));
+        assert_eq!(settings.netdev_budget_usecs, Fact::Unsupported);
+        assert!(matches!(settings.busy_poll, Fact::Broken(_)));
+        let available = ["tsc", "hpet", "acpi_pm"].map(str::to_owned).to_vec();
+        assert_eq!(settings.clocksource, Fact::Known(Clocksource { current: "tsc".to_owned(), available }));
+        assert_eq!(settings.tuned_profile, Fact::Known("network-latency".to_owned()));
+        assert_eq!(settings.nohz_full, Fact::Unsupported);
+    }
+}
