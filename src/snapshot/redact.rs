@@ -4,6 +4,8 @@
 //! holds [`class`] to it, so that a new source cannot slip through unlooked-at.
 
 mod links;
+mod rss;
+mod rules;
 mod sockets;
 mod standin;
 
@@ -23,6 +25,13 @@ enum Class {
     Sockets,
     /// Answers of `RTM_GETLINK`: MAC addresses, tunnel ends, altnames.
     Links,
+    /// Mount points: only control groups are looked for.
+    Mounts,
+    /// RSS tables with the hash key, by netlink and by ioctl.
+    Rss,
+    RssIoctl,
+    /// Flow rules: IP and MAC addresses.
+    Rules,
     /// Not known here: left out, rather than given away.
     Unknown,
 }
@@ -39,7 +48,8 @@ impl Redaction {
     }
 
     pub(super) fn machine(&mut self, machine: RecordedHost) -> RecordedHost {
-        let (files, rest) = machine.into_parts();
+        let (files, mut rest) = machine.into_parts();
+        rest.links.retain(|path, target| !is_descriptor(path) || target.starts_with("socket:"));
         let files: BTreeMap<String, Vec<u8>> = files
             .into_iter()
             .filter_map(|(path, content)| Some((path.clone(), self.file(&path, content)?)))
@@ -56,9 +66,26 @@ impl Redaction {
             // What cannot be understood cannot be cleaned either.
             Class::Sockets => sockets::redacted(&content, &mut self.stand_ins),
             Class::Links => links::redacted(&content),
+            Class::Mounts => only_control_groups(&content),
+            Class::Rss => rss::without_key(&content),
+            Class::RssIoctl => rss::ioctl_without_key(&content),
+            Class::Rules => rules::redacted(&content, &mut self.stand_ins),
             Class::Unknown => None,
         }
     }
+}
+
+/// The lines of control group file systems.
+fn only_control_groups(mountinfo: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(mountinfo).ok()?;
+    let lines = text.lines().filter(|line| line.contains(" - cgroup"));
+    Some(lines.fold(String::new(), |kept, line| kept + line + "\n").into_bytes())
+}
+
+/// `proc/PID/fd/N`: what a process has open. Only which sockets are its is of interest; names of files
+/// are nobody's business.
+fn is_descriptor(path: &str) -> bool {
+    matches!(path.split('/').collect::<Vec<_>>().as_slice(), ["proc", _, "fd", _])
 }
 
 /// The first rule that fits decides.
@@ -78,7 +105,16 @@ fn class(path: &str) -> Class {
         }
         ["sys", "class" | "devices" | "bus" | "fs", ..] => Class::Harmless,
         ["boot", config] if config.starts_with("config-") => Class::Harmless,
+        ["proc", "self", "mountinfo"] => Class::Mounts,
+        ["proc", _, "task", _, "children"] => Class::Harmless,
+        ["etc", "tuned", _] => Class::Harmless,
         ["netlink", "netdev", _] => Class::Harmless,
+        ["netlink", "ethtool", "rss-get" | "rss-contexts-get", _] => Class::Rss,
+        ["netlink", "ethtool", _, _] => Class::Harmless,
+        ["ioctl", "ethtool", "grssh", _] => Class::RssIoctl,
+        ["ioctl", "ethtool", "grxclsrlall", _] => Class::Rules,
+        ["ioctl", "ethtool", _, _] => Class::Harmless,
+        ["socket", "irqbalance", _, _] => Class::Harmless,
         ["netlink", "route", "link-get"] => Class::Links,
         ["netlink", "route", "nsid-get", _] => Class::Harmless,
         _ => Class::Unknown,

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Debug, Default)]
 pub(super) struct StandIns {
     given: BTreeMap<IpAddr, IpAddr>,
+    macs: BTreeMap<[u8; 6], [u8; 6]>,
 }
 
 impl StandIns {
@@ -20,6 +21,18 @@ impl StandIns {
         *self.given.entry(address).or_insert_with(|| match address {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from_bits(0xC612_0000 | (next & 0x0001_FFFF))),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8_u128 << 96) | u128::from(next))),
+        })
+    }
+
+    /// The stand-in of a MAC address: locally administered, so no vendor's. "None" and broadcast stay.
+    pub(super) fn mac(&mut self, address: [u8; 6]) -> [u8; 6] {
+        if address == [0; 6] || address == [0xff; 6] {
+            return address;
+        }
+        let next = u32::try_from(self.macs.len()).unwrap_or(u32::MAX).saturating_add(1);
+        *self.macs.entry(address).or_insert_with(|| {
+            let [a, b, c, d] = next.to_be_bytes();
+            [2, 0, a, b, c, d]
         })
     }
 }

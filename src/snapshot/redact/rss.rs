@@ -1,0 +1,72 @@
+//! RSS without the hash key: who knows it can aim all flows at one queue.
+
+use crate::parse::{Attributes, messages, push_attribute, push_message};
+
+const A_HKEY: u16 = 5;
+/// `struct ethtool_rxfh`: where the sizes of table and key are, and where the table begins.
+const TABLE_SIZE: usize = 8;
+const KEY_SIZE: usize = 12;
+const TABLE: usize = 24;
+
+/// An answer of netlink without the key; `None` when it is not of the format.
+pub(super) fn without_key(answer: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    for message in messages(answer).ok()? {
+        let attributes = Attributes::parse(message).ok()?;
+        let mut kept = Vec::new();
+        for (kind, value) in attributes.iter().filter(|(kind, _)| *kind != A_HKEY) {
+            push_attribute(&mut kept, kind, value);
+        }
+        push_message(&mut out, &kept);
+    }
+    Some(out)
+}
+
+/// An answer of the ioctl without the key, as of a driver that shows none.
+pub(super) fn ioctl_without_key(answer: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    for message in messages(answer).ok()? {
+        let entries = u32::from_ne_bytes(*message.get(TABLE_SIZE..)?.first_chunk()?) as usize;
+        let mut kept = message.get(..TABLE.checked_add(entries.checked_mul(4)?)?)?.to_vec();
+        kept[KEY_SIZE..KEY_SIZE + 4].fill(0);
+        push_message(&mut out, &kept);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ioctl_without_key, without_key};
+    use crate::parse::{ethtool, push_attribute, push_message};
+
+    fn answer(message: &[u8]) -> Vec<u8> {
+        let mut answer = Vec::new();
+        push_message(&mut answer, message);
+        answer
+    }
+
+    #[test]
+    fn the_key_goes_and_the_table_stays() {
+        let mut message = Vec::new();
+        push_attribute(&mut message, 3, &1u32.to_ne_bytes());
+        push_attribute(&mut message, 4, &7u32.to_ne_bytes());
+        push_attribute(&mut message, 5, &[9; 40]);
+        let whole = answer(&message);
+        assert!(ethtool::rss(&whole).expect("valid").key.is_some());
+        let clean = ethtool::rss(&without_key(&whole).expect("understood")).expect("valid");
+        assert_eq!((clean.table, clean.key, clean.function), (vec![7], None, Some("toeplitz".into())));
+    }
+
+    #[test]
+    fn the_same_for_the_ioctl() {
+        let mut rxfh = vec![0; 24];
+        rxfh[8..12].copy_from_slice(&2u32.to_ne_bytes());
+        rxfh[12..16].copy_from_slice(&3u32.to_ne_bytes());
+        rxfh.extend([1, 0, 0, 0, 5, 0, 0, 0, 0xAA, 0xBB, 0xCC]);
+        let whole = answer(&rxfh);
+        assert_eq!(ethtool::rss_ioctl(&whole).expect("valid").key.as_deref(), Some("aabbcc"));
+        let clean = ethtool::rss_ioctl(&ioctl_without_key(&whole).expect("understood")).expect("valid");
+        assert_eq!((clean.table.len(), clean.key), (2, None));
+        assert_eq!(ioctl_without_key(&answer(&rxfh[..26])), None);
+    }
+}
