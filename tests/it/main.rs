@@ -18,3 +18,4 @@ mod quiet;
 mod require;
 mod tree;
 mod trial;
+mod vm;
