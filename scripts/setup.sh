@@ -16,20 +16,35 @@ if [ "$goal" = test ]; then
   need irqbalance irqbalance
   need nginx nginx-light
   need taskset util-linux
+  # The lab of virtual machines.
+  if [ "$(uname -m)" = x86_64 ]; then
+    need qemu-system-x86_64 qemu-system-x86
+    need cpio cpio
+    # A busybox with libraries of its own does not run in a guest.
+    if ! command -v busybox >/dev/null 2>&1 || ldd "$(command -v busybox)" >/dev/null 2>&1; then
+      missing="$missing busybox-static"
+    fi
+  fi
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then
   echo "setup: cargo is not installed; see https://rustup.rs" >&2
   exit 1
 fi
-[ -n "$missing" ] || exit 0
-if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-  echo "setup: please install:$missing" >&2
-  exit 1
+if [ -n "$missing" ]; then
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup: please install:$missing" >&2
+    exit 1
+  fi
+  echo "setup: installing$missing"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  # Word splitting is wanted: one argument a package. A package must not start its service here.
+  # shellcheck disable=SC2086
+  RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
-echo "setup: installing$missing"
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-# Word splitting is wanted: one argument a package. A package must not start its service here.
-# shellcheck disable=SC2086
-RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing >/dev/null
+
+# The kernels of the virtual machines are Debian packages as well; without root nothing could boot them.
+if [ "$goal" = test ] && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  "$(dirname "$0")/../lab/vm" --fetch
+fi

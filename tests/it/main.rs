@@ -21,3 +21,4 @@ mod snapshot;
 mod stack;
 mod tree;
 mod trial;
+mod vm;

@@ -47,3 +47,15 @@ pub(crate) fn irqbalance() -> bool {
     };
     have("irqbalance", missing)
 }
+
+/// What `lab/vm` needs to boot a guest, its kernel in the cache included.
+pub(crate) fn vm() -> bool {
+    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/vm");
+    let check = std::process::Command::new(lab).arg("--check").output();
+    let missing = match check {
+        Err(error) => Some(format!("cannot run lab/vm: {error}")),
+        Ok(out) if !out.status.success() => Some(String::from_utf8_lossy(&out.stderr).trim().to_owned()),
+        Ok(_) => None,
+    };
+    have("vm", missing)
+}

@@ -1,0 +1,11 @@
+//! Real drivers, real interrupts, several nodes, another kernel: guests of `lab/vm`. A boot costs many
+//! seconds and both CPUs, so each test boots once and asks everything about that machine; they wait
+//! for one another, and for whoever counts packets.
+
+mod e1000e;
+mod eight_queues;
+mod guest;
+mod hotspot;
+mod interrupts;
+mod killed;
+mod two_nodes;

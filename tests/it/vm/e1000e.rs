@@ -1,0 +1,44 @@
+//! A driver that is not virtio, and a reader who may not read everything.
+
+use rxlab::model::{Model, NicKind};
+use rxlab::units::Fact;
+
+use super::guest;
+use super::interrupts::{Path, are_where_shown, irq};
+
+const PATH: Path = Path { nic: 0, queue: 0, cpu: 0 };
+
+/// A user without rights looks twice: at what everybody may read, and at what was taken from him.
+const JOB: &str = r"
+nobody() { su nobody -s /bin/sh -c 'rxlab show '$1; }
+ran root rxlab show --json
+ran nobody nobody --json
+irq=$(sed -n 's/^ *\([0-9]*\):.*eth0-rx-0$/\1/p' /proc/interrupts)
+chmod 600 /proc/irq/$irq/*affinity* /sys/class/net/eth0/queues/rx-0/rps_*
+ran denied nobody --json
+ran 'denied text' nobody
+";
+
+#[test]
+fn an_intel_nic_is_shown_to_everybody_as_far_as_he_may_read() {
+    let Some(answer) = guest::run("e1000e", &[&PATH.job(), JOB].concat(), None) else { return };
+    let model = answer.model("root");
+    let nic = &model.nics[0];
+    assert_eq!((nic.name.as_str(), nic.kind), ("eth0", NicKind::Device));
+    assert_eq!((nic.driver.as_deref(), nic.up), (Some("e1000e"), true));
+    let [queue] = nic.rx.as_slice() else { panic!("{nic:?}") };
+    assert_eq!(irq(queue).action, "eth0-rx-0");
+    let others: Vec<&str> = nic.other_irqs.iter().map(|irq| irq.action.as_str()).collect();
+    assert_eq!(others, ["eth0-tx-0", "eth0"]);
+    are_where_shown(&answer, &model, &[PATH]);
+
+    assert_eq!(answer.model("nobody"), model, "all of it is for everybody");
+    let mut wanted: Model = model.clone();
+    let queue = &mut wanted.nics[0].rx[0];
+    (queue.rps_cpus, queue.rps_flow_cnt) = (Fact::Denied, Fact::Denied);
+    (queue.irqs[0].affinity, queue.irqs[0].effective) = (Fact::Denied, Fact::Denied);
+    assert_eq!(answer.model("denied"), wanted, "what may not be read is no zero");
+    let (code, text) = answer.ran("denied text");
+    let row = text.lines().find(|line| line.starts_with("eth0")).unwrap_or_else(|| panic!("{text}"));
+    assert!(code == 0 && row.matches("needs root").count() == 3, "{text}");
+}

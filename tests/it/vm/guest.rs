@@ -1,0 +1,94 @@
+//! Boots a machine shape, runs a job in it, and takes the answer apart.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rxlab::model::Model;
+
+use super::interrupts::Interrupts;
+use crate::{quiet, require};
+
+/// What a job printed, part by part.
+pub(super) struct Answer {
+    parts: BTreeMap<String, String>,
+}
+
+/// What every job may use: `part NAME` begins a part of the answer, `ran NAME COMMAND...` makes one of
+/// what a command prints and another, `NAME code`, of its exit code. `pings NIC CPU N` sends pings from a
+/// CPU; they are answered on the receive queue that belongs to the transmit queue of that CPU.
+/// `counts NAME` is a part with the interrupts.
+const PRELUDE: &str = r#"
+export RXLAB_STATE_DIR=/tmp/state
+part() { printf '\n== %s\n' "$1"; }
+ran() {
+    name=$1 code=0
+    shift
+    part "$name"
+    "$@" 2>&1 || code=$?
+    part "$name code"
+    echo "$code"
+}
+pings() { taskset -c "$2" ping -A -q -c "$3" "10.98.$1.1" >&2; }
+counts() {
+    part "$1"
+    cat /proc/interrupts
+}
+"#;
+
+/// Ends with the test, also when that is killed; `None` when this is skipped.
+pub(super) fn run(shape: &str, job: &str, peer: Option<&str>) -> Option<Answer> {
+    if !require::vm() {
+        return None;
+    }
+    let _alone = quiet::alone();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("job.sh");
+    std::fs::write(&file, [PRELUDE, job].concat()).expect("written");
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(lab()).args(["--rxlab", env!("CARGO_BIN_EXE_rxlab"), shape]);
+    command.arg(&file).stdin(Stdio::null()).env("RXLAB_LAB_SECONDS", "240");
+    command.env("RXLAB_LAB_PEER", peer.unwrap_or_default());
+    let out = command.output().expect("lab/vm runs");
+    let text = String::from_utf8(out.stdout).expect("text");
+    assert!(out.status.success(), "{}: {text}\n{}", out.status, String::from_utf8_lossy(&out.stderr));
+    Some(Answer::parse(&text))
+}
+
+/// The lab's own command.
+pub(super) fn lab() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/vm")
+}
+
+impl Answer {
+    fn parse(text: &str) -> Self {
+        let parts = text.split("\n== ").skip(1).map(|part| {
+            let (name, rest) = part.split_once('\n').expect("a part begins with its name");
+            (name.to_owned(), rest.to_owned())
+        });
+        Self { parts: parts.collect() }
+    }
+
+    /// What the job printed under a name.
+    pub(super) fn part(&self, name: &str) -> &str {
+        self.parts.get(name).unwrap_or_else(|| panic!("no part {name} in {:?}", self.parts.keys()))
+    }
+
+    /// What a command printed, and its exit code.
+    pub(super) fn ran(&self, name: &str) -> (i32, &str) {
+        let code = self.part(&format!("{name} code")).trim();
+        (code.parse().expect("an exit code"), self.part(name))
+    }
+
+    /// What `rxlab show --json` printed.
+    pub(super) fn model(&self, name: &str) -> Model {
+        let (code, text) = self.ran(name);
+        assert_eq!(code, 0, "{text}");
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// The interrupts between two parts of `counts`.
+    pub(super) fn interrupts(&self, before: &str, after: &str) -> Interrupts {
+        Interrupts::parse(self.part(after)).since(&Interrupts::parse(self.part(before)))
+    }
+}

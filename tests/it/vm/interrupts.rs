@@ -1,0 +1,99 @@
+//! The kernel's own count of interrupts, which is the judge here, and what it has to say about the
+//! receive path that rxlab shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rxlab::model::{Irq, Model, RxQueue};
+
+use super::guest::Answer;
+
+/// Pings that a queue is sent, one by one; most cause an interrupt each, some may share one.
+const PINGS: u64 = 200;
+
+/// So many of them are no accident ...
+const MANY: u64 = 50;
+
+/// ... and so few may be: the neighbours' own packets.
+const FEW: u64 = 20;
+
+/// Counts of each numbered interrupt, by CPU. Read here in the simplest way, and not by the parser of
+/// the program under test.
+pub(super) struct Interrupts(BTreeMap<u32, Vec<u64>>);
+
+impl Interrupts {
+    pub(super) fn parse(text: &str) -> Self {
+        let cpus = text.lines().next().map_or(0, |header| header.split_whitespace().count());
+        let numbered = |line: &str| {
+            let (number, counts) = line.split_once(':')?;
+            let counts = counts.split_whitespace().take(cpus).map(|count| count.parse().expect("a count"));
+            Some((number.trim().parse().ok()?, counts.collect()))
+        };
+        Self(text.lines().skip(1).filter_map(numbered).collect())
+    }
+
+    pub(super) fn since(&self, before: &Self) -> Self {
+        let difference = |(number, after): (&u32, &Vec<u64>)| {
+            let counts = after.iter().zip(&before.0[number]).map(|(after, before)| after - before);
+            (*number, counts.collect())
+        };
+        Self(self.0.iter().map(difference).collect())
+    }
+
+    fn all(&self, irq: &Irq) -> u64 {
+        self.0[&irq.number.0].iter().sum()
+    }
+
+    /// How often an interrupt came on one CPU.
+    pub(super) fn on(&self, irq: &Irq, cpu: usize) -> u64 {
+        self.0[&irq.number.0][cpu]
+    }
+}
+
+/// A NIC's receive queue, and a CPU whose packets go out through the transmit queue of the same number,
+/// so that the answers come in there.
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    pub(super) nic: u32,
+    pub(super) queue: usize,
+    pub(super) cpu: usize,
+}
+
+impl Path {
+    /// What lets a job ping over the path, counting before and after. The first pings are not counted:
+    /// an interrupt that was given another CPU goes there only with the next one.
+    pub(super) fn job(self) -> String {
+        let Path { nic, queue, cpu } = self;
+        format!(
+            "pings {nic} {cpu} 20\ncounts 'before {nic}/{queue}'\n\
+             pings {nic} {cpu} {PINGS}\ncounts 'after {nic}/{queue}'\n"
+        )
+    }
+}
+
+/// The only interrupt of a receive queue.
+pub(super) fn irq(queue: &RxQueue) -> &Irq {
+    let [irq] = queue.irqs.as_slice() else { panic!("rx-{} has {:?}", queue.index, queue.irqs) };
+    irq
+}
+
+/// Sent to one queue, the packets are counted by the interrupt that is shown for it, on the CPU that is
+/// shown for it, and by no other receive interrupt of the machine.
+pub(super) fn are_where_shown(answer: &Answer, model: &Model, paths: &[Path]) {
+    let queues = |name: &str| model.nic(&name.parse().expect("a name")).expect("shown").rx.iter();
+    let nics: BTreeSet<String> = paths.iter().map(|path| format!("eth{}", path.nic)).collect();
+    let all: Vec<&Irq> = nics.iter().flat_map(|nic| queues(nic).map(irq)).collect();
+    let numbers: BTreeSet<_> = all.iter().map(|irq| irq.number).collect();
+    assert_eq!((numbers.len(), all.len()), (paths.len(), paths.len()), "each queue has its own: {all:?}");
+    for Path { nic, queue, cpu } in paths {
+        let counted = answer.interrupts(&format!("before {nic}/{queue}"), &format!("after {nic}/{queue}"));
+        let own = irq(queues(&format!("eth{nic}")).nth(*queue).expect("shown"));
+        let place = format!("eth{nic}/rx-{queue}, pinged from CPU {cpu}: {own:?}");
+        let effective = own.effective.known().expect("readable");
+        let [at] = effective.iter().collect::<Vec<_>>()[..] else { panic!("{place}: on several CPUs") };
+        let (there, everywhere) = (counted.on(own, at.0 as usize), counted.all(own));
+        assert!(there >= MANY && there == everywhere, "{place}: {there} of {everywhere}");
+        for other in all.iter().filter(|other| other.number != own.number) {
+            assert!(counted.all(other) <= FEW, "{place}: {} of {other:?}", counted.all(other));
+        }
+    }
+}
