@@ -10,6 +10,7 @@ mod identity;
 mod irqs;
 mod nics;
 mod processes;
+mod queue_counts;
 mod read;
 
 use serde::{Deserialize, Serialize};
