@@ -15,6 +15,7 @@ mod listeners;
 mod namespaces;
 mod nics;
 mod processes;
+mod queue_counts;
 mod read;
 mod settings;
 

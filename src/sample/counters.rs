@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Inventory, RawNic, read};
-use crate::host::{EthtoolGet, Host, Question};
+use super::{Inventory, RawNic, queue_counts, read};
+use crate::host::Host;
 use crate::parse;
-use crate::units::{CpuId, Direction, Fact, NicName};
+use crate::units::{CpuId, Fact, NicName};
 
 /// All counters of one moment. They only ever grow, or wrap, within one boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Counters {
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
         let interrupts = read::parsed(host, "proc/interrupts", parse::interrupts);
         let after = host.now_ns();
-        let queues = queues(host);
+        let queues = queue_counts::by_kernel(host);
         let raw = inventory.nics.known().into_iter().flatten();
         let nics = raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &queues)?))).collect();
         let (cpus, softnet) = per_cpu(softirqs, softnet);
@@ -121,48 +121,18 @@ fn per_cpu(
     (Fact::Known(cpus), softnet)
 }
 
-/// Counters of receive queues by (interface index, queue index), as the kernel tells them. Older kernels
-/// and most virtual interfaces do not: then there are none.
-fn queues(host: &dyn Host) -> BTreeMap<(u32, u32), parse::QueueCounters> {
-    let stats = read::asked(host, &Question::QueueStats, parse::queue_stats);
-    stats
-        .known()
-        .into_iter()
-        .flatten()
-        .filter(|stats| stats.queue.direction == Direction::Rx)
-        .map(|stats| ((stats.ifindex, stats.queue.index), stats.counters))
-        .collect()
-}
-
-fn nic(
-    host: &dyn Host,
-    raw: &RawNic,
-    queues: &BTreeMap<(u32, u32), parse::QueueCounters>,
-) -> Option<NicCounters> {
+fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option<NicCounters> {
     let count = |file: &str| -> Option<u64> {
         read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
     };
-    let told = raw.ifindex.known().map(|ifindex| queues.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
-    let told: BTreeMap<u32, _> =
-        told.into_iter().flatten().map(|((_, queue), counters)| (*queue, *counters)).collect();
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
         rx_dropped: count("rx_dropped")? + count("rx_missed_errors")?,
-        rx_queues: if told.is_empty() { by_driver(host, raw) } else { told },
+        rx_queues: queue_counts::of(host, raw, queues),
     })
-}
-
-/// Counters of receive queues among the driver's own statistics. None once the driver has more or fewer
-/// statistics than when their names were read: then it is not known which is which.
-fn by_driver(host: &dyn Host, raw: &RawNic) -> BTreeMap<u32, parse::QueueCounters> {
-    let places = raw.hardware.queue_statistics.known().filter(|places| !places.entries.is_empty());
-    let Some(places) = places else { return BTreeMap::new() };
-    let question = Question::Ethtool(EthtoolGet::Stats, raw.name.clone());
-    let values = read::asked(host, &question, parse::ethtool::stats);
-    values.parse(|values| places.counters(&values)).known().cloned().unwrap_or_default()
 }
 
 fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {

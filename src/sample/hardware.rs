@@ -90,3 +90,70 @@ fn asked<T>(
 ) -> Fact<T> {
     read::asked(host, &Question::Ethtool(get, nic.clone()), parser)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::RawHardware;
+    use crate::host::{Host, LiveHost};
+    use crate::sample::Inventory;
+    use crate::units::Fact;
+
+    /// What one fact says when it is neither known nor unsupported.
+    fn trouble<T>(fact: &Fact<T>) -> Option<String> {
+        match fact {
+            Fact::Known(_) | Fact::Unsupported => None,
+            Fact::Denied(need) => Some(need.to_string()),
+            Fact::Broken(why) => Some(why.clone()),
+        }
+    }
+
+    fn troubles(hardware: &RawHardware) -> Vec<String> {
+        let RawHardware {
+            driver,
+            channels,
+            rings,
+            coalesce,
+            rss,
+            rss_contexts,
+            rules,
+            features,
+            queue_statistics,
+            sriov_vfs,
+            sriov_max,
+            physical,
+        } = hardware;
+        let asked = [trouble(driver), trouble(channels), trouble(rings), trouble(coalesce), trouble(rss)];
+        let more = [trouble(rss_contexts), trouble(rules), trouble(features), trouble(queue_statistics)];
+        let bus = [trouble(sriov_vfs), trouble(sriov_max), trouble(physical)];
+        asked.into_iter().chain(more).chain(bus).flatten().collect()
+    }
+
+    /// Whatever interfaces this machine has: what their drivers answer is understood, without privilege.
+    #[test]
+    fn this_machine_is_understood() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        let inventory = Inventory::take(&host);
+        assert_eq!(trouble(&inventory.queues), None);
+        assert_eq!(trouble(&inventory.napis), None);
+        let indices = |name: &str| host.read_text(&format!("sys/class/net/{name}/ifindex"));
+        for nic in inventory.nics.known().expect("listed") {
+            assert_eq!(troubles(&nic.hardware), [""; 0], "{}", nic.name);
+            if let Some(features) = nic.hardware.features.known() {
+                assert!(
+                    features.iter().any(|feature| feature.name == "rx-gro"),
+                    "{}: {features:?}",
+                    nic.name
+                );
+            }
+            if let Some(info) = nic.hardware.driver.known() {
+                assert_ne!(info.driver, "", "{}", nic.name);
+            }
+            // The kernel tells of the queues of every interface that is up, by sysfs's index.
+            let index = indices(nic.name.as_str()).expect("there");
+            let told = inventory.queues.known().into_iter().flatten();
+            let told = told.filter(|queue| queue.ifindex.to_string() == index.trim()).count();
+            let up = nic.operstate.known().is_some_and(|state| state == "up");
+            assert!(inventory.queues.known().is_none() || !up || told > 0, "{}", nic.name);
+        }
+    }
+}

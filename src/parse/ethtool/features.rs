@@ -8,7 +8,7 @@ use crate::parse::{Attributes, WireError};
 const A_HW: u16 = 2;
 const A_ACTIVE: u16 = 4;
 const A_NOCHANGE: u16 = 5;
-const A_BITSET_BITS: u16 = 4;
+const A_BITSET_BITS: u16 = 3;
 const A_BITS_BIT: u16 = 1;
 const A_BIT_NAME: u16 = 2;
 const A_BIT_VALUE: u16 = 3;
@@ -31,7 +31,11 @@ pub fn features(answer: &[u8]) -> Result<Vec<Feature>, WireError> {
 
 /// The bits that a bitset lists, and whether each is set.
 fn bits<'a>(message: &Attributes<'a>, kind: u16) -> Result<Vec<(&'a str, bool)>, WireError> {
-    let bits = message.nested(kind)?.nested(A_BITSET_BITS)?;
+    // The kernel sends an empty list where no bit is set. No list at all is a bitset of the compact form,
+    // whose bits have no names.
+    let bits = message.nested(kind)?.get(A_BITSET_BITS);
+    let bits = bits.ok_or_else(|| WireError::new(format!("bitset {kind} has no list of bits")))?;
+    let bits = Attributes::parse(bits)?;
     let bits = bits.iter().filter(|(kind, _)| *kind == A_BITS_BIT);
     bits.map(|(_, bit)| {
         let bit = Attributes::parse(bit)?;
@@ -45,45 +49,41 @@ fn bits<'a>(message: &Attributes<'a>, kind: u16) -> Result<Vec<(&'a str, bool)>,
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{A_ACTIVE, A_BIT_NAME, A_BIT_VALUE, A_BITS_BIT, A_BITSET_BITS, A_HW, A_NOCHANGE, features};
+    use super::features;
     use crate::parse::ethtool::Feature;
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::push_message;
+    use crate::parse::wire::testing::answer;
 
-    fn bitset(bits: &[(&str, bool)]) -> Vec<u8> {
-        let mut list = Vec::new();
-        for (name, set) in bits {
-            let mut bit = Vec::new();
-            push_attribute(&mut bit, A_BIT_NAME, format!("{name}\0").as_bytes());
-            if *set {
-                push_attribute(&mut bit, A_BIT_VALUE, &[]);
-            }
-            push_attribute(&mut list, A_BITS_BIT | 0x8000, &bit);
-        }
-        let mut bitset = Vec::new();
-        push_attribute(&mut bitset, A_BITSET_BITS | 0x8000, &list);
-        bitset
-    }
+    /// Shortened to six of the 64 offloads.
+    const ETH0: &str = "180001800800010004000000090002006574683000000000d40002800800020040000000c8000380280001800800\
+        0100000000001600020074782d736361747465722d676174686572000000040003002c0001800800010003000000\
+        1b00020074782d636865636b73756d2d69702d67656e657269630000040003001800018008000100050000000c00\
+        020068696768646d61001c000180080001000e0000000b00020072782d67726f0000040003001800018008000100\
+        0f0000000b00020072782d6c726f00002400018008000100260000001500020072782d6e7475706c652d66696c74\
+        65720000000078000380040001000800020040000000680003802400018008000100000000001600020074782d73\
+        6361747465722d6761746865720000002800018008000100030000001b00020074782d636865636b73756d2d6970\
+        2d67656e65726963000018000180080001000e0000000b00020072782d67726f0000900004800400010008000200\
+        40000000800003802400018008000100000000001600020074782d736361747465722d6761746865720000002800\
+        018008000100030000001b00020074782d636865636b73756d2d69702d67656e6572696300001800018008000100\
+        050000000c00020068696768646d610018000180080001000e0000000b00020072782d67726f0000140005800400\
+        0100080002004000000004000380";
 
-    /// Composed as a kernel composes it: a whole answer has 3 KiB.
     #[test]
-    fn on_off_and_fixed() {
-        let mut message = Vec::new();
-        let hw = [("rx-gro", true), ("rx-lro", false), ("tx-scatter-gather", true), ("highdma", true)];
-        push_attribute(&mut message, A_HW | 0x8000, &bitset(&hw));
-        let active = [("rx-gro", false), ("highdma", false)];
-        push_attribute(&mut message, A_ACTIVE | 0x8000, &bitset(&active));
-        push_attribute(&mut message, A_NOCHANGE | 0x8000, &bitset(&[("highdma", false)]));
-        let mut answer = Vec::new();
-        push_message(&mut answer, &message);
+    fn a_captured_answer() {
         let expected = [
+            ("tx-scatter-gather", true, true),
+            ("tx-checksum-ip-generic", true, true),
+            ("highdma", true, false),
             ("rx-gro", true, true),
             ("rx-lro", false, false),
-            ("tx-scatter-gather", false, true),
-            ("highdma", true, false),
+            ("rx-ntuple-filter", false, false),
         ];
         let feature =
             |(name, on, changeable): (&str, bool, bool)| Feature { name: name.to_owned(), on, changeable };
-        assert_eq!(features(&answer), Ok(expected.map(feature).to_vec()));
+        assert_eq!(features(&answer(&[ETH0])), Ok(expected.map(feature).to_vec()));
+        let without_the_last_list = format!("{}0c000580040001000800020040000000", &ETH0[..ETH0.len() - 40]);
+        assert!(features(&answer(&[&without_the_last_list[..]])).is_err());
+        assert!(features(&answer(&[&ETH0[..48]])).is_err(), "a name and nothing else");
     }
 
     proptest! {

@@ -1,0 +1,97 @@
+//! What each receive queue counted: as the kernel tells it, else among the driver's own statistics.
+
+use std::collections::BTreeMap;
+
+use super::{RawNic, read};
+use crate::host::{EthtoolGet, Host, Question};
+use crate::parse::{self, QueueCounters};
+use crate::units::Direction;
+
+/// Counters of receive queues by (interface index, queue index), as the kernel tells them.
+pub(super) type ByKernel = BTreeMap<(u32, u32), QueueCounters>;
+
+/// Asks the kernel. Older ones and most virtual interfaces count nothing by queue: then there is none.
+pub(super) fn by_kernel(host: &dyn Host) -> ByKernel {
+    let stats = read::asked(host, &Question::QueueStats, parse::queue_stats);
+    stats
+        .known()
+        .into_iter()
+        .flatten()
+        .filter(|stats| stats.queue.direction == Direction::Rx)
+        .map(|stats| ((stats.ifindex, stats.queue.index), stats.counters))
+        .collect()
+}
+
+/// Counters of one interface's receive queues, by index.
+pub(super) fn of(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32, QueueCounters> {
+    let own = raw.ifindex.known().map(|ifindex| told.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
+    let own: BTreeMap<u32, QueueCounters> =
+        own.into_iter().flatten().map(|((_, queue), counters)| (*queue, *counters)).collect();
+    if own.is_empty() { by_driver(host, raw) } else { own }
+}
+
+/// Counters of receive queues among the driver's own statistics. None once the driver has more or fewer
+/// statistics than when their names were read: then it is not known which is which.
+fn by_driver(host: &dyn Host, raw: &RawNic) -> BTreeMap<u32, QueueCounters> {
+    let places = raw.hardware.queue_statistics.known().filter(|places| !places.entries.is_empty());
+    let Some(places) = places else { return BTreeMap::new() };
+    let question = Question::Ethtool(EthtoolGet::Stats, raw.name.clone());
+    let values = read::asked(host, &question, parse::ethtool::stats);
+    values.parse(|values| places.counters(&values)).known().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::host::RecordedHost;
+    use crate::parse::{QueueCounters, push_attribute, push_message};
+    use crate::sample::Sample;
+
+    /// One interface whose driver counts by queue, with its statistics.
+    fn counting(values: &[u64], told: bool) -> BTreeMap<u32, QueueCounters> {
+        let numbers = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
+        let mut names = numbers(&[0x1b, 1, 3]);
+        for text in ["rx_packets", "rx_queue_0_packets", "rx_queue_0_bytes"] {
+            let mut name = [0; 32];
+            name[..text.len()].copy_from_slice(text.as_bytes());
+            names.extend(name);
+        }
+        let count = u32::try_from(values.len()).expect("few");
+        let mut stats = numbers(&[0x1d, count]);
+        stats.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
+        let pushed = |bytes: &[u8]| {
+            let mut answer = Vec::new();
+            push_message(&mut answer, bytes);
+            answer
+        };
+        let mut host = RecordedHost::new()
+            .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with("sys/class/net/eth0/ifindex", "4\n")
+            .with("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n")
+            .with("ioctl/ethtool/gstrings/eth0", pushed(&names))
+            .with("ioctl/ethtool/gstats/eth0", pushed(&stats));
+        for file in ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_dropped", "rx_missed_errors"] {
+            host = host.with(&format!("sys/class/net/eth0/statistics/{file}"), "9\n");
+        }
+        if told {
+            let mut message = Vec::new();
+            for (kind, value) in [(1, 4), (2, 0), (3, 0), (8, 77)] {
+                push_attribute(&mut message, kind, &u32::to_ne_bytes(value));
+            }
+            host = host.with("netlink/netdev/qstats-get", pushed(&message));
+        }
+        let mut sample = Sample::take(&host);
+        sample.counters.nics.remove(&"eth0".parse().expect("a name")).expect("counted").rx_queues
+    }
+
+    #[test]
+    fn the_driver_counts_where_the_kernel_does_not() {
+        let packets = |counters: BTreeMap<u32, QueueCounters>| {
+            counters.into_iter().map(|(queue, of)| (queue, of.packets, of.bytes)).collect::<Vec<_>>()
+        };
+        assert_eq!(packets(counting(&[9, 8, 700], false)), [(0, 8, Some(700))]);
+        assert_eq!(packets(counting(&[9, 8, 700], true)), [(0, 77, None)]);
+        assert_eq!(packets(counting(&[9, 8, 700, 1], false)), [], "there are more: which is which?");
+    }
+}
