@@ -1,7 +1,7 @@
-//! A snapshot gives the answers of the machine that it was taken of.
+//! A snapshot gives the answers of the machine that it was taken of: here, of a machine of plain files,
+//! which stands still; of a running one in `vm/e1000e.rs`.
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::process::rxlab;
 use crate::tree::{Tree, said};
@@ -62,27 +62,4 @@ fn a_file_that_is_none_is_named() {
     assert!(code == 2 && text.contains("cannot read the snapshot /no/such: "), "{text}");
     let (code, text) = of_file(Path::new("/etc/hostname"), &["show", "--root", "/tmp"]);
     assert!(code == 2 && text.contains("--snapshot goes with neither --root nor --netns"), "{text}");
-}
-
-/// The live machine: settings stand still, so the same is said before, in the snapshot, and after. When
-/// processes came and went meanwhile, it is asked again.
-#[test]
-fn the_live_machine_in_a_file() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let file = directory.path().join("live.tar.zst");
-    let live = |args: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_rxlab")).args(args).output().expect("started");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    let path = file.to_str().expect("text");
-    for _ in 0..20 {
-        let before = live(&["show", "--json"]);
-        live(&["snapshot", "--unredacted", "--for", "0s", "--force", "-o", path]);
-        if before == live(&["show", "--json"]) {
-            assert_eq!(live(&["show", "--json", "--snapshot", path]), before);
-            return;
-        }
-    }
-    println!("other tests never let the machine stand still: nothing was compared");
 }

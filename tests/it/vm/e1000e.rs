@@ -1,7 +1,7 @@
 //! A driver that is not virtio, and a reader who may not read everything.
 
-use rxlab::model::{Model, NicKind};
-use rxlab::units::Fact;
+use rxlab::model::{Function, Hardware, Model, NicKind, Source};
+use rxlab::units::{Fact, Need};
 
 use super::guest;
 use super::interrupts::{Path, are_where_shown, irq};
@@ -13,6 +13,11 @@ const JOB: &str = r"
 nobody() { su nobody -s /bin/sh -c 'rxlab show '$1; }
 ran root rxlab show --json
 ran nobody nobody --json
+rxlab snapshot --unredacted --for 1s -o /tmp/guest.tar.zst >&2
+rxlab show --json >/tmp/live
+rxlab show --json --snapshot /tmp/guest.tar.zst >/tmp/recorded
+ran same cmp /tmp/live /tmp/recorded
+ran doctor rxlab doctor --snapshot /tmp/guest.tar.zst
 irq=$(sed -n 's/^ *\([0-9]*\):.*eth0-rx-0$/\1/p' /proc/interrupts)
 chmod 600 /proc/irq/$irq/*affinity* /sys/class/net/eth0/queues/rx-0/rps_*
 ran denied nobody --json
@@ -32,11 +37,30 @@ fn an_intel_nic_is_shown_to_everybody_as_far_as_he_may_read() {
     assert_eq!(others, ["eth0-tx-0", "eth0"]);
     are_where_shown(&answer, &model, &[PATH]);
 
-    assert_eq!(answer.model("nobody"), model, "all of it is for everybody");
+    let (code, text) = answer.ran("same");
+    assert_eq!(code, 0, "the snapshot says something else: {text}");
+    let (code, text) = answer.ran("doctor");
+    assert!(code == 0 && text.starts_with("nothing to do: "), "{text}");
+
+    let rx = |hardware: &Hardware| hardware.rings.known().and_then(|rings| rings.rx);
+    assert_eq!(rx(&nic.hardware).map(|ring| (ring.now, ring.max)), Some((256, 4096)));
+    let held_back = nic.hardware.coalesce.known().and_then(|coalesce| coalesce.rx_usecs);
+    assert_eq!(held_back, Some(3), "the driver's adaptive moderation calls itself so");
+    let driver = nic.hardware.driver.known().expect("every driver has a name");
+    assert_eq!((driver.driver.as_str(), nic.hardware.function.clone()), ("e1000e", Function::Plain));
+    assert_eq!(queue.napi, None, "6.1 has no netdev netlink");
+    assert_eq!(queue.irqs[0].source, Source::MsiName);
+
     let mut wanted: Model = model.clone();
+    let nobody = answer.model("nobody");
+    // Which namespaces and sockets are whose takes CAP_SYS_PTRACE; all else is for everybody.
+    assert_eq!(nobody.namespaces, Fact::Denied(Need::SysPtrace));
+    wanted.namespaces = nobody.namespaces.clone();
+    wanted.all_namespaces_seen = nobody.all_namespaces_seen.clone();
+    assert_eq!(nobody, wanted);
     let queue = &mut wanted.nics[0].rx[0];
-    (queue.rps_cpus, queue.rps_flow_cnt) = (Fact::Denied, Fact::Denied);
-    (queue.irqs[0].affinity, queue.irqs[0].effective) = (Fact::Denied, Fact::Denied);
+    (queue.rps_cpus, queue.rps_flow_cnt) = (Fact::Denied(Need::Root), Fact::Denied(Need::Root));
+    (queue.irqs[0].affinity, queue.irqs[0].effective) = (Fact::Denied(Need::Root), Fact::Denied(Need::Root));
     assert_eq!(answer.model("denied"), wanted, "what may not be read is no zero");
     let (code, text) = answer.ran("denied text");
     let row = text.lines().find(|line| line.starts_with("eth0")).unwrap_or_else(|| panic!("{text}"));
