@@ -83,6 +83,9 @@ fn numbered(number: usize, line: &str) -> Result<Option<(IrqId, &str)>, ParseErr
     Ok(label.trim().parse().ok().map(|irq| (IrqId(irq), rest)))
 }
 
+/// A count of 0 as the kernel prints it, ten wide behind a space: nearly all of the file.
+const ZERO: &[u8] = b"          0";
+
 /// Hands each count that is not 0 to `keep`, by column, and returns what follows the counts.
 fn columns(
     line: usize,
@@ -93,6 +96,11 @@ fn columns(
     let bytes = text.as_bytes();
     let mut at = 0;
     for column in 0..wanted {
+        let next = bytes.get(at..).unwrap_or_default();
+        if next.starts_with(ZERO) && next.get(ZERO.len()).is_none_or(|byte| *byte == b' ') {
+            at += ZERO.len();
+            continue;
+        }
         while bytes.get(at) == Some(&b' ') {
             at += 1;
         }
@@ -149,6 +157,7 @@ ERR:          0
     fn a_missing_column_is_an_error() {
         assert_eq!(interrupts("CPU0 CPU1\n 1: 5\n").expect_err("short").line, 2);
         assert!(interrupts("CPU0\nnonsense\n").is_err());
+        assert!(interrupts("CPU0\n 1:          01x\n").is_err(), "more than a 0");
         for bad in ["-1", "1x", "x", "99999999999999999999", "\u{e9}"] {
             let text = format!("CPU0 CPU1\n 1: 5 {bad} chip 1-edge eth0\n");
             let error = interrupts(&text).expect_err(bad).to_string();
@@ -167,6 +176,21 @@ ERR:          0
     }
 
     proptest! {
+        /// In the kernel's own columns and in any others.
+        #[test]
+        fn counts_are_those_printed(
+            counts in proptest::collection::vec(proptest::option::of(proptest::prelude::any::<u64>()), 1..6),
+            width in proptest::sample::select(vec![1usize, 10]),
+        ) {
+            let counts: Vec<u64> = counts.into_iter().map(Option::unwrap_or_default).collect();
+            let head: String = (0..counts.len()).map(|cpu| format!("CPU{cpu} ")).collect();
+            let row: String = counts.iter().map(|count| format!(" {count:>width$}")).collect();
+            let table = interrupts(&format!("{head}\n 7:{row}  chip 1-edge eth0\n")).expect("valid");
+            let line = &table.irqs[&IrqId(7)];
+            let read: Vec<u64> = table.cpus.iter().map(|cpu| line.counts.get(&cpu).copied().unwrap_or(0)).collect();
+            assert_eq!((read, line.actions()), (counts, vec!["eth0"]));
+        }
+
         #[test]
         fn never_panics(text in "( *CPU[0-9]{1,3}){0,4}\n( ?[0-9A-Z]{1,4}:( [0-9]{1,22}){0,5} [a-zA-Z0-9 ,.:-]{0,30}\n){0,3}|.{0,60}") {
             assert_eq!(interrupt_actions(&text).is_ok(), interrupts(&text).is_ok());

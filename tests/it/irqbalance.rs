@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use rxlab::host::{Host, LiveHost};
 use rxlab::model::Model;
 use rxlab::sample::Inventory;
@@ -47,12 +48,15 @@ fn irqbalance_tells_what_it_leaves_alone() {
     let mut command = Command::new("irqbalance");
     command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
     command.args(irqs.iter().map(|irq| format!("--banirq={irq}"))).env("IRQBALANCE_BANNED_CPULIST", "1");
-    let _irqbalance = Running::start(&mut command);
+    let irqbalance = Running::start(&mut command);
     let mut found = None;
     wait_for("irqbalance's answer", || {
         found = Model::new(&Inventory::take(&host)).irqbalance;
         found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
     });
+    // Asked to end, it takes its socket away; killed, it would not.
+    irqbalance.signal(Signal::TERM);
+    irqbalance.output();
     let found = found.expect("it runs");
     assert_eq!(found.banned_irqs.known(), Some(&irqs));
     assert_eq!(found.banned_cpus.known(), Some(&"1".parse::<CpuMask>().expect("a list")));
