@@ -1,26 +1,27 @@
 //! The captured hosts below fixtures/hosts: each is read in full, and is what its README says.
 
-#![allow(clippy::disallowed_methods)] // Lists the fixtures and runs the capture script.
+#![allow(clippy::disallowed_methods)] // Lists the fixtures.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use rxlab::host::LiveHost;
-use rxlab::model::{Fact, Model, Nic, NicKind};
-use rxlab::sample::Sample;
+use rxlab::model::{Fact, Model, Nic, NicKind, Source};
+use rxlab::sample::{Inventory, Sample};
+use rxlab::snapshot::Snapshot;
 use rxlab::units::{CpuId, CpuMask, Need};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-fn host(name: &str) -> LiveHost {
-    LiveHost::open(&fixtures().join("hosts").join(name)).expect("a captured host")
+fn host(name: &str) -> Snapshot {
+    let file = File::open(fixtures().join("hosts").join(name).join("host.tar.zst")).expect("a captured host");
+    Snapshot::read(file).expect("a snapshot")
 }
 
 fn model(name: &str) -> Model {
-    Model::new(&Sample::take(&host(name)).inventory)
+    Model::new(&Inventory::take(host(name).last()))
 }
 
 fn eth0(model: &Model) -> &Nic {
@@ -86,7 +87,9 @@ fn every_host_has_a_readme_and_is_read_in_full() {
         assert!(readme.starts_with(&format!("# {name}\n")), "{name}");
         assert!(readme.contains("\n- Captured 20"), "{name}");
 
-        let sample = Sample::take(&host(&name));
+        let snapshot = host(&name);
+        assert!(snapshot.manifest.redacted, "{name}");
+        let sample = Sample::take(snapshot.last());
         let model = Model::new(&sample.inventory);
         assert_eq!(unread(&serde_json::to_value(&sample).expect("JSON"), &name), [""; 0]);
         assert_eq!(unread(&serde_json::to_value(&model).expect("JSON"), &name), [""; 0]);
@@ -174,58 +177,4 @@ fn virtio_128cpu_16queue() {
     // Masks of four groups of 32 bits.
     let xps: Vec<CpuMask> = nic.tx.iter().map(|tx| tx.xps_cpus.known().expect("a mask").clone()).collect();
     assert_eq!(xps, spread);
-}
-
-/// All files and links below a folder, with their content or target.
-fn tree(folder: &Path, base: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    for path in std::fs::read_dir(folder).expect("listed").map(|entry| entry.expect("listed").path()) {
-        let kind = path.symlink_metadata().expect("there").file_type();
-        let name = path.strip_prefix(base).expect("below").to_owned();
-        if kind.is_symlink() {
-            let target = std::fs::read_link(&path).expect("a link");
-            found.insert(name, format!("-> {}", target.display()).into_bytes());
-        } else if kind.is_dir() {
-            tree(&path, base, found);
-        } else {
-            found.insert(name, std::fs::read(&path).expect("readable"));
-        }
-    }
-}
-
-fn capture(root: &Path, name: &str) -> (tempfile::TempDir, PathBuf) {
-    let parent = tempfile::tempdir().expect("a temporary directory");
-    let to = parent.path().join(name);
-    let script = fixtures().join("capture.sh");
-    let output = Command::new("sh").arg(script).arg(&to).arg(root).output().expect("sh starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    (parent, to)
-}
-
-#[test]
-fn the_capture_of_a_captured_host_is_that_host() {
-    let name = "virtio-32cpu-2node";
-    let original = fixtures().join("hosts").join(name);
-    let (_parent, copy) = capture(&original, name);
-    let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
-    tree(&original, &original, &mut before);
-    tree(&copy, &copy, &mut after);
-    before.remove(Path::new("README.md"));
-    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
-    assert!(before == after, "a file's content differs");
-}
-
-#[test]
-fn a_capture_of_this_machine_shows_what_this_machine_shows() {
-    let shape = |root: &Path| {
-        let model = Model::new(&Sample::take(&LiveHost::open(root).expect("opened")).inventory);
-        let devices = model.nics.into_iter().filter(|nic| nic.kind == NicKind::Device);
-        let device = |nic: Nic| {
-            let irqs: Vec<_> = nic.rx.iter().map(|queue| queue.irqs.len()).collect();
-            (nic.name, nic.address, nic.driver, nic.node, irqs, nic.tx, nic.other_irqs.len())
-        };
-        (model.cpus, devices.map(device).collect::<Vec<_>>())
-    };
-    let (_parent, copy) = capture(Path::new("/"), "this-machine");
-    assert_eq!(shape(&copy), shape(Path::new("/")));
 }
