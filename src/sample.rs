@@ -12,6 +12,7 @@ mod nics;
 mod processes;
 mod queue_counts;
 mod read;
+mod vmbus;
 
 use serde::{Deserialize, Serialize};
 
@@ -79,11 +80,12 @@ impl Sample {
 impl Inventory {
     /// Looks at what there is.
     pub fn take(host: &dyn Host) -> Self {
+        let queues = read::asked(host, &Question::Queues, parse::netdev_queues);
         Self {
             identity: identity::take(host),
             cpus: cpus::take(host),
-            nics: nics::take(host),
-            queues: read::asked(host, &Question::Queues, parse::netdev_queues),
+            nics: nics::take(host, &queues),
+            queues,
             napis: read::asked(host, &Question::Napis, parse::netdev_napis),
             irqs: irqs::take(host),
             rps_sock_flow_entries: read::number(host, "proc/sys/net/core/rps_sock_flow_entries"),
