@@ -18,6 +18,7 @@ mod processes;
 mod queue_counts;
 mod read;
 mod settings;
+mod vmbus;
 
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +98,8 @@ impl Sample {
 impl Inventory {
     /// Looks at what there is.
     pub fn take(host: &dyn Host) -> Self {
-        let nics = nics::take(host);
+        let queues = read::asked(host, &Question::Queues, parse::netdev_queues);
+        let nics = nics::take(host, &queues);
         let pids = processes::pids(host);
         let programs = processes::programs(host, pids.known().map(Vec::as_slice).unwrap_or_default());
         let processes = pids.map(|pids| processes::take(host, &pids));
@@ -105,7 +107,7 @@ impl Inventory {
         Self {
             identity: identity::take(host),
             cpus: cpus::take(host),
-            queues: read::asked(host, &Question::Queues, parse::netdev_queues),
+            queues,
             napis: read::asked(host, &Question::Napis, parse::netdev_napis),
             links: links::take(host, nics.known().map(Vec::as_slice).unwrap_or_default()),
             nics,

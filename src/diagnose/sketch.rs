@@ -146,6 +146,7 @@ impl Sketch {
             rps_flow_cnt: Fact::Known(0),
             irqs,
             napi: None,
+            channel_cpu: None,
         });
         let device = kind == NicKind::Device;
         let address = DeviceAddress(if device { format!("pci:{name}") } else { format!("virtual:{name}") });

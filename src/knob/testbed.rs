@@ -30,6 +30,7 @@ pub(crate) fn model() -> Model {
         rps_flow_cnt: Fact::Known(0),
         irqs: irqs.iter().copied().map(irq).collect(),
         napi: None,
+        channel_cpu: None,
     };
     let nic = |name: &str, address: &str, kind, rx| Nic {
         rx,

@@ -84,6 +84,7 @@ fn nic(raw: &RawNic, irqs: &[RawIrq], polls: &Polls<'_>) -> Nic {
             rps_cpus: queue.rps_cpus.clone(),
             rps_flow_cnt: queue.rps_flow_cnt.clone(),
             irqs: Vec::new(),
+            channel_cpu: raw.vmbus_cpus.get(&queue.id.index).copied(),
             napi: raw.ifindex.known().and_then(|ifindex| polls.napi(*ifindex, queue.id.index)),
         })
         .collect();
@@ -135,7 +136,7 @@ fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
 mod tests {
     use super::{Model, NicKind};
     use crate::host::RecordedHost;
-    use crate::model::Irq;
+    use crate::model::{Function, Irq};
     use crate::sample::Inventory;
     use crate::units::{CpuId, Fact, IrqId};
 
@@ -209,6 +210,22 @@ mod tests {
         assert_eq!(with(" 37: 7 0 PCI-MSI 1-edge eth0\n"), (vec![37], vec![]));
         let several = " 37: 0 0 PCI-MSIX 0-edge eth0\n 38: 7 0 PCI-MSIX 1-edge eth0-rx-0\n";
         assert_eq!(with(several), (vec![38], vec![37]));
+    }
+
+    /// Composed: no machine at hand runs on Hyper-V.
+    #[test]
+    fn a_queue_of_hyper_v_is_where_its_channel_is() {
+        let base = "sys/class/net/eth0";
+        let host = RecordedHost::new()
+            .with_link(base, "../../devices/LNXSYSTM:00/VMBUS:00/f8615163/net/eth0")
+            .with_link(&format!("{base}/device/driver"), "../../../bus/vmbus/drivers/hv_netvsc")
+            .with(&format!("{base}/device/channels/9/subchannel_id"), "1\n")
+            .with(&format!("{base}/device/channels/9/cpu"), "3\n")
+            .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n")
+            .with(&format!("{base}/queues/rx-1/rps_cpus"), "0\n");
+        let nic = Model::new(&Inventory::take(&host)).nics.remove(0);
+        assert_eq!(nic.rx.iter().map(|rx| rx.channel_cpu).collect::<Vec<_>>(), [None, Some(CpuId(3))]);
+        assert_eq!(nic.hardware.function, Function::Paravirtual);
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub enum Function {
 }
 
 /// What one interface's device and driver have and how they are set. Everything `Unsupported` where
-/// there is no driver to ask.
+/// there is no driver to ask; virtual interfaces are asked for driver and features alone, and veths, of
+/// which there may be hundreds, only for the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hardware {
     /// What it is on the bus.

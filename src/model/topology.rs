@@ -188,6 +188,9 @@ pub struct RxQueue {
     pub irqs: Vec<Irq>,
     /// The NAPI instance that polls the queue, as far as the kernel says.
     pub napi: Option<Napi>,
+    /// The CPU to which the hypervisor signals this queue's packets, for hv_netvsc: its channels have no
+    /// numbered interrupts.
+    pub channel_cpu: Option<CpuId>,
 }
 
 /// One transmit queue.
@@ -238,7 +241,7 @@ pub struct Napi {
     pub thread: Option<u32>,
 }
 
-/// How the NAPI instances of an interface work.
+/// How the NAPI instances of an interface work. `Unsupported` of virtual interfaces that have none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NapiSettings {
     /// `threaded`: polled by kernel threads and not in softirq.

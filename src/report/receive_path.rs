@@ -211,6 +211,7 @@ mod tests {
             rps_flow_cnt: Fact::Known(flows),
             irqs: irqs.iter().map(irq).collect(),
             napi: None,
+            channel_cpu: None,
         }
     }
 

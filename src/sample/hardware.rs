@@ -1,7 +1,8 @@
 //! What drivers say of their devices, through ethtool, and what the bus says of SR-IOV.
 //!
-//! A device is asked everything once. A virtual interface is asked who drives it and what it offloads:
-//! a machine may have hundreds of them, and the rest of the questions is about hardware.
+//! A device is asked everything once. A virtual interface is asked who drives it and what it offloads,
+//! and a veth only the first: a machine may have hundreds of them, a list of offloads costs as much as
+//! all else that is read of one, and what it would tell (`rx-gro`) its NAPI tells as well.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use crate::parse::ethtool::{
 };
 use crate::units::{Fact, NicName};
 
-/// What one driver and its bus say.
+/// What one driver and its bus say. `Unsupported` also what this interface is not asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RawHardware {
@@ -54,11 +55,12 @@ pub(super) fn take(
     if nic.as_str() == "lo" {
         return RawHardware::default();
     }
-    let of_all = RawHardware {
-        driver: asked(host, nic, EthtoolGet::Driver, ethtool::driver),
-        features: asked(host, nic, EthtoolGet::Features, ethtool::features),
-        ..RawHardware::default()
-    };
+    let driver = asked(host, nic, EthtoolGet::Driver, ethtool::driver);
+    if driver.known().is_some_and(|info| info.driver == "veth") {
+        return RawHardware { driver, ..RawHardware::default() };
+    }
+    let features = asked(host, nic, EthtoolGet::Features, ethtool::features);
+    let of_all = RawHardware { driver, features, ..RawHardware::default() };
     let Some(function) = device else { return of_all };
     let bus = |file: &str| function.map(|function| format!("sys/bus/pci/devices/{function}/{file}"));
     let number = |file: &str| bus(file).map_or(Fact::Unsupported, |path| read::number(host, &path));

@@ -1,10 +1,13 @@
 //! Network interfaces and their queues, from /sys/class/net.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
-use super::{RawHardware, hardware, read};
+use super::{RawHardware, hardware, read, vmbus};
 use crate::host::Host;
-use crate::units::{CpuMask, Direction, Fact, IrqId, NicName, QueueId};
+use crate::parse::NetdevQueue;
+use crate::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
 /// One interface as sysfs shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,9 +30,13 @@ pub struct RawNic {
     pub msi_irqs: Fact<Vec<IrqId>>,
     /// Queues in the order of `rx-0`, `rx-1`, ..., `tx-0`, ...
     pub queues: Fact<Vec<RawQueue>>,
-    /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`.
+    /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not read of virtual interfaces that
+    /// have no NAPI.
     #[serde(default)]
     pub napi: RawNapiSettings,
+    /// CPU of each VMBus channel, by receive queue: hv_netvsc alone has them.
+    #[serde(default)]
+    pub vmbus_cpus: BTreeMap<u32, CpuId>,
     /// What driver and bus say.
     #[serde(default)]
     pub hardware: RawHardware,
@@ -59,7 +66,10 @@ pub struct RawQueue {
     pub xps_cpus: Fact<CpuMask>,
 }
 
-pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawNic>> {
+pub(super) fn take(host: &dyn Host, told: &Fact<Vec<NetdevQueue>>) -> Fact<Vec<RawNic>> {
+    let polled = told.known().map(|queues| {
+        queues.iter().filter(|queue| queue.napi.is_some()).map(|queue| queue.ifindex).collect()
+    });
     match host.list("sys/class/net") {
         Err(error) => read::absence(&error),
         // Files such as bonding_masters stand beside the interfaces; only those are links with
@@ -69,13 +79,14 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawNic>> {
                 .iter()
                 .filter_map(|name| name.parse().ok())
                 .filter(|name| host.list(&format!("sys/class/net/{name}")).is_ok())
-                .map(|name| one(host, name))
+                .map(|name| one(host, name, polled.as_ref()))
                 .collect(),
         ),
     }
 }
 
-fn one(host: &dyn Host, name: NicName) -> RawNic {
+/// `polled` has the indices of the interfaces with a NAPI, where the kernel tells.
+fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>) -> RawNic {
     let base = format!("sys/class/net/{name}");
     let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
     let device_path = link(&base);
@@ -85,26 +96,40 @@ fn one(host: &dyn Host, name: NicName) -> RawNic {
     let queues = queues(host, &base);
     let rx = queues.known().into_iter().flatten().filter(|queue| queue.id.direction == Direction::Rx);
     let rx_queues = rx.map(|queue| queue.id.index + 1).max().unwrap_or(0);
+    let ifindex = read::number(host, &format!("{base}/ifindex"));
+    let driver = link(&format!("{base}/device/driver"))
+        .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let has_napi = match (polled, ifindex.known()) {
+        (Some(polled), Some(ifindex)) => device.is_some() || polled.contains(ifindex),
+        _ => true,
+    };
     RawNic {
-        ifindex: read::number(host, &format!("{base}/ifindex")),
         dev_port: read::number(host, &format!("{base}/dev_port")),
-        driver: link(&format!("{base}/device/driver"))
-            .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
+        vmbus_cpus: match driver.known().map(String::as_str) {
+            Some("hv_netvsc") => vmbus::channel_cpus(host, &format!("{base}/device")),
+            _ => BTreeMap::new(),
+        },
         numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {
             (Fact::Unsupported, Some(path)) => read::number(host, &path),
             (own, _) => own,
         },
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
-        napi: RawNapiSettings {
-            threaded: read::number(host, &format!("{base}/threaded")),
-            defer_hard_irqs: read::number(host, &format!("{base}/napi_defer_hard_irqs")),
-            gro_flush_timeout_ns: read::number(host, &format!("{base}/gro_flush_timeout")),
-        },
+        napi: if has_napi { napi_settings(host, &base) } else { RawNapiSettings::default() },
         hardware: hardware::take(host, &name, rx_queues, device.map(|_| function)),
+        driver,
+        ifindex,
         queues,
         device_path,
         name,
+    }
+}
+
+fn napi_settings(host: &dyn Host, base: &str) -> RawNapiSettings {
+    RawNapiSettings {
+        threaded: read::number(host, &format!("{base}/threaded")),
+        defer_hard_irqs: read::number(host, &format!("{base}/napi_defer_hard_irqs")),
+        gro_flush_timeout_ns: read::number(host, &format!("{base}/gro_flush_timeout")),
     }
 }
 
