@@ -7,6 +7,7 @@ use crate::units::Fact;
 
 /// Whether a function of the bus is shared by SR-IOV.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Function {
     /// Not told: a device without SR-IOV, or no device at all.
@@ -31,6 +32,7 @@ pub enum Function {
 /// What one interface's device and driver have and how they are set. Everything `Unsupported` where
 /// there is no driver to ask.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hardware {
     /// What it is on the bus.
     pub function: Function,

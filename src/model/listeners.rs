@@ -7,6 +7,7 @@ use crate::units::{CpuMask, Fact};
 
 /// The transport of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// TCP, listening.
@@ -17,6 +18,7 @@ pub enum Transport {
 
 /// Sockets of one transport, address and port: several with SO_REUSEPORT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listener {
     /// TCP or UDP.
     pub transport: Transport,
@@ -32,6 +34,7 @@ pub struct Listener {
 
 /// A process that owns listening sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Process {
     /// Its number.
     pub pid: u32,

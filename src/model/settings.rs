@@ -6,6 +6,7 @@ use crate::units::{CpuMask, Fact, IrqId};
 
 /// `/sys/devices/system/clocksource/clocksource0`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clocksource {
     /// In use.
     pub current: String,
@@ -15,6 +16,7 @@ pub struct Clocksource {
 
 /// Settings of the whole machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Settings {
     /// `net.core.netdev_budget`: packets of one `net_rx_action`.
     pub netdev_budget: Fact<u32>,
@@ -40,6 +42,7 @@ pub struct Settings {
 
 /// A running irqbalance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Irqbalance {
     /// Its process id.
     pub pid: u32,

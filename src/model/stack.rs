@@ -6,6 +6,7 @@ use crate::units::NicName;
 
 /// The place of one interface among the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stack {
     /// The kernel's kind of link: `veth`, `bridge`, `bond`, `vlan`, `tun`; `None` for devices.
     pub kind: Option<String>,
@@ -21,6 +22,7 @@ pub struct Stack {
 
 /// The other end of a veth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Peer {
     /// Its interface index in its own namespace.
     pub ifindex: u32,
@@ -32,6 +34,7 @@ pub struct Peer {
 
 /// A network namespace that processes live in, other than the one looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetNamespace {
     /// Its number in `/proc/PID/ns/net`: `4026532281` of `net:[4026532281]`.
     pub inode: u64,
@@ -45,6 +48,7 @@ pub struct NetNamespace {
 
 /// A container, by its control group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Container {
     /// Who made it: `docker`, `podman`, `kubepods`, `containerd`, `crio`, `lxc`, `systemd-nspawn`.
     pub engine: String,
