@@ -16,3 +16,5 @@ pub mod words;
 mod sample_model;
 #[cfg(test)]
 mod sample_record;
+#[cfg(test)]
+mod schema;
