@@ -25,6 +25,7 @@ use crate::units::{CpuId, NicName};
 
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing; nothing is lost today.
@@ -37,6 +38,7 @@ pub enum Severity {
 
 /// One thing found, with the figures that show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Name of the rule, such as `one-core-hotspot`.
     pub id: String,

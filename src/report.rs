@@ -13,4 +13,8 @@ pub mod trial_text;
 pub mod words;
 
 #[cfg(test)]
+mod sample_model;
+#[cfg(test)]
 mod sample_record;
+#[cfg(test)]
+mod schema;

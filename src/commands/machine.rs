@@ -8,7 +8,7 @@ use crate::host::{Host, LiveHost, netns_path};
 use crate::journal::Namespace;
 use crate::model::{Model, Nic};
 use crate::sample::Inventory;
-use crate::units::NicName;
+use crate::units::{CpuMask, NicName};
 
 /// An open machine.
 pub(crate) struct Machine {
@@ -65,4 +65,19 @@ pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic, Comma
         CommandError::usage(format!("there is no interface `{name}`"))
             .hint(format!("interfaces here: {}", names.join(", ")))
     })
+}
+
+/// `cpus`, or an error that lists those that are there.
+pub(super) fn cpus<'a>(model: &Model, cpus: &'a CpuMask) -> Result<&'a CpuMask, CommandError> {
+    let there: CpuMask = model.cpus.iter().map(|cpu| cpu.id).collect();
+    let missing = cpus.difference(&there);
+    if cpus.is_empty() {
+        return Err(CommandError::usage("--cpu names no CPU").hint(format!("CPUs here: {there}")));
+    }
+    match missing.len() {
+        0 => Ok(cpus),
+        1 => Err(format!("there is no CPU {missing}")),
+        _ => Err(format!("there are no CPUs {missing}")),
+    }
+    .map_err(|message| CommandError::usage(message).hint(format!("CPUs here: {there}")))
 }

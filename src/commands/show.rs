@@ -1,4 +1,4 @@
-//! `rxlab show`: the receive path as a table.
+//! `rxlab show`: the receive path of the machine, of one interface, of CPUs, or as a tree.
 
 use std::io::Write;
 
@@ -6,31 +6,50 @@ use super::machine;
 use super::source::{self, From};
 use crate::cli::Global;
 use crate::error::CommandError;
-use crate::report;
-use crate::units::NicName;
+use crate::report::receive_path::{self, CpuReport};
+use crate::units::{CpuMask, NicName};
 
 /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
 ///
 /// Works without privileges; what may not be read is marked as such.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this interface
+    /// Everything about one interface
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
+    /// What arrives at these CPUs, such as 2 or 0-3,8
+    #[arg(long, value_name = "CPUS", conflicts_with_all = ["nic", "tree"])]
+    cpu: Option<CpuMask>,
+    /// The tree from interface to process
+    #[arg(long)]
+    tree: bool,
     #[command(flatten)]
     from: From,
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let mut model = source::open(global, &args.from)?.model()?;
-    if let Some(name) = &args.nic {
-        model.nics = vec![machine::nic(&model, name)?.clone()];
-    }
+    let model = source::open(global, &args.from)?.model()?;
+    let nic = args.nic.as_ref().map(|name| machine::nic(&model, name)).transpose()?;
+    let cpus = args.cpu.as_ref().map(|cpus| machine::cpus(&model, cpus)).transpose()?;
+    let report = cpus.map(|cpus| CpuReport::new(&model, cpus));
     let mut out = anstream::stdout().lock();
     if global.json {
-        writeln!(out, "{}", super::json(&model)?)?;
-    } else {
-        write!(out, "{}", report::receive_path::render(&model))?;
+        let json = match (&report, nic) {
+            (Some(report), _) => super::json(report)?,
+            (None, Some(nic)) => {
+                super::json(&crate::model::Model { nics: vec![nic.clone()], ..model.clone() })?
+            }
+            (None, None) => super::json(&model)?,
+        };
+        writeln!(out, "{json}")?;
+        return Ok(());
     }
+    let text = match (&report, nic) {
+        (Some(report), _) => receive_path::cpus(report),
+        (None, nic) if args.tree => receive_path::tree(&model, nic),
+        (None, Some(nic)) => receive_path::nic(&model, nic),
+        (None, None) => receive_path::overview(&model),
+    };
+    write!(out, "{text}")?;
     Ok(())
 }

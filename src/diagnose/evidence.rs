@@ -102,6 +102,7 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
 
 /// How many times today's load fits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Headroom {
     /// 1 / receive time of the CPU with most of it: the scheduler can move everything else away
     /// from that CPU, but not receive work.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A container, by its control group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Container {
     /// Who made it: `docker`, `podman`, `kubepods` (where the runtime does not tell itself),
     /// `containerd`, `crio`, `lxc`, `systemd-nspawn`.

@@ -8,6 +8,7 @@ use crate::units::Fact;
 
 /// Whether a function of the bus is shared by SR-IOV.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Function {
     /// Not told: a device without SR-IOV, or no device at all.
@@ -33,6 +34,7 @@ pub enum Function {
 /// there is no driver to ask; virtual interfaces are asked for driver and features alone, and veths, of
 /// which there may be hundreds, only for the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hardware {
     /// What it is on the bus.
     pub function: Function,

@@ -10,6 +10,7 @@ use crate::units::{CpuMask, Fact};
 
 /// Sockets of one transport, address and port: several with SO_REUSEPORT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listener {
     /// TCP or UDP.
     pub transport: Transport,
@@ -27,6 +28,7 @@ pub struct Listener {
 
 /// A process that owns listening sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Process {
     /// Its number.
     pub pid: u32,

@@ -12,6 +12,7 @@ use crate::units::{Fact, NicName};
 
 /// The place of one interface among the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stack {
     /// The kernel's kind of link: `veth`, `bridge`, `bond`, `vlan`, `tun`; `None` for devices.
     pub kind: Option<String>,
@@ -28,6 +29,7 @@ pub struct Stack {
 
 /// The other end of a veth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Peer {
     /// Its interface index in its own namespace.
     pub ifindex: u32,
@@ -39,6 +41,7 @@ pub struct Peer {
 
 /// A network namespace that processes live in, other than the one looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetNamespace {
     /// Its number in `/proc/PID/ns/net`: `4026532281` of `net:[4026532281]`.
     pub inode: u64,

@@ -12,6 +12,7 @@ use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
 
 /// Which machine and which boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Identity {
     /// `/proc/sys/kernel/hostname`.
     pub hostname: String,
@@ -23,6 +24,7 @@ pub struct Identity {
 
 /// A machine's receive path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Model {
     /// `rxlab.model/2`.
     pub schema: String,
@@ -71,6 +73,7 @@ impl Model {
 
 /// One logical CPU and who shares what with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cpu {
     /// Its number.
     pub id: CpuId,
@@ -94,6 +97,7 @@ pub struct Cpu {
 /// the further ports of one function, or `virtual:veth0` for what has no bus address. No two interfaces
 /// of a machine have the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct DeviceAddress(pub String);
 
@@ -113,6 +117,7 @@ impl fmt::Display for DeviceAddress {
 
 /// What an interface is, as far as steering cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NicKind {
     /// Has a device on a bus: it takes interrupts.
@@ -125,6 +130,7 @@ pub enum NicKind {
 
 /// One network interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Nic {
     /// Its name now.
     pub name: NicName,
@@ -177,6 +183,7 @@ impl Nic {
 
 /// One receive queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RxQueue {
     /// N of `rx-N`.
     pub index: u32,
@@ -195,6 +202,7 @@ pub struct RxQueue {
 
 /// One transmit queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TxQueue {
     /// N of `tx-N`.
     pub index: u32,
@@ -204,6 +212,7 @@ pub struct TxQueue {
 
 /// One interrupt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Irq {
     /// Its number in this boot.
     pub number: IrqId,
@@ -219,6 +228,7 @@ pub struct Irq {
 
 /// How an interrupt is known to belong to a device and a queue, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The kernel says it: netdev netlink, queue -> NAPI -> interrupt.
@@ -232,6 +242,7 @@ pub enum Source {
 
 /// The NAPI instance of a queue, from netdev netlink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Napi {
     /// Its number.
     pub id: u32,
@@ -243,6 +254,7 @@ pub struct Napi {
 
 /// How the NAPI instances of an interface work. `Unsupported` of virtual interfaces that have none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NapiSettings {
     /// `threaded`: polled by kernel threads and not in softirq.
     pub threaded: Fact<bool>,
@@ -254,6 +266,7 @@ pub struct NapiSettings {
 
 /// Two sources that say different things of one queue. The stronger one is believed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Contradiction {
     /// Which queue.
     pub queue: QueueId,

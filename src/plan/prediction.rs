@@ -47,6 +47,7 @@ pub(super) struct Move {
 
 /// What should happen to receive time, as fractions of wall time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// The CPU that receives now.
     pub cpu: CpuId,

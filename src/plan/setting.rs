@@ -11,6 +11,7 @@ use crate::units::{NicName, QueueId};
 
 /// What a knob acts on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum Target {
     /// The whole machine; written `host`.
@@ -26,6 +27,7 @@ pub enum Target {
 
 /// One value for one tunable; written `rps eth0/rx-0 = 2-7`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Setting {
     /// Name of the knob, such as `rps`. Whether it exists is for the registry to say.
@@ -38,6 +40,7 @@ pub struct Setting {
 
 /// A setting and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlannedSetting {
     /// What to set.
     pub set: Setting,
@@ -51,6 +54,7 @@ pub struct PlannedSetting {
 
 /// Settings that belong together, in the order of applying.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Plan {
     /// `rxlab.plan/1`.
     pub schema: String,

@@ -16,6 +16,7 @@ use crate::units::{CpuId, CpuMask, NicName};
 
 /// A plan and what it should do. In JSON it is the plan with two more fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Proposal {
     /// The interface it is for.
     pub nic: NicName,
@@ -29,6 +30,7 @@ pub struct Proposal {
 
 /// Proposals, and the reasons for those that are not made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
     /// `rps`, `rfs` and `rps+rfs`, as far as they would change something.
     pub proposals: Vec<Proposal>,

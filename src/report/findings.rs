@@ -18,6 +18,7 @@ use crate::units::{CpuId, NicName};
 
 /// Everything that one look at a machine says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorReport {
     /// `rxlab.findings/1`.
     pub schema: String,
@@ -41,6 +42,7 @@ pub struct DoctorReport {
 
 /// The machine's load, as far as the receive path cares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Load {
     /// The CPU with most receive time.
     pub busiest: Option<CpuId>,

@@ -5,10 +5,12 @@
 //! print through `anstream`, which drops them where they are not wanted.
 
 mod table;
+mod tree;
 
 use anstyle::{AnsiColor, Style};
 
 pub use table::{Align, Cell, Column, Table};
+pub use tree::Node;
 
 /// Columns that a line may take.
 pub const WIDTH: usize = 80;

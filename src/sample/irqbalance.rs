@@ -9,6 +9,7 @@ use crate::units::{CpuMask, Fact, IrqId};
 
 /// A running irqbalance. `Unsupported` = it was built without a socket, or started before it had one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Irqbalance {
     /// Its process id.
     pub pid: u32,

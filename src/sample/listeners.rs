@@ -12,6 +12,7 @@ use crate::units::{CpuMask, Fact};
 
 /// The transport of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// TCP, listening.

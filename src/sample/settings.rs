@@ -8,6 +8,7 @@ use crate::units::{CpuMask, Fact, MaskError};
 
 /// `/sys/devices/system/clocksource/clocksource0`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clocksource {
     /// In use.
     pub current: String,
@@ -17,6 +18,7 @@ pub struct Clocksource {
 
 /// Settings of the whole machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Settings {
     /// `net.core.netdev_budget`: packets of one `net_rx_action`.
     pub netdev_budget: Fact<u32>,

@@ -10,6 +10,7 @@ use crate::units::CpuId;
 
 /// Which of the two arms of the factor a slot ran with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Arm {
     /// As the machine was.
     A,
@@ -19,6 +20,7 @@ pub enum Arm {
 
 /// What a slot was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Both slots of the pair ran arm A: they show the noise.
@@ -29,6 +31,7 @@ pub enum Phase {
 
 /// Which way a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Throughput.
@@ -39,6 +42,7 @@ pub enum Better {
 
 /// A metric by name, with what is needed to print and judge it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
     /// Key in [`Slot::values`], such as `throughput` or `hottest_cpu_net_rx_share`.
     pub name: String,
@@ -52,6 +56,7 @@ pub struct Metric {
 
 /// One slot: a washout that is not measured, then a measured interval, with one arm set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
     /// Pair number, from 0, counted within the phase.
     pub pair: usize,
@@ -78,6 +83,7 @@ pub struct Slot {
 
 /// The noise of the machine, from pairs in which nothing was flipped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// Pairs measured.
     pub pairs: usize,
@@ -93,6 +99,7 @@ pub struct Calibration {
 
 /// An estimate with its interval, all as ratios minus one (0.05 = +5 %).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Effect {
     /// Point estimate: exp(mean of the log ratios) - 1.
     pub mid: f64,
@@ -100,6 +107,7 @@ pub struct Effect {
     pub low: f64,
     /// Upper end; infinite (JSON null) = no upper bound yet.
     #[serde(with = "infinite")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub high: f64,
 }
 
@@ -118,6 +126,7 @@ mod infinite {
 
 /// What the interval of one metric says against the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
     /// Better, beyond doubt of this method.
@@ -136,6 +145,7 @@ pub enum Call {
 
 /// One metric over all valid pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MetricResult {
     /// Which metric.
     pub metric: Metric,
@@ -159,6 +169,7 @@ pub struct MetricResult {
 
 /// What was concluded. The order of the variants is no ranking; `trial::verdict` ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
     /// The primary metric got better.
@@ -175,6 +186,7 @@ pub enum Verdict {
         /// Smallest effect that would have been found (0.03 = 3 %); infinite (JSON null) when
         /// there were too few pairs to find any.
         #[serde(with = "infinite")]
+        #[cfg_attr(test, schemars(with = "Option<f64>"))]
         detectable: f64,
         /// Estimated pairs for a decision.
         pairs_needed: usize,
@@ -217,6 +229,7 @@ pub enum Verdict {
 
 /// The conclusion of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Analysis {
     /// The verdict that outranks the others.
     pub verdict: Verdict,
@@ -232,6 +245,7 @@ pub struct Analysis {
 
 /// The record of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialRecord {
     /// `rxlab.trial/1`.
     pub schema: String,

@@ -17,6 +17,7 @@ const LIMIT: u32 = 1 << 16;
 /// Two text forms, both the kernel's (`lib/bitmap-str.c`): the list `0-3,8` ([`fmt::Display`],
 /// [`FromStr`], JSON) and the mask `00000001,00000f00` ([`CpuMask::to_hex`], [`CpuMask::from_hex`]).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuMask {
     // Least significant word first; trailing zero words carry no meaning and are trimmed.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A value that may be absent, and why. The three absences mean different things and are never
 /// folded into a zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Fact<T> {
     /// Read and understood.
@@ -22,6 +23,7 @@ pub enum Fact<T> {
 
 /// The privilege that a read needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Need {
     /// A file that only its owner, as a rule the superuser, may read.
     #[serde(rename = "root")]

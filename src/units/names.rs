@@ -8,11 +8,13 @@ use thiserror::Error;
 
 /// A logical CPU, by the kernel's number (`cpu7` is 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CpuId(pub u32);
 
 /// An interrupt by its Linux number. No identity across reboots or queue changes: never journal it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct IrqId(pub u32);
 
@@ -41,6 +43,7 @@ pub enum NameError {
 
 /// A network interface name, valid by `dev_valid_name()` of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct NicName(String);
 
@@ -94,6 +97,7 @@ pub enum Direction {
 
 /// One queue of an interface, as sysfs names it: `rx-0`, `tx-3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct QueueId {
     /// Receive or transmit.

@@ -3,4 +3,5 @@
 mod bad_input;
 mod fixture_show;
 mod output;
+mod show;
 mod unprivileged;

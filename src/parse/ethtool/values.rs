@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// How many there are, and how many there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Count {
     /// Now.
     pub now: u32,
@@ -15,6 +16,7 @@ pub struct Count {
 
 /// Queues by kind; a driver has combined ones, or separate ones, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Channels {
     /// Receive only.
     pub rx: Option<Count>,
@@ -28,6 +30,7 @@ pub struct Channels {
 
 /// Descriptors in each queue's ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rings {
     /// Receive.
     pub rx: Option<Count>,
@@ -41,6 +44,7 @@ pub struct Rings {
 
 /// Interrupt moderation of the device's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Coalesce {
     /// Microseconds that a receive interrupt is held back.
     pub rx_usecs: Option<u32>,
@@ -58,6 +62,7 @@ pub struct Coalesce {
 
 /// One RSS context: which queue a packet's hash leads to. Context 0 is the default one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rss {
     /// Its number.
     pub context: u32,
@@ -82,6 +87,7 @@ impl Rss {
 
 /// One offload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Feature {
     /// The kernel's name, such as `rx-gro`.
     pub name: String,
@@ -93,6 +99,7 @@ pub struct Feature {
 
 /// Driver, firmware and bus.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DriverInfo {
     /// The driver's name; virtual interfaces have one too (`veth`, `bridge`, `802.1Q VLAN Support`).
     pub driver: String,
@@ -106,6 +113,7 @@ pub struct DriverInfo {
 
 /// What happens to packets that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FlowAction {
     /// Thrown away by the device.
@@ -132,6 +140,7 @@ pub enum FlowAction {
 
 /// What packets a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlowSpec {
     /// The kind of packet, such as `tcp4`, `udp6`, `ether`; `unknown(N)` for kinds not known here.
     pub kind: String,
@@ -141,6 +150,7 @@ pub struct FlowSpec {
 
 /// One flow rule of the device ("ntuple").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlowRule {
     /// Its place in the device's table: its identity.
     pub location: u32,

@@ -11,6 +11,7 @@ use crate::units::{CpuMask, NicName};
 
 /// An interface and its receive path in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReceivePath {
     /// The interface.
     pub nic: NicName,

@@ -69,17 +69,27 @@ pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
     indent: usize,
+    headed: bool,
 }
 
 impl Table {
     /// An empty table. Room for 20 columns or fewer.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
-        Self { columns: columns.into_iter().collect(), rows: Vec::new(), indent: 0 }
+        Self { columns: columns.into_iter().collect(), rows: Vec::new(), indent: 0, headed: true }
     }
 
     /// Moves the whole table to the right.
     pub fn indented(mut self, indent: usize) -> Self {
         self.indent = indent;
+        self
+    }
+
+    /// Leaves the line of titles out: each row speaks for itself.
+    pub fn without_titles(mut self) -> Self {
+        self.headed = false;
+        for column in &mut self.columns {
+            column.title.clear();
+        }
         self
     }
 
@@ -96,7 +106,12 @@ impl Table {
         let widths = self.widths();
         let head: Vec<Cell> =
             self.columns.iter().map(|column| Cell::styled(FAINT, column.title.clone())).collect();
-        std::iter::once(&head).chain(&self.rows).map(|row| self.lines(row, &widths)).collect()
+        self.headed
+            .then_some(&head)
+            .into_iter()
+            .chain(&self.rows)
+            .map(|row| self.lines(row, &widths))
+            .collect()
     }
 
     fn lines(&self, row: &[Cell], widths: &[usize]) -> String {

@@ -16,8 +16,8 @@ fn captured_hosts_are_shown() {
     names.sort();
     assert!(names.len() >= 3, "{names:?}");
     for name in names {
-        let root = hosts.join(&name);
-        let show = rxlab(state.path(), &["show", "--root", root.to_str().expect("text")]).output();
+        let file = hosts.join(&name).join("host.tar.zst");
+        let show = rxlab(state.path(), &["show", "--snapshot", file.to_str().expect("text")]).output();
         let (code, text) = said(&show.expect("rxlab runs"));
         assert_eq!(code, 0, "{name}: {text}");
         assert!(text.lines().all(|line| line.len() <= 80), "{name}: {text}");

@@ -24,6 +24,9 @@ fn every_json_answer_has_a_schema() {
     let dry = [&APPLY[..], &["--dry-run"]].concat();
     for (args, expected) in [
         (&["show"][..], "rxlab.model/2"),
+        (&["show", "--nic", "eth0"], "rxlab.model/2"),
+        (&["show", "--tree"], "rxlab.model/2"),
+        (&["show", "--cpu", "0"], "rxlab.cpus/1"),
         (&["status"], "rxlab.status/1"),
         (&["undo"], "rxlab.undo/1"),
         (&dry, "rxlab.apply/1"),
@@ -78,7 +81,9 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
     ] {
         plain_of(&[command, &["--help"]].concat());
     }
-    plain_of(&["show"]);
+    for view in [&[][..], &["--nic", "eth0"], &["--cpu", "0-7"], &["--tree"], &["--tree", "--nic", "veth0"]] {
+        plain_of(&[&["show"], view].concat());
+    }
     plain_of(&["status"]);
     plain_of(&["apply", "--confirm", "600s", "--setting", "rps eth0/rx-0 = 2-3"]);
     plain_of(&["status"]);

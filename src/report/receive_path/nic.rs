@@ -1,0 +1,154 @@
+//! Everything about one interface.
+
+mod about;
+
+use super::cells::{Footnotes, entries, mask, not_applicable, ranges};
+use super::contradictions;
+use super::links::Marks;
+use super::overview::{kind, placed};
+use super::queues::{Queue, queues};
+use crate::model::{Irq, Model, Nic};
+use crate::report::text::{BAD, CAUTION, Cell, Column, STRONG, Table, paragraph, styled};
+
+/// The interface itself, its device and driver, its place among the others, and every queue by itself.
+pub fn nic(model: &Model, nic: &Nic) -> String {
+    let mut notes = Footnotes::default();
+    let state = if nic.up { "up" } else { "down" };
+    let what = nic.driver.as_deref().unwrap_or_else(|| kind(nic));
+    let mut out = format!("{} {what}, {state}\n", styled(STRONG, &format!("{}:", nic.name)));
+    out += &about::table(model, nic, &mut notes).render();
+    out.push('\n');
+    out += &steering(nic, &mut notes);
+    out += &contradictions(nic);
+    out + &notes.render()
+}
+
+/// The table of queues: with interrupts where the interface has any.
+fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
+    let queues = queues(nic);
+    if queues.is_empty() {
+        return "no queues\n".to_owned();
+    }
+    let interrupts = nic.rx.iter().any(|queue| !queue.irqs.is_empty() || queue.napi.is_some());
+    let marks = Marks::of([nic]);
+    let mut columns = vec![Column::left("queue")];
+    if interrupts {
+        columns.extend([
+            Column::right("NAPI"),
+            Column::right("IRQ"),
+            Column::left("CPU").wrapping(),
+            Column::left("may go to").wrapping(),
+        ]);
+    }
+    columns.extend([
+        Column::left("RPS CPUs").wrapping(),
+        Column::left("RFS"),
+        Column::left("XPS").wrapping(),
+    ]);
+    if interrupts {
+        columns.push(Column::left("action").wrapping());
+    }
+    let mut table = Table::new(columns);
+    for queue in &queues {
+        let at = |what: &str| format!("{}/{} {what}", nic.name, queue.id());
+        let mark = queue.contradicted(nic);
+        let id = if mark {
+            Cell::styled(CAUTION, format!("{} !", queue.id()))
+        } else {
+            queue.id().to_string().into()
+        };
+        let rps = queue.rx.map_or_else(not_applicable, |rx| notes.cell(&rx.rps_cpus, &at("rps_cpus"), mask));
+        let rfs = queue
+            .rx
+            .map_or_else(not_applicable, |rx| notes.cell(&rx.rps_flow_cnt, &at("rps_flow_cnt"), entries));
+        let xps_place = format!("{}/tx-{} xps_cpus", nic.name, queue.index);
+        let xps = queue.tx.map_or_else(not_applicable, |tx| notes.cell(&tx.xps_cpus, &xps_place, mask));
+        if !interrupts {
+            table.row([id, rps, rfs, xps]);
+            continue;
+        }
+        let [irq, cpu, may, action] = interrupt(queue.irqs().first(), &marks, notes);
+        table.row([id, napi_id(queue), irq, cpu, may, rps, rfs, xps, action]);
+        for irq in queue.irqs().iter().skip(1) {
+            let [irq, cpu, may, action] = interrupt(Some(irq), &marks, notes);
+            let empty = Cell::default;
+            table.row([empty(), empty(), irq, cpu, may, empty(), empty(), empty(), action]);
+        }
+    }
+    let mut out = table.render() + &marks.legend();
+    for queue in &queues {
+        if let Some(thread) = queue.rx.and_then(|rx| rx.napi.as_ref()?.thread) {
+            out += &paragraph("", &format!("{} is polled by the kernel thread {thread}", queue.id()));
+        }
+    }
+    let pending = queues.iter().flat_map(Queue::irqs).filter(|irq| pending(irq)).map(|irq| irq.number.0);
+    let pending: Vec<u32> = pending.collect();
+    if !pending.is_empty() {
+        let text = "still where it may no longer go; an interrupt moves when it next fires";
+        out += &paragraph("! ", &format!("IRQ {}: {text}", ranges(pending)));
+    }
+    out
+}
+
+fn napi_id(queue: &Queue<'_>) -> Cell {
+    let napi = queue.rx.and_then(|rx| rx.napi.as_ref());
+    napi.map_or_else(not_applicable, |napi| napi.id.to_string().into())
+}
+
+/// Number, place, where it may go, and name.
+fn interrupt(irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes) -> [Cell; 4] {
+    let Some(irq) = irq else { return std::array::from_fn(|_| not_applicable()) };
+    let may = notes.cell(&irq.affinity, &irq_place(irq, "smp_affinity_list"), |cpus| cpus.to_string().into());
+    let cpu = placed(irq, notes);
+    let cpu = match irq.effective.known() {
+        Some(cpus) if pending(irq) => Cell::styled(BAD, format!("{cpus} !")),
+        _ => cpu,
+    };
+    [marks.number(irq).into(), cpu, may, irq.action.clone().into()]
+}
+
+/// Whether a new affinity has not taken effect: that takes the next interrupt.
+fn pending(irq: &Irq) -> bool {
+    let (Some(may), Some(goes)) = (irq.affinity.known(), irq.effective.known()) else { return false };
+    !goes.is_empty() && may.intersection(goes).is_empty()
+}
+
+fn irq_place(irq: &Irq, file: &str) -> String {
+    format!("IRQ {} {file}", irq.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nic;
+    use crate::model::Model;
+    use crate::report::sample_model::{large, name, rich};
+
+    fn plain(model: &Model, of: &str) -> String {
+        let text = nic(model, model.nic(&name(of)).expect("there"));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
+    }
+
+    #[test]
+    fn a_virtual_function_with_everything() {
+        insta::assert_snapshot!(plain(&rich(), "eth0"));
+    }
+
+    #[test]
+    fn a_device_that_tells_little() {
+        insta::assert_snapshot!(plain(&rich(), "ens3"));
+    }
+
+    #[test]
+    fn a_veth_into_a_container() {
+        insta::assert_snapshot!(plain(&rich(), "veth0"));
+    }
+
+    #[test]
+    fn each_of_many_queues_has_its_row() {
+        let text = plain(&large(), "ens1f0np0");
+        let rows = text.lines().filter(|line| line.starts_with("rx-")).count();
+        assert_eq!(rows, 64, "{text}");
+    }
+}

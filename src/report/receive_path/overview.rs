@@ -1,0 +1,233 @@
+//! The whole machine: which queue interrupts which CPU, and where packets go from there.
+
+use super::cells::{Footnotes, entries, list, mask, not_applicable};
+use super::links::Marks;
+use super::queues::{Run, runs};
+use super::{contradictions, machine};
+use crate::model::{Fact, Irq, Model, Nic, NicKind};
+use crate::report::text::{CAUTION, Cell, Column, FAINT, Table, paragraph};
+use crate::units::CpuMask;
+
+/// Virtual interfaces of one kind without any steering are named in one line when they are more.
+const ALIKE: usize = 4;
+
+/// The machine in a few lines, then one row for each queue (one more for each further interrupt of
+/// it), at most 80 columns wide. What is absent is a word: `-` for not applicable, `needs root`, or
+/// `broken` with a numbered footnote that says what was found.
+///
+/// At an interface of many queues, neighbours with the same steering share a row; virtual interfaces
+/// without steering share a line. Whatever carries a setting has a row.
+pub fn overview(model: &Model) -> String {
+    let mut notes = Footnotes::default();
+    let mut out = machine::lines(model, &mut notes);
+    out.push('\n');
+    if model.nics.is_empty() {
+        return out + "no network interfaces\n" + &notes.render();
+    }
+    let plain = fold(model);
+    let shown = || model.nics.iter().filter(|nic| !plain.iter().any(|fold| fold.has(nic)));
+    let marks = Marks::of(shown());
+    let mut table = Table::new([
+        Column::left("NIC").wrapping(),
+        Column::left("driver").wrapping(),
+        Column::left("queue"),
+        Column::right("IRQ"),
+        Column::left("CPU").wrapping(),
+        Column::left("RPS CPUs").wrapping(),
+        Column::left("RFS"),
+        Column::left("XPS").wrapping(),
+    ]);
+    let mut folded = false;
+    for nic in shown() {
+        folded |= rows(nic, &marks, &mut table, &mut notes);
+    }
+    out += &table.render();
+    plain.iter().for_each(|fold| out += &paragraph("", &fold.line()));
+    if folded {
+        out += &paragraph("a..b ", "queues with the same RPS and RFS; --nic NIC shows each");
+    }
+    out += &marks.legend();
+    shown().for_each(|nic| out += &contradictions(nic));
+    out + &notes.render()
+}
+
+/// Adds an interface; tells whether a row stands for several queues.
+fn rows(nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> bool {
+    let mut head = [name(nic), driver(nic)];
+    let runs = runs(nic);
+    if runs.is_empty() {
+        table.row(std::mem::take(&mut head).into_iter().chain((0..6).map(|_| not_applicable())));
+    }
+    for run in &runs {
+        let queue = run.first();
+        let at = |what: &str| format!("{}/{} {what}", nic.name, queue.id());
+        let rps = queue.rx.map_or_else(not_applicable, |rx| notes.cell(&rx.rps_cpus, &at("rps_cpus"), mask));
+        let rfs = queue
+            .rx
+            .map_or_else(not_applicable, |rx| notes.cell(&rx.rps_flow_cnt, &at("rps_flow_cnt"), entries));
+        let place = format!("{}/tx-{} xps_cpus", nic.name, queue.index);
+        let xps = notes.cell(&run.xps(), &place, mask);
+        let (irq, cpu) = interrupt(run, marks, notes);
+        let id = match queue.contradicted(nic) {
+            true => Cell::styled(CAUTION, format!("{} !", run.name())),
+            false => run.name().into(),
+        };
+        let [nic_cell, driver_cell] = std::mem::take(&mut head);
+        table.row([nic_cell, driver_cell, id, irq, cpu, rps, rfs, xps]);
+        for irq in queue.irqs().iter().skip(1) {
+            let cpu = placed(irq, notes);
+            table.row(["".into(), "".into(), "".into(), marks.number(irq).into(), cpu]);
+        }
+    }
+    runs.iter().any(Run::is_folded)
+}
+
+fn interrupt(run: &Run<'_>, marks: &Marks, notes: &mut Footnotes) -> (Cell, Cell) {
+    match run.first().irqs().first() {
+        None => (not_applicable(), not_applicable()),
+        Some(_) if run.is_folded() => (run.irqs().into(), list(&run.places()).into()),
+        Some(irq) => (marks.number(irq).into(), placed(irq, notes)),
+    }
+}
+
+/// Where an interrupt goes.
+pub(super) fn placed(irq: &Irq, notes: &mut Footnotes) -> Cell {
+    let place = format!("IRQ {} effective_affinity_list", irq.number);
+    notes.cell(&irq.effective, &place, |cpus| list(cpus).into())
+}
+
+fn name(nic: &Nic) -> Cell {
+    if nic.up { nic.name.to_string().into() } else { Cell::styled(FAINT, format!("{} (down)", nic.name)) }
+}
+
+fn driver(nic: &Nic) -> Cell {
+    match (&nic.driver, nic.kind) {
+        (Some(driver), _) => driver.clone().into(),
+        (None, NicKind::Device) => not_applicable(),
+        (None, _) => Cell::styled(FAINT, kind(nic)),
+    }
+}
+
+/// What an interface without a device's driver is: the kernel's kind of link, as far as it is known.
+pub(super) fn kind(nic: &Nic) -> &str {
+    match nic.kind {
+        NicKind::Loopback => "loopback",
+        NicKind::Device => "device",
+        NicKind::Virtual => nic.stack.kind.as_deref().unwrap_or("virtual"),
+    }
+}
+
+/// Virtual interfaces of one kind that carry no setting.
+struct Fold<'a> {
+    kind: &'a str,
+    nics: Vec<&'a Nic>,
+}
+
+impl Fold<'_> {
+    fn has(&self, nic: &Nic) -> bool {
+        self.nics.iter().any(|folded| std::ptr::eq(*folded, nic))
+    }
+
+    fn line(&self) -> String {
+        let [first, second, .., last] = self.nics.as_slice() else {
+            unreachable!("a fold has more than two")
+        };
+        let down = match self.nics.iter().filter(|nic| !nic.up).count() {
+            0 => String::new(),
+            down => format!(" ({down} down)"),
+        };
+        format!(
+            "and {} {} with RPS, RFS and XPS off{down}: {} {} ... {}",
+            self.nics.len(),
+            self.kind,
+            first.name,
+            second.name,
+            last.name
+        )
+    }
+}
+
+fn fold(model: &Model) -> Vec<Fold<'_>> {
+    let mut folds: Vec<Fold<'_>> = Vec::new();
+    for nic in model.nics.iter().filter(|nic| without_settings(nic)) {
+        match folds.iter_mut().find(|fold| fold.kind == kind(nic)) {
+            Some(fold) => fold.nics.push(nic),
+            None => folds.push(Fold { kind: kind(nic), nics: vec![nic] }),
+        }
+    }
+    folds.retain(|fold| fold.nics.len() > ALIKE);
+    folds
+}
+
+fn without_settings(nic: &Nic) -> bool {
+    let off = |cpus: &Fact<CpuMask>| match cpus {
+        Fact::Known(cpus) => cpus.is_empty(),
+        Fact::Unsupported => true,
+        Fact::Denied(_) | Fact::Broken(_) => false,
+    };
+    let no_flows = |flows: &Fact<u32>| matches!(flows, Fact::Known(0) | Fact::Unsupported);
+    nic.kind == NicKind::Virtual
+        && nic.contradictions.is_empty()
+        && nic.napi.threaded != Fact::Known(true)
+        && nic.rx.iter().all(|rx| off(&rx.rps_cpus) && no_flows(&rx.rps_flow_cnt) && rx.irqs.is_empty())
+        && nic.tx.iter().all(|tx| off(&tx.xps_cpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overview;
+    use crate::model::{Fact, Model};
+    use crate::report::sample_model::{cpus, device, large, machine, rich, virtual_nic};
+    use crate::units::Need;
+
+    fn plain(model: &Model) -> String {
+        let text = anstream::adapter::strip_str(&overview(model)).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
+    }
+
+    #[test]
+    fn something_of_everything() {
+        insta::assert_snapshot!(plain(&rich()));
+    }
+
+    #[test]
+    fn a_large_machine_stays_readable() {
+        let text = plain(&large());
+        let squeezed: String = text.split_whitespace().collect();
+        assert!(squeezed.contains("113,115,117,119,121,123,125,127"), "nothing is left out: {text}");
+        assert!(text.contains("veth0011"), "what carries RPS has a row");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn nothing_unread_is_folded() {
+        let mut model = machine(2, 1);
+        model.nics = (0..6).map(|index| virtual_nic(&format!("veth{index}"), "veth")).collect();
+        assert!(plain(&model).contains("and 6 veth with RPS, RFS and XPS off: veth0 veth1 ... veth5\n"));
+        model.nics[0].rx[0].rps_cpus = Fact::Denied(Need::Root);
+        model.nics[1].tx[0].xps_cpus = Fact::Known(cpus("1"));
+        model.nics[2].napi.threaded = Fact::Known(true);
+        let text = plain(&model);
+        assert!(!text.contains("and "), "three alike are not many: {text}");
+        assert!(text.contains("veth0") && text.contains("needs root"), "{text}");
+    }
+
+    #[test]
+    fn links_are_marked_only_where_they_differ() {
+        let mut model = machine(4, 1);
+        model.nics = vec![device("eth0", "ice", 2, 24, 0)];
+        assert!(!plain(&model).contains("unmarked"));
+        model.nics[0].rx[1].irqs[0].source = crate::model::Source::Name;
+        let text = plain(&model);
+        assert!(
+            text.contains("?25") && text.contains("? queue known by the interrupt's name alone"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_machine_without_interfaces() {
+        assert!(plain(&machine(1, 1)).ends_with("\nno network interfaces\n"));
+    }
+}

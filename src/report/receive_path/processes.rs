@@ -1,0 +1,116 @@
+//! Processes that wait for packets, with their sockets, and the names people know them by.
+
+use std::net::SocketAddr;
+
+use crate::model::{Container, Fact, Listener, Model, Process, Transport};
+
+/// A process and the sockets that it listens on.
+pub(super) struct Waiting<'a> {
+    pub(super) process: &'a Process,
+    /// Such as `tcp 0.0.0.0:80`.
+    pub(super) sockets: Vec<String>,
+}
+
+/// Every process that is known to own a listening socket, by number.
+pub(super) fn waiting(model: &Model) -> Vec<Waiting<'_>> {
+    let mut found: Vec<Waiting<'_>> = Vec::new();
+    for listener in model.listeners.known().into_iter().flatten() {
+        for process in listener.owners.known().into_iter().flatten() {
+            match found.iter_mut().find(|waiting| waiting.process.pid == process.pid) {
+                Some(waiting) => waiting.sockets.push(socket(listener)),
+                None => found.push(Waiting { process, sockets: vec![socket(listener)] }),
+            }
+        }
+    }
+    found.sort_by_key(|waiting| waiting.process.pid);
+    found
+}
+
+/// Sockets whose owners are not known, and the fact that says why.
+pub(super) fn ownerless(model: &Model) -> impl Iterator<Item = (String, &Fact<Vec<Process>>)> {
+    let listeners = model.listeners.known().into_iter().flatten();
+    let unknown = listeners.filter(|listener| match &listener.owners {
+        Fact::Known(owners) => owners.is_empty(),
+        _ => true,
+    });
+    unknown.map(|listener| (socket(listener), &listener.owners))
+}
+
+/// Whether it is known of every listening socket who owns it and where that ran.
+pub(super) fn all_known(model: &Model) -> bool {
+    let placed = |process: &Process| process.ran_on.known().is_some();
+    model.listeners.known().is_some()
+        && ownerless(model).next().is_none()
+        && waiting(model).iter().all(|waiting| placed(waiting.process))
+}
+
+fn socket(listener: &Listener) -> String {
+    let transport = match listener.transport {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+    };
+    let times = if listener.sockets > 1 { format!(" x{}", listener.sockets) } else { String::new() };
+    format!("{transport} {}{times}", SocketAddr::new(listener.address, listener.port))
+}
+
+/// The service that a process is part of, such as `nginx.service` or `docker 3f2c9a7be01d`.
+pub(super) fn service(process: &Process) -> Option<String> {
+    process.container.as_ref().map(container).or_else(|| process.unit.clone())
+}
+
+/// `docker 3f2c9a7be01d`: hexadecimal identities are cut to the 12 digits that the engines show.
+pub(super) fn container(container: &Container) -> String {
+    let hex = container.id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = if hex { container.id.get(..12).unwrap_or(&container.id) } else { &container.id };
+    format!("{} {id}", container.engine)
+}
+
+/// Several processes in few words: `nginx 811,812, redis 9`, `nginx x32`.
+pub(super) fn names<'a>(processes: impl IntoIterator<Item = (&'a str, u32)>) -> String {
+    let mut groups: Vec<(&str, Vec<u32>)> = Vec::new();
+    for (command, pid) in processes {
+        match groups.iter_mut().find(|(there, _)| *there == command) {
+            Some((_, pids)) => pids.push(pid),
+            None => groups.push((command, vec![pid])),
+        }
+    }
+    let group = |(command, pids): (&str, Vec<u32>)| match pids.as_slice() {
+        pids if pids.len() > 4 => format!("{command} x{}", pids.len()),
+        pids => format!("{command} {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
+    };
+    groups.into_iter().map(group).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all_known, container, names, ownerless, waiting};
+    use crate::model::Container;
+    use crate::report::sample_model;
+
+    #[test]
+    fn sockets_are_gathered_by_process() {
+        let model = sample_model::rich();
+        let waiting = waiting(&model);
+        let texts: Vec<String> =
+            waiting.iter().map(|one| format!("{} {}", one.process.pid, one.sockets.join(", "))).collect();
+        assert_eq!(
+            texts,
+            [
+                "811 tcp 0.0.0.0:80, tcp [::]:443 x2",
+                "812 tcp 0.0.0.0:80, tcp [::]:443 x2",
+                "4242 tcp 127.0.0.1:6379"
+            ]
+        );
+        assert_eq!(ownerless(&model).map(|(socket, _)| socket).collect::<Vec<_>>(), ["udp 0.0.0.0:53"]);
+        assert!(!all_known(&model));
+        assert!(all_known(&sample_model::machine(2, 1)));
+    }
+
+    #[test]
+    fn many_of_a_name_are_counted_and_long_identities_cut() {
+        assert_eq!(names((1..=5).map(|pid| ("nginx", pid))), "nginx x5");
+        assert_eq!(names([("nginx", 1), ("redis", 9), ("nginx", 2)]), "nginx 1,2, redis 9");
+        let of = |id: &str| container(&Container { engine: "lxc".into(), id: id.into() });
+        assert_eq!((of("web").as_str(), of(&"ab".repeat(32)).as_str()), ("lxc web", "lxc abababababab"));
+    }
+}

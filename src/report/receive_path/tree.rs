@@ -1,0 +1,220 @@
+//! The tree from interface to process: NIC -> queue -> IRQ -> CPU -> RPS CPUs -> who listens there.
+
+use super::cells::{Footnotes, cpus_text};
+use super::overview::kind;
+use super::place;
+use super::processes::{Waiting, all_known, names, waiting};
+use super::queues::{Run, runs};
+use crate::model::{Fact, Model, Nic, NicKind};
+use crate::report::text::{Node, STRONG};
+use crate::units::{CpuMask, NicName};
+
+mod delivered;
+mod listeners;
+
+/// The tree of `only`, or of every interface: devices with what stands on them, the rest from the top
+/// down. Each interface is drawn in full once. Processes that listen come last.
+pub fn tree(model: &Model, only: Option<&Nic>) -> String {
+    let mut notes = Footnotes::default();
+    let (waiting, complete) = (waiting(model), all_known(model));
+    let mut draw = Draw { model, waiting: &waiting, complete, drawn: Vec::new(), notes: &mut notes };
+    let mut out = String::new();
+    match only {
+        Some(nic) => out += &draw.root(nic).render(),
+        None => {
+            let order = [NicKind::Device, NicKind::Virtual, NicKind::Loopback];
+            let roots = order
+                .into_iter()
+                .flat_map(|kind| model.nics.iter().filter(move |nic| nic.kind == kind && is_root(nic)));
+            // What a wrong stack leaves out is drawn all the same.
+            for nic in roots.chain(&model.nics) {
+                if !draw.drawn.contains(&&nic.name) {
+                    out += &draw.root(nic).render();
+                }
+            }
+        }
+    }
+    if model.nics.is_empty() {
+        out += "no network interfaces\n";
+    }
+    out += &listeners::node(model, delivered::by_all(model).as_ref(), &mut notes).render();
+    out + &notes.render()
+}
+
+fn is_root(nic: &Nic) -> bool {
+    nic.kind != NicKind::Virtual || (nic.stack.physical.is_empty() && nic.stack.upper.is_empty())
+}
+
+struct Draw<'a, 'n> {
+    model: &'a Model,
+    waiting: &'n [Waiting<'a>],
+    /// Nobody else listens, and of everybody it is known where.
+    complete: bool,
+    /// Interfaces that have been drawn in full.
+    drawn: Vec<&'a NicName>,
+    notes: &'n mut Footnotes,
+}
+
+impl<'a> Draw<'a, '_> {
+    fn root(&mut self, nic: &'a Nic) -> Node {
+        self.nic(nic, None)
+    }
+
+    /// An interface, reached from `from`: its queues, what stands on it, and its members that have no
+    /// device below them.
+    fn nic(&mut self, nic: &'a Nic, from: Option<&Nic>) -> Node {
+        if self.drawn.contains(&&nic.name) {
+            return Node::new(format!("({}), see above", kind(nic))).headed(STRONG, nic.name.as_str());
+        }
+        self.drawn.push(&nic.name);
+        let runs = runs(nic);
+        let inline = nic.kind != NicKind::Device && runs.len() == 1;
+        let mut text = about(nic);
+        if inline {
+            text += &format!(": {}", self.steering(nic, &runs[0]));
+        }
+        if let Some(peer) = &nic.stack.peer {
+            text += &format!(" -> {}", place::peer(self.model, peer, self.notes));
+        }
+        let mut node = Node::new(text).headed(STRONG, nic.name.as_str());
+        if !inline {
+            for run in &runs {
+                let mark = if run.first().contradicted(nic) { " !" } else { "" };
+                node.push(Node::new(format!("{}{mark} -> {}", run.name(), self.chain(nic, run))));
+            }
+        }
+        let find = |name: &&NicName| self.model.nic(name);
+        let upper: Vec<&Nic> = nic.stack.upper.iter().filter_map(|name| find(&name)).collect();
+        let members: Vec<&Nic> = nic.stack.lower.iter().filter_map(|name| find(&name)).collect();
+        let not_back = |next: &&&Nic| from.is_none_or(|from| from.name != next.name);
+        // From a member down there is no way up again: its uppers are where we come from.
+        let below = from.is_some_and(|from| nic.stack.upper.contains(&from.name));
+        for next in upper.iter().filter(not_back).filter(|_| !below) {
+            node.push(self.nic(next, Some(nic)));
+        }
+        let plain = |next: &&&Nic| next.kind == NicKind::Virtual && next.stack.physical.is_empty();
+        for next in members.iter().filter(not_back).filter(plain) {
+            node.push(self.nic(next, Some(nic)));
+        }
+        node
+    }
+
+    /// IRQ -> CPU -> RPS -> processes.
+    fn chain(&mut self, nic: &Nic, run: &Run<'_>) -> String {
+        let queue = run.first();
+        let Some(rx) = queue.rx else { return "sends only".to_owned() };
+        let mut parts: Vec<String> = Vec::new();
+        if run.is_folded() && !rx.irqs.is_empty() {
+            parts.push(format!("IRQ {} -> {}", run.irqs(), cpus_text(&run.places())));
+        } else {
+            for irq in &rx.irqs {
+                let place = format!("IRQ {} effective_affinity_list", irq.number);
+                let cpu = self.notes.word(&irq.effective, &place, CpuMask::to_string);
+                parts.push(format!("IRQ {} -> CPU {cpu}", irq.number));
+            }
+        }
+        let mut text = if parts.is_empty() { String::new() } else { format!("{} -> ", parts.join(", ")) };
+        text += &self.steering(nic, run);
+        text + &self.processes(&delivered::cpus(run))
+    }
+
+    fn steering(&mut self, nic: &Nic, run: &Run<'_>) -> String {
+        let Some(rx) = run.first().rx else { return "sends only".to_owned() };
+        let at = |what: &str| format!("{}/rx-{} {what}", nic.name, rx.index);
+        let or_off = |cpus: &CpuMask| if cpus.is_empty() { "off".to_owned() } else { cpus.to_string() };
+        let mut text = format!("RPS {}", self.notes.word(&rx.rps_cpus, &at("rps_cpus"), or_off));
+        match &rx.rps_flow_cnt {
+            Fact::Known(0) | Fact::Unsupported => {}
+            fact => text += &format!(", RFS {}", self.notes.word(fact, &at("rps_flow_cnt"), u32::to_string)),
+        }
+        text
+    }
+
+    /// Who last ran where packets are worked on.
+    fn processes(&self, there: &CpuMask) -> String {
+        if there.is_empty() || self.model.listeners.known().is_none() {
+            return String::new();
+        }
+        let here =
+            self.waiting.iter().map(|waiting| waiting.process).filter(|process| {
+                process.ran_on.known().is_some_and(|ran| !ran.intersection(there).is_empty())
+            });
+        let found = names(here.map(|process| (process.command.as_str(), process.pid)));
+        match found.as_str() {
+            "" if self.complete => " -> no listener".to_owned(),
+            "" => " -> no known listener".to_owned(),
+            found => format!(" -> {found}"),
+        }
+    }
+}
+
+/// What an interface is, after its name.
+fn about(nic: &Nic) -> String {
+    let mut text = match nic.kind {
+        NicKind::Device => {
+            let driver = nic.driver.as_deref().unwrap_or("driver unknown");
+            let node = nic.node.map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}"));
+            format!("{driver}, {node}")
+        }
+        _ => format!("({})", kind(nic)),
+    };
+    if !nic.up {
+        text += ", down";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tree;
+    use crate::model::Model;
+    use crate::report::sample_model::{large, machine, name, rich, virtual_nic};
+
+    fn plain(model: &Model, only: Option<&str>) -> String {
+        let only = only.map(|only| model.nic(&name(only)).expect("there"));
+        let text = anstream::adapter::strip_str(&tree(model, only)).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
+    }
+
+    #[test]
+    fn something_of_everything() {
+        insta::assert_snapshot!(plain(&rich(), None));
+    }
+
+    #[test]
+    fn one_interface() {
+        let text = plain(&rich(), Some("docker0"));
+        assert!(
+            text.starts_with("docker0 (bridge): RPS off\n|- veth0 (veth): RPS 0-3 -> container docker"),
+            "{text}"
+        );
+        assert!(!text.contains("eth0 mlx5_core"), "{text}");
+    }
+
+    #[test]
+    fn many_queues_and_interfaces() {
+        let text = plain(&large(), None);
+        assert!(
+            text.contains("\n|- rx-0..39 -> IRQ 200..239 -> CPUs 0-39 -> RPS off -> no listener\n"),
+            "{text}"
+        );
+        assert_eq!(text.lines().filter(|line| line.starts_with("veth")).count(), 300);
+    }
+
+    #[test]
+    fn a_circle_ends_and_nothing_is_left_out() {
+        let mut model = machine(2, 1);
+        let (mut a, mut b) = (virtual_nic("a", "bridge"), virtual_nic("b", "bridge"));
+        (a.stack.upper, a.stack.lower) = (vec![name("b")], vec![name("b")]);
+        (b.stack.upper, b.stack.lower) = (vec![name("a")], vec![name("a")]);
+        model.nics = vec![a, b];
+        let text = plain(&model, None);
+        assert!(text.contains("a (bridge): RPS off") && text.contains("b (bridge): RPS off"), "{text}");
+    }
+
+    #[test]
+    fn a_machine_without_interfaces() {
+        insta::assert_snapshot!(plain(&machine(1, 1), None));
+    }
+}

@@ -1,0 +1,130 @@
+//! JSON Schemas of the artefacts: `docs/schema/*.json`, made of the types and held by a test.
+//!
+//! Only tests are built with this: the program writes its JSON by `Serialize` alone.
+
+#![allow(clippy::disallowed_methods)] // Compares, and on request renews, files of the tree.
+
+use std::path::{Path, PathBuf};
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+
+use super::findings::DoctorReport;
+use super::receive_path::CpuReport;
+use crate::model::Model;
+use crate::trial::record::TrialRecord;
+
+/// The schema of what `T` is written as. `name` is the value of its own `schema` field.
+fn of<T: JsonSchema>(name: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema: Schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), name.into());
+    let mut schema = schema.to_value();
+    schema["properties"]["schema"]["const"] = json!(name);
+    schema
+}
+
+/// Every published schema, by its file.
+fn published() -> [(&'static str, Value); 4] {
+    [
+        ("model.json", of::<Model>(Model::SCHEMA)),
+        ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
+        ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
+        ("trial.json", of::<TrialRecord>(TrialRecord::SCHEMA)),
+    ]
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema")
+}
+
+#[test]
+fn the_files_in_docs_are_these_schemas() {
+    let mut names = Vec::new();
+    for (name, schema) in published() {
+        let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+        let path = folder().join(name);
+        if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
+            std::fs::create_dir_all(folder()).expect("docs can be written");
+            std::fs::write(&path, &text).expect("docs can be written");
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == text, "docs/schema/{name} is stale: RXLAB_UPDATE_DOCS=1 cargo test --lib schema");
+        names.push(name.to_owned());
+    }
+    let files = std::fs::read_dir(folder()).expect("docs/schema can be listed");
+    let mut there: Vec<String> =
+        files.map(|entry| entry.expect("listed").file_name().into_string().expect("text")).collect();
+    there.sort();
+    names.sort();
+    assert_eq!(there, names);
+}
+
+/// The complaint of the schema `name` about a value.
+fn complaint(name: &str, value: &Value) -> Option<String> {
+    let (_, schema) = published().into_iter().find(|(file, _)| *file == name).expect("published");
+    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+    let place = "memory:///schema.json";
+    compiler.add_resource(place, schema).expect("an address");
+    let index = compiler.compile(place, &mut schemas).expect("a valid schema");
+    schemas.validate(value, index).err().map(|error| error.to_string())
+}
+
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::complaint;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Model;
+    use crate::report::findings::doctor;
+    use crate::report::receive_path::CpuReport;
+    use crate::report::{sample_model, sample_record};
+    use crate::trial::record::Effect;
+
+    fn value(of: &impl serde::Serialize) -> Value {
+        serde_json::to_value(of).expect("JSON")
+    }
+
+    #[test]
+    fn models_fit() {
+        for model in [sample_model::rich(), Model::default(), sample_model::large()] {
+            let model = Model { schema: Model::SCHEMA.to_owned(), ..model };
+            assert_eq!(complaint("model.json", &value(&model)), None);
+        }
+    }
+
+    #[test]
+    fn what_is_no_model_does_not_fit() {
+        let model = value(&sample_model::rich());
+        for (place, wrong) in [
+            ("/schema", json!("rxlab.model/1")),
+            ("/nics/4/rx/0/rps_cpus", json!({"known": 5})),
+            ("/nics/4/rx/0/rps_cpus", json!("unknown")),
+            ("/nics/4/rx/0/irqs/0/source", json!("guess")),
+            ("/cpus/0/id", json!("0")),
+            ("/listeners", json!({"denied": "luck"})),
+        ] {
+            let mut model = model.clone();
+            *model.pointer_mut(place).expect(place) = wrong;
+            assert!(complaint("model.json", &model).is_some(), "{place}");
+        }
+    }
+
+    #[test]
+    fn cpus_findings_and_records_fit() {
+        let model = sample_model::rich();
+        let report = CpuReport::new(&model, &model.online());
+        assert_eq!(complaint("cpus.json", &value(&report)), None);
+
+        let (model, rates) = Sketch::case_a().build();
+        let report = doctor(&model, &rates);
+        assert!(!report.findings.is_empty() && !report.plans.is_empty());
+        assert_eq!(complaint("findings.json", &value(&report)), None);
+
+        let mut record = sample_record::rps();
+        let analysis = record.analysis.as_mut().expect("the sample has an analysis");
+        analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
+        assert_eq!(complaint("trial.json", &value(&record)), None);
+    }
+}

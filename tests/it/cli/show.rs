@@ -1,0 +1,103 @@
+//! The views of `rxlab show`: which go together, what is refused, and JSON that fits the published
+//! schemas.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::rxlab;
+use crate::tree::{Tree, said};
+
+fn shown(tree: &Tree, args: &[&str]) -> String {
+    let (code, text) = said(&tree.rxlab(&[&["show"], args].concat()));
+    assert_eq!(code, 0, "{args:?}: {text}");
+    text
+}
+
+fn json(tree: &Tree, args: &[&str]) -> Value {
+    let out = tree.rxlab(&[&["show", "--json"], args].concat());
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {out:?}"))
+}
+
+#[test]
+fn views_exclude_each_other_where_they_make_no_sense_together() {
+    let tree = Tree::new();
+    for args in [&["--cpu", "0", "--nic", "eth0"][..], &["--cpu", "0", "--tree"]] {
+        let (code, text) = said(&tree.rxlab(&[&["show"], args].concat()));
+        assert_eq!(code, 2, "{args:?}: {text}");
+        assert!(text.contains("cannot be used with"), "{args:?}: {text}");
+    }
+    let text = shown(&tree, &["--tree", "--nic", "eth0"]);
+    assert!(text.starts_with("eth0 ") && !text.contains("veth0"), "{text}");
+    let all = shown(&tree, &["--tree"]);
+    assert!(all.contains("eth0 ") && all.contains("veth0 "), "{all}");
+    assert!(shown(&tree, &["--nic", "veth0"]).starts_with("veth0: "), "one interface");
+}
+
+#[test]
+fn cpus_that_are_not_there_are_named_with_those_that_are() {
+    let tree = Tree::new();
+    for (list, message) in
+        [("99", "there is no CPU 99"), ("0,98-99", "there are no CPUs 98-99"), ("", "--cpu names no CPU")]
+    {
+        let (code, text) = said(&tree.rxlab(&["show", "--cpu", list]));
+        assert_eq!(code, 2, "{list}: {text}");
+        assert!(text.starts_with(&format!("rxlab: {message}")), "{list}: {text}");
+        assert!(text.contains("\n  hint: CPUs here: 0-7"), "{list}: {text}");
+    }
+    let (code, text) = said(&tree.rxlab(&["show", "--cpu", "two"]));
+    assert!(code == 2 && text.contains("`two` is not a CPU"), "{text}");
+    // Present and offline is there.
+    assert!(shown(&tree, &["--cpu", "7"]).starts_with("CPU 7: offline"), "CPU 7 of the tree is offline");
+}
+
+#[test]
+fn json_of_one_interface_is_the_model_with_that_one() {
+    let tree = Tree::new();
+    let (all, one) = (json(&tree, &[]), json(&tree, &["--nic", "veth0"]));
+    assert_eq!(one["nics"].as_array().map(Vec::len), Some(1));
+    assert!(all["nics"].as_array().expect("a list").contains(&one["nics"][0]));
+    assert_eq!(all["cpus"], one["cpus"]);
+    let ids: Vec<u64> = json(&tree, &["--cpu", "3,1"])["cpus"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|view| view["cpu"]["id"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(ids, [1, 3]);
+}
+
+/// What the published schema `file` has against a value.
+fn complaint(file: &str, value: &Value) -> Option<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema").join(file);
+    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+    let index = compiler.compile(path.to_str().expect("text"), &mut schemas).expect("a valid schema");
+    schemas.validate(value, index).err().map(|error| error.to_string())
+}
+
+#[test]
+fn json_fits_the_published_schemas() {
+    let tree = Tree::new();
+    let live = |args: &[&str]| {
+        let out = rxlab(&tree.state(), args).output().expect("rxlab runs");
+        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
+    };
+    let mut models = vec![json(&tree, &[]), json(&tree, &["--nic", "eth0"]), live(&["show", "--json"])];
+    for host in
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts")).expect("listed")
+    {
+        let path = host.expect("listed").path().join("host.tar.zst");
+        models.push(live(&["show", "--json", "--snapshot", path.to_str().expect("text")]));
+    }
+    assert!(models.len() > 5, "the captured hosts are there");
+    for model in &models {
+        assert_eq!(complaint("model.json", model), None);
+    }
+    assert_eq!(complaint("cpus.json", &json(&tree, &["--cpu", "0-7"])), None);
+    assert_eq!(complaint("cpus.json", &live(&["show", "--json", "--cpu", "0"])), None);
+    assert_eq!(complaint("findings.json", &live(&["doctor", "--json", "--for", "100ms"])), None);
+
+    let mut model = models.remove(0);
+    model["cpus"][0]["online"] = "yes".into();
+    assert!(complaint("model.json", &model).is_some(), "the check itself is broken");
+}
