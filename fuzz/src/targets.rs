@@ -2,9 +2,10 @@
 
 use std::hint::black_box;
 
+use rxlab::host::RecordedHost;
 use rxlab::journal::History;
 use rxlab::load::Url;
-use rxlab::parse;
+use rxlab::parse::{self, ethtool};
 use rxlab::plan::{Plan, Setting, Target as PlanTarget};
 use rxlab::snapshot::Snapshot;
 use rxlab::trial::spec::Spec;
@@ -15,14 +16,43 @@ pub type Target = fn(&[u8]);
 
 /// All of them.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("parse/cgroup", |bytes| with(bytes, parse::control_groups)),
     ("parse/interrupts", |bytes| {
-        if let Some(Ok(table)) = text(bytes).map(parse::interrupts) {
-            table.irqs.values().for_each(|line| drop(black_box(line.actions())));
+        let (Some(full), Some(short)) =
+            (text(bytes).map(parse::interrupts), text(bytes).map(parse::interrupt_actions))
+        else {
+            return;
+        };
+        // Two readings of one file: what the short one leaves out are the counts, nothing else.
+        if let (Ok(full), Ok(short)) = (full, short) {
+            let actions = |line: &parse::InterruptLine| line.actions().len();
+            assert!(
+                full.irqs
+                    .iter()
+                    .filter(|(_, line)| actions(line) > 0)
+                    .all(|(irq, _)| { short.iter().any(|(number, _)| number == irq) })
+            );
         }
+    }),
+    ("parse/irqbalance", |bytes| drop(black_box(parse::irqbalance_setup(bytes).is_ok()))),
+    ("parse/links", |bytes| drop(black_box(parse::links(bytes).is_ok()))),
+    ("parse/mounts", |bytes| with(bytes, parse::mounts)),
+    ("parse/namespace", |bytes| {
+        drop(black_box(parse::namespace_id(bytes).is_ok()));
+        with(bytes, parse::namespace_inode);
+    }),
+    ("parse/process", |bytes| {
+        with(bytes, parse::allowed_cpus);
+        with(bytes, parse::last_cpu);
+        with(bytes, parse::children);
     }),
     ("parse/schedstat", |bytes| {
         with(bytes, parse::on_cpu_ns);
         with(bytes, |text| parse::thread_name(text).len());
+    }),
+    ("parse/sockets", |bytes| {
+        with(bytes, parse::tcp_listeners);
+        with(bytes, parse::udp_listeners);
     }),
     ("parse/softirqs", |bytes| with(bytes, parse::softirqs)),
     ("parse/softnet", |bytes| with(bytes, parse::softnet)),
@@ -35,7 +65,26 @@ pub const TARGETS: &[(&str, Target)] = &[
             }
         }
     }),
-    ("parse/netdev/qstats", |bytes| drop(black_box(parse::queue_stats(bytes)))),
+    ("parse/netdev/napis", |bytes| drop(black_box(parse::netdev_napis(bytes).is_ok()))),
+    ("parse/netdev/qstats", |bytes| drop(black_box(parse::queue_stats(bytes).is_ok()))),
+    ("parse/netdev/queues", |bytes| drop(black_box(parse::netdev_queues(bytes).is_ok()))),
+    ("parse/ethtool/channels", |bytes| drop(black_box(ethtool::channels(bytes).is_ok()))),
+    ("parse/ethtool/coalesce", |bytes| drop(black_box(ethtool::coalesce(bytes).is_ok()))),
+    ("parse/ethtool/driver", |bytes| drop(black_box(ethtool::driver(bytes).is_ok()))),
+    ("parse/ethtool/features", |bytes| drop(black_box(ethtool::features(bytes).is_ok()))),
+    ("parse/ethtool/rings", |bytes| drop(black_box(ethtool::rings(bytes).is_ok()))),
+    ("parse/ethtool/rss", |bytes| {
+        black_box((ethtool::rss(bytes).is_ok(), ethtool::rss_contexts(bytes).is_ok()));
+        if let Ok(rss) = ethtool::rss_ioctl(bytes) {
+            assert_eq!(rss.weights().values().sum::<usize>(), rss.table.len());
+        }
+    }),
+    ("parse/ethtool/rules", |bytes| drop(black_box(ethtool::rules(bytes).is_ok()))),
+    ("parse/ethtool/stats", |bytes| {
+        let Ok(names) = ethtool::stat_names(bytes) else { return };
+        let values: Vec<u64> = ethtool::stats(bytes).unwrap_or_default();
+        black_box(ethtool::QueueStatistics::new(&names, 64).counters(&values).is_ok());
+    }),
     ("units/cpu_mask", |bytes| {
         with(bytes, str::parse::<CpuMask>);
         with(bytes, CpuMask::from_hex);
@@ -53,6 +102,14 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("trial/spec", |bytes| with(bytes, Spec::parse)),
     ("journal/recover", |bytes| drop(black_box(History::parse(bytes).is_ok()))),
     ("load/url", |bytes| with(bytes, str::parse::<Url>)),
+    ("snapshot/redact", |bytes| {
+        let host = RecordedHost::new()
+            .with("proc/net/tcp", bytes)
+            .with("proc/net/udp6", bytes)
+            .with("netlink/route/link-get", bytes)
+            .with("proc/self/mountinfo", bytes);
+        black_box(Snapshot::take(&host, || (), |_| ()).redacted("x").manifest.redacted);
+    }),
     ("snapshot/archive", |bytes| drop(black_box(Snapshot::read(bytes).is_ok()))),
 ];
 

@@ -9,6 +9,7 @@ mod demo;
 mod docs;
 mod doctor;
 mod fixtures;
+mod fuzz;
 mod guard;
 mod irqbalance;
 mod lab;
