@@ -32,8 +32,15 @@ seed() {
     esac >"corpus/$1/this-machine"
 }
 
+# One at a time unless RXLAB_FUZZ_JOBS says otherwise.
+if [ "${RXLAB_FUZZ_JOBS:-1}" -gt 1 ]; then
+    printf '%s\n' "$@" | RXLAB_FUZZ_PART=1 xargs -P "$RXLAB_FUZZ_JOBS" -n 1 \
+        env RXLAB_FUZZ_JOBS=1 ../bench/fuzz.sh "$runs" "$seconds"
+    exit
+fi
+
 status=0
-printf '%-28s %12s %8s  %s\n' parser inputs seconds result
+[ -n "${RXLAB_FUZZ_PART:-}" ] || printf '%-28s %12s %8s  %s\n' parser inputs seconds result
 for name; do
     mkdir -p "corpus/$name" "artifacts/$name"
     seed "$name"
@@ -41,7 +48,7 @@ for name; do
     begin=$(date +%s)
     result=ok
     RXLAB_FUZZ=$name "$program" "corpus/$name" -runs="$runs" -max_total_time="$seconds" -timeout=10 \
-        -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 "-artifact_prefix=artifacts/$name/" \
+        -rss_limit_mb=2048 -max_len=512 -print_final_stats=1 "-artifact_prefix=artifacts/$name/" \
         >"$log" 2>&1 || { result="BROKEN: see fuzz/artifacts/$name"; status=1; }
     inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     printf '%-28s %12s %8s  %s\n' "$name" "${inputs:-?}" "$(($(date +%s) - begin))" "$result"

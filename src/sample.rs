@@ -77,9 +77,10 @@ pub struct Inventory {
     pub settings: Settings,
     /// How interfaces stand on one another.
     pub links: Fact<Vec<parse::Link>>,
-    /// Network namespaces that processes live in, other than the one looked at.
+    /// Network namespaces that processes live in, other than the one looked at; `Unsupported` when it was
+    /// not asked.
     pub namespaces: Fact<RawNamespaces>,
-    /// Listening sockets of the namespace looked at.
+    /// Listening sockets of the namespace looked at; `Unsupported` when it was not asked.
     pub listeners: Fact<RawListeners>,
 }
 
@@ -98,11 +99,20 @@ impl Sample {
 impl Inventory {
     /// Looks at what there is.
     pub fn take(host: &dyn Host) -> Self {
-        let queues = read::asked(host, &Question::Queues, parse::netdev_queues);
-        let nics = nics::take(host, &queues);
+        let brief = Self::receive_path(host);
         let pids = processes::pids(host);
         let programs = processes::programs(host, pids.known().map(Vec::as_slice).unwrap_or_default());
-        let processes = pids.map(|pids| processes::take(host, &pids));
+        let (namespaces, listeners) = (namespaces::take(host, &programs), listeners::take(host, &programs));
+        Self { namespaces, listeners, ..brief }
+    }
+
+    /// Looks at the receive path alone. Who listens and which namespaces there are is not asked: that
+    /// takes a look into every process, which is dear where there are thousands, and nothing that is
+    /// looked at again and again needs it.
+    pub fn receive_path(host: &dyn Host) -> Self {
+        let queues = read::asked(host, &Question::Queues, parse::netdev_queues);
+        let nics = nics::take(host, &queues);
+        let processes = processes::pids(host).map(|pids| processes::take(host, &pids));
         let irqbalance = processes.known().and_then(|found| found.irqbalance);
         Self {
             identity: identity::take(host),
@@ -116,8 +126,8 @@ impl Inventory {
             irqbalance: irqbalance.map(|pid| irqbalance::take(host, pid)),
             processes,
             settings: settings::take(host),
-            namespaces: namespaces::take(host, &programs),
-            listeners: listeners::take(host, &programs),
+            namespaces: Fact::Unsupported,
+            listeners: Fact::Unsupported,
         }
     }
 }

@@ -46,12 +46,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let source = source::open(global, &args.from)?;
     if let Some(name) = &args.nic {
-        machine::nic(&source.model()?, name)?;
+        machine::nic(&machine::describe(&Inventory::receive_path(source.host()))?, name)?;
     }
     let mut report = match &source {
         Source::Live(host) => look(host, args.length, &AtomicBool::new(false))?,
         Source::Snapshot(snapshot) => {
-            let before = Counters::take(snapshot.first(), &Inventory::take(snapshot.first()));
+            let before = Counters::take(snapshot.first(), &Inventory::receive_path(snapshot.first()));
             judge(&before, snapshot.last())?
         }
     };
@@ -78,7 +78,7 @@ pub(super) fn look(
     length: Duration,
     stop: &AtomicBool,
 ) -> Result<DoctorReport, CommandError> {
-    let inventory = Inventory::take(host);
+    let inventory = Inventory::receive_path(host);
     let before = Counters::take(host, &inventory);
     progress::wait("looking at the counters", length, stop);
     judge(&before, host)
@@ -87,7 +87,7 @@ pub(super) fn look(
 /// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now
 /// are judged.
 fn judge(before: &Counters, host: &dyn Host) -> Result<DoctorReport, CommandError> {
-    let inventory = Inventory::take(host);
+    let inventory = Inventory::receive_path(host);
     let after = Counters::take(host, &inventory);
     let rates = Rates::between(before, &after)
         .map_err(|error| CommandError::usage(error).hint("doctor needs a running machine"))?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::{Host, LiveHost, netns_path};
+use crate::host::{LiveHost, netns_path};
 use crate::journal::Namespace;
 use crate::model::{Model, Nic};
 use crate::sample::Inventory;
@@ -25,7 +25,8 @@ pub(crate) struct Machine {
 /// Opens the machine and network namespace of the command line.
 pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
     let (host, path) = host(global)?;
-    let (inventory, model) = describe(&host, &global.root.display().to_string())?;
+    let inventory = Inventory::receive_path(&host);
+    let model = describe(&inventory)?;
     let netns = path.and_then(|path| Namespace::of(&path).ok());
     Ok(Machine { host, inventory, model, netns })
 }
@@ -47,15 +48,13 @@ pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), Comma
     Ok((host, path))
 }
 
-/// What is on a machine, or an error where there is nothing; `place` is how the user called it.
-pub(super) fn describe(host: &dyn Host, place: &str) -> Result<(Inventory, Model), CommandError> {
-    let inventory = Inventory::take(host);
+/// The receive path of a machine, or an error where there is none to be seen.
+pub(super) fn describe(inventory: &Inventory) -> Result<Model, CommandError> {
     if inventory.cpus.known().is_none() && inventory.nics.known().is_none() {
-        return Err(CommandError::usage(format!("neither CPUs nor interfaces are to be seen below {place}"))
+        return Err(CommandError::usage("neither CPUs nor interfaces are to be seen there")
             .hint("a root needs proc/ and sys/, as on a running machine"));
     }
-    let model = Model::new(&inventory);
-    Ok((inventory, model))
+    Ok(Model::new(inventory))
 }
 
 /// The interface called `name`, or an error that lists those that are there.

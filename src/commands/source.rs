@@ -11,6 +11,7 @@ use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::{Host, LiveHost};
 use crate::model::Model;
+use crate::sample::Inventory;
 use crate::snapshot::Snapshot;
 
 /// The argument of every command that only reads.
@@ -52,8 +53,8 @@ impl Source {
         }
     }
 
-    /// Its receive path.
+    /// Its receive path and what surrounds it.
     pub(super) fn model(&self) -> Result<Model, CommandError> {
-        machine::describe(self.host(), "the root that was given").map(|(_, model)| model)
+        machine::describe(&Inventory::take(self.host()))
     }
 }

@@ -64,7 +64,7 @@ fn of_machine(global: &Global) -> Result<Vec<TransactionStatus>, CommandError> {
 
 /// The transactions that were open when the snapshot was taken, compared with the machine of then.
 fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandError> {
-    let model = Model::new(&Inventory::take(snapshot.last()));
+    let model = Model::new(&Inventory::receive_path(snapshot.last()));
     let mut all = Vec::new();
     for (id, bytes) in &snapshot.journal {
         let history = History::parse(bytes).map_err(|damage| {

@@ -130,7 +130,7 @@ impl Factor {
 /// Where the targets are now: an interface may have been renamed or have gone since the last flip, and
 /// interrupt numbers may have changed hands.
 fn look(host: &dyn Host) -> Model {
-    Model::new(&Inventory::take(host))
+    Model::new(&Inventory::receive_path(host))
 }
 
 /// A target that already had the wanted value was never touched: there is nothing to set back.

@@ -110,7 +110,7 @@ fn machine(range: &Range) -> Result<Machine, CommandError> {
     let namespace = range.server.path();
     let host = LiveHost::open_in_namespace(Path::new("/"), &namespace)
         .map_err(|error| CommandError::new(Kind::Denied, error))?;
-    let inventory = Inventory::take(&host);
+    let inventory = Inventory::receive_path(&host);
     let model = Model::new(&inventory);
     let netns = Namespace::of(&namespace).map_err(CommandError::failed)?;
     Ok(Machine { host, inventory, model, netns: Some(netns) })
