@@ -59,3 +59,20 @@ fn the_documented_specification_is_one() {
         rxlab::trial::spec::Spec::parse(example).unwrap_or_else(|error| panic!("{error} in\n{example}"));
     }
 }
+
+/// What the README shows of captured machines is what the program says of them.
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_readme_shows_what_the_program_shows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("README.md")).expect("README.md can be read");
+    let shown = part(&text, "show").trim_matches('`').trim();
+    let commands = shown.split("$ rxlab ").skip(1);
+    let compared = commands.map(|block| {
+        let (command, output) = block.split_once('\n').expect("a command and its output");
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        let said = program.args(command.split(' ')).current_dir(root).output().expect("rxlab runs").stdout;
+        assert_eq!(String::from_utf8_lossy(&said).trim(), output.trim(), "{command}");
+    });
+    assert_eq!(compared.count(), 3);
+}
