@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use rxlab::model::{Fact, Function, Model, Nic, NicKind, Rates, Source};
+use rxlab::model::{Fact, Function, Irq, Model, Nic, NicKind, Rates, Source};
 use rxlab::parse::ethtool::Count;
 use rxlab::report::findings::doctor;
 use rxlab::sample::{Counters, Inventory, Sample};
@@ -123,7 +123,8 @@ fn every_host_has_a_readme_and_is_read_in_full() {
 
 #[test]
 fn microvm_2cpu() {
-    let model = model("microvm-2cpu");
+    let sample = Sample::take(host("microvm-2cpu").last());
+    let model = Model::new(&sample.inventory);
     assert_eq!(model.online(), cpus("0-1"));
     assert_eq!(model.cpus[1].siblings, cpus("1"));
     assert_eq!(model.cpus[1].l3, cpus("0-1"));
@@ -132,6 +133,13 @@ fn microvm_2cpu() {
     assert_eq!(placement(nic), [(cpus("0-1"), cpus("1"))]);
     // 6.18 tells which NAPI polls the queue, and virtio tells the kernel no interrupt for it.
     let napi = nic.rx[0].napi.as_ref().expect("netdev netlink answers");
+    // The queue's packets by netlink, and the interrupt that is shown for it: it was the one that rang.
+    let packets = sample.counters.nics[&nic.name].rx_queues[&0].packets;
+    let lines = &sample.counters.interrupts.known().expect("read").irqs;
+    let rang = |irq: &Irq| lines[&irq.number].counts.values().sum::<u64>();
+    let rung = rang(&nic.rx[0].irqs[0]);
+    assert!(packets > 10_000 && rung > 1_000 && rung <= packets, "{rung} interrupts for {packets} packets");
+    assert_eq!(nic.other_irqs.iter().map(rang).min(), Some(0), "nobody changed the configuration");
     assert_eq!((napi.irq, nic.rx[0].irqs[0].source), (None, Source::MsiName));
     assert_eq!(nic.hardware.function, Function::Paravirtual);
     let combined = nic.hardware.channels.known().and_then(|channels| channels.combined);
