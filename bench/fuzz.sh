@@ -21,7 +21,7 @@ coverage="-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-covera
 -Cllvm-args=-sanitizer-coverage-trace-compares"
 RUSTFLAGS=$coverage cargo build --quiet --release --target "$target"
 program=target/$target/release/parsers
-[ $# -gt 0 ] || set -- $(RXLAB_FUZZ=list "$program" 2>/dev/null || true)
+[ $# -gt 0 ] || set -- $(RXLAB_FUZZ=list "$program" -artifact_prefix=artifacts/ 2>/dev/null || true)
 
 # What the running kernel says is a better start than nothing.
 seed() {

@@ -154,6 +154,10 @@ fn processes(tree: &mut Tree<'_>, cpus: u32) {
             pid += 1;
         }
     }
+    // By this list of kthreadd's children the kernel's own threads are told from programs.
+    tree.file("proc/2/comm", "kthreadd\n");
+    let children: Vec<String> = (10..pid).map(|thread| thread.to_string()).collect();
+    tree.file("proc/2/task/2/children", children.join(" "));
     for service in 0..SERVICES {
         tree.file(&format!("proc/{pid}/comm"), format!("service{service}\n"));
         tree.link(&format!("proc/{pid}/ns/net"), "net:[4026531840]");
