@@ -70,70 +70,99 @@ pub(super) fn namespaces(raw: RawNamespaces) -> Fact<Vec<NetNamespace>> {
     Fact::Known(raw.others.into_iter().map(one).collect())
 }
 
-/// Gives every interface its place.
+/// Gives every interface its place. A machine of containers has thousands: whatever is looked up for each
+/// is indexed first.
 pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &[RawNamespace]) {
     let names: BTreeMap<u32, &NicName> = links.iter().map(|link| (link.index, &link.name)).collect();
-    let devices: BTreeSet<NicName> =
-        nics.iter().filter(|nic| nic.kind == NicKind::Device).map(|nic| nic.name.clone()).collect();
-    let below = below(links, &names);
+    let links_by_name: BTreeMap<&NicName, &Link> =
+        links.iter().rev().map(|link| (&link.name, link)).collect();
+    let numbered = namespaces.iter().enumerate().rev();
+    let numbered: BTreeMap<u32, usize> =
+        numbered.filter_map(|(at, namespace)| Some((*namespace.id.known()?, at))).collect();
+    let ties = Ties::new(links, &names);
+    let devices = nics.iter().filter(|nic| nic.kind == NicKind::Device).map(|nic| &nic.name);
+    let mut physical = ties.on_top_of(devices);
     for nic in nics {
-        let Some(link) = links.iter().find(|link| link.name == nic.name) else { continue };
-        let lower: Vec<NicName> = below.get(&nic.name).into_iter().flatten().cloned().collect();
-        let upper = below.iter().filter(|(_, lower)| lower.contains(&nic.name));
+        let Some(link) = links_by_name.get(&nic.name) else { continue };
         nic.stack = Stack {
             kind: link.kind.clone(),
-            upper: upper.map(|(name, _)| name.clone()).collect(),
+            lower: listed(&ties.below, &nic.name),
+            upper: listed(&ties.above, &nic.name),
             physical: match nic.kind {
                 NicKind::Device => Vec::new(),
-                _ => all_below(&nic.name, &below).intersection(&devices).cloned().collect(),
+                _ => physical.remove(&nic.name).unwrap_or_default(),
             },
-            peer: peer(link, &names, namespaces),
-            lower,
+            peer: peer(link, &names, &numbered),
         };
     }
 }
 
-type Below = BTreeMap<NicName, BTreeSet<NicName>>;
+type Steps<'a> = BTreeMap<&'a NicName, BTreeSet<&'a NicName>>;
 
-fn below(links: &[Link], names: &BTreeMap<u32, &NicName>) -> Below {
-    let mut below = Below::new();
-    for link in links {
-        if let Some(master) = link.master.and_then(|master| names.get(&master)) {
-            below.entry((*master).clone()).or_default().insert(link.name.clone());
+/// What stands directly on what.
+struct Ties<'a> {
+    below: Steps<'a>,
+    above: Steps<'a>,
+}
+
+impl<'a> Ties<'a> {
+    fn new(links: &'a [Link], names: &BTreeMap<u32, &'a NicName>) -> Self {
+        let mut ties = Self { below: Steps::new(), above: Steps::new() };
+        for link in links {
+            if let Some(master) = link.master.and_then(|master| names.get(&master)) {
+                ties.tie(&link.name, master);
+            }
+            let parent = link.link.filter(|_| !is_end(link) && link.link_namespace.is_none());
+            if let Some(parent) = parent.and_then(|parent| names.get(&parent)) {
+                ties.tie(parent, &link.name);
+            }
         }
-        let parent = link.link.filter(|_| !is_end(link) && link.link_namespace.is_none());
-        if let Some(parent) = parent.and_then(|parent| names.get(&parent)) {
-            below.entry(link.name.clone()).or_default().insert((*parent).clone());
-        }
+        ties
     }
-    below
+
+    fn tie(&mut self, lower: &'a NicName, upper: &'a NicName) {
+        self.below.entry(upper).or_default().insert(lower);
+        self.above.entry(lower).or_default().insert(upper);
+    }
+
+    /// The devices below each interface, by name. Climbed from the devices, so that it takes no more steps
+    /// than there are ties above them. A ring has an end: the kernel allows none, but these are values, and
+    /// a recording may hold anything.
+    fn on_top_of<'d>(&self, devices: impl Iterator<Item = &'d NicName>) -> BTreeMap<NicName, Vec<NicName>> {
+        let mut found: BTreeMap<NicName, Vec<NicName>> = BTreeMap::new();
+        let devices: BTreeSet<&NicName> = devices.collect();
+        for device in devices {
+            let (mut reached, mut open) = (BTreeSet::new(), vec![device]);
+            while let Some(next) = open.pop() {
+                for upper in self.above.get(next).into_iter().flatten() {
+                    if reached.insert(*upper) {
+                        open.push(upper);
+                    }
+                }
+            }
+            for upper in reached {
+                found.entry(upper.clone()).or_default().push(device.clone());
+            }
+        }
+        found
+    }
+}
+
+fn listed(steps: &Steps<'_>, name: &NicName) -> Vec<NicName> {
+    steps.get(name).into_iter().flatten().map(|name| (*name).clone()).collect()
 }
 
 fn is_end(link: &Link) -> bool {
     link.kind.as_deref().is_some_and(|kind| PAIRS.contains(&kind))
 }
 
-/// Everything below `name`, itself only if it stands on itself: the kernel allows no such ring, but these
-/// are values, and a recording may hold anything.
-fn all_below(name: &NicName, below: &Below) -> BTreeSet<NicName> {
-    let (mut found, mut open) = (BTreeSet::new(), vec![name]);
-    while let Some(next) = open.pop() {
-        for lower in below.get(next).into_iter().flatten() {
-            if found.insert(lower.clone()) {
-                open.push(lower);
-            }
-        }
-    }
-    found
-}
-
-fn peer(link: &Link, names: &BTreeMap<u32, &NicName>, namespaces: &[RawNamespace]) -> Option<Peer> {
+fn peer(link: &Link, names: &BTreeMap<u32, &NicName>, namespaces: &BTreeMap<u32, usize>) -> Option<Peer> {
     let ifindex = link.link.filter(|_| is_end(link))?;
-    let away = link.link_namespace.map(Fact::Known);
+    let away = link.link_namespace;
     Some(Peer {
         ifindex,
         nic: if away.is_none() { names.get(&ifindex).map(|name| (*name).clone()) } else { None },
-        namespace: away.and_then(|id| namespaces.iter().position(|namespace| namespace.id == id)),
+        namespace: away.and_then(|id| namespaces.get(&id).copied()),
     })
 }
 
@@ -206,6 +235,21 @@ mod tests {
         );
         assert_eq!(nics[0].stack.physical, []);
         assert_eq!(nics[2].stack.lower, [], "nobody has the number 9");
+    }
+
+    /// 3,000 interfaces once took ten seconds: each was looked for among all, and what is below it
+    /// gathered anew.
+    #[test]
+    fn thousands_of_interfaces_take_no_time() {
+        let vlan = |index: u32| match index {
+            0 => link(1, "eth0", ""),
+            index => Link { link: Some(index), ..link(index + 1, &format!("v{index}"), "vlan") },
+        };
+        let links: Vec<Link> = (0..3000).map(vlan).collect();
+        let began = std::time::Instant::now();
+        let nics = placed(&links, &[]);
+        assert!(began.elapsed().as_secs() < 3, "{:?}", began.elapsed());
+        assert!(nics[1..].iter().all(|nic| nic.stack.physical == [name("eth0")]));
     }
 
     #[test]
