@@ -11,6 +11,7 @@ use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::History;
 use crate::model::Model;
+use crate::report::text::clean;
 use crate::sample::Inventory;
 use crate::snapshot::Snapshot;
 
@@ -75,6 +76,7 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandErr
     Ok(all)
 }
 
+/// Journals name what other people named, and a snapshot's may come from anybody.
 fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Result<()> {
     let TransactionStatus { id, started, what, netns, state, values } = transaction;
     let state = match state {
@@ -89,10 +91,10 @@ fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Resu
             "unfinished: being applied just now, or stopped; `rxlab undo` puts it back".to_owned()
         }
     };
-    writeln!(out, "transaction {id}  {state}")?;
-    writeln!(out, "  {what}, {started}")?;
+    writeln!(out, "transaction {}  {state}", clean(id))?;
+    writeln!(out, "  {}, {}", clean(what), clean(started))?;
     if let Some(netns) = netns {
-        writeln!(out, "  in the network namespace {}", netns.path.display())?;
+        writeln!(out, "  in the network namespace {}", clean(&netns.path.to_string_lossy()))?;
     }
     for ValueStatus { knob, target, original, wanted, live } in values {
         let now = match live {
@@ -102,7 +104,40 @@ fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Resu
             Live::Gone => "gone with its device".to_owned(),
             Live::Unreadable { why } => format!("unknown: {why}"),
         };
-        writeln!(out, "  {knob} {target} = {wanted}  (was {original})  {now}")?;
+        let line = format!("{knob} {target} = {wanted}  (was {original})  {now}");
+        writeln!(out, "  {}", clean(&line))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::print;
+    use crate::apply::{Live, State, TransactionStatus, ValueStatus};
+    use crate::plan::Target;
+
+    /// A journal from a stranger's snapshot once wrote its escape sequences to the terminal.
+    #[test]
+    fn a_journal_does_not_steer_the_terminal() {
+        let evil = || "\u{1b}]0;x\u{7}".to_owned();
+        let transaction = TransactionStatus {
+            id: evil(),
+            started: evil(),
+            what: evil(),
+            netns: None,
+            state: State::Applied,
+            values: vec![ValueStatus {
+                knob: evil(),
+                target: Target::Host,
+                original: evil(),
+                wanted: evil(),
+                live: Live::Drifted { value: evil() },
+            }],
+        };
+        let mut out = Vec::new();
+        print(&mut out, &transaction).expect("written");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.lines().count() == 3 && text.contains("DRIFTED"), "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    }
 }
