@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use rxlab::host::LiveHost;
-use rxlab::sample::{Counters, Inventory};
+use rxlab::sample::{Counters, Inventory, Scope};
 
 fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         show(&program, directory.path(), runs).as_secs_f64() * 1e3
     );
     let host = LiveHost::open(directory.path()).expect("a root");
-    let inventory = Inventory::take(&host);
+    let inventory = Inventory::take(&host, Scope::Counters);
     assert_eq!(inventory.cpus.known().map(Vec::len), usize::try_from(cpus).ok(), "the tree is read");
     let sample = (0..runs).map(|_| cpu_time(|| drop(Counters::take(&host, &inventory)))).collect();
     report("one sample of the counters", sample);

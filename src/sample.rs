@@ -17,8 +17,11 @@ mod nics;
 mod processes;
 mod queue_counts;
 mod read;
+mod scope;
 mod settings;
 mod vmbus;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +35,12 @@ pub use listeners::{RawListeners, RawProcess, RawSocket, Transport};
 pub use namespaces::{RawNamespace, RawNamespaces};
 pub(crate) use nics::pci_function;
 pub use nics::{RawNapiSettings, RawNic, RawQueue};
-pub use processes::Processes;
+pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
 
 use crate::host::{Host, Question};
 use crate::parse::{self, NetdevNapi, NetdevQueue};
-use crate::units::Fact;
+use crate::units::{CpuId, Fact};
 
 /// One look at a machine: what there is, and the counters at that moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,18 +72,18 @@ pub struct Inventory {
     pub irqs: Fact<Vec<RawIrq>>,
     /// `net.core.rps_sock_flow_entries`.
     pub rps_sock_flow_entries: Fact<u32>,
-    /// Kernel threads and daemons that matter to steering.
-    pub processes: Fact<Processes>,
+    /// The process id of `ksoftirqd/N` by CPU.
+    #[serde(default)]
+    pub ksoftirqd: Fact<BTreeMap<CpuId, u32>>,
     /// irqbalance, when it runs.
-    pub irqbalance: Option<Irqbalance>,
+    pub irqbalance: Fact<Option<Irqbalance>>,
     /// Settings of the kernel.
     pub settings: Settings,
     /// How interfaces stand on one another.
     pub links: Fact<Vec<parse::Link>>,
-    /// Network namespaces that processes live in, other than the one looked at; `Unsupported` when it was
-    /// not asked.
+    /// Network namespaces that processes live in, other than the one looked at.
     pub namespaces: Fact<RawNamespaces>,
-    /// Listening sockets of the namespace looked at; `Unsupported` when it was not asked.
+    /// Listening sockets of the namespace looked at.
     pub listeners: Fact<RawListeners>,
 }
 
@@ -90,30 +93,19 @@ impl Sample {
 
     /// Looks at the whole machine once.
     pub fn take(host: &dyn Host) -> Self {
-        let inventory = Inventory::take(host);
+        let inventory = Inventory::take(host, Scope::All);
         let counters = Counters::take(host, &inventory);
         Self { schema: Self::SCHEMA.to_owned(), inventory, counters }
     }
 }
 
 impl Inventory {
-    /// Looks at what there is.
-    pub fn take(host: &dyn Host) -> Self {
-        let brief = Self::receive_path(host);
-        let pids = processes::pids(host);
-        let programs = processes::programs(host, pids.known().map(Vec::as_slice).unwrap_or_default());
-        let (namespaces, listeners) = (namespaces::take(host, &programs), listeners::take(host, &programs));
-        Self { namespaces, listeners, ..brief }
-    }
-
-    /// Looks at the receive path alone. Who listens and which namespaces there are is not asked: that
-    /// takes a look into every process, which is dear where there are thousands, and nothing that is
-    /// looked at again and again needs it.
-    pub fn receive_path(host: &dyn Host) -> Self {
+    /// Looks at what there is, as far as `scope` goes; what is beyond is [`Fact::NotAsked`].
+    pub fn take(host: &dyn Host, scope: Scope<'_>) -> Self {
         let queues = read::asked(host, &Question::Queues, parse::netdev_queues);
-        let nics = nics::take(host, &queues);
-        let processes = processes::pids(host).map(|pids| processes::take(host, &pids));
-        let irqbalance = processes.known().and_then(|found| found.irqbalance);
+        let nics = nics::take(host, &queues, |nic| scope.in_full(nic));
+        let seen = processes::see(host);
+        let irqbalance = processes::irqbalance(host, &seen);
         Self {
             identity: identity::take(host),
             cpus: cpus::take(host),
@@ -123,11 +115,11 @@ impl Inventory {
             nics,
             irqs: irqs::take(host),
             rps_sock_flow_entries: read::number(host, "proc/sys/net/core/rps_sock_flow_entries"),
-            irqbalance: irqbalance.map(|pid| irqbalance::take(host, pid)),
-            processes,
+            irqbalance: irqbalance.map(|pid| pid.map(|pid| irqbalance::take(host, pid))),
+            ksoftirqd: scope.threads(|| processes::ksoftirqd(host, &seen)),
             settings: settings::take(host),
-            namespaces: Fact::Unsupported,
-            listeners: Fact::Unsupported,
+            namespaces: scope.everybody(|| namespaces::take(host, &seen)),
+            listeners: scope.everybody(|| listeners::take(host, &seen)),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, RecordedHost, RecordingHost};
-use crate::sample::{Counters, Inventory};
+use crate::sample::{Counters, Inventory, Scope};
 
 pub use archive::ArchiveError;
 
@@ -29,6 +29,9 @@ pub struct Manifest {
     pub redacted: bool,
     /// `little` or `big`: the byte order of the machine, in which netlink answers are.
     pub endian: String,
+    /// Whether virtual interfaces were asked everything as well; those of earlier snapshots were not.
+    #[serde(default)]
+    pub virtual_in_full: bool,
 }
 
 /// A machine at two moments.
@@ -62,6 +65,7 @@ impl Snapshot {
             taken: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             redacted: false,
             endian: ENDIAN.to_owned(),
+            virtual_in_full: true,
         };
         Self { manifest, journal: BTreeMap::new(), first, last }
     }
@@ -97,7 +101,7 @@ impl Snapshot {
 /// Everything that one look reads.
 fn moment(host: &dyn Host, more: impl FnOnce(&dyn Host)) -> RecordedHost {
     let recording = RecordingHost::new(host);
-    let inventory = Inventory::take(&recording);
+    let inventory = Inventory::take(&recording, Scope::All);
     Counters::take(&recording, &inventory);
     more(&recording);
     recording.finish()

@@ -11,7 +11,7 @@ use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::model::{Model, Rates};
 use crate::report::findings::{self, DoctorReport};
-use crate::sample::{Counters, Inventory};
+use crate::sample::{Counters, Inventory, Scope};
 use crate::units::{NicName, parse_duration};
 
 /// Find out what is wrong with the receive path, why, and what to try
@@ -46,12 +46,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let source = source::open(global, &args.from)?;
     if let Some(name) = &args.nic {
-        machine::nic(&machine::describe(&Inventory::receive_path(source.host()))?, name)?;
+        machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }
     let mut report = match &source {
         Source::Live(host) => look(host, args.length, &AtomicBool::new(false))?,
         Source::Snapshot(snapshot) => {
-            let before = Counters::take(snapshot.first(), &Inventory::receive_path(snapshot.first()));
+            let first = Inventory::take(snapshot.first(), Scope::Counters);
+            let before = Counters::take(snapshot.first(), &first);
             judge(&before, snapshot.last())?
         }
     };
@@ -78,7 +79,7 @@ pub(super) fn look(
     length: Duration,
     stop: &AtomicBool,
 ) -> Result<DoctorReport, CommandError> {
-    let inventory = Inventory::receive_path(host);
+    let inventory = Inventory::take(host, Scope::Counters);
     let before = Counters::take(host, &inventory);
     progress::wait("looking at the counters", length, stop);
     judge(&before, host)
@@ -87,7 +88,7 @@ pub(super) fn look(
 /// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now
 /// are judged.
 fn judge(before: &Counters, host: &dyn Host) -> Result<DoctorReport, CommandError> {
-    let inventory = Inventory::receive_path(host);
+    let inventory = Inventory::take(host, Scope::Counters);
     let after = Counters::take(host, &inventory);
     let rates = Rates::between(before, &after)
         .map_err(|error| CommandError::usage(error).hint("doctor needs a running machine"))?;

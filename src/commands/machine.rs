@@ -7,7 +7,7 @@ use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, netns_path};
 use crate::journal::Namespace;
 use crate::model::{Model, Nic};
-use crate::sample::Inventory;
+use crate::sample::{Inventory, Scope};
 use crate::units::{CpuMask, NicName};
 
 /// An open machine.
@@ -25,7 +25,7 @@ pub(crate) struct Machine {
 /// Opens the machine and network namespace of the command line.
 pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
     let (host, path) = host(global)?;
-    let inventory = Inventory::receive_path(&host);
+    let inventory = Inventory::take(&host, Scope::Counters);
     let model = describe(&inventory)?;
     let netns = path.and_then(|path| Namespace::of(&path).ok());
     Ok(Machine { host, inventory, model, netns })

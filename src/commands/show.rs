@@ -28,7 +28,11 @@ pub struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let model = source::open(global, &args.from)?.model()?;
+    if global.json && args.tree {
+        return Err(CommandError::usage("--tree is a drawing: it does not go with --json")
+            .hint("leave --tree out: the model that the tree is drawn from is what --json prints"));
+    }
+    let model = source::open(global, &args.from)?.model(args.nic.as_ref())?;
     let nic = args.nic.as_ref().map(|name| machine::nic(&model, name)).transpose()?;
     let cpus = args.cpu.as_ref().map(|cpus| machine::cpus(&model, cpus)).transpose()?;
     let report = cpus.map(|cpus| CpuReport::new(&model, cpus));

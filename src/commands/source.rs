@@ -11,8 +11,9 @@ use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::{Host, LiveHost};
 use crate::model::Model;
-use crate::sample::Inventory;
+use crate::sample::{Inventory, Scope};
 use crate::snapshot::Snapshot;
+use crate::units::NicName;
 
 /// The argument of every command that only reads.
 #[derive(Debug, clap::Args)]
@@ -53,8 +54,14 @@ impl Source {
         }
     }
 
-    /// Its receive path and what surrounds it.
-    pub(super) fn model(&self) -> Result<Model, CommandError> {
-        machine::describe(&Inventory::take(self.host()))
+    /// Its receive path and what surrounds it, with everything about `nic`.
+    pub(super) fn model(&self, nic: Option<&NicName>) -> Result<Model, CommandError> {
+        // What was not asked when the snapshot was taken is not in it, which would read as unsupported.
+        let in_full = match self {
+            Source::Live(_) => true,
+            Source::Snapshot(snapshot) => snapshot.manifest.virtual_in_full,
+        };
+        let scope = Scope::Surroundings { nic: nic.filter(|_| in_full) };
+        machine::describe(&Inventory::take(self.host(), scope))
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{CommandError, Kind};
 use crate::journal::History;
 use crate::model::Model;
 use crate::report::text::clean;
-use crate::sample::Inventory;
+use crate::sample::{Inventory, Scope};
 use crate::snapshot::Snapshot;
 
 /// Say what is applied, what drifted, and how long a deadline still runs
@@ -65,7 +65,7 @@ fn of_machine(global: &Global) -> Result<Vec<TransactionStatus>, CommandError> {
 
 /// The transactions that were open when the snapshot was taken, compared with the machine of then.
 fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandError> {
-    let model = Model::new(&Inventory::receive_path(snapshot.last()));
+    let model = Model::new(&Inventory::take(snapshot.last(), Scope::Path));
     let mut all = Vec::new();
     for (id, bytes) in &snapshot.journal {
         let history = History::parse(bytes).map_err(|damage| {

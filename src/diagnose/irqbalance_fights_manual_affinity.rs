@@ -10,7 +10,7 @@ use super::evidence::TRAFFIC;
 use super::figures::count;
 use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
-use crate::units::{CpuId, CpuMask};
+use crate::units::{CpuId, CpuMask, Fact};
 
 pub(super) const RULE: Rule = Rule {
     id: "irqbalance-fights-manual-affinity",
@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let Some(irqbalance) = &model.irqbalance else { return Vec::new() };
+    let Fact::Known(Some(irqbalance)) = &model.irqbalance else { return Vec::new() };
     let carries = |nic: &&Nic| {
         nic.kind == NicKind::Device && rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC)
     };
@@ -94,6 +94,7 @@ mod tests {
     use super::check;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Fact;
+    use crate::units::Need;
 
     fn evidence(sketch: Sketch) -> Vec<String> {
         let (model, rates) = sketch.build();
@@ -125,6 +126,9 @@ mod tests {
     fn near_misses() {
         let silent = |sketch| assert_eq!(evidence(sketch), Vec::<String>::new());
         silent(host(&[2]).rps("eth0", "0-1,3-7")); // irqbalance does not run
+        let (mut model, rates) = host(&[2]).rps("eth0", "0-1,3-7").build();
+        model.irqbalance = Fact::Denied(Need::AllProcesses);
+        assert_eq!(check(&model, &rates), [], "it is not known to run");
         silent(host(&[2]).irqbalance()); // pinned, as irqbalance does itself
         silent(host(&[0, 1, 2, 3, 4, 5, 6, 7]).irqbalance()); // one CPU each, as irqbalance does
         silent(host(&[2]).rps("eth0", "0-1,3-7").traffic("eth0", 10.0).irqbalance()); // quiet

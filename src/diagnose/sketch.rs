@@ -57,7 +57,7 @@ impl Sketch {
                 cpus: (0..count).map(cpu).collect(),
                 nics: Vec::new(),
                 rps_sock_flow_entries: Fact::Known(0),
-                irqbalance: None,
+                irqbalance: Fact::Known(None),
                 ..Model::default()
             },
             rates: Rates {
@@ -229,7 +229,7 @@ impl Sketch {
 
     /// A running irqbalance.
     pub(crate) fn irqbalance(mut self) -> Self {
-        self.model.irqbalance = Some(Irqbalance { pid: 700, ..Irqbalance::default() });
+        self.model.irqbalance = Fact::Known(Some(Irqbalance { pid: 700, ..Irqbalance::default() }));
         self
     }
 

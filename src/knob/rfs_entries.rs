@@ -55,7 +55,7 @@ impl Knob for RfsEntries {
 
     fn targets(&self, model: &Model) -> Vec<Target> {
         match model.rps_sock_flow_entries {
-            Fact::Unsupported => Vec::new(),
+            Fact::NotAsked | Fact::Unsupported => Vec::new(),
             _ => vec![Target::Host],
         }
     }

@@ -49,7 +49,7 @@ pub(crate) fn model() -> Model {
             nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])]),
         ],
         rps_sock_flow_entries: Fact::Known(0),
-        irqbalance: None,
+        irqbalance: Fact::Known(None),
         ..Model::default()
     }
 }

@@ -79,6 +79,7 @@ fn gaps(counters: &Counters) -> Vec<String> {
 fn gap<T>(what: &str, fact: &Fact<T>) -> Option<String> {
     match fact {
         Fact::Known(_) => None,
+        Fact::NotAsked => Some(format!("{what}: not asked")),
         Fact::Unsupported => Some(format!("{what}: this kernel does not have it")),
         Fact::Denied(need) => Some(format!("{what}: needs {need}")),
         Fact::Broken(why) => Some(format!("{what}: {why}")),

@@ -1,5 +1,7 @@
 //! From raw facts to the receive path.
 
+use std::collections::BTreeMap;
+
 use super::hardware::Hardware;
 use super::interrupts::{self, Polls};
 use super::listeners;
@@ -61,9 +63,9 @@ fn nics(inventory: &Inventory) -> Vec<Nic> {
     let mut nics: Vec<Nic> = raw.map(|raw| nic(raw, irqs, &polls)).collect();
     // One PCI function can have several interfaces that no port tells apart (those that stand for the
     // virtual functions of a switch). Two with one address would be one to the journal.
-    let shared = |nic: &Nic| nics.iter().filter(|other| other.address == nic.address).count() > 1;
-    let shared: Vec<bool> = nics.iter().map(shared).collect();
-    for (nic, _) in nics.iter_mut().zip(shared).filter(|(_, shared)| *shared) {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    nics.iter().for_each(|nic| *times.entry(nic.address.0.clone()).or_default() += 1);
+    for nic in nics.iter_mut().filter(|nic| times.get(&nic.address.0).is_some_and(|times| *times > 1)) {
         nic.address = DeviceAddress(format!("{}/{}", nic.address, nic.name));
     }
     nics
@@ -137,8 +139,8 @@ mod tests {
     use super::{Model, NicKind};
     use crate::host::RecordedHost;
     use crate::model::{Function, Irq};
-    use crate::sample::Inventory;
-    use crate::units::{CpuId, Fact, IrqId};
+    use crate::sample::{Inventory, Scope};
+    use crate::units::{CpuId, Fact, IrqId, Need};
 
     fn host() -> RecordedHost {
         let device = "../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0";
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn queue_to_interrupt_to_cpu() {
-        let model = Model::new(&Inventory::take(&host()));
+        let model = Model::new(&Inventory::take(&host(), Scope::All));
         let nic = model.nic(&"eth0".parse().expect("a name")).expect("there");
         assert_eq!((nic.kind, nic.address.0.as_str()), (NicKind::Device, "pci:0000:00:03.0"));
         assert_eq!(nic.node, None, "-1 is unknown, not node 0");
@@ -192,7 +194,7 @@ mod tests {
                 .with_link(&base, &format!("../../devices/pci0000:00/0000:00:03.0/net/{name}"))
                 .with(&format!("{base}/dev_port"), format!("{port}\n"));
         }
-        let model = Model::new(&Inventory::take(&host));
+        let model = Model::new(&Inventory::take(&host, Scope::All));
         let addresses: Vec<&str> = model.nics.iter().map(|nic| nic.address.0.as_str()).collect();
         assert_eq!(addresses, ["pci:0000:00:03.0/a0", "pci:0000:00:03.0/port-1", "pci:0000:00:03.0/a2"]);
     }
@@ -203,7 +205,7 @@ mod tests {
     fn a_bare_name_is_a_queue_only_when_it_is_the_only_one() {
         let with = |interrupts: &str| {
             let host = host().with("proc/interrupts", format!("  CPU0 CPU1\n{interrupts}"));
-            let model = Model::new(&Inventory::take(&host));
+            let model = Model::new(&Inventory::take(&host, Scope::All));
             let numbers = |irqs: &[Irq]| irqs.iter().map(|irq| irq.number.0).collect::<Vec<_>>();
             (numbers(&model.nics[0].rx[0].irqs), numbers(&model.nics[0].other_irqs))
         };
@@ -223,20 +225,20 @@ mod tests {
             .with(&format!("{base}/device/channels/9/cpu"), "3\n")
             .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n")
             .with(&format!("{base}/queues/rx-1/rps_cpus"), "0\n");
-        let nic = Model::new(&Inventory::take(&host)).nics.remove(0);
+        let nic = Model::new(&Inventory::take(&host, Scope::All)).nics.remove(0);
         assert_eq!(nic.rx.iter().map(|rx| rx.channel_cpu).collect::<Vec<_>>(), [None, Some(CpuId(3))]);
         assert_eq!(nic.hardware.function, Function::Paravirtual);
     }
 
     #[test]
     fn cpus_online_isolated_and_absent_facts() {
-        let model = Model::new(&Inventory::take(&host()));
+        let model = Model::new(&Inventory::take(&host(), Scope::All));
         assert_eq!(model.online().to_string(), "0-1");
         assert_eq!(model.isolated().to_string(), "1");
         assert_eq!(model.cpus.len(), 3);
         assert_eq!((model.cpus[0].core, model.cpus[0].node), (Some(0), Some(0)));
         assert_eq!((model.cpus[1].core, model.cpus[1].node), (None, None));
         assert_eq!(model.rps_sock_flow_entries, Fact::Unsupported);
-        assert_eq!(model.irqbalance, None);
+        assert_eq!(model.irqbalance, Fact::Denied(Need::AllProcesses), "nobody is there to be seen");
     }
 }

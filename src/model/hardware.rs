@@ -30,9 +30,9 @@ pub enum Function {
     Paravirtual,
 }
 
-/// What one interface's device and driver have and how they are set. Everything `Unsupported` where
-/// there is no driver to ask; virtual interfaces are asked for driver and features alone, and veths, of
-/// which there may be hundreds, only for the driver.
+/// What one interface's device and driver have and how they are set. Virtual
+/// interfaces are asked for driver and features alone, and veths, of which there may be hundreds, only for
+/// the driver, unless all about one was asked: the rest is `NotAsked`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hardware {
@@ -96,7 +96,7 @@ mod tests {
     use super::Function;
     use crate::host::RecordedHost;
     use crate::model::Model;
-    use crate::sample::Inventory;
+    use crate::sample::{Inventory, Scope};
 
     fn function(driver: &str, with: impl FnOnce(RecordedHost, &str) -> RecordedHost) -> Function {
         let host = RecordedHost::new()
@@ -104,7 +104,7 @@ mod tests {
             .with_link("sys/class/net/eth0/device/driver", &format!("../../../bus/pci/drivers/{driver}"))
             .with("sys/class/net/eth0/operstate", "up\n");
         let host = with(host, "sys/bus/pci/devices/0000:3b:00.1");
-        Model::new(&Inventory::take(&host)).nics.remove(0).hardware.function
+        Model::new(&Inventory::take(&host, Scope::All)).nics.remove(0).hardware.function
     }
 
     #[test]

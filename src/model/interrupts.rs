@@ -124,7 +124,7 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::model::{Contradiction, Irq, RxQueue, Source};
     use crate::parse::{NetdevNapi, NetdevQueue};
-    use crate::sample::Inventory;
+    use crate::sample::{Inventory, Scope};
     use crate::units::{Fact, IrqId, QueueId};
 
     /// An interface with so many receive queues, its MSI list 30-39, and these interrupts.
@@ -142,7 +142,7 @@ mod tests {
         for (irq, action) in interrupts {
             table += &format!(" {irq}: 0 PCI-MSIX 0-edge {action}\n");
         }
-        Inventory::take(&host.with("proc/interrupts", table))
+        Inventory::take(&host.with("proc/interrupts", table), Scope::All)
     }
 
     /// The kernel says that these NAPIs poll these queues, with these interrupts.

@@ -20,9 +20,8 @@ pub struct Listener {
     pub port: u16,
     /// How many sockets.
     pub sockets: usize,
-    /// The processes that own them, by number; none for sockets of the kernel itself, and for those of
-    /// processes that cannot be seen from here (another PID namespace). Denied when one of the sockets has
-    /// no owner among the processes that we may look into.
+    /// The processes that own them, by number; none for sockets of the kernel itself. Denied when one of the
+    /// sockets has no owner among the processes that we see and may look into.
     pub owners: Fact<Vec<Process>>,
 }
 

@@ -36,8 +36,8 @@ pub struct Model {
     pub nics: Vec<Nic>,
     /// `net.core.rps_sock_flow_entries`: size of the global RFS table, 0 = RFS off.
     pub rps_sock_flow_entries: Fact<u32>,
-    /// `irqbalance`, when it runs.
-    pub irqbalance: Option<Irqbalance>,
+    /// `irqbalance`, when it runs; that it does not is known only where all processes are visible.
+    pub irqbalance: Fact<Option<Irqbalance>>,
     /// Settings of the kernel.
     pub settings: Settings,
     /// Listening sockets of the network namespace looked at, by transport, port and address.
@@ -45,7 +45,7 @@ pub struct Model {
     /// Network namespaces that processes live in, other than the one looked at. Denied when none was seen
     /// and not every process could be asked.
     pub namespaces: Fact<Vec<NetNamespace>>,
-    /// Whether every process could be asked for its namespace; if not, there may be more.
+    /// Whether every process of the machine could be asked for its namespace; if not, there may be more.
     pub all_namespaces_seen: Fact<()>,
 }
 
@@ -252,7 +252,8 @@ pub struct Napi {
     pub thread: Option<u32>,
 }
 
-/// How the NAPI instances of an interface work. `Unsupported` of virtual interfaces that have none.
+/// How the NAPI instances of an interface work. `NotAsked` of virtual interfaces that have none, unless all
+/// about one was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NapiSettings {

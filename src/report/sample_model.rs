@@ -60,8 +60,10 @@ pub(crate) fn machine(count: u32, nodes: u32) -> Model {
             cpuset_isolated: Fact::Known(CpuMask::new()),
             tuned_profile: Fact::Unsupported,
         },
+        irqbalance: Fact::Known(None),
         listeners: Fact::Known(Vec::new()),
         namespaces: Fact::Known(Vec::new()),
+        all_namespaces_seen: Fact::Known(()),
         ..Model::default()
     }
 }

@@ -63,7 +63,8 @@ pub struct NicCounters {
 }
 
 impl Counters {
-    /// Reads all counters. `inventory` says which interfaces and threads to read.
+    /// Reads all counters. `inventory` says which interfaces and threads to read: it was taken with
+    /// [`super::Scope::Counters`] or more.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
         let times = read::parsed(host, "proc/stat", parse::stat).map(|stat| stat.cpus);
@@ -136,7 +137,7 @@ fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option
 }
 
 fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {
-    let threads = inventory.processes.known().into_iter().flat_map(|found| &found.ksoftirqd);
+    let threads = inventory.ksoftirqd.known().into_iter().flatten();
     threads
         .filter_map(|(cpu, pid)| {
             let ran = read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns);

@@ -28,7 +28,7 @@ pub(super) fn take(host: &dyn Host) -> Cpuset {
     let first = |names: &[&str]| {
         let paths = directories.iter().flat_map(|at| names.iter().map(move |name| format!("{at}/{name}")));
         let mut lists = paths.map(|path| read::cpu_list(host, &path));
-        lists.find(|list| *list != Fact::Unsupported).unwrap_or_default()
+        lists.find(|list| *list != Fact::Unsupported).unwrap_or(Fact::Unsupported)
     };
     Cpuset { effective: first(&EFFECTIVE), isolated: first(&["cpuset.cpus.isolated"]) }
 }

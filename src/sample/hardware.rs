@@ -1,8 +1,9 @@
 //! What drivers say of their devices, through ethtool, and what the bus says of SR-IOV.
 //!
-//! A device is asked everything once. A virtual interface is asked who drives it and what it offloads,
-//! and a veth only the first: a machine may have hundreds of them, a list of offloads costs as much as
-//! all else that is read of one, and what it would tell (`rx-gro`) its NAPI tells as well.
+//! A device is asked everything once. A virtual interface that nobody is curious about is asked who drives
+//! it and what it offloads, and a veth only the first: a machine may have hundreds of them, a list of
+//! offloads costs as much as all else that is read of one, and what it would tell (`rx-gro`) its NAPI tells
+//! as well.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use crate::parse::ethtool::{
 };
 use crate::units::{Fact, NicName};
 
-/// What one driver and its bus say. `Unsupported` also what this interface is not asked.
+/// What one driver and its bus say.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RawHardware {
@@ -45,23 +46,28 @@ pub struct RawHardware {
 }
 
 /// Asks of the interface `nic`, which has `rx_queues` receive queues; `device` is `None` for virtual
-/// interfaces and else the device's PCI function, if it is on that bus.
+/// interfaces, which are asked everything only `in_full`, and else the device's PCI function, if it is on
+/// that bus.
 pub(super) fn take(
     host: &dyn Host,
     nic: &NicName,
     rx_queues: u32,
     device: Option<Option<&str>>,
+    in_full: bool,
 ) -> RawHardware {
-    if nic.as_str() == "lo" {
+    let in_full = in_full || device.is_some();
+    if nic.as_str() == "lo" && !in_full {
         return RawHardware::default();
     }
     let driver = asked(host, nic, EthtoolGet::Driver, ethtool::driver);
-    if driver.known().is_some_and(|info| info.driver == "veth") {
+    if !in_full && driver.known().is_some_and(|info| info.driver == "veth") {
         return RawHardware { driver, ..RawHardware::default() };
     }
     let features = asked(host, nic, EthtoolGet::Features, ethtool::features);
-    let of_all = RawHardware { driver, features, ..RawHardware::default() };
-    let Some(function) = device else { return of_all };
+    if !in_full {
+        return RawHardware { driver, features, ..RawHardware::default() };
+    }
+    let function = device.flatten();
     let bus = |file: &str| function.map(|function| format!("sys/bus/pci/devices/{function}/{file}"));
     let number = |file: &str| bus(file).map_or(Fact::Unsupported, |path| read::number(host, &path));
     let physical = bus("physfn").map_or(Fact::Unsupported, |path| {
@@ -80,7 +86,8 @@ pub(super) fn take(
         sriov_vfs: number("sriov_numvfs"),
         sriov_max: number("sriov_totalvfs"),
         physical: physical.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
-        ..of_all
+        driver,
+        features,
     }
 }
 
@@ -97,13 +104,13 @@ fn asked<T>(
 mod tests {
     use super::RawHardware;
     use crate::host::{Host, LiveHost};
-    use crate::sample::Inventory;
+    use crate::sample::{Inventory, Scope};
     use crate::units::Fact;
 
-    /// What one fact says when it is neither known nor unsupported.
+    /// What one fact says when it was asked and is neither known nor unsupported.
     fn trouble<T>(fact: &Fact<T>) -> Option<String> {
         match fact {
-            Fact::Known(_) | Fact::Unsupported => None,
+            Fact::Known(_) | Fact::NotAsked | Fact::Unsupported => None,
             Fact::Denied(need) => Some(need.to_string()),
             Fact::Broken(why) => Some(why.clone()),
         }
@@ -134,7 +141,7 @@ mod tests {
     #[test]
     fn this_machine_is_understood() {
         let host = LiveHost::open("/".as_ref()).expect("opened");
-        let inventory = Inventory::take(&host);
+        let inventory = Inventory::take(&host, Scope::All);
         assert_eq!(trouble(&inventory.queues), None);
         assert_eq!(trouble(&inventory.napis), None);
         let indices = |name: &str| host.read_text(&format!("sys/class/net/{name}/ifindex"));

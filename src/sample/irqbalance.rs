@@ -42,7 +42,8 @@ mod tests {
         let found = take(&host().with(path, "SLEEP 10 IRQ 3 LOAD 0 DIFF 0 CLASS 0 BANNED 2"), 7);
         assert_eq!(found.banned_irqs, Fact::Known(vec![IrqId(3)]));
         assert_eq!(found.banned_cpus, Fact::Known("1".parse().expect("a list")));
-        assert_eq!(take(&host(), 7), Irqbalance { pid: 7, ..Irqbalance::default() });
+        let none = Irqbalance { pid: 7, banned_irqs: Fact::Unsupported, banned_cpus: Fact::Unsupported };
+        assert_eq!(take(&host(), 7), none);
         let denied = take(&host().with_failure(path, Cause::Denied), 7);
         assert_eq!(denied.banned_irqs, Fact::Denied(Need::Root));
         assert!(matches!(take(&host().with(path, "x"), 7).banned_cpus, Fact::Broken(_)));

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{processes, read};
+use super::processes::{self, Seen};
+use super::read;
 use crate::host::{Cause, Host};
 use crate::parse::{self, NetSocket, ParseError};
 use crate::units::{CpuMask, Fact};
@@ -28,7 +29,7 @@ pub struct RawListeners {
     pub sockets: Vec<RawSocket>,
     /// The processes that hold one, by number.
     pub processes: BTreeMap<u32, RawProcess>,
-    /// Whether every process could be asked for its files; if not, why not.
+    /// Whether every process of the machine could be asked for its files; if not, why not.
     pub all_seen: Fact<()>,
 }
 
@@ -68,7 +69,7 @@ const TABLES: [(&str, Transport, Parser); 4] = [
 ];
 
 /// Without IPv6 its tables are missing; without any of the four nothing is known.
-pub(super) fn take(host: &dyn Host, programs: &[u32]) -> Fact<RawListeners> {
+pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawListeners> {
     let (mut sockets, mut tables) = (Vec::new(), 0);
     for (path, transport, parser) in TABLES {
         match read::parsed(host, path, parser) {
@@ -80,14 +81,14 @@ pub(super) fn take(host: &dyn Host, programs: &[u32]) -> Fact<RawListeners> {
             absent => return absent.map(|_| RawListeners::default()),
         }
     }
-    if tables > 0 { Fact::Known(owned(host, sockets, programs)) } else { Fact::Unsupported }
+    if tables > 0 { Fact::Known(owned(host, sockets, seen)) } else { Fact::Unsupported }
 }
 
-fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, programs: &[u32]) -> RawListeners {
+fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> RawListeners {
     let mut owners: BTreeMap<u64, Vec<u32>> = sockets.iter().map(|(_, s)| (s.inode, Vec::new())).collect();
-    let mut all_seen = Fact::Known(());
+    let mut all_seen = seen.everybody.clone();
     // Nobody's files are worth a look where nothing listens.
-    for pid in programs.iter().filter(|_| !sockets.is_empty()) {
+    for pid in seen.programs.iter().filter(|_| !sockets.is_empty()) {
         let files = match host.links(&format!("proc/{pid}/fd")) {
             Ok(files) => files,
             Err(error) => {
@@ -149,6 +150,8 @@ fn ran_on(host: &dyn Host, pid: u32) -> Fact<CpuMask> {
 mod tests {
     use super::{Transport, take};
     use crate::host::{Cause, RecordedHost};
+    use crate::sample::processes::Seen;
+    use crate::sample::processes::tests::seen;
     use crate::units::{Fact, Need};
 
     fn table(rows: &[(&str, u64)]) -> String {
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn sockets_and_who_holds_them() {
-        let found = take(&host(), &[70, 71, 99]);
+        let found = take(&host(), &seen(&[70, 71, 99]));
         let found = found.known().expect("known");
         let shown: Vec<_> =
             found.sockets.iter().map(|s| (s.transport, s.port, s.owners.as_slice())).collect();
@@ -194,10 +197,16 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_said() {
         let host = host().with_failure("proc/71/fd", Cause::Denied);
-        let found = take(&host, &[70, 71]);
+        let found = take(&host, &seen(&[70, 71]));
         assert_eq!(found.known().expect("known").all_seen, Fact::Denied(Need::SysPtrace));
-        assert_eq!(take(&RecordedHost::new(), &[70]), Fact::Unsupported);
+        // Whoever is not seen at all may own any of them.
+        let part = Seen { everybody: Fact::Denied(Need::AllProcesses), ..seen(&[70]) };
+        let found = take(&self::host(), &part);
+        assert_eq!(found.known().expect("known").all_seen, Fact::Denied(Need::AllProcesses));
+        assert_eq!(take(&RecordedHost::new(), &seen(&[70])), Fact::Unsupported);
         let broken = host.with("proc/net/tcp6", "x\n");
-        assert!(matches!(take(&broken, &[70]), Fact::Broken(why) if why.starts_with("/proc/net/tcp6: ")));
+        assert!(
+            matches!(take(&broken, &seen(&[70])), Fact::Broken(why) if why.starts_with("/proc/net/tcp6: "))
+        );
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{processes, read};
+use super::processes::{self, Seen};
+use super::read;
 use crate::host::{Cause, Host, Question};
 use crate::parse;
 use crate::units::Fact;
@@ -14,7 +15,7 @@ use crate::units::Fact;
 pub struct RawNamespaces {
     /// Those other than the one looked at.
     pub others: Vec<RawNamespace>,
-    /// Whether every process could be asked for its namespace; if not, why not.
+    /// Whether every process of the machine could be asked for its namespace; if not, why not.
     pub all_seen: Fact<()>,
 }
 
@@ -33,7 +34,7 @@ pub struct RawNamespace {
     pub control_group: Fact<String>,
 }
 
-pub(super) fn take(host: &dyn Host, programs: &[u32]) -> Fact<RawNamespaces> {
+pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
     let inode = |link: String| {
         let unknown = || format!("`{link}` names no network namespace");
         parse::namespace_inode(&link).ok_or_else(unknown)
@@ -48,8 +49,8 @@ pub(super) fn take(host: &dyn Host, programs: &[u32]) -> Fact<RawNamespaces> {
         Err(error) => return read::absence(&error),
     };
     let mut first = BTreeMap::new();
-    let mut all_seen = Fact::Known(());
-    for pid in programs {
+    let mut all_seen = seen.everybody.clone();
+    for pid in &seen.programs {
         match of(&pid.to_string()) {
             Ok(Fact::Known(inode)) => {
                 first.entry(inode).or_insert(*pid);
@@ -80,6 +81,8 @@ fn one(host: &dyn Host, inode: u64, pid: u32) -> RawNamespace {
 mod tests {
     use super::take;
     use crate::host::{Cause, RecordedHost};
+    use crate::sample::processes::Seen;
+    use crate::sample::processes::tests::seen;
     use crate::units::{Fact, Need};
 
     fn host() -> RecordedHost {
@@ -92,7 +95,7 @@ mod tests {
 
     #[test]
     fn one_entry_a_namespace_without_our_own() {
-        let found = take(&host(), &[1, 40, 41, 52, 99]);
+        let found = take(&host(), &seen(&[1, 40, 41, 52, 99]));
         let found = found.known().expect("known");
         let namespaces = &found.others;
         assert_eq!(found.all_seen, Fact::Known(()));
@@ -105,11 +108,14 @@ mod tests {
     #[test]
     fn one_closed_process_leaves_the_list_open() {
         let host = host().with_failure("proc/41/ns/net", Cause::Denied);
-        let found = take(&host, &[1, 40, 41]);
+        let found = take(&host, &seen(&[1, 40, 41]));
         let found = found.known().expect("known");
         assert_eq!((found.others.len(), &found.all_seen), (1, &Fact::Denied(Need::SysPtrace)));
-        assert_eq!(take(&RecordedHost::new(), &[1]), Fact::Unsupported);
+        let part = Seen { everybody: Fact::Denied(Need::AllProcesses), ..seen(&[1, 40]) };
+        let found = take(&self::host(), &part);
+        assert_eq!(found.known().expect("known").all_seen, Fact::Denied(Need::AllProcesses));
+        assert_eq!(take(&RecordedHost::new(), &seen(&[1])), Fact::Unsupported);
         let odd = RecordedHost::new().with_link("proc/self/ns/net", "uts:[1]");
-        assert!(matches!(take(&odd, &[]), Fact::Broken(_)));
+        assert!(matches!(take(&odd, &seen(&[])), Fact::Broken(_)));
     }
 }

@@ -30,8 +30,8 @@ pub struct RawNic {
     pub msi_irqs: Fact<Vec<IrqId>>,
     /// Queues in the order of `rx-0`, `rx-1`, ..., `tx-0`, ...
     pub queues: Fact<Vec<RawQueue>>,
-    /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not read of virtual interfaces that
-    /// have no NAPI.
+    /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not asked of virtual interfaces that
+    /// have no NAPI, unless in full.
     #[serde(default)]
     pub napi: RawNapiSettings,
     /// CPU of each VMBus channel, by receive queue: hv_netvsc alone has them.
@@ -66,7 +66,12 @@ pub struct RawQueue {
     pub xps_cpus: Fact<CpuMask>,
 }
 
-pub(super) fn take(host: &dyn Host, told: &Fact<Vec<NetdevQueue>>) -> Fact<Vec<RawNic>> {
+/// `in_full` says which interfaces are asked everything, whatever their kind.
+pub(super) fn take(
+    host: &dyn Host,
+    told: &Fact<Vec<NetdevQueue>>,
+    in_full: impl Fn(&NicName) -> bool,
+) -> Fact<Vec<RawNic>> {
     let polled = told.known().map(|queues| {
         queues.iter().filter(|queue| queue.napi.is_some()).map(|queue| queue.ifindex).collect()
     });
@@ -79,14 +84,17 @@ pub(super) fn take(host: &dyn Host, told: &Fact<Vec<NetdevQueue>>) -> Fact<Vec<R
                 .iter()
                 .filter_map(|name| name.parse().ok())
                 .filter(|name| host.list(&format!("sys/class/net/{name}")).is_ok())
-                .map(|name| one(host, name, polled.as_ref()))
+                .map(|name| {
+                    let in_full = in_full(&name);
+                    one(host, name, polled.as_ref(), in_full)
+                })
                 .collect(),
         ),
     }
 }
 
 /// `polled` has the indices of the interfaces with a NAPI, where the kernel tells.
-fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>) -> RawNic {
+fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: bool) -> RawNic {
     let base = format!("sys/class/net/{name}");
     let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
     let device_path = link(&base);
@@ -100,7 +108,7 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>) -> RawNic
     let driver = link(&format!("{base}/device/driver"))
         .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
     let has_napi = match (polled, ifindex.known()) {
-        (Some(polled), Some(ifindex)) => device.is_some() || polled.contains(ifindex),
+        (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains(ifindex),
         _ => true,
     };
     RawNic {
@@ -116,7 +124,7 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>) -> RawNic
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
         napi: if has_napi { napi_settings(host, &base) } else { RawNapiSettings::default() },
-        hardware: hardware::take(host, &name, rx_queues, device.map(|_| function)),
+        hardware: hardware::take(host, &name, rx_queues, device.map(|_| function), in_full),
         driver,
         ifindex,
         queues,

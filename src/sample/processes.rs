@@ -1,39 +1,42 @@
-//! The threads and daemons that matter to steering, and how one process is described.
+//! The processes of the machine, those that matter to steering, and how one of them is described.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde::{Deserialize, Serialize};
 
 use super::read;
 use crate::host::Host;
 use crate::parse;
-use crate::units::{CpuId, Fact};
+use crate::units::{CpuId, Fact, Need};
 
-/// Process ids by role.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Processes {
-    /// `ksoftirqd/N` by CPU.
-    pub ksoftirqd: BTreeMap<CpuId, u32>,
-    /// irqbalance, when it runs.
-    pub irqbalance: Option<u32>,
+/// The processes that can be seen.
+pub(super) struct Seen {
+    /// All of them, by number.
+    pub(super) pids: Vec<u32>,
+    /// Those that are not threads of the kernel, as far as the kernel says: these have no files and no
+    /// namespaces of their own, and a large machine has thousands.
+    pub(super) programs: Vec<u32>,
+    /// Whether that is everybody; if not, why not.
+    pub(super) everybody: Fact<()>,
 }
 
-pub(super) fn take(host: &dyn Host, pids: &[u32]) -> Processes {
-    let mut found = Processes::default();
-    for pid in pids {
-        // A process may end between the listing and the reading: that is no error.
-        let Some(name) = command(host, *pid) else { continue };
-        if let Some(cpu) = name.strip_prefix("ksoftirqd/").and_then(|cpu| cpu.parse().ok()) {
-            found.ksoftirqd.insert(CpuId(cpu), *pid);
-        } else if name == "irqbalance" {
-            found.irqbalance.get_or_insert(*pid);
-        }
-    }
-    found
+/// Looks who is there. Every machine has `kthreadd` for process 2: who does not see it sees a part of the
+/// machine alone, from within a PID namespace or through a `/proc` that hides what is not his.
+pub(super) fn see(host: &dyn Host) -> Seen {
+    let pids = pids(host);
+    let kthreadd = command(host, 2).filter(|name| name == "kthreadd");
+    let everybody = match (&pids, &kthreadd) {
+        (Fact::Known(_), Some(_)) => Fact::Known(()),
+        (Fact::Known(_), None) => Fact::Denied(Need::AllProcesses),
+        (absent, _) => absent.clone().map(|_| ()),
+    };
+    let children = |_| read::parsed(host, "proc/2/task/2/children", parse::children);
+    let threads = kthreadd.map_or(Fact::Unsupported, children);
+    let threads: BTreeSet<u32> = threads.known().into_iter().flatten().copied().collect();
+    let pids = pids.known().cloned().unwrap_or_default();
+    let is_program = |pid: &u32| threads.is_empty() || (*pid != 2 && !threads.contains(pid));
+    Seen { programs: pids.iter().copied().filter(is_program).collect(), pids, everybody }
 }
 
-/// All processes, by number.
-pub(super) fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
+fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
     match host.list("proc") {
         Err(error) => read::absence(&error),
         Ok(names) => {
@@ -44,14 +47,26 @@ pub(super) fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
     }
 }
 
-/// Those of `pids` that are not threads of the kernel, as far as the kernel says: these have no files and
-/// no namespaces of their own, and a large machine has thousands.
-pub(super) fn programs(host: &dyn Host, pids: &[u32]) -> Vec<u32> {
-    let children = |_| read::parsed(host, "proc/2/task/2/children", parse::children);
-    let kthreadd = command(host, 2).filter(|name| name == "kthreadd");
-    let threads = kthreadd.map_or(Fact::Unsupported, children);
-    let threads: BTreeSet<u32> = threads.known().into_iter().flatten().copied().collect();
-    pids.iter().copied().filter(|pid| *pid != 2 && !threads.contains(pid)).collect()
+/// irqbalance, when it runs: the one with the lowest number. That none runs is known only to those who see
+/// everybody.
+pub(super) fn irqbalance(host: &dyn Host, seen: &Seen) -> Fact<Option<u32>> {
+    let is_irqbalance = |pid: &u32| command(host, *pid).is_some_and(|name| name == "irqbalance");
+    match seen.programs.iter().copied().find(is_irqbalance) {
+        Some(pid) => Fact::Known(Some(pid)),
+        None => seen.everybody.clone().map(|()| None),
+    }
+}
+
+/// `ksoftirqd/N` by CPU. Looked for among all processes: the kernel may leave one out of its list of
+/// threads while another ends.
+pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u32>> {
+    // A process may end between the listing and the reading: that is no error.
+    let found = seen.pids.iter().filter_map(|pid| {
+        let cpu = command(host, *pid)?.strip_prefix("ksoftirqd/")?.parse().ok()?;
+        Some((CpuId(cpu), *pid))
+    });
+    let found: BTreeMap<CpuId, u32> = found.collect();
+    if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
 }
 
 /// A process's name.
@@ -67,32 +82,57 @@ pub(super) fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{pids, programs, take};
-    use crate::host::RecordedHost;
-    use crate::units::{CpuId, Fact};
+pub(super) mod tests {
+    use super::{Seen, irqbalance, ksoftirqd, see};
+    use crate::host::{Cause, RecordedHost};
+    use crate::units::{CpuId, Fact, Need};
+
+    /// These programs, and nobody else on the machine.
+    pub(in crate::sample) fn seen(programs: &[u32]) -> Seen {
+        Seen { pids: programs.to_vec(), programs: programs.to_vec(), everybody: Fact::Known(()) }
+    }
+
+    fn host() -> RecordedHost {
+        RecordedHost::new()
+            .with("proc/1/comm", "systemd\n")
+            .with("proc/15/comm", "ksoftirqd/0\n")
+            .with("proc/23/comm", "ksoftirqd/11\n")
+            .with("proc/701/comm", "irqbalance-ui\n")
+            .with("proc/self/comm", "irqbalance\n")
+            .with("proc/2/task/2/children", "15 23 \n")
+    }
 
     #[test]
     fn roles_by_name() {
-        let host = RecordedHost::new()
-            .with("proc/15/comm", "ksoftirqd/0\n")
-            .with("proc/23/comm", "ksoftirqd/11\n")
-            .with("proc/700/comm", "irqbalance\n")
-            .with("proc/701/comm", "irqbalance-ui\n")
-            .with("proc/self/comm", "irqbalance\n");
-        let Fact::Known(pids) = pids(&host) else { panic!("proc is there") };
-        let found = take(&host, &pids);
-        assert_eq!(found.irqbalance, Some(700));
-        assert_eq!(found.ksoftirqd.get(&CpuId(11)), Some(&23));
-        assert_eq!(found.ksoftirqd.len(), 2);
+        let host = host().with("proc/2/comm", "kthreadd\n");
+        let seen = see(&host);
+        assert_eq!(irqbalance(&host, &seen), Fact::Known(None));
+        assert_eq!(ksoftirqd(&host, &seen), Fact::Known([(CpuId(0), 15), (CpuId(11), 23)].into()));
+        let host = host.with("proc/700/comm", "irqbalance\n").with("proc/702/comm", "irqbalance\n");
+        assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
     }
 
     #[test]
     fn the_kernel_s_own_threads_are_no_programs() {
-        let host = RecordedHost::new().with("proc/2/task/2/children", "3 15 \n");
-        let pids = [1, 2, 3, 15, 700];
         // In a container, 2 is a process like any other.
-        assert_eq!(programs(&host, &pids), [1, 3, 15, 700]);
-        assert_eq!(programs(&host.with("proc/2/comm", "kthreadd\n"), &pids), [1, 700]);
+        let inside = see(&host().with("proc/2/comm", "sh\n"));
+        assert_eq!(inside.programs, [1, 2, 15, 23, 701]);
+        assert_eq!(see(&host().with("proc/2/comm", "kthreadd\n")).programs, [1, 701]);
+    }
+
+    /// `irqbalance not running` was said in every container of a machine on which it runs.
+    #[test]
+    fn who_does_not_see_everybody_does_not_know_who_is_absent() {
+        let closed = host().with_failure("proc/2/comm", Cause::Denied);
+        for host in [host(), host().with("proc/2/comm", "sh\n"), closed] {
+            let seen = see(&host);
+            assert_eq!(seen.everybody, Fact::Denied(Need::AllProcesses));
+            assert_eq!(irqbalance(&host, &seen), Fact::Denied(Need::AllProcesses));
+            assert!(ksoftirqd(&host, &seen).known().is_some(), "those that are seen are known");
+            let host = host.with("proc/700/comm", "irqbalance\n");
+            assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
+        }
+        let nobody = RecordedHost::new();
+        assert_eq!(irqbalance(&nobody, &see(&nobody)), Fact::Unsupported);
     }
 }

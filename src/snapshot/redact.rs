@@ -125,14 +125,14 @@ fn class(path: &str) -> Class {
 mod tests {
     use super::{Class, class};
     use crate::host::{LiveHost, RecordingHost};
-    use crate::sample::{Counters, Inventory};
+    use crate::sample::{Counters, Inventory, Scope};
 
     /// A source that `class` does not know would be missing from every redacted snapshot.
     #[test]
     fn every_path_that_is_read_has_a_class() {
         let live = LiveHost::open("/".as_ref()).expect("this machine");
         let recording = RecordingHost::new(&live);
-        let inventory = Inventory::take(&recording);
+        let inventory = Inventory::take(&recording, Scope::All);
         Counters::take(&recording, &inventory);
         let (files, _) = recording.finish().into_parts();
         assert!(files.len() > 20);

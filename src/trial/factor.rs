@@ -11,7 +11,7 @@ use crate::apply::{ApplyError, Transaction, Undo};
 use crate::host::Host;
 use crate::model::Model;
 use crate::plan::Setting;
-use crate::sample::Inventory;
+use crate::sample::{Inventory, Scope};
 
 /// The factor of a trial.
 pub enum Factor {
@@ -130,7 +130,7 @@ impl Factor {
 /// Where the targets are now: an interface may have been renamed or have gone since the last flip, and
 /// interrupt numbers may have changed hands.
 fn look(host: &dyn Host) -> Model {
-    Model::new(&Inventory::receive_path(host))
+    Model::new(&Inventory::take(host, Scope::Path))
 }
 
 /// A target that already had the wanted value was never touched: there is nothing to set back.

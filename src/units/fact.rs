@@ -1,10 +1,10 @@
-//! Absence is data: a value, or one of three reasons why there is none.
+//! Absence is data: a value, or one of four reasons why there is none.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A value that may be absent, and why. The three absences mean different things and are never
+/// A value that may be absent, and why. The four absences mean different things and are never
 /// folded into a zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 pub enum Fact<T> {
     /// Read and understood.
     Known(T),
-    /// This kernel, driver or device has no such thing.
+    /// Nobody asked: this says nothing of the machine.
     #[default]
+    NotAsked,
+    /// This kernel, driver or device has no such thing.
     Unsupported,
     /// There, but we may not read it: what it needs.
     Denied(Need),
@@ -21,7 +23,7 @@ pub enum Fact<T> {
     Broken(String),
 }
 
-/// The privilege that a read needs.
+/// What it takes to read something: a privilege, or another point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Need {
@@ -34,6 +36,10 @@ pub enum Need {
     /// Looking into processes of other users (`/proc/PID/fd`, `/proc/PID/ns`).
     #[serde(rename = "CAP_SYS_PTRACE")]
     SysPtrace,
+    /// Seeing every process, which one does not from within a PID namespace, nor where `/proc` hides those
+    /// of others (`hidepid`).
+    #[serde(rename = "all_processes")]
+    AllProcesses,
 }
 
 impl fmt::Display for Need {
@@ -42,6 +48,7 @@ impl fmt::Display for Need {
             Need::Root => "root",
             Need::NetAdmin => "CAP_NET_ADMIN",
             Need::SysPtrace => "CAP_SYS_PTRACE",
+            Need::AllProcesses => "sight of all processes",
         })
     }
 }
@@ -64,6 +71,7 @@ impl<T> Fact<T> {
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Fact::Known(value) => f(value),
+            Fact::NotAsked => Fact::NotAsked,
             Fact::Unsupported => Fact::Unsupported,
             Fact::Denied(need) => Fact::Denied(need),
             Fact::Broken(why) => Fact::Broken(why),

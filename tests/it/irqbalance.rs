@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use rxlab::host::{Host, LiveHost};
 use rxlab::model::Model;
-use rxlab::sample::Inventory;
+use rxlab::sample::{Inventory, Scope};
 use rxlab::units::{CpuMask, IrqId};
 
 use crate::process::{Running, wait_for};
@@ -42,8 +42,14 @@ fn irqbalance_tells_what_it_leaves_alone() {
     }
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
-    let irqs: Vec<IrqId> =
-        Inventory::take(&host).irqs.known().expect("known").iter().take(2).map(|irq| irq.number).collect();
+    let irqs: Vec<IrqId> = Inventory::take(&host, Scope::All)
+        .irqs
+        .known()
+        .expect("known")
+        .iter()
+        .take(2)
+        .map(|irq| irq.number)
+        .collect();
     // It moves interrupts at the end of an interval, and this test ends long before.
     let mut command = Command::new("irqbalance");
     command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
@@ -51,7 +57,7 @@ fn irqbalance_tells_what_it_leaves_alone() {
     let irqbalance = Running::start(&mut command);
     let mut found = None;
     wait_for("irqbalance's answer", || {
-        found = Model::new(&Inventory::take(&host)).irqbalance;
+        found = Model::new(&Inventory::take(&host, Scope::Path)).irqbalance.known().cloned().flatten();
         found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
     });
     // Asked to end, it takes its socket away; killed, it would not.

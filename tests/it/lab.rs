@@ -5,7 +5,7 @@ use std::path::Path;
 use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::model::{Fact, Model, NicKind};
-use rxlab::sample::Inventory;
+use rxlab::sample::{Inventory, Scope};
 
 use crate::process::wait_for;
 use crate::require;
@@ -17,7 +17,7 @@ fn the_server_host_is_seen_from_outside() {
     }
     let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
-    let model = || Model::new(&Inventory::take(&host));
+    let model = || Model::new(&Inventory::take(&host, Scope::All));
     // The kernel tells of the carrier a little later.
     wait_for("the carrier", || model().nic(&Range::server_nic()).is_some_and(|nic| nic.up));
     let model = model();
@@ -31,7 +31,7 @@ fn the_server_host_is_seen_from_outside() {
 
     let rps = "sys/class/net/srv0/queues/rx-1/rps_cpus";
     host.write(rps, b"1").expect("written");
-    let model = Model::new(&Inventory::take(&host));
+    let model = Model::new(&Inventory::take(&host, Scope::All));
     let nic = model.nic(&Range::server_nic()).expect("there");
     assert_eq!(nic.rx[1].rps_cpus, Fact::Known("0".parse().expect("a list")));
     assert_eq!(nic.rx[0].rps_cpus, Fact::Known("".parse().expect("a list")));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rxlab::host::LiveHost;
 use rxlab::lab::{Namespace, Range, RangeSpec};
 use rxlab::model::{Fact, Model, NicKind, Peer, Transport};
-use rxlab::sample::Inventory;
+use rxlab::sample::{Inventory, Scope};
 use rxlab::target::Target;
 use rxlab::units::NicName;
 
@@ -18,7 +18,7 @@ use crate::require;
 
 fn look(namespace: &Namespace) -> Model {
     let host = LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened");
-    Model::new(&Inventory::take(&host))
+    Model::new(&Inventory::take(&host, Scope::All))
 }
 
 /// A process that lives in the namespace and does nothing.
@@ -125,12 +125,12 @@ fn a_listener_s_owner_is_this_process() {
     }
     // Our own namespace has other sockets.
     let host = LiveHost::open(Path::new("/")).expect("opened");
-    let inventory = Inventory::take(&host);
+    let inventory = Inventory::take(&host, Scope::All);
     let sockets = &inventory.listeners.known().expect("known").sockets;
     assert!(sockets.iter().all(|socket| socket.address != address));
     let held = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
     let port = held.local_addr().expect("bound").port();
-    let model = Model::new(&Inventory::take(&host));
+    let model = Model::new(&Inventory::take(&host, Scope::All));
     let own = model.listeners.known().expect("known").iter().find(|listener| listener.port == port);
     let owners = own.expect("it listens").owners.known().expect("known");
     assert_eq!(owners.iter().map(|owner| owner.pid).collect::<Vec<_>>(), [std::process::id()]);
@@ -143,7 +143,7 @@ fn settings_are_the_machine_s_in_every_namespace() {
         return;
     }
     let host = LiveHost::open(Path::new("/")).expect("opened");
-    let here = Inventory::take(&host).settings;
+    let here = Inventory::take(&host, Scope::All).settings;
     assert!(matches!(here.netdev_budget, Fact::Known(1..)));
     assert_eq!(look(&Namespace::new().expect("made")).settings, here);
 }

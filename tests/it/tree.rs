@@ -10,7 +10,7 @@ use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
 use rxlab::knob::KNOBS;
 use rxlab::model::Model;
-use rxlab::sample::Inventory;
+use rxlab::sample::{Inventory, Scope};
 
 const INTERRUPTS: &str = "           CPU0       CPU1
  24:  1  2  PCI-MSI 1-edge  eth0-TxRx-0
@@ -137,7 +137,8 @@ pub(crate) fn values(host: &dyn Host) -> BTreeMap<String, String> {
 /// The receive path that a fresh tree shows. Queue 1 of `eth0` has two interrupts. Read once, and from
 /// a tree of its own: looking is no operation of the machine under test.
 pub(crate) fn model() -> Model {
-    static MODEL: LazyLock<Model> = LazyLock::new(|| Model::new(&Inventory::take(&Tree::new().host())));
+    static MODEL: LazyLock<Model> =
+        LazyLock::new(|| Model::new(&Inventory::take(&Tree::new().host(), Scope::All)));
     MODEL.clone()
 }
 

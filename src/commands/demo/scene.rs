@@ -15,7 +15,7 @@ use crate::lab::{LabError, Range, RangeSpec};
 use crate::load::{Session, Spec};
 use crate::model::Model;
 use crate::report::number::grouped;
-use crate::sample::Inventory;
+use crate::sample::{Inventory, Scope};
 use crate::target::{self, Target};
 use crate::units::{CpuId, CpuMask};
 
@@ -110,7 +110,7 @@ fn machine(range: &Range) -> Result<Machine, CommandError> {
     let namespace = range.server.path();
     let host = LiveHost::open_in_namespace(Path::new("/"), &namespace)
         .map_err(|error| CommandError::new(Kind::Denied, error))?;
-    let inventory = Inventory::receive_path(&host);
+    let inventory = Inventory::take(&host, Scope::Counters);
     let model = Model::new(&inventory);
     let netns = Namespace::of(&namespace).map_err(CommandError::failed)?;
     Ok(Machine { host, inventory, model, netns: Some(netns) })

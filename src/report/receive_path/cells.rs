@@ -9,12 +9,12 @@ use crate::units::CpuMask;
 pub(super) struct Footnotes(Vec<String>);
 
 impl Footnotes {
-    /// A fact as a cell: what `show` makes of a known value, `-` for what is not there, what a denied
-    /// one needs, and the number of a footnote for a broken one. `place` names the fact.
+    /// A fact as a cell: what `show` makes of a known value, `-` for what is not there or was not asked,
+    /// what a denied one needs, and the number of a footnote for a broken one. `place` names the fact.
     pub(super) fn cell<T>(&mut self, fact: &Fact<T>, place: &str, show: impl FnOnce(&T) -> Cell) -> Cell {
         match fact {
             Fact::Known(value) => show(value),
-            Fact::Unsupported => not_applicable(),
+            Fact::NotAsked | Fact::Unsupported => not_applicable(),
             Fact::Denied(_) => Cell::styled(CAUTION, self.word(fact, place, |_| String::new())),
             Fact::Broken(_) => Cell::styled(BAD, self.word(fact, place, |_| String::new())),
         }
@@ -24,6 +24,7 @@ impl Footnotes {
     pub(super) fn word<T>(&mut self, fact: &Fact<T>, place: &str, show: impl FnOnce(&T) -> String) -> String {
         match fact {
             Fact::Known(value) => show(value),
+            Fact::NotAsked => "not asked".to_owned(),
             Fact::Unsupported => "-".to_owned(),
             Fact::Denied(need) => format!("needs {need}"),
             Fact::Broken(why) => {
@@ -101,8 +102,10 @@ mod tests {
         let mut notes = Footnotes::default();
         let mut word = |fact: Fact<u32>| notes.word(&fact, "x", u32::to_string);
         let broken = || Fact::Broken("`?` is not a number".into());
-        let words = [Fact::Known(0), Fact::Unsupported, Fact::Denied(Need::NetAdmin), broken(), broken()];
-        assert_eq!(words.map(&mut word), ["0", "-", "needs CAP_NET_ADMIN", "broken [1]", "broken [1]"]);
+        let denied = Fact::Denied(Need::NetAdmin);
+        let words = [Fact::Known(0), Fact::NotAsked, Fact::Unsupported, denied, broken(), broken()];
+        let expected = ["0", "not asked", "-", "needs CAP_NET_ADMIN", "broken [1]", "broken [1]"];
+        assert_eq!(words.map(&mut word), expected);
         assert_eq!(notes.render(), "[1] x: `?` is not a number\n");
     }
 }

@@ -17,6 +17,7 @@ pub fn cpus(report: &CpuReport) -> String {
         for unknown in &report.unknown {
             let why = match &unknown.fact {
                 Fact::Known(()) => "no process found".into(),
+                Fact::NotAsked => "not asked".into(),
                 Fact::Unsupported => "this kernel does not tell".into(),
                 fact => notes.cell(fact, &unknown.what, |()| "".into()),
             };

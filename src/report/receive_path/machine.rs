@@ -3,7 +3,7 @@
 use super::cells::{Footnotes, list, ranges};
 use crate::model::{Fact, Model};
 use crate::report::text::{STRONG, clean, paragraph, styled};
-use crate::units::CpuMask;
+use crate::units::{CpuMask, Need};
 
 /// What the kernel has for `netdev_budget_usecs` when nobody sets it: two ticks, at 100, 250, 300 or
 /// 1000 of them a second (`net/core/hotdata.c`).
@@ -88,14 +88,19 @@ fn time_and_tables(model: &Model, notes: &mut Footnotes) -> String {
 
 fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
     let mut text = match &model.irqbalance {
-        None => "irqbalance not running".to_owned(),
-        Some(irqbalance) => {
+        Fact::Known(None) => "irqbalance not running".to_owned(),
+        Fact::Known(Some(irqbalance)) => {
             let irqs = notes.word(&irqbalance.banned_irqs, "IRQs banned from irqbalance", |irqs| {
                 ranges(irqs.iter().map(|irq| irq.0))
             });
             let cpus = notes.word(&irqbalance.banned_cpus, "CPUs banned from irqbalance", list);
             format!("irqbalance running (pid {}), banned IRQs {irqs}, banned CPUs {cpus}", irqbalance.pid)
         }
+        Fact::Denied(Need::AllProcesses) => {
+            "irqbalance: not known (not all processes are visible)".to_owned()
+        }
+        Fact::Unsupported => "irqbalance: not known (no processes are visible)".to_owned(),
+        fact => format!("irqbalance: {}", notes.word(fact, "irqbalance", |_| String::new())),
     };
     match &model.settings.tuned_profile {
         Fact::Unsupported => {}
@@ -138,11 +143,16 @@ mod tests {
         model.settings.netdev_budget = Fact::Broken("`x` is not a number".into());
         model.settings.cpuset = Fact::Known("0".parse().expect("a CPU list"));
         model.settings.nohz_full = Fact::Denied(Need::Root);
-        model.irqbalance = Some(Irqbalance {
+        model.irqbalance = Fact::Known(Some(Irqbalance {
             pid: 7,
             banned_irqs: Fact::Denied(Need::Root),
             banned_cpus: Fact::Known(Default::default()),
-        });
+        }));
         insta::assert_snapshot!(plain(&model));
+        let said = |irqbalance| plain(&Model { irqbalance, ..sample_model::machine(2, 1) });
+        let hidden = said(Fact::Denied(Need::AllProcesses));
+        assert!(hidden.ends_with("irqbalance: not known (not all processes are visible)\n"), "{hidden}");
+        let nobody = said(Fact::Unsupported);
+        assert!(nobody.ends_with("irqbalance: not known (no processes are visible)\n"), "{nobody}");
     }
 }

@@ -162,10 +162,10 @@ fn fold(model: &Model) -> Vec<Fold<'_>> {
 fn without_settings(nic: &Nic) -> bool {
     let off = |cpus: &Fact<CpuMask>| match cpus {
         Fact::Known(cpus) => cpus.is_empty(),
-        Fact::Unsupported => true,
+        Fact::NotAsked | Fact::Unsupported => true,
         Fact::Denied(_) | Fact::Broken(_) => false,
     };
-    let no_flows = |flows: &Fact<u32>| matches!(flows, Fact::Known(0) | Fact::Unsupported);
+    let no_flows = |flows: &Fact<u32>| matches!(flows, Fact::Known(0) | Fact::NotAsked | Fact::Unsupported);
     nic.kind == NicKind::Virtual
         && nic.contradictions.is_empty()
         && nic.napi.threaded != Fact::Known(true)

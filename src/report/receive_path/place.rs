@@ -50,7 +50,10 @@ pub(super) fn peer(model: &Model, peer: &Peer, notes: &mut Footnotes) -> String 
                 None => format!("namespace of {process}"),
             }
         }
-        (Fact::Known(_) | Fact::Unsupported, _) => "a namespace not known".to_owned(),
+        (Fact::Known(_) | Fact::NotAsked | Fact::Unsupported, _) => match &model.all_namespaces_seen {
+            Fact::Denied(need) => format!("another namespace: needs {need}"),
+            _ => "a namespace not known".to_owned(),
+        },
         (fact, _) => format!("another namespace: {}", notes.word(fact, "namespaces", |_| String::new())),
     }
 }
@@ -82,6 +85,10 @@ mod tests {
         assert_eq!(text, "container docker 3f2c9a7be01d (redis-server, pid 4242)");
         assert_eq!(peer(&model, &far(None), &mut notes), "a namespace not known");
         assert_eq!(peer(&model, &Peer { nic: Some(name("veth9")), ..far(None) }, &mut notes), "veth9");
+        // Some were seen, and the one that it is in may be among the others.
+        model.all_namespaces_seen = Fact::Denied(Need::AllProcesses);
+        let text = peer(&model, &far(None), &mut notes);
+        assert_eq!(text, "another namespace: needs sight of all processes");
         model.namespaces = Fact::Denied(Need::SysPtrace);
         assert_eq!(peer(&model, &far(None), &mut notes), "another namespace: needs CAP_SYS_PTRACE");
     }

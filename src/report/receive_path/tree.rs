@@ -130,7 +130,8 @@ impl<'a> Draw<'a, '_> {
         text
     }
 
-    /// Who last ran where packets are worked on.
+    /// Who last ran where packets are worked on. Where nobody did, somebody may all the same be who the packets
+    /// are for.
     fn processes(&self, there: &CpuMask) -> String {
         if there.is_empty() || self.model.listeners.known().is_none() {
             return String::new();
@@ -141,8 +142,8 @@ impl<'a> Draw<'a, '_> {
             });
         let found = names(here.map(|process| (process.command.as_str(), process.pid)));
         match found.as_str() {
-            "" if self.complete => " -> no listener".to_owned(),
-            "" => " -> no known listener".to_owned(),
+            "" if self.complete => " -> no listener last ran there".to_owned(),
+            "" => " -> no known listener last ran there".to_owned(),
             found => format!(" -> {found}"),
         }
     }
@@ -196,7 +197,7 @@ mod tests {
     fn many_queues_and_interfaces() {
         let text = plain(&large(), None);
         assert!(
-            text.contains("\n|- rx-0..39 -> IRQ 200..239 -> CPUs 0-39 -> RPS off -> no listener\n"),
+            text.contains("\n|- rx-0..39 -> IRQ 200..239 -> CPUs 0-39 -> RPS off -> no listener last ran\n"),
             "{text}"
         );
         assert_eq!(text.lines().filter(|line| line.starts_with("veth")).count(), 300);

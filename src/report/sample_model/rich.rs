@@ -22,11 +22,11 @@ pub(crate) fn rich() -> Model {
     model.settings.netdev_budget = Fact::Known(600);
     model.settings.busy_poll = Fact::Known(50);
     model.settings.tuned_profile = Fact::Known("network-latency".into());
-    model.irqbalance = Some(Irqbalance {
+    model.irqbalance = Fact::Known(Some(Irqbalance {
         pid: 512,
         banned_irqs: Fact::Known([40, 41, 42, 43, 77].map(IrqId).into()),
         banned_cpus: Fact::Known(cpus("12-15")),
-    });
+    }));
     model.nics = vec![bond(), vlan(), bridge(), ens3(), eth0(), lo(), veth(0), veth(1)];
     model.listeners = Fact::Known(listeners());
     model.namespaces = Fact::Known(vec![NetNamespace {
@@ -144,7 +144,12 @@ fn ens3() -> Nic {
         function: Function::Paravirtual,
         channels: Fact::Denied(Need::NetAdmin),
         rings: Fact::Broken("attribute 7 is 3 bytes long".into()),
-        ..Hardware::default()
+        driver: Fact::Unsupported,
+        coalesce: Fact::Unsupported,
+        rss: Fact::Unsupported,
+        rss_contexts: Fact::Unsupported,
+        rules: Fact::Unsupported,
+        features: Fact::Unsupported,
     };
     nic.stack = Stack { upper: vec![name("bond0")], ..Stack::default() };
     nic

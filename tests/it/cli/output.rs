@@ -25,7 +25,6 @@ fn every_json_answer_has_a_schema() {
     for (args, expected) in [
         (&["show"][..], "rxlab.model/2"),
         (&["show", "--nic", "eth0"], "rxlab.model/2"),
-        (&["show", "--tree"], "rxlab.model/2"),
         (&["show", "--cpu", "0"], "rxlab.cpus/1"),
         (&["status"], "rxlab.status/1"),
         (&["undo"], "rxlab.undo/1"),

@@ -27,6 +27,9 @@ fn views_exclude_each_other_where_they_make_no_sense_together() {
         assert_eq!(code, 2, "{args:?}: {text}");
         assert!(text.contains("cannot be used with"), "{args:?}: {text}");
     }
+    let (code, text) = said(&tree.rxlab(&["--json", "show", "--tree"]));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.starts_with("rxlab: --tree is a drawing"), "{text}");
     let text = shown(&tree, &["--tree", "--nic", "eth0"]);
     assert!(text.starts_with("eth0 ") && !text.contains("veth0"), "{text}");
     let all = shown(&tree, &["--tree"]);
@@ -56,7 +59,12 @@ fn json_of_one_interface_is_the_model_with_that_one() {
     let tree = Tree::new();
     let (all, one) = (json(&tree, &[]), json(&tree, &["--nic", "veth0"]));
     assert_eq!(one["nics"].as_array().map(Vec::len), Some(1));
-    assert!(all["nics"].as_array().expect("a list").contains(&one["nics"][0]));
+    let among = all["nics"].as_array().expect("a list");
+    let same = among.iter().find(|nic| nic["name"] == "veth0").expect("there");
+    // It alone is asked everything.
+    assert_eq!(same["hardware"]["channels"], "not_asked");
+    assert_eq!(one["nics"][0]["hardware"]["channels"], "unsupported");
+    assert_eq!((&same["rx"], &same["stack"]), (&one["nics"][0]["rx"], &one["nics"][0]["stack"]));
     assert_eq!(all["cpus"], one["cpus"]);
     let ids: Vec<u64> = json(&tree, &["--cpu", "3,1"])["cpus"]
         .as_array()

@@ -8,10 +8,12 @@ use crate::report::receive_path::{device, place};
 use crate::report::text::{Cell, Column, FAINT, Table};
 use crate::units::CpuMask;
 
-/// Labels and values; what kernel, driver or device do not have is named in one row.
+/// Labels and values; what kernel, driver or device do not have is named in one row, what nobody asked in
+/// another.
 struct About {
     table: Table,
     unsupported: Vec<&'static str>,
+    not_asked: Vec<&'static str>,
 }
 
 impl About {
@@ -28,6 +30,7 @@ impl About {
         show: impl FnOnce(&T) -> String,
     ) {
         match fact {
+            Fact::NotAsked => self.not_asked.push(label),
             Fact::Unsupported => self.unsupported.push(label),
             fact => {
                 let cell = notes.cell(fact, &format!("{} {label}", nic.name), |value| show(value).into());
@@ -40,7 +43,7 @@ impl About {
 /// One row for each thing that is known of an interface.
 pub(super) fn table(model: &Model, nic: &Nic, notes: &mut Footnotes) -> Table {
     let table = Table::new([Column::left(""), Column::left("").wrapping()]).indented(2).without_titles();
-    let mut about = About { table, unsupported: Vec::new() };
+    let mut about = About { table, unsupported: Vec::new(), not_asked: Vec::new() };
     let hardware = &nic.hardware;
     about.row("address", nic.address.to_string());
     about.fact(nic, "driver info", &hardware.driver, notes, device::driver);
@@ -94,9 +97,12 @@ pub(super) fn table(model: &Model, nic: &Nic, notes: &mut Footnotes) -> Table {
     if let Some(known) = known_by(nic) {
         about.row("IRQs known by", known);
     }
-    if !about.unsupported.is_empty() {
-        let all = about.unsupported.join(", ");
-        about.row("unsupported", Cell::styled(FAINT, all));
+    for (label, all) in
+        [("unsupported", about.unsupported.join(", ")), ("not asked", about.not_asked.join(", "))]
+    {
+        if !all.is_empty() {
+            about.row(label, Cell::styled(FAINT, all));
+        }
     }
     about.table
 }

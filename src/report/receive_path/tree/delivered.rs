@@ -15,12 +15,12 @@ pub(super) fn cpus(run: &Run<'_>) -> CpuMask {
             let places = rx.irqs.iter().filter_map(|irq| irq.effective.known());
             places.fold(CpuMask::new(), |all, one| all.union(one))
         }
-        Fact::Denied(_) | Fact::Broken(_) => CpuMask::new(),
+        Fact::NotAsked | Fact::Denied(_) | Fact::Broken(_) => CpuMask::new(),
     }
 }
 
-/// The CPUs that packets are worked on; `None` when RFS brings them anywhere, or when a queue's are not
-/// known.
+/// The CPUs that the packets of devices are worked on; `None` when RFS brings them anywhere, when a queue's
+/// are not known, or when there is no device.
 pub(super) fn by_all(model: &Model) -> Option<CpuMask> {
     let mut all = CpuMask::new();
     let flows = |rx: &RxQueue| !matches!(rx.rps_flow_cnt, Fact::Known(0) | Fact::Unsupported);
@@ -34,7 +34,8 @@ pub(super) fn by_all(model: &Model) -> Option<CpuMask> {
             all = all.union(&cpus);
         }
     }
-    Some(all)
+    let devices = model.nics.iter().any(|nic| nic.kind == NicKind::Device);
+    Some(all).filter(|all| devices && !all.is_empty())
 }
 
 #[cfg(test)]
@@ -52,6 +53,16 @@ mod tests {
         model.nics[0].rx[1].rps_cpus = Fact::Known(cpus("4-5"));
         model.nics[1].rx[0].rps_cpus = Fact::Known(cpus("7"));
         assert_eq!(by_all(&model), Some(cpus("0,4-5,7")));
+    }
+
+    /// A container's listeners were said to run "where no device's packets arrive".
+    #[test]
+    fn without_a_device_there_is_no_such_place() {
+        let mut model = machine(8, 1);
+        model.nics = vec![virtual_nic("veth0", "veth")];
+        assert_eq!(by_all(&model), None);
+        model.nics[0].rx[0].rps_cpus = Fact::Known(cpus("7"));
+        assert_eq!(by_all(&model), None);
     }
 
     #[test]

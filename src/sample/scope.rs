@@ -1,0 +1,119 @@
+//! How far one look goes.
+
+use crate::units::{Fact, NicName};
+
+/// What a look is for. What others need is not asked: it takes a look into every process, of which there
+/// may be thousands, or every question to each of hundreds of virtual interfaces.
+#[derive(Debug, Clone, Copy)]
+pub enum Scope<'a> {
+    /// To know the receive path: interfaces, queues, interrupts, CPUs, and how they are set.
+    Path,
+    /// To take [`super::Counters`] as well: the kernel's threads that they read.
+    Counters,
+    /// To show the receive path and what surrounds it: who listens, and which namespaces there are.
+    Surroundings {
+        /// The interface to show all of, if there is one.
+        nic: Option<&'a NicName>,
+    },
+    /// To keep it: everything, of every interface.
+    All,
+}
+
+impl Scope<'_> {
+    /// Whether to ask everything of this interface, even if it is a virtual one.
+    pub(super) fn in_full(self, nic: &NicName) -> bool {
+        match self {
+            Scope::Path | Scope::Counters => false,
+            Scope::Surroundings { nic: wanted } => wanted == Some(nic),
+            Scope::All => true,
+        }
+    }
+
+    /// What the kernel's threads tell.
+    pub(super) fn threads<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        if matches!(self, Scope::Counters | Scope::All) { ask() } else { Fact::NotAsked }
+    }
+
+    /// What takes a look into every process.
+    pub(super) fn everybody<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        if matches!(self, Scope::Surroundings { .. } | Scope::All) { ask() } else { Fact::NotAsked }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scope;
+    use crate::host::{Cause, RecordedHost, RecordingHost};
+    use crate::sample::{Inventory, Sample};
+    use crate::units::{CpuId, Fact, NicName};
+
+    /// The driver's answer to `ethtool -i`, and the offloads of nobody.
+    fn veth() -> RecordedHost {
+        let mut host = RecordedHost::new()
+            .with_link("sys/class/net/veth0", "../../devices/virtual/net/veth0")
+            .with("sys/class/net/veth0/ifindex", "3\n")
+            .with("sys/class/net/veth0/threaded", "0\n")
+            .with("sys/class/net/veth0/queues/rx-0/rps_cpus", "0\n")
+            .with("netlink/netdev/queue-get", "")
+            .with_failure("ioctl/ethtool/gdrvinfo/veth0", Cause::Denied)
+            .with("proc/2/comm", "kthreadd\n")
+            .with("proc/2/task/2/children", "15 16 ")
+            .with("proc/15/comm", "ksoftirqd/0\n")
+            .with("proc/16/comm", "kworker/0:0\n")
+            .with("proc/70/comm", "irqbalance\n")
+            .with("proc/net/tcp", "  sl  local_address rem_address st\n");
+        for (process, inode) in [("self", 1), ("70", 9)] {
+            host = host.with_link(&format!("proc/{process}/ns/net"), &format!("net:[{inode}]"));
+        }
+        host
+    }
+
+    #[test]
+    fn what_is_beyond_was_not_asked() {
+        let host = veth();
+        let taken = |scope| Inventory::take(&host, scope);
+        for scope in [Scope::Path, Scope::Counters] {
+            let found = taken(scope);
+            assert_eq!((&found.listeners, &found.namespaces), (&Fact::NotAsked, &Fact::NotAsked));
+            let irqbalance = found.irqbalance.known().and_then(Option::as_ref);
+            assert_eq!(irqbalance.map(|found| found.pid), Some(70));
+            let nic = &found.nics.known().expect("listed")[0];
+            assert_eq!((&nic.hardware.channels, &nic.napi.threaded), (&Fact::NotAsked, &Fact::NotAsked));
+        }
+        assert_eq!(taken(Scope::Path).ksoftirqd, Fact::NotAsked);
+        assert_eq!(taken(Scope::Counters).ksoftirqd, Fact::Known([(CpuId(0), 15)].into()));
+        let name: NicName = "veth0".parse().expect("a name");
+        let shown = taken(Scope::Surroundings { nic: Some(&name) });
+        assert_eq!(shown.ksoftirqd, Fact::NotAsked);
+        assert_eq!(shown.namespaces.known().map(|seen| seen.others.len()), Some(1));
+        assert!(shown.listeners.known().is_some());
+        let nic = &shown.nics.known().expect("listed")[0];
+        assert_eq!((&nic.hardware.channels, &nic.napi.threaded), (&Fact::Unsupported, &Fact::Known(0)));
+        let overview = taken(Scope::Surroundings { nic: None });
+        assert_eq!(overview.nics.known().expect("listed")[0].hardware.channels, Fact::NotAsked);
+    }
+
+    /// A machine of 1,024 CPUs has 5,000 of them: their names alone took more than all else of `show`.
+    #[test]
+    fn showing_does_not_read_the_names_of_kernel_threads() {
+        let host = veth();
+        let recording = RecordingHost::new(&host);
+        Inventory::take(&recording, Scope::Surroundings { nic: None });
+        let (read, _) = recording.finish().into_parts();
+        assert!(read.contains_key("proc/70/comm"), "{:?}", read.keys());
+        assert!(!read.contains_key("proc/15/comm") && !read.contains_key("proc/16/comm"));
+    }
+
+    #[test]
+    fn everything_holds_what_every_other_look_reads() {
+        let host = veth();
+        let recording = RecordingHost::new(&host);
+        Sample::take(&recording);
+        let recorded = recording.finish();
+        let name: NicName = "veth0".parse().expect("a name");
+        let surroundings = [None, Some(&name)].map(|nic| Scope::Surroundings { nic });
+        for scope in surroundings.into_iter().chain([Scope::Path, Scope::Counters, Scope::All]) {
+            assert_eq!(Inventory::take(&recorded, scope), Inventory::take(&host, scope), "{scope:?}");
+        }
+    }
+}
