@@ -108,6 +108,8 @@ pub enum Cause {
     Denied,
     /// Not UTF-8.
     NotText,
+    /// It was there, and the recording is redacted.
+    Withheld,
     /// Any other errno, as the kernel gave it.
     Errno(i32),
 }
@@ -149,6 +151,7 @@ impl HostError {
             Cause::Missing => "not there".to_owned(),
             Cause::Denied => "permission denied".to_owned(),
             Cause::NotText => "not text".to_owned(),
+            Cause::Withheld => "left out of the redacted snapshot".to_owned(),
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }
     }
