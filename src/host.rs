@@ -121,6 +121,8 @@ impl From<rustix::io::Errno> for Cause {
             Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP | Errno::SRCH => {
                 Cause::Missing
             }
+            // ENOTSUPP of the kernel, which no program should see and some drivers give.
+            other if other.raw_os_error() == 524 => Cause::Missing,
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
             other => Cause::Errno(other.raw_os_error()),
         }

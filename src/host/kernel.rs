@@ -59,7 +59,12 @@ impl Kernel {
                 push_attribute(&mut request, NETNSA_PID, &pid.to_ne_bytes());
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
-            Question::Ethtool(get, nic) => ethtool::ask(self.netlink()?, *get, nic),
+            // Some drivers answer EINVAL to a question that they do not know; a question for a value
+            // has nothing in it that could be invalid.
+            Question::Ethtool(get, nic) => match ethtool::ask(self.netlink()?, *get, nic) {
+                Err(Errno::INVAL) => Err(Errno::OPNOTSUPP),
+                answer => answer,
+            },
             Question::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
         }
     }
