@@ -50,6 +50,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::on_cpu_ns);
         with(bytes, |text| parse::thread_name(text).len());
     }),
+    ("parse/sock_diag", |bytes| on(bytes, parse::listening_sockets)),
     ("parse/sockets", |bytes| {
         with(bytes, parse::tcp_listeners);
         with(bytes, parse::udp_listeners);
@@ -107,6 +108,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         let host = RecordedHost::new()
             .with("proc/net/tcp", bytes)
             .with("proc/net/udp6", bytes)
+            .with("netlink/sock_diag/tcp-listeners", bytes)
             .with("netlink/route/link-get", bytes)
             .with("proc/self/mountinfo", bytes);
         black_box(Snapshot::take(&host, || (), |_| ()).redacted("x").manifest.redacted);

@@ -5,7 +5,7 @@ mod channel;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 use rustix::io::Errno;
 
 use crate::parse::{Attributes, push_attribute};
@@ -27,6 +27,8 @@ pub(super) struct Netlink {
     // Locked for the length of a request, so that answers of two threads do not mix.
     generic: Mutex<Channel>,
     route: Mutex<Channel>,
+    // A kernel may be built without, and its other answers are good all the same.
+    diag: Result<Mutex<Channel>, Errno>,
     families: Mutex<BTreeMap<&'static str, u16>>,
 }
 
@@ -35,6 +37,7 @@ impl Netlink {
         Ok(Self {
             generic: Mutex::new(Channel::open(NETLINK_GENERIC)?),
             route: Mutex::new(Channel::open(NETLINK_ROUTE)?),
+            diag: Channel::open(NETLINK_SOCK_DIAG).map(Mutex::new),
             families: Mutex::new(BTreeMap::new()),
         })
     }
@@ -56,6 +59,13 @@ impl Netlink {
     /// The answers to a routing request, each with the fixed header of its type.
     pub(super) fn route(&self, kind: u16, payload: &[u8], extent: Extent) -> Result<Vec<u8>, Errno> {
         let mut channel = self.route.lock().expect("no asker panicked");
+        channel.exchange(kind, payload, extent, 0)
+    }
+
+    /// The answers to a question about sockets, each with the fixed part of its type.
+    pub(super) fn diagnose(&self, kind: u16, payload: &[u8], extent: Extent) -> Result<Vec<u8>, Errno> {
+        let channel = self.diag.as_ref().map_err(|errno| *errno)?;
+        let mut channel = channel.lock().expect("no asker panicked");
         channel.exchange(kind, payload, extent, 0)
     }
 
