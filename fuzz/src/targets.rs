@@ -1,4 +1,5 @@
-//! Every parser by the name of its file below `src`. A test of rxlab compares the names with the files.
+//! Every parser by the name of its file below `src`. A test of rxlab looks here for a call of each function of
+//! `src/parse` that takes nothing but text or bytes; what is parsed elsewhere it does not know.
 
 use std::hint::black_box;
 
