@@ -102,7 +102,7 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP, ESRCH: this machine has no such thing, or not any more.
+    /// ENOENT, ENODEV, ENXIO, ENOTDIR, EOPNOTSUPP, EPROTONOSUPPORT, ESRCH: this machine has no such thing, or not any more.
     Missing,
     /// EACCES, EPERM: it is there, we may not.
     Denied,
@@ -118,9 +118,8 @@ impl From<rustix::io::Errno> for Cause {
     fn from(errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match errno {
-            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP | Errno::SRCH => {
-                Cause::Missing
-            }
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::SRCH => Cause::Missing,
+            Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => Cause::Missing,
             // ENOTSUPP of the kernel, which no program should see and some drivers give.
             other if other.raw_os_error() == 524 => Cause::Missing,
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,

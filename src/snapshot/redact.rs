@@ -8,6 +8,7 @@ mod journal;
 mod links;
 mod rss;
 mod rules;
+mod sock_diag;
 mod sockets;
 mod standin;
 
@@ -31,6 +32,8 @@ enum Class {
     BootId,
     /// `/proc/net/tcp` and its like: addresses of this machine and of those it talks to.
     Sockets,
+    /// Answers of `SOCK_DIAG_BY_FAMILY`: addresses of this machine.
+    SockDiag,
     /// Answers of `RTM_GETLINK`: MAC addresses, tunnel ends, altnames.
     Links,
     /// Mount points: only control groups are looked for.
@@ -97,6 +100,7 @@ impl Redaction {
             Class::BootId => Some(format!("{BOOT_ID}\n").into_bytes()),
             // What cannot be understood cannot be cleaned either.
             Class::Sockets => sockets::redacted(&content, &mut self.stand_ins),
+            Class::SockDiag => sock_diag::redacted(&content, &mut self.stand_ins),
             Class::Links => links::redacted(&content),
             Class::Mounts => only_control_groups(&content),
             Class::Rss => rss::without_key(&content),
@@ -147,6 +151,7 @@ fn class(path: &str) -> Class {
         ["ioctl", "ethtool", "grxclsrlall", _] => Class::Rules,
         ["ioctl", "ethtool", _, _] => Class::Harmless,
         ["socket", "irqbalance", _, _] => Class::Harmless,
+        ["netlink", "sock_diag", "tcp-listeners" | "tcp6-listeners"] => Class::SockDiag,
         ["netlink", "route", "link-get"] => Class::Links,
         ["netlink", "route", "nsid-get", _] => Class::Harmless,
         _ => Class::Unknown,
