@@ -19,7 +19,8 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 coverage="-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares"
-RUSTFLAGS=$coverage cargo build --quiet --release --target "$target"
+# All parts of a run take the program that its beginning has built.
+[ -n "${RXLAB_FUZZ_PART:-}" ] || RUSTFLAGS=$coverage cargo build --quiet --release --target "$target"
 program=target/$target/release/parsers
 [ $# -gt 0 ] || set -- $(RXLAB_FUZZ=list "$program" -artifact_prefix=artifacts/ 2>/dev/null || true)
 
@@ -34,6 +35,7 @@ seed() {
 
 # One at a time unless RXLAB_FUZZ_JOBS says otherwise.
 if [ "${RXLAB_FUZZ_JOBS:-1}" -gt 1 ]; then
+    printf '%-28s %12s %8s  %s\n' parser inputs seconds result
     printf '%s\n' "$@" | RXLAB_FUZZ_PART=1 xargs -P "$RXLAB_FUZZ_JOBS" -n 1 \
         env RXLAB_FUZZ_JOBS=1 ../bench/fuzz.sh "$runs" "$seconds"
     exit

@@ -36,6 +36,8 @@ fn main() -> ExitCode {
     let host = LiveHost::open(directory.path()).expect("a root");
     let inventory = Inventory::take(&host, Scope::Counters);
     assert_eq!(inventory.cpus.known().map(Vec::len), usize::try_from(cpus).ok(), "the tree is read");
+    let listeners = inventory.listeners.known().map(|listeners| listeners.sockets.len());
+    assert!(listeners > Some(100), "the processes are looked into: {:?}", inventory.listeners);
     let sample = (0..runs).map(|_| cpu_time(|| drop(Counters::take(&host, &inventory)))).collect();
     report("one sample of the counters", sample);
     ExitCode::SUCCESS

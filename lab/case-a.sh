@@ -24,7 +24,7 @@ run doctor --for 5s --plan-out rps=/tmp/rps.toml
 run apply /tmp/rps.toml
 run doctor --for 5s
 run undo
-run show --nic eth0
+run show
 JOB
 
 # The traffic waits until the guest speaks, which it does when its sink is there; it ends with the guest.

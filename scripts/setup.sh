@@ -38,10 +38,19 @@ if [ -n "$missing" ]; then
   fi
   echo "setup: installing$missing"
   export DEBIAN_FRONTEND=noninteractive
+  # A package must not start its service here: whoever installs one asks this program, with or without
+  # systemd. Where somebody has decided that already, it stays decided.
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+  fi
   apt-get update -qq
-  # Word splitting is wanted: one argument a package. A package must not start its service here.
+  # Word splitting is wanted: one argument a package.
   # shellcheck disable=SC2086
-  RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing >/dev/null
+  apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
 
 # The kernels of the virtual machines are Debian packages as well; without root nothing could boot them.

@@ -102,12 +102,14 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// ENOENT, ENODEV, ENXIO, EOPNOTSUPP, ESRCH: this machine has no such thing, or not any more.
+    /// ENOENT, ENODEV, ENXIO, ENOTDIR, EOPNOTSUPP, EPROTONOSUPPORT, ESRCH: this machine has no such thing, or not any more.
     Missing,
     /// EACCES, EPERM: it is there, we may not.
     Denied,
     /// Not UTF-8.
     NotText,
+    /// It was there, and the recording is redacted.
+    Withheld,
     /// Any other errno, as the kernel gave it.
     Errno(i32),
 }
@@ -116,9 +118,10 @@ impl From<rustix::io::Errno> for Cause {
     fn from(errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match errno {
-            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::OPNOTSUPP | Errno::SRCH => {
-                Cause::Missing
-            }
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::SRCH => Cause::Missing,
+            Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => Cause::Missing,
+            // ENOTSUPP of the kernel, which no program should see and some drivers give.
+            other if other.raw_os_error() == 524 => Cause::Missing,
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
             other => Cause::Errno(other.raw_os_error()),
         }
@@ -149,6 +152,7 @@ impl HostError {
             Cause::Missing => "not there".to_owned(),
             Cause::Denied => "permission denied".to_owned(),
             Cause::NotText => "not text".to_owned(),
+            Cause::Withheld => "left out of the redacted snapshot".to_owned(),
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }
     }

@@ -12,6 +12,7 @@ mod netdev;
 mod process;
 mod queue_counters;
 mod schedstat;
+mod sock_diag;
 mod sockets;
 mod softirqs;
 mod softnet;
@@ -30,6 +31,7 @@ pub use netdev::{NetdevNapi, NetdevQueue, QueueStats, netdev_napis, netdev_queue
 pub use process::{allowed_cpus, children, last_cpu};
 pub use queue_counters::QueueCounters;
 pub use schedstat::{on_cpu_ns, thread_name};
+pub use sock_diag::listening_sockets;
 pub use sockets::{NetSocket, tcp_listeners, udp_listeners};
 pub use softirqs::{Softirqs, softirqs};
 pub use softnet::{SoftnetRow, softnet};

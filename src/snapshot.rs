@@ -39,8 +39,7 @@ pub struct Manifest {
 pub struct Snapshot {
     /// What it says of itself.
     pub manifest: Manifest,
-    /// The journal's open transactions of the machine: file contents by id. They name interfaces,
-    /// queues and values, no addresses.
+    /// The journal's open transactions of the machine: file contents by id.
     pub journal: BTreeMap<String, Vec<u8>>,
     first: RecordedHost,
     last: RecordedHost,
@@ -84,7 +83,8 @@ impl Snapshot {
         let first = redaction.machine(self.first);
         let last = redaction.machine(self.last);
         let manifest = Manifest { redacted: true, ..self.manifest };
-        Self { manifest, journal: self.journal, first, last }
+        let journal = redaction.journals(self.journal);
+        Self { manifest, journal, first, last }
     }
 
     /// The machine at the first moment.

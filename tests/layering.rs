@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The pipeline, leftmost first. A module may import those before it and itself.
 const ORDER: [&str; 20] = [
-    "units", "error", "parse", "host", "sample", "model", "snapshot", "diagnose", "plan", "journal", "knob",
+    "units", "error", "parse", "host", "sample", "model", "diagnose", "plan", "journal", "snapshot", "knob",
     "apply", "target", "load", "lab", "trial", "report", "commands", "cli", "main",
 ];
 

@@ -12,6 +12,8 @@ const CACHE: u32 = 16;
 /// ksoftirqd, migration, cpuhp and two kworkers.
 const THREADS_OF_CPU: [&str; 5] = ["ksoftirqd", "migration", "cpuhp", "kworker/0", "kworker/1"];
 const SERVICES: u32 = 300;
+const DESCRIPTORS: u32 = 8;
+const NAMESPACE: &str = "net:[4026531840]";
 const DEVICE: &str = "sys/devices/pci0000:00/0000:00:03.0";
 
 struct Tree<'a> {
@@ -42,6 +44,7 @@ pub(crate) fn make(root: &Path, cpus: u32, queues: u32) -> usize {
     counters(&mut tree, cpus, queues);
     nic(&mut tree, cpus, queues);
     processes(&mut tree, cpus);
+    sockets(&mut tree);
     tree.files
 }
 
@@ -160,10 +163,39 @@ fn processes(tree: &mut Tree<'_>, cpus: u32) {
     tree.file("proc/2/task/2/children", children.join(" "));
     for service in 0..SERVICES {
         tree.file(&format!("proc/{pid}/comm"), format!("service{service}\n"));
-        tree.link(&format!("proc/{pid}/ns/net"), "net:[4026531840]");
-        for fd in 0..8 {
-            tree.link(&format!("proc/{pid}/fd/{fd}"), &format!("socket:[{}]", service * 8 + fd));
+        tree.link(&format!("proc/{pid}/ns/net"), NAMESPACE);
+        for fd in 0..DESCRIPTORS {
+            tree.link(&format!("proc/{pid}/fd/{fd}"), &format!("socket:[{}]", inode(service, fd)));
         }
+        tree.file(&format!("proc/{pid}/cgroup"), format!("0::/system.slice/service{service}.service\n"));
+        let allowed = format!("Name:\tservice\nCpus_allowed_list:\t0-{}\n", cpus - 1);
+        tree.file(&format!("proc/{pid}/status"), allowed);
+        let stat = format!("{pid} (service{service}) S {}{} 0 0 0 0\n", "0 ".repeat(35), service % cpus);
+        tree.file(&format!("proc/{pid}/task/{pid}/stat"), stat);
         pid += 1;
     }
+}
+
+/// Each service listens on one port, and has seven connections.
+fn sockets(tree: &mut Tree<'_>) {
+    tree.file("proc/1/comm", "init\n");
+    tree.link("proc/1/ns/net", NAMESPACE);
+    let head =
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+    let row = |service: u32, fd: u32| {
+        let state = if fd == 0 { "0A" } else { "01" };
+        let (port, inode) = (1024 + service, inode(service, fd));
+        format!(
+            "   0: 0100000A:{port:04X} 0200000A:0000 {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0\n"
+        )
+    };
+    let rows = (0..SERVICES).flat_map(|service| (0..DESCRIPTORS).map(move |fd| row(service, fd)));
+    tree.file("proc/net/tcp", head.to_owned() + &rows.collect::<String>());
+    for table in ["tcp6", "udp", "udp6"] {
+        tree.file(&format!("proc/net/{table}"), head);
+    }
+}
+
+fn inode(service: u32, fd: u32) -> u32 {
+    1_000 + service * DESCRIPTORS + fd
 }

@@ -1,4 +1,5 @@
-//! Every parser by the name of its file below `src`. A test of rxlab compares the names with the files.
+//! Every parser by the name of its file below `src`. A test of rxlab looks here for a call of each function of
+//! `src/parse` that takes nothing but text or bytes; what is parsed elsewhere it does not know.
 
 use std::hint::black_box;
 
@@ -50,6 +51,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::on_cpu_ns);
         with(bytes, |text| parse::thread_name(text).len());
     }),
+    ("parse/sock_diag", |bytes| on(bytes, parse::listening_sockets)),
     ("parse/sockets", |bytes| {
         with(bytes, parse::tcp_listeners);
         with(bytes, parse::udp_listeners);
@@ -107,6 +109,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         let host = RecordedHost::new()
             .with("proc/net/tcp", bytes)
             .with("proc/net/udp6", bytes)
+            .with("netlink/sock_diag/tcp-listeners", bytes)
             .with("netlink/route/link-get", bytes)
             .with("proc/self/mountinfo", bytes);
         black_box(Snapshot::take(&host, || (), |_| ()).redacted("x").manifest.redacted);

@@ -19,6 +19,10 @@ const DROWNING: f64 = 0.8;
 /// of 75 %, on 8 of 30 %. Field case A after the fix had 1.7.
 const ODDS: f64 = 3.0;
 
+/// The same of a CPU that drowns: half of its work on the others is room enough. Seen behind RPS on 8
+/// CPUs: the one that polls the queue at 95 %, the others below a third.
+const ODDS_OF_DROWNING: f64 = 2.0;
+
 /// A CPU below [`DROWNING`] must also do most of the machine's receive work: 16 balanced queues on
 /// 128 CPUs are no hotspot.
 const MOST: f64 = 0.5;
@@ -36,8 +40,9 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "one CPU does at least {ODDS:.0} times as much receive work as the average of the others and \
-             spends {} of its time on it (and does {} of all, unless it spends {}); or a CPU that is {} busy \
-             takes {} packets/s and as lopsided a share of both packets and NET_RX runs",
+             spends {} of its time on it, and does {} of all; or {ODDS_OF_DROWNING:.0} times as much, when it \
+             spends {}; or a CPU that is {} busy takes {} packets/s and as lopsided a share of both packets \
+             and NET_RX runs",
             percent(BUSY),
             percent(MOST),
             percent(DROWNING),
@@ -88,8 +93,12 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
         && (share_of(rates, cpu, |c| c.packets) >= part
             || share_of(rates, cpu, |c| c.net_rx) >= part
             || takes_interrupts());
-    let most = share >= MOST || time >= DROWNING;
-    (time >= BUSY && most && receives && lopsided(rates, share)).then_some(Hot { cpu, share })
+    let lopsided = if time >= DROWNING {
+        lopsided(rates, share, ODDS_OF_DROWNING)
+    } else {
+        share >= MOST && lopsided(rates, share, ODDS)
+    };
+    (time >= BUSY && receives && lopsided).then_some(Hot { cpu, share })
 }
 
 fn by_packets(rates: &Rates) -> Option<Hot<'_>> {
@@ -98,7 +107,7 @@ fn by_packets(rates: &Rates) -> Option<Hot<'_>> {
     // With RPS at work packets are counted where they end, runs on both sides: only both together
     // show that nothing spreads them.
     let runs = share_of(rates, cpu, |cpu| cpu.net_rx);
-    let lopsided = lopsided(rates, share) && lopsided(rates, runs) && share.min(runs) >= MOST;
+    let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, ODDS));
     (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided).then_some(Hot { cpu, share })
 }
 
@@ -107,9 +116,10 @@ fn share_of(rates: &Rates, cpu: &CpuRates, value: impl Fn(&CpuRates) -> f64) -> 
     if total > 0.0 { value(cpu) / total } else { 0.0 }
 }
 
-fn lopsided(rates: &Rates, share: f64) -> bool {
+/// Whether a share is at least `odds` times the average of what the other CPUs do.
+fn lopsided(rates: &Rates, share: f64, odds: f64) -> bool {
     let others = (rates.cpus.len() - 1) as f64;
-    share * others >= ODDS * (1.0 - share)
+    share * others >= odds * (1.0 - share)
 }
 
 /// With two CPUs, RPS to the one without the interrupt is all that can be done.
@@ -267,6 +277,17 @@ mod tests {
             sketch = sketch.receives(cpu, softirq, 6_000.0);
         }
         assert_eq!(of(sketch), []);
+    }
+
+    /// The doctor once had nothing to say about a CPU at 95 % while seven others were at 35 %.
+    #[test]
+    fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
+        let with = |others: f64| {
+            let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").receives(2, 0.95, 0.0).net_rx(2, 500.0);
+            [0, 1, 3, 4, 5, 6, 7].iter().fold(sketch, |sketch, cpu| sketch.receives(*cpu, others, 4_000.0))
+        };
+        assert_eq!(one(with(0.35)).cpu.map(|cpu| cpu.0), Some(2));
+        assert_eq!(of(with(0.6)), [], "all of them are short of time");
     }
 
     #[test]

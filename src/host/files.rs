@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat};
 use rustix::io::{Errno, retry_on_intr};
 
 /// Each try takes microseconds; renames that hit every one of so many would be an attack.
@@ -26,6 +26,17 @@ pub(super) fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd,
         opened = open();
     }
     opened
+}
+
+/// Opens a file to read or write it. Those of procfs and sysfs are regular ones; in a captured tree somebody
+/// may have put a FIFO, which waits for its other end, or a device.
+pub(super) fn open_file(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let file = open(root, path, flags | OFlags::NONBLOCK)?;
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file),
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
 }
 
 /// The whole of a file, without asking for its size first: procfs and sysfs do not know it.

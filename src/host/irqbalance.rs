@@ -1,9 +1,12 @@
 //! irqbalance's socket, on which it tells what it leaves alone.
+//!
+//! Anybody can give a process this name and bind an abstract socket, so nothing that answers is trusted: not to
+//! be irqbalance unless it is the superuser's, not to stop, and not to be quick.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
@@ -11,18 +14,24 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, UCred, connect, recv, sendmsg, socket_with,
 };
-use rustix::process::{Pid, getegid, geteuid, getpid};
+use rustix::process::{Pid, Uid, getegid, geteuid, getpid};
 
 /// irqbalance answers from its main loop, which at times rebalances; it never takes this long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Bytes of the longest answer: it has under a hundred for an interrupt, and machines have thousands of these.
+const LONGEST: usize = 1 << 20;
+
 /// The answer to `setup` of the irqbalance with this process id. To anybody but the superuser it says
 /// nothing: EACCES.
 pub(super) fn setup(pid: u32) -> Result<Vec<u8>, Errno> {
-    let socket = connected(pid)?;
-    for side in [Timeout::Recv, Timeout::Send] {
-        set_socket_timeout(&socket, side, Some(PATIENCE))?;
-    }
+    ask(pid, Uid::ROOT, PATIENCE)
+}
+
+/// Asks the process if it is this user's; all of it takes no longer than `patience`.
+fn ask(pid: u32, owner: Uid, patience: Duration) -> Result<Vec<u8>, Errno> {
+    let deadline = Instant::now() + patience;
+    let socket = connected(pid, owner, deadline)?;
     // It wants to be shown who asks, in the message itself.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -32,7 +41,8 @@ pub(super) fn setup(pid: u32) -> Result<Vec<u8>, Errno> {
     sendmsg(&socket, &[IoSlice::new(b"setup")], &mut ancillary, SendFlags::NOSIGNAL).map_err(late)?;
     let mut answer = Vec::new();
     let mut part = [0; 4096];
-    loop {
+    while answer.len() <= LONGEST {
+        wait_until(&socket, deadline)?;
         match recv(&socket, &mut part, RecvFlags::empty()).map_err(late)?.0 {
             // It closes the connection behind its answer, or at once when it gives none.
             0 if answer.is_empty() => return Err(Errno::ACCESS),
@@ -40,21 +50,42 @@ pub(super) fn setup(pid: u32) -> Result<Vec<u8>, Errno> {
             length => answer.extend_from_slice(&part[..length]),
         }
     }
+    Err(Errno::MSGSIZE)
 }
 
 /// A connection to the process itself, under the first of its names that it has.
-fn connected(pid: u32) -> Result<OwnedFd, Errno> {
+fn connected(pid: u32, owner: Uid, deadline: Instant) -> Result<OwnedFd, Errno> {
     let mut failure = Errno::NOENT;
     for address in addresses(pid)? {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        match connect(&socket, &address) {
+        // Also a connection waits: for a place in the queue of one that accepts none.
+        wait_until(&socket, deadline)?;
+        match connect(&socket, &address).map_err(late) {
             // A name outlives a process that was killed, and the last one is nobody's in particular.
-            Ok(()) if Some(socket_peercred(&socket)?.pid) == pid_of(pid) => return Ok(socket),
-            Ok(()) | Err(Errno::NOENT | Errno::CONNREFUSED) => {}
+            Ok(()) => {
+                let peer = socket_peercred(&socket)?;
+                if Some(peer.pid) == pid_of(pid) && peer.uid == owner {
+                    return Ok(socket);
+                }
+            }
+            Err(Errno::NOENT | Errno::CONNREFUSED) => {}
             Err(errno) => failure = errno,
         }
     }
     Err(failure)
+}
+
+/// Lets what is done with the socket next wait until then and no longer.
+fn wait_until(socket: &OwnedFd, deadline: Instant) -> Result<(), Errno> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    // No time at all would mean for ever.
+    if left.is_zero() {
+        return Err(Errno::TIMEDOUT);
+    }
+    for side in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(socket, side, Some(left))?;
+    }
+    Ok(())
 }
 
 fn pid_of(pid: u32) -> Option<Pid> {
@@ -79,33 +110,88 @@ fn late(errno: Errno) -> Errno {
 mod tests {
     use std::io::{Read, Write};
     use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixListener};
+    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+    use std::sync::{Mutex, PoisonError};
+    use std::time::{Duration, Instant};
 
     use rustix::io::Errno;
+    use rustix::process::{Uid, geteuid};
 
-    use super::setup;
+    use super::{PATIENCE, ask, setup};
 
-    /// This process stands in for irqbalance: an abstract name needs no directory.
-    fn serve(answer: &'static [u8]) -> Result<Vec<u8>, Errno> {
+    // This process stands in for irqbalance, and has the name once.
+    static NAME: Mutex<()> = Mutex::new(());
+
+    /// An abstract name needs no directory.
+    fn stand_in<T>(act: impl FnOnce(UnixListener, u32) -> T) -> T {
+        let _alone = NAME.lock().unwrap_or_else(PoisonError::into_inner);
         let pid = std::process::id();
         let name = SocketAddr::from_abstract_name(format!("irqbalance{pid}.sock")).expect("a name");
-        let listener = UnixListener::bind_addr(&name).expect("bound");
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let (mut peer, _) = listener.accept().expect("a connection");
-                let mut asked = [0; 5];
-                peer.read_exact(&mut asked).expect("a question");
-                assert_eq!(&asked, b"setup");
-                peer.write_all(answer).expect("answered");
-            });
-            setup(pid)
+        act(UnixListener::bind_addr(&name).expect("bound"), pid)
+    }
+
+    /// What is made of a peer that answers with `answer`.
+    fn served(patience: Duration, answer: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Errno> {
+        stand_in(|listener, pid| {
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (mut peer, _) = listener.accept().expect("a connection");
+                    let mut asked = [0; 5];
+                    peer.read_exact(&mut asked).expect("a question");
+                    assert_eq!(&asked, b"setup");
+                    answer(peer);
+                });
+                ask(pid, geteuid(), patience)
+            })
         })
+    }
+
+    fn said(answer: &'static [u8]) -> Result<Vec<u8>, Errno> {
+        served(PATIENCE, |mut peer| peer.write_all(answer).expect("answered"))
     }
 
     #[test]
     fn silence_is_a_refusal() {
-        assert_eq!(serve(b"SLEEP 10 BANNED 0"), Ok(b"SLEEP 10 BANNED 0".to_vec()));
-        assert_eq!(serve(b""), Err(Errno::ACCESS));
+        assert_eq!(said(b"SLEEP 10 BANNED 0"), Ok(b"SLEEP 10 BANNED 0".to_vec()));
+        assert_eq!(said(b""), Err(Errno::ACCESS));
         assert_eq!(setup(i32::MAX.unsigned_abs()), Err(Errno::NOENT), "no such process");
+    }
+
+    /// A process of this name that never stopped answering once took all memory.
+    #[test]
+    fn an_endless_answer_is_cut_off() {
+        let endless = |mut peer: UnixStream| while peer.write_all(&[b'0'; 4096]).is_ok() {};
+        assert_eq!(served(Duration::from_secs(60), endless), Err(Errno::MSGSIZE));
+    }
+
+    #[test]
+    fn a_slow_answer_ends_at_the_deadline() {
+        let slow = |mut peer: UnixStream| {
+            while peer.write_all(b"0").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let (patience, start) = (Duration::from_millis(200), Instant::now());
+        // With a new patience for every byte neither the peer nor this test would end.
+        assert_eq!(served(patience, slow), Err(Errno::TIMEDOUT));
+        assert!(start.elapsed() >= patience);
+    }
+
+    #[test]
+    fn a_queue_that_nobody_empties_ends_at_the_deadline() {
+        let result = stand_in(|listener, pid| {
+            rustix::net::listen(&listener, 0).expect("a queue of one");
+            let name = listener.local_addr().expect("its name");
+            let _first = UnixStream::connect_addr(&name).expect("queued");
+            ask(pid, geteuid(), Duration::from_millis(100))
+        });
+        assert_eq!(result, Err(Errno::TIMEDOUT));
+    }
+
+    #[test]
+    fn a_process_of_somebody_else_is_not_asked() {
+        let somebody = Uid::from_raw(geteuid().as_raw() + 1);
+        let result = stand_in(|_listener, pid| ask(pid, somebody, PATIENCE));
+        assert_eq!(result, Err(Errno::NOENT));
     }
 }

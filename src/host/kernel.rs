@@ -26,6 +26,15 @@ const RTM_GETNSID: u16 = 90;
 const RTGENMSG: usize = 4;
 const NETNSA_PID: u16 = 2;
 
+// The request of include/uapi/linux/sock_diag.h and inet_diag.h, and the length of an empty struct
+// inet_diag_sockid: any address.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const INET_DIAG_SOCKID: usize = 48;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const IPPROTO_TCP: u8 = 6;
+const TCP_LISTEN: u32 = 10;
+
 /// The running kernel, in one network namespace. Its sockets are opened with the first question.
 #[derive(Debug)]
 pub(super) struct Kernel {
@@ -59,13 +68,27 @@ impl Kernel {
                 push_attribute(&mut request, NETNSA_PID, &pid.to_ne_bytes());
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
-            Question::Ethtool(get, nic) => ethtool::ask(self.netlink()?, *get, nic),
+            // Some drivers answer EINVAL to a question that they do not know; a question for a value
+            // has nothing in it that could be invalid.
+            Question::Ethtool(get, nic) => match ethtool::ask(self.netlink()?, *get, nic) {
+                Err(Errno::INVAL) => Err(Errno::OPNOTSUPP),
+                answer => answer,
+            },
+            Question::TcpListeners => self.tcp_listeners(AF_INET),
+            Question::Tcp6Listeners => self.tcp_listeners(AF_INET6),
             Question::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
         }
     }
 
     fn netdev(&self, command: u8, attributes: &[u8]) -> Result<Vec<u8>, Errno> {
         self.netlink()?.generic("netdev", command, attributes, Extent::Dump)
+    }
+
+    fn tcp_listeners(&self, family: u8) -> Result<Vec<u8>, Errno> {
+        // struct inet_diag_req_v2: family, protocol, no extensions, padding; a bit for each state.
+        let states = (1u32 << TCP_LISTEN).to_ne_bytes();
+        let request = [[family, IPPROTO_TCP, 0, 0].as_slice(), &states, &[0; INET_DIAG_SOCKID]].concat();
+        self.netlink()?.diagnose(SOCK_DIAG_BY_FAMILY, &request, Extent::Dump)
     }
 
     fn netlink(&self) -> Result<&Netlink, Errno> {

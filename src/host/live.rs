@@ -12,7 +12,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
-use super::files::{content, names, open, target};
+use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
 use super::{Host, HostError, Operation, Question, enter_netns};
 
@@ -151,7 +151,7 @@ fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
 
 impl Host for LiveHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        let read = |root: &OwnedFd, path: &str| content(&open(root, path, OFlags::RDONLY)?);
+        let read = |root: &OwnedFd, path: &str| content(&open_file(root, path, OFlags::RDONLY)?);
         self.with(path, read).map_err(|errno| HostError::new(Operation::Read, path, errno))
     }
 
@@ -159,7 +159,7 @@ impl Host for LiveHost {
         let failed = |errno: Errno| HostError::new(Operation::Write, path, errno);
         let (root, place) = self.place(path);
         // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
-        let file = open(root, place, OFlags::WRONLY | OFlags::TRUNC).map_err(failed)?;
+        let file = open_file(root, place, OFlags::WRONLY | OFlags::TRUNC).map_err(failed)?;
         let written = rustix::io::write(&file, value).map_err(failed)?;
         if written == value.len() { Ok(()) } else { Err(failed(Errno::IO)) }
     }
@@ -211,6 +211,9 @@ impl Host for LiveHost {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+    use rustix::io::Errno;
+
     use super::{Host, LiveHost};
     use crate::host::{Cause, Question};
     use crate::parse;
@@ -238,6 +241,26 @@ mod tests {
             std::fs::write(tree.path().join("file"), &content).expect("written");
             assert!(host.read("file").expect("readable") == content, "{length} bytes");
         }
+    }
+
+    /// A FIFO in a captured tree once stopped the program for ever.
+    #[test]
+    fn what_is_no_file_is_neither_read_nor_written() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let fifo = tree.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+        std::os::unix::fs::symlink("fifo", tree.path().join("link")).expect("linked");
+        std::fs::create_dir(tree.path().join("directory")).expect("created");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        let causes = |host: &LiveHost| {
+            ["fifo", "link", "directory"].map(|path| host.read(path).expect_err("no file").cause)
+        };
+        let [no_file, directory] = [Errno::INVAL, Errno::ISDIR].map(Cause::from);
+        assert_eq!(causes(&host), [no_file, no_file, directory]);
+        // With both ends open there is nothing to wait for, and still nothing to say.
+        let _ends = rustix::fs::open(&fifo, OFlags::RDWR, Mode::empty()).expect("opened");
+        assert_eq!(causes(&host), [no_file, no_file, directory]);
+        assert_eq!(host.write("fifo", b"1").expect_err("no file").cause, no_file);
     }
 
     #[test]

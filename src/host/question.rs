@@ -22,6 +22,11 @@ pub enum Question {
         /// The process.
         pid: u32,
     },
+    /// The sockets that listen for TCP over IPv4: sock_diag, which like `ss` loads its kernel module where that
+    /// is one. Unlike `/proc/net/tcp` it does not walk the connections, of which a busy machine has 100,000s.
+    TcpListeners,
+    /// The same over IPv6.
+    Tcp6Listeners,
     /// What irqbalance does not manage: its socket's `setup`.
     IrqbalanceSetup {
         /// irqbalance's process.
@@ -85,6 +90,8 @@ impl Question {
             Question::Ethtool(get, nic) => format!("{}/{nic}", get.path()),
             Question::Links => "netlink/route/link-get".to_owned(),
             Question::NamespaceId { pid } => format!("netlink/route/nsid-get/{pid}"),
+            Question::TcpListeners => "netlink/sock_diag/tcp-listeners".to_owned(),
+            Question::Tcp6Listeners => "netlink/sock_diag/tcp6-listeners".to_owned(),
             Question::IrqbalanceSetup { pid } => format!("socket/irqbalance/{pid}/setup"),
         }
     }

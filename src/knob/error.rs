@@ -150,7 +150,9 @@ impl KnobError {
         match error.cause {
             Cause::Missing => KnobError::Unsupported { knob, target: target.clone(), path },
             Cause::Denied => KnobError::Denied { verb, path, meaning: denied },
-            Cause::NotText => KnobError::Broken { path, text: "?".to_owned(), expected: "text" },
+            Cause::NotText | Cause::Withheld => {
+                KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
+            }
             Cause::Errno(errno) => {
                 let meaning = errno_meaning(errno).or_else(|| transient(errno));
                 KnobError::Refused {

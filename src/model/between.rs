@@ -145,9 +145,10 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
     let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
     let before = if reset { NicCounters::default() } else { before.clone() };
     let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
+    // What a queue has counted in its whole life is no rate, and what steps back is none either.
     let queue = |(index, counters): (&u32, &QueueCounters)| {
-        let old = before.rx_queues.get(index).copied().unwrap_or_default();
-        (*index, counters.packets.saturating_sub(old.packets) as f64 / seconds)
+        let old = before.rx_queues.get(index)?;
+        Some((*index, counters.packets.checked_sub(old.packets)? as f64 / seconds))
     };
     NicRates {
         name,
@@ -156,7 +157,7 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),
         rx_dropped: rate(|c| c.rx_dropped),
-        queues: after.rx_queues.iter().map(queue).collect(),
+        queues: after.rx_queues.iter().filter_map(queue).collect(),
     }
 }
 

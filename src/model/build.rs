@@ -1,6 +1,6 @@
 //! From raw facts to the receive path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::hardware::Hardware;
 use super::interrupts::{self, Polls};
@@ -8,7 +8,7 @@ use super::listeners;
 use super::stack::{self, Stack};
 use super::topology::{Cpu, DeviceAddress, Identity, Model, NapiSettings, Nic, NicKind, RxQueue, TxQueue};
 use crate::sample::{Inventory, RawCpu, RawIrq, RawNic, RawQueue, pci_function};
-use crate::units::{Direction, Fact};
+use crate::units::{Direction, Fact, IrqId};
 
 impl Model {
     /// The schema of this version.
@@ -59,19 +59,24 @@ fn cpu(raw: &RawCpu) -> Cpu {
 fn nics(inventory: &Inventory) -> Vec<Nic> {
     let irqs = inventory.irqs.known().map(Vec::as_slice).unwrap_or_default();
     let polls = Polls::new(inventory);
-    let raw = inventory.nics.known().into_iter().flatten();
-    let mut nics: Vec<Nic> = raw.map(|raw| nic(raw, irqs, &polls)).collect();
+    let raw = || inventory.nics.known().into_iter().flatten();
+    let listed: BTreeSet<IrqId> = raw().flat_map(|raw| raw.msi_irqs.known()).flatten().copied().collect();
+    let mut nics: Vec<Nic> = raw().map(|raw| nic(raw, irqs, &listed, &polls)).collect();
     // One PCI function can have several interfaces that no port tells apart (those that stand for the
     // virtual functions of a switch). Two with one address would be one to the journal.
-    let mut times: BTreeMap<String, usize> = BTreeMap::new();
-    nics.iter().for_each(|nic| *times.entry(nic.address.0.clone()).or_default() += 1);
-    for nic in nics.iter_mut().filter(|nic| times.get(&nic.address.0).is_some_and(|times| *times > 1)) {
+    let mut users: BTreeMap<DeviceAddress, usize> = BTreeMap::new();
+    for nic in &nics {
+        *users.entry(nic.address.clone()).or_default() += 1;
+    }
+    let shared: Vec<bool> = nics.iter().map(|nic| users[&nic.address] > 1).collect();
+    for (nic, _) in nics.iter_mut().zip(shared).filter(|(_, shared)| *shared) {
         nic.address = DeviceAddress(format!("{}/{}", nic.address, nic.name));
     }
     nics
 }
 
-fn nic(raw: &RawNic, irqs: &[RawIrq], polls: &Polls<'_>) -> Nic {
+/// `listed` are the interrupts of all MSI lists.
+fn nic(raw: &RawNic, irqs: &[RawIrq], listed: &BTreeSet<IrqId>, polls: &Polls<'_>) -> Nic {
     let path = raw.device_path.known().map(String::as_str);
     let kind = match path {
         _ if raw.name.as_str() == "lo" => NicKind::Loopback,
@@ -91,7 +96,7 @@ fn nic(raw: &RawNic, irqs: &[RawIrq], polls: &Polls<'_>) -> Nic {
         })
         .collect();
     let (other_irqs, contradictions) = match kind {
-        NicKind::Device => interrupts::attach(&mut rx, raw, path, irqs),
+        NicKind::Device => interrupts::attach(&mut rx, raw, path, irqs, listed),
         NicKind::Virtual | NicKind::Loopback => (Vec::new(), Vec::new()),
     };
     Nic {

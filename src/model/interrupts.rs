@@ -1,8 +1,8 @@
 //! Which interrupt serves which receive queue, from up to three sources; the strongest is believed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::irq_names::{self, Serves};
+use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Irq, Napi, RxQueue, Source};
 use crate::parse::{NetdevNapi, NetdevQueue};
 use crate::sample::{Inventory, RawIrq, RawNic};
@@ -42,15 +42,17 @@ struct Own<'a> {
     queues: Vec<u32>,
 }
 
-/// Gives every receive queue its interrupts. Returns those of the device that belong to none, and where
+/// Gives every receive queue its interrupts; `listed` are those of all
+/// MSI lists. Returns those of the device that belong to none, and where
 /// the kernel and a name differ.
 pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
     device_path: Option<&str>,
     irqs: &[RawIrq],
+    listed: &BTreeSet<IrqId>,
 ) -> (Vec<Irq>, Vec<Contradiction>) {
-    let own = own(rx, nic, device_path, irqs);
+    let own = own(rx, nic, device_path, irqs, listed);
     let mut contradictions = Vec::new();
     for queue in &mut *rx {
         let by_name = || own.iter().filter(|own| own.queues.contains(&queue.index));
@@ -88,15 +90,26 @@ fn irq(raw: &RawIrq, source: Source) -> Irq {
     }
 }
 
-/// The interrupts of a device: those of its MSI list that really exist, and those that carry its name.
-fn own<'a>(rx: &[RxQueue], nic: &RawNic, path: Option<&str>, irqs: &'a [RawIrq]) -> Vec<Own<'a>> {
-    let name = nic.name.as_str();
+/// The interrupts of a device: those of its MSI list that really exist, and those that carry its name and
+/// are in no other device's list: an interface may have got the name that another one once had.
+fn own<'a>(
+    rx: &[RxQueue],
+    nic: &RawNic,
+    path: Option<&str>,
+    irqs: &'a [RawIrq],
+    listed: &BTreeSet<IrqId>,
+) -> Vec<Own<'a>> {
+    let driver = nic.driver.known().map(String::as_str);
+    let device = Device { nic: nic.name.as_str(), driver, path };
     let found = irqs.iter().filter_map(|raw| {
-        let listed = nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
-        let named = || raw.actions.iter().any(|action| irq_names::names_device(action, name, path));
-        let source = if listed { Source::MsiName } else { Source::Name };
-        let serves = || raw.actions.iter().find_map(|action| irq_names::serves(action, name));
-        (listed || named()).then(|| (raw, source, serves()))
+        let own = nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
+        let named = || {
+            !listed.contains(&raw.number)
+                && raw.actions.iter().any(|action| irq_names::names_device(action, &device))
+        };
+        let source = if own { Source::MsiName } else { Source::Name };
+        let serves = || raw.actions.iter().find_map(|action| irq_names::serves(action, &device));
+        (own || named()).then(|| (raw, source, serves()))
     });
     let found: Vec<(&RawIrq, Source, Option<Serves>)> = found.collect();
     let count = |kind: fn(&Serves) -> bool| {
@@ -105,15 +118,17 @@ fn own<'a>(rx: &[RxQueue], nic: &RawNic, path: Option<&str>, irqs: &'a [RawIrq])
     // Beside interrupts that name their queue, one with the bare name is that of the link.
     let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
     let blocks = count(|serves| matches!(serves, Serves::Block(_)));
+    let vectors = count(|serves| matches!(serves, Serves::Vector(_)));
     let queues = |serves| match serves {
         Some(Serves::Queue(index)) => vec![index],
+        Some(Serves::Vector(index)) if vectors >= rx.len() => vec![index],
         // The driver keeps an even number of blocks.
         Some(Serves::Block(block)) => {
             let first = u32::try_from(blocks / 2).unwrap_or(u32::MAX);
             block.checked_sub(first).into_iter().collect()
         }
         Some(Serves::Interface) if !bare_is_link => rx.iter().map(|queue| queue.index).collect(),
-        Some(Serves::Interface) | None => Vec::new(),
+        Some(Serves::Interface | Serves::Vector(_)) | None => Vec::new(),
     };
     found.iter().map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(*serves) }).collect()
 }
@@ -177,7 +192,9 @@ mod tests {
             .map(|index| RxQueue { index, napi: polls.napi(4, index), ..RxQueue::default() })
             .collect();
         let path = nic.device_path.known().map(String::as_str);
-        let (others, contradictions) = attach(&mut rx, nic, path, inventory.irqs.known().expect("read"));
+        let irqs = inventory.irqs.known().expect("read");
+        let listed = (30..40).chain([50]).map(IrqId).collect();
+        let (others, contradictions) = attach(&mut rx, nic, path, irqs, &listed);
         let pair = |irq: &Irq| (irq.number.0, irq.source);
         let by_queue = rx.iter().map(|queue| queue.irqs.iter().map(pair).collect()).collect();
         (by_queue, others.iter().map(|irq| irq.number.0).collect(), contradictions)
@@ -236,5 +253,22 @@ mod tests {
         let (queues, others, _) = attached(&inventory(2, &interrupts));
         assert_eq!(queues, [[(34, Source::MsiName)], [(35, Source::MsiName)]]);
         assert_eq!(others, [30, 31, 32, 33, 36, 37, 38]);
+    }
+
+    /// What was eth0 is another interface by now: its interrupts still carry that name.
+    #[test]
+    fn an_interrupt_in_another_device_s_list_is_that_one_s() {
+        let (queues, others, _) = attached(&inventory(1, &[(50, "eth0-TxRx-0"), (31, "x-TxRx-0")]));
+        assert_eq!((queues, others), (vec![vec![(31, Source::MsiName)]], vec![]));
+    }
+
+    /// i40e with two vectors for four queues: the number is the vector's.
+    #[test]
+    fn fewer_vectors_than_queues_are_linked_to_none() {
+        let actions = [(31, "i40e-eth0-TxRx-0"), (32, "i40e-eth0-TxRx-1")];
+        let (queues, others, contradictions) = attached(&inventory(4, &actions));
+        assert!(queues.iter().all(Vec::is_empty), "{queues:?}");
+        assert_eq!((others, contradictions.len()), (vec![31, 32], 0));
+        assert_eq!(attached(&inventory(2, &actions)).0[1], [(32, Source::MsiName)]);
     }
 }

@@ -12,8 +12,8 @@ struct Shape {
     before: &'static str,
     /// What stands after it.
     after: &'static str,
-    /// What the number counts.
-    serves: fn(u32) -> Serves,
+    /// What the number counts; `None`: the name speaks of no queue after all.
+    serves: fn(u32) -> Option<Serves>,
 }
 
 /// What an interrupt serves, by its name.
@@ -21,6 +21,9 @@ struct Shape {
 pub(super) enum Serves {
     /// One receive queue.
     Queue(u32),
+    /// An interrupt of the device by number, which is a queue's when there are as many as queues. With
+    /// fewer each polls several, and the name does not say which.
+    Vector(u32),
     /// One of the blocks of which the first half are transmit queues, and the second half receive
     /// queues.
     Block(u32),
@@ -28,71 +31,123 @@ pub(super) enum Serves {
     Interface,
 }
 
+fn queue(number: u32) -> Option<Serves> {
+    Some(Serves::Queue(number))
+}
+
+fn vector(number: u32) -> Option<Serves> {
+    Some(Serves::Vector(number))
+}
+
+fn block(number: u32) -> Option<Serves> {
+    Some(Serves::Block(number))
+}
+
+/// tg3 counts interrupts: with several, the first is that of the link.
+fn behind_the_link(number: u32) -> Option<Serves> {
+    number.checked_sub(1).map(Serves::Queue)
+}
+
+/// Shapes that are read otherwise when the driver is this one, before all others.
+const OF_DRIVER: [(&str, Shape); 2] = [
+    ("tg3", Shape { drivers: &["tg3"], before: "-rx-", after: "", serves: behind_the_link }),
+    ("tg3", Shape { drivers: &["tg3"], before: "-txrx-", after: "", serves: behind_the_link }),
+];
+
 const SHAPES: [Shape; 12] = [
     // virtio0-input.0
-    Shape { drivers: &["virtio_net"], before: "-input.", after: "", serves: Serves::Queue },
+    Shape { drivers: &["virtio_net"], before: "-input.", after: "", serves: queue },
     // eth0-TxRx-0, i40e-eth0-TxRx-0
     Shape {
         drivers: &["ixgbe", "ixgbevf", "igb", "i40e", "iavf", "ice", "idpf", "bnxt_en"],
         before: "-TxRx-",
         after: "",
-        serves: Serves::Queue,
+        serves: vector,
     },
     // ens5-Tx-Rx-0
-    Shape { drivers: &["ena"], before: "-Tx-Rx-", after: "", serves: Serves::Queue },
+    Shape { drivers: &["ena"], before: "-Tx-Rx-", after: "", serves: queue },
     // eth0-rxtx-0
-    Shape { drivers: &["vmxnet3"], before: "-rxtx-", after: "", serves: Serves::Queue },
+    Shape { drivers: &["vmxnet3"], before: "-rxtx-", after: "", serves: queue },
     // eth0-rx-0
     Shape {
         drivers: &["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"],
         before: "-rx-",
         after: "",
-        serves: Serves::Queue,
+        serves: queue,
     },
     // eth0-fp-0
-    Shape { drivers: &["bnx2x"], before: "-fp-", after: "", serves: Serves::Queue },
+    Shape { drivers: &["bnx2x"], before: "-fp-", after: "", serves: queue },
     // eth0-q0-rx, vif0-q0-rx: separate event channels
-    Shape { drivers: &["xen_netfront"], before: "-q", after: "-rx", serves: Serves::Queue },
+    Shape { drivers: &["xen_netfront"], before: "-q", after: "-rx", serves: queue },
     // eth0-q0, vif0-q0: one event channel for both directions
-    Shape { drivers: &["xen_netfront"], before: "-q", after: "", serves: Serves::Queue },
+    Shape { drivers: &["xen_netfront"], before: "-q", after: "", serves: queue },
     // mlx5_comp2@pci:0000:d8:00.0
-    Shape { drivers: &["mlx5_core"], before: "mlx5_comp", after: "", serves: Serves::Queue },
-    // mlx4-3@0000:04:00.0
-    Shape { drivers: &["mlx4_core"], before: "mlx4-", after: "", serves: Serves::Queue },
+    Shape { drivers: &["mlx5_core"], before: "mlx5_comp", after: "", serves: queue },
+    // mlx4-3@0000:04:00.0: the number of an event queue, which both ports share and rings are given by load
+    Shape { drivers: &["mlx4_core"], before: "mlx4-", after: "", serves: |_| None },
     // gve-ntfy-blk3@pci:0000:00:04.0
-    Shape { drivers: &["gve"], before: "gve-ntfy-blk", after: "", serves: Serves::Block },
+    Shape { drivers: &["gve"], before: "gve-ntfy-blk", after: "", serves: block },
     // eth0-ntfy-block.3, or eth%d-ntfy-block.3: asked for before the interface had a name
-    Shape { drivers: &["gve"], before: "-ntfy-block.", after: "", serves: Serves::Block },
+    Shape { drivers: &["gve"], before: "-ntfy-block.", after: "", serves: block },
 ];
 
 /// What an action name says that the interrupt serves, or `None` for names that speak of no receive
 /// queue (config, transmit, events) and for shapes that are not known.
-pub(super) fn serves(action: &str, nic: &str) -> Option<Serves> {
+pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
     // Names of some drivers carry the PCI address behind an @.
     let name = action.split('@').next().unwrap_or(action);
-    if name == nic {
-        // e1000, r8169, tg3 with one vector.
+    if name == device.nic || device.virtio() == Some(name) {
+        // e1000, r8169, tg3 with one vector; virtio without MSI.
         return Some(Serves::Interface);
     }
-    SHAPES.iter().find_map(|shape| {
-        let (_, rest) = name.rsplit_once(shape.before)?;
-        let digits = rest.strip_suffix(shape.after)?;
-        let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        number.then(|| digits.parse().ok().map(shape.serves)).flatten()
-    })
+    let own = OF_DRIVER.iter().filter(|(driver, _)| device.driver == Some(driver)).map(|(_, shape)| shape);
+    let (shape, number) = own.chain(&SHAPES).find_map(|shape| Some((shape, number(name, shape)?)))?;
+    (shape.serves)(number)
+}
+
+/// The number in a name of this shape.
+fn number(name: &str, shape: &Shape) -> Option<u32> {
+    let (before, rest) = name.rsplit_once(shape.before)?;
+    // The vectors of Flow Director and of control queues: i40e-0000:04:00.0:fdir-TxRx-0.
+    if before.ends_with(":fdir") || before.ends_with(":ctrl") {
+        return None;
+    }
+    let digits = rest.strip_suffix(shape.after)?;
+    let all_digits = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|_| all_digits)
+}
+
+/// What interrupts may be named after.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Device<'a> {
+    /// The interface's name.
+    pub(super) nic: &'a str,
+    /// Its driver.
+    pub(super) driver: Option<&'a str>,
+    /// Target of `/sys/class/net/NAME`.
+    pub(super) path: Option<&'a str>,
+}
+
+impl<'a> Device<'a> {
+    /// `virtioN` of its path.
+    fn virtio(&self) -> Option<&'a str> {
+        self.path.into_iter().flat_map(|path| path.split('/')).find(|part| numbered(part, "virtio"))
+    }
+
+    /// `vifN` of Xen: the device vif-0 calls itself vif0 here.
+    fn vif(&self) -> Option<String> {
+        let mut parts = self.path.into_iter().flat_map(|path| path.split('/'));
+        parts.find(|part| numbered(part, "vif-")).map(|part| part.replace('-', ""))
+    }
 }
 
 /// Whether an action name carries the device's own name: the interface's, `virtioN`, or `vifN` of Xen.
-pub(super) fn names_device(action: &str, nic: &str, device_path: Option<&str>) -> bool {
-    let parts = || device_path.into_iter().flat_map(|path| path.split('/'));
-    let virtio = || parts().find(|part| numbered(part, "virtio"));
-    // The device vif-0 calls itself vif0 here.
-    let vif = || parts().find(|part| numbered(part, "vif-")).map(|part| part.replace('-', ""));
-    let begins = |device: &str| action.strip_prefix(device).is_some_and(|rest| rest.starts_with('-'));
-    action == nic
-        || action.split('-').any(|part| part == nic)
-        || virtio().is_some_and(begins)
-        || vif().is_some_and(|device| begins(&device))
+pub(super) fn names_device(action: &str, device: &Device<'_>) -> bool {
+    let begins = |name: &str| action.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+    action == device.nic
+        || action.split('-').any(|part| part == device.nic)
+        || device.virtio().is_some_and(|virtio| action == virtio || begins(virtio))
+        || device.vif().is_some_and(|vif| begins(&vif))
 }
 
 fn numbered(part: &str, prefix: &str) -> bool {
@@ -101,28 +156,34 @@ fn numbered(part: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHAPES, Serves, names_device, serves};
+    use super::{Device, OF_DRIVER, SHAPES, Serves, names_device, serves};
 
     /// Driver, action name, interface, and what that interrupt serves.
-    const NAMES: [(&str, &str, &str, Option<Serves>); 39] = [
+    const NAMES: [(&str, &str, &str, Option<Serves>); 45] = [
         ("virtio_net", "virtio3-input.0", "eth0", Some(Serves::Queue(0))),
         ("virtio_net", "virtio3-input.12", "eth0", Some(Serves::Queue(12))),
         ("virtio_net", "virtio3-output.0", "eth0", None),
         ("virtio_net", "virtio3-config", "eth0", None),
-        ("ixgbe", "eth0-TxRx-0", "eth0", Some(Serves::Queue(0))),
+        ("ixgbe", "eth0-TxRx-0", "eth0", Some(Serves::Vector(0))),
         ("ixgbe", "eth0-rx-2", "eth0", Some(Serves::Queue(2))),
-        ("ixgbevf", "ens4-TxRx-1", "ens4", Some(Serves::Queue(1))),
-        ("igb", "enp1s0-TxRx-3", "enp1s0", Some(Serves::Queue(3))),
+        ("ixgbevf", "ens4-TxRx-1", "ens4", Some(Serves::Vector(1))),
+        ("igb", "enp1s0-TxRx-3", "enp1s0", Some(Serves::Vector(3))),
         ("igb", "enp1s0-rx-1", "enp1s0", Some(Serves::Queue(1))),
         ("igb", "enp1s0", "enp1s0", Some(Serves::Interface)),
-        ("i40e", "i40e-eth0-TxRx-7", "eth0", Some(Serves::Queue(7))),
+        ("i40e", "i40e-eth0-TxRx-7", "eth0", Some(Serves::Vector(7))),
         ("i40e", "i40e-0000:3b:00.0:misc", "eth0", None),
-        ("iavf", "iavf-eth0-TxRx-0", "eth0", Some(Serves::Queue(0))),
-        ("ice", "ice-ens1f0-TxRx-11", "ens1f0", Some(Serves::Queue(11))),
+        ("i40e", "i40e-0000:04:00.0:fdir-TxRx-0", "eth0", None),
+        ("ice", "ice-0000:c4:00.0:ctrl-TxRx-0", "eth0", None),
+        ("tg3", "eno1-rx-1", "eno1", Some(Serves::Queue(0))),
+        ("tg3", "eno1-txrx-4", "eno1", Some(Serves::Queue(3))),
+        ("tg3", "eno1-txrx-0", "eno1", None),
+        ("tg3", "eno1", "eno1", Some(Serves::Interface)),
+        ("iavf", "iavf-eth0-TxRx-0", "eth0", Some(Serves::Vector(0))),
+        ("ice", "ice-ens1f0-TxRx-11", "ens1f0", Some(Serves::Vector(11))),
         ("ice", "ice-ens1f0-rx-2", "ens1f0", Some(Serves::Queue(2))),
-        ("idpf", "idpf-eth0-TxRx-4", "eth0", Some(Serves::Queue(4))),
+        ("idpf", "idpf-eth0-TxRx-4", "eth0", Some(Serves::Vector(4))),
         ("idpf", "idpf-0000:05:00.0-Mailbox-0", "eth0", None),
-        ("bnxt_en", "enP2s1f0np0-TxRx-5", "enP2s1f0np0", Some(Serves::Queue(5))),
+        ("bnxt_en", "enP2s1f0np0-TxRx-5", "enP2s1f0np0", Some(Serves::Vector(5))),
         ("bnxt_en", "eth0-rx-1", "eth0", Some(Serves::Queue(1))),
         ("ena", "ens5-Tx-Rx-3", "ens5", Some(Serves::Queue(3))),
         ("ena", "ena-mgmnt@pci:0000:00:05.0", "ens5", None),
@@ -139,7 +200,7 @@ mod tests {
         ("xen_netfront", "eth0-q3", "eth0", Some(Serves::Queue(3))),
         ("mlx5_core", "mlx5_comp2@pci:0000:d8:00.0", "ens1f0np0", Some(Serves::Queue(2))),
         ("mlx5_core", "mlx5_async0@pci:0000:d8:00.0", "ens1f0np0", None),
-        ("mlx4_core", "mlx4-3@0000:04:00.0", "ens2", Some(Serves::Queue(3))),
+        ("mlx4_core", "mlx4-3@0000:04:00.0", "ens2", None),
         ("mlx4_core", "mlx4-async@pci:0000:04:00.0", "ens2", None),
         ("gve", "gve-ntfy-blk3@pci:0000:00:04.0", "ens4", Some(Serves::Block(3))),
         ("gve", "eth%d-ntfy-block.3", "ens4", Some(Serves::Block(3))),
@@ -149,13 +210,16 @@ mod tests {
     #[test]
     fn names_as_the_drivers_give_them() {
         for (driver, action, nic, expected) in NAMES {
-            assert_eq!(serves(action, nic), expected, "{driver}: {action}");
+            let device = Device { nic, driver: Some(driver), path: None };
+            assert_eq!(serves(action, &device), expected, "{driver}: {action}");
         }
     }
 
     #[test]
     fn every_driver_of_a_shape_has_an_example() {
-        for shape in SHAPES {
+        // mlx4 has one that tells no queue.
+        let telling = SHAPES.iter().filter(|shape| (shape.serves)(1).is_some());
+        for shape in telling.chain(OF_DRIVER.iter().map(|(_, shape)| shape)) {
             for driver in shape.drivers {
                 let fits = |(named, action, _, serves): &(&str, &str, &str, Option<Serves>)| {
                     let name = action.split('@').next().unwrap_or_default();
@@ -171,13 +235,17 @@ mod tests {
 
     #[test]
     fn devices_are_told_apart() {
-        let path = Some("../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0");
-        assert!(names_device("virtio2-input.0", "eth0", path));
-        assert!(!names_device("virtio21-input.0", "eth0", path));
-        assert!(names_device("i40e-eth0-TxRx-7", "eth0", None));
-        assert!(!names_device("eth01-TxRx-7", "eth0", None));
-        let xen = Some("../../devices/vif-1/net/eth1");
-        assert!(names_device("vif1-q0-rx", "eth1", xen));
-        assert!(!names_device("vif0-q0-rx", "eth1", xen));
+        let at = |nic, path| Device { nic, driver: None, path };
+        let virtio = at("eth0", Some("../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0"));
+        assert!(names_device("virtio2-input.0", &virtio));
+        assert!(!names_device("virtio21-input.0", &virtio));
+        assert!(names_device("i40e-eth0-TxRx-7", &at("eth0", None)));
+        assert!(!names_device("eth01-TxRx-7", &at("eth0", None)));
+        let xen = at("eth1", Some("../../devices/vif-1/net/eth1"));
+        assert!(names_device("vif1-q0-rx", &xen));
+        assert!(!names_device("vif0-q0-rx", &xen));
+        // On a bus of its own, or without MSI: one interrupt by the device's name.
+        assert!(names_device("virtio2", &virtio) && !names_device("virtio21", &virtio));
+        assert_eq!(serves("virtio2", &virtio), Some(Serves::Interface));
     }
 }

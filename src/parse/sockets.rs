@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::ParseError;
 
-/// A socket of `/proc/net`.
+/// A socket that waits for packets of anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetSocket {
     /// The local address.

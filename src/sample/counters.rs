@@ -131,7 +131,7 @@ fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
-        rx_dropped: count("rx_dropped")? + count("rx_missed_errors")?,
+        rx_dropped: count("rx_dropped")?.saturating_add(count("rx_missed_errors")?),
         rx_queues: queue_counts::of(host, raw, queues),
     })
 }

@@ -43,7 +43,13 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
     };
     let Fact::Known(online) = online else { return online.map(|_| Vec::new()) };
     let isolated = read::cpu_list(host, &format!("{BASE}/isolated"));
-    let isolated = isolated.known().cloned().unwrap_or_default();
+    // No such file: an old kernel without isolation. One that cannot be read hides which CPUs no plan may
+    // touch: then nothing is known of the CPUs.
+    let isolated = match isolated {
+        Fact::Known(isolated) => isolated,
+        Fact::Unsupported => CpuMask::new(),
+        absent => return absent.map(|_| Vec::new()),
+    };
     present.map(|present| {
         let cores = by_group(&present, |cpu| core(host, cpu), |core| core.siblings.known());
         let mut known_caches = None;

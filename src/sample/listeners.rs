@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::processes::{self, Seen};
 use super::read;
-use crate::host::{Cause, Host};
+use crate::host::{Cause, Host, Question};
 use crate::parse::{self, NetSocket, ParseError};
 use crate::units::{CpuMask, Fact};
 
@@ -25,7 +25,7 @@ pub enum Transport {
 /// The listening sockets of the namespace looked at, and who holds them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawListeners {
-    /// In the order of `/proc/net`.
+    /// TCP over IPv4, then IPv6, then UDP; among themselves in the order of the kernel.
     pub sockets: Vec<RawSocket>,
     /// The processes that hold one, by number.
     pub processes: BTreeMap<u32, RawProcess>,
@@ -61,27 +61,64 @@ pub struct RawProcess {
 
 type Parser = fn(&str) -> Result<Vec<NetSocket>, ParseError>;
 
-const TABLES: [(&str, Transport, Parser); 4] = [
-    ("proc/net/tcp", Transport::Tcp, parse::tcp_listeners),
-    ("proc/net/tcp6", Transport::Tcp, parse::tcp_listeners),
-    ("proc/net/udp", Transport::Udp, parse::udp_listeners),
-    ("proc/net/udp6", Transport::Udp, parse::udp_listeners),
+/// Where the sockets of one transport and family stand.
+struct Source {
+    /// What gives the wanted ones alone. TCP's tables have every connection too, and those take microseconds
+    /// each; a UDP socket is hardly ever a connection.
+    question: Option<Question>,
+    /// What there is without an answer.
+    table: &'static str,
+    transport: Transport,
+    parser: Parser,
+}
+
+const SOURCES: [Source; 4] = [
+    Source {
+        question: Some(Question::TcpListeners),
+        table: "proc/net/tcp",
+        transport: Transport::Tcp,
+        parser: parse::tcp_listeners,
+    },
+    Source {
+        question: Some(Question::Tcp6Listeners),
+        table: "proc/net/tcp6",
+        transport: Transport::Tcp,
+        parser: parse::tcp_listeners,
+    },
+    Source { question: None, table: "proc/net/udp", transport: Transport::Udp, parser: parse::udp_listeners },
+    Source {
+        question: None,
+        table: "proc/net/udp6",
+        transport: Transport::Udp,
+        parser: parse::udp_listeners,
+    },
 ];
 
-/// Without IPv6 its tables are missing; without any of the four nothing is known.
+impl Source {
+    fn sockets(&self, host: &dyn Host) -> Fact<Vec<NetSocket>> {
+        let ask = |question| read::asked(host, question, parse::listening_sockets);
+        match self.question.as_ref().map_or(Fact::Unsupported, ask) {
+            // Another root, an older recording, a kernel without sock_diag, or a jail without netlink.
+            Fact::Unsupported | Fact::Denied(_) => read::parsed(host, self.table, self.parser),
+            answered => answered,
+        }
+    }
+}
+
+/// Without IPv6 its tables are missing; without any source nothing is known.
 pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawListeners> {
-    let (mut sockets, mut tables) = (Vec::new(), 0);
-    for (path, transport, parser) in TABLES {
-        match read::parsed(host, path, parser) {
+    let (mut sockets, mut known) = (Vec::new(), 0);
+    for source in SOURCES {
+        match source.sockets(host) {
             Fact::Known(found) => {
-                tables += 1;
-                sockets.extend(found.into_iter().map(|socket| (transport, socket)));
+                known += 1;
+                sockets.extend(found.into_iter().map(|socket| (source.transport, socket)));
             }
             Fact::Unsupported => {}
             absent => return absent.map(|_| RawListeners::default()),
         }
     }
-    if tables > 0 { Fact::Known(owned(host, sockets, seen)) } else { Fact::Unsupported }
+    if known > 0 { Fact::Known(owned(host, sockets, seen)) } else { Fact::Unsupported }
 }
 
 fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> RawListeners {
@@ -149,7 +186,7 @@ fn ran_on(host: &dyn Host, pid: u32) -> Fact<CpuMask> {
 #[cfg(test)]
 mod tests {
     use super::{Transport, take};
-    use crate::host::{Cause, RecordedHost};
+    use crate::host::{Cause, Question, RecordedHost};
     use crate::sample::processes::Seen;
     use crate::sample::processes::tests::seen;
     use crate::units::{Fact, Need};
@@ -192,6 +229,25 @@ mod tests {
         assert_eq!(nginx.allowed, Fact::Known("0-3".parse().expect("a list")));
         assert_eq!(nginx.ran_on, Fact::Known("1,3".parse().expect("a list")));
         assert_eq!(found.all_seen, Fact::Known(()));
+    }
+
+    /// Reading a table of 18,000 connections for its few listeners once took longer than all else.
+    #[test]
+    fn the_table_of_connections_is_the_last_resort() {
+        let question = Question::TcpListeners.path();
+        let seen = |host: &RecordedHost| {
+            take(host, &seen(&[]))
+                .map(|found| found.sockets.iter().map(|s| (s.transport, s.port)).collect::<Vec<_>>())
+        };
+        let udp = (Transport::Udp, 80);
+        let table = Fact::Known(vec![(Transport::Tcp, 80), (Transport::Tcp, 80), udp]);
+        assert_eq!(seen(&host()), table);
+        let answered = host().with(&question, []).with("proc/net/tcp", "never read");
+        assert_eq!(seen(&answered), Fact::Known(vec![udp]));
+        assert_eq!(seen(&host().with_failure(&question, Cause::Denied)), table);
+        // Half an answer is none, and no reason to look elsewhere.
+        let broken = host().with(&question, [72, 0]);
+        assert!(matches!(seen(&broken), Fact::Broken(why) if why.contains(&question)));
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: 
     let pci = |file: &str| function.map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
     let queues = queues(host, &base);
     let rx = queues.known().into_iter().flatten().filter(|queue| queue.id.direction == Direction::Rx);
-    let rx_queues = rx.map(|queue| queue.id.index + 1).max().unwrap_or(0);
+    let rx_queues = rx.map(|queue| queue.id.index.saturating_add(1)).max().unwrap_or(0);
     let ifindex = read::number(host, &format!("{base}/ifindex"));
     let driver = link(&format!("{base}/device/driver"))
         .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());

@@ -102,6 +102,14 @@ fn parts(input: impl Read, largest: u64) -> Result<BTreeMap<String, Vec<u8>>, Ar
     let mut read = || -> io::Result<()> {
         for entry in archive.entries()? {
             let mut entry = entry?;
+            let kind = entry.header().entry_type();
+            if kind.is_dir() {
+                continue;
+            }
+            // A sparse file is larger than what it takes of the archive, and no link is of use.
+            if !kind.is_file() {
+                return Err(io::Error::other("it holds what is no plain file"));
+            }
             let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
             let mut content = Vec::new();
             entry.read_to_end(&mut content)?;

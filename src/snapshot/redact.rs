@@ -3,16 +3,25 @@
 //! Rewritten is what `sample` reads today: a test of every path that is recorded on a live machine
 //! holds [`class`] to it, so that a new source cannot slip through unlooked-at.
 
+mod guids;
+mod journal;
 mod links;
 mod rss;
 mod rules;
+mod sock_diag;
 mod sockets;
 mod standin;
 
 use std::collections::BTreeMap;
 
-use crate::host::RecordedHost;
+use crate::host::{Cause, RecordedHost, Recording};
+use guids::Guids;
 use standin::StandIns;
+
+/// The boot id of every redacted machine.
+const BOOT_ID: &str = "00000000-0000-4000-8000-000000000001";
+/// What stands where words were.
+const WITHHELD: &str = "(redacted)";
 
 /// What is done with the content of a file or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +32,8 @@ enum Class {
     BootId,
     /// `/proc/net/tcp` and its like: addresses of this machine and of those it talks to.
     Sockets,
+    /// Answers of `SOCK_DIAG_BY_FAMILY`: addresses of this machine.
+    SockDiag,
     /// Answers of `RTM_GETLINK`: MAC addresses, tunnel ends, altnames.
     Links,
     /// Mount points: only control groups are looked for.
@@ -40,31 +51,56 @@ enum Class {
 pub(super) struct Redaction {
     name: String,
     stand_ins: StandIns,
+    guids: Guids,
 }
 
 impl Redaction {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), stand_ins: StandIns::default() }
+        Self { name: name.to_owned(), stand_ins: StandIns::default(), guids: Guids::default() }
     }
 
     pub(super) fn machine(&mut self, machine: RecordedHost) -> RecordedHost {
-        let (files, mut rest) = machine.into_parts();
-        rest.links.retain(|path, target| !is_descriptor(path) || target.starts_with("socket:"));
-        let files: BTreeMap<String, Vec<u8>> = files
-            .into_iter()
-            .filter_map(|(path, content)| Some((path.clone(), self.file(&path, content)?)))
-            .collect();
-        RecordedHost::from_parts(files, rest)
+        let (files, rest) = machine.into_parts();
+        let mut index = Recording { now_ns: rest.now_ns, ..Recording::default() };
+        for (path, target) in &rest.links {
+            if !is_descriptor(path) || target.starts_with("socket:") {
+                index.links.insert(self.guids.text(path), self.guids.text(target));
+            }
+        }
+        for (path, names) in &rest.lists {
+            let names = names.iter().map(|name| self.guids.text(name)).collect();
+            index.lists.insert(self.guids.text(path), names);
+        }
+        for (path, cause) in rest.failures {
+            index.failures.insert(self.guids.text(&path), cause);
+        }
+        let mut kept = BTreeMap::new();
+        for (path, content) in files {
+            let name = self.guids.text(&path);
+            match self.file(&path, content) {
+                Some(content) => drop(kept.insert(name, content)),
+                // It was there: that it is not here is no fact about the machine.
+                None => drop(index.failures.insert(name, Cause::Withheld)),
+            }
+        }
+        RecordedHost::from_parts(kept, index)
+    }
+
+    /// The journals without names; those that cannot be understood are left out.
+    pub(super) fn journals(&mut self, journals: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+        let clean = |(id, file): (String, Vec<u8>)| Some((id, journal::redacted(&file, &mut self.guids)?));
+        journals.into_iter().filter_map(clean).collect()
     }
 
     /// The content without names; `None` when nothing of it may be kept.
     fn file(&mut self, path: &str, content: Vec<u8>) -> Option<Vec<u8>> {
         match class(path) {
-            Class::Harmless => Some(content),
+            Class::Harmless => Some(self.guids.bytes(&content)),
             Class::HostName => Some(format!("{}\n", self.name).into_bytes()),
-            Class::BootId => Some(b"00000000-0000-4000-8000-000000000001\n".to_vec()),
+            Class::BootId => Some(format!("{BOOT_ID}\n").into_bytes()),
             // What cannot be understood cannot be cleaned either.
             Class::Sockets => sockets::redacted(&content, &mut self.stand_ins),
+            Class::SockDiag => sock_diag::redacted(&content, &mut self.stand_ins),
             Class::Links => links::redacted(&content),
             Class::Mounts => only_control_groups(&content),
             Class::Rss => rss::without_key(&content),
@@ -115,6 +151,7 @@ fn class(path: &str) -> Class {
         ["ioctl", "ethtool", "grxclsrlall", _] => Class::Rules,
         ["ioctl", "ethtool", _, _] => Class::Harmless,
         ["socket", "irqbalance", _, _] => Class::Harmless,
+        ["netlink", "sock_diag", "tcp-listeners" | "tcp6-listeners"] => Class::SockDiag,
         ["netlink", "route", "link-get"] => Class::Links,
         ["netlink", "route", "nsid-get", _] => Class::Harmless,
         _ => Class::Unknown,

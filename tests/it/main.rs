@@ -18,6 +18,7 @@ mod nginx;
 mod process;
 mod quiet;
 mod require;
+mod setup;
 mod snapshot;
 mod stack;
 mod tree;

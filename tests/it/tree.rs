@@ -90,7 +90,7 @@ impl Tree {
         self.read(&format!("sys/class/net/{nic}/queues/rx-{queue}/rps_cpus"))
     }
 
-    fn link(&self, path: &str, target: &str) {
+    pub(crate) fn link(&self, path: &str, target: &str) {
         let path = self.root().join(path);
         std::fs::create_dir_all(path.parent().expect("a link has a directory")).expect("created");
         std::os::unix::fs::symlink(target, path).expect("linked");

@@ -2,6 +2,7 @@
 //! seconds and both CPUs, so each test boots once and asks everything about that machine; they wait
 //! for one another, and for whoever counts packets.
 
+mod console;
 mod e1000e;
 mod eight_queues;
 mod guest;

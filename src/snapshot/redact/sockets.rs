@@ -35,32 +35,16 @@ fn endpoint(text: &str, stand_ins: &mut StandIns) -> Option<String> {
         u32::from_str_radix(word, 16).ok().map(u32::to_ne_bytes)
     });
     let bytes = words.collect::<Option<Vec<[u8; 4]>>>()?.concat();
-    let stand_in = match (<[u8; 4]>::try_from(bytes.as_slice()), <[u8; 16]>::try_from(bytes.as_slice())) {
-        (Ok(four), _) => octets(stand_ins.ip(Ipv4Addr::from(four).into())),
-        (_, Ok(sixteen)) => {
-            let address = Ipv6Addr::from(sixteen);
-            match address.to_ipv4_mapped() {
-                Some(inner) => match stand_ins.ip(inner.into()) {
-                    IpAddr::V4(inner) => inner.to_ipv6_mapped().octets().to_vec(),
-                    IpAddr::V6(other) => other.octets().to_vec(),
-                },
-                None => octets(stand_ins.ip(address.into())),
-            }
-        }
-        _ => return None,
+    let address: IpAddr = match bytes.len() {
+        4 => Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into(),
+        _ => Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into(),
     };
+    let stand_in = stand_ins.octets(address);
     let words = stand_in.chunks_exact(4).map(|word| {
         let word = u32::from_ne_bytes(word.try_into().unwrap_or_default());
         format!("{word:08X}")
     });
     Some(format!("{}:{port}", words.collect::<String>()))
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
 }
 
 #[cfg(test)]

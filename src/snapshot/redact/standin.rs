@@ -24,6 +24,20 @@ impl StandIns {
         })
     }
 
+    /// The stand-in of an address as bytes, as many as the address has. An IPv4 address keeps its own within
+    /// an IPv6 one.
+    pub(super) fn octets(&mut self, address: IpAddr) -> Vec<u8> {
+        let inner = match address {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(outer) => outer.to_ipv4_mapped(),
+        };
+        match (inner, self.ip(inner.map_or(address, IpAddr::V4))) {
+            (None, IpAddr::V4(stand_in)) => stand_in.octets().to_vec(),
+            (Some(_), IpAddr::V4(stand_in)) => stand_in.to_ipv6_mapped().octets().to_vec(),
+            (_, IpAddr::V6(stand_in)) => stand_in.octets().to_vec(),
+        }
+    }
+
     /// The stand-in of a MAC address: locally administered, so no vendor's. "None" and broadcast stay.
     pub(super) fn mac(&mut self, address: [u8; 6]) -> [u8; 6] {
         if address == [0; 6] || address == [0xff; 6] {

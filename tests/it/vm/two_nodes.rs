@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rxlab::model::Model;
-use rxlab::units::{CpuId, CpuMask};
+use rxlab::units::{CpuId, CpuMask, NicName};
 
 use super::guest::{self, Answer};
 use super::interrupts::{Path, are_where_shown, irq};
@@ -55,6 +55,17 @@ ran undone values
 ran 'undone status' rxlab status
 ";
 
+/// A VLAN on the second NIC, and one on a bond of it.
+const STACK: &str = r"
+ip link add link eth1 name eth1.7 type vlan id 7
+echo +bond0 > /sys/class/net/bonding_masters
+ip link set eth1 down
+echo +eth1 > /sys/class/net/bond0/bonding/slaves
+ip link add link bond0 name bond0.8 type vlan id 8
+ran stacked rxlab show --json
+ran tree rxlab show --tree
+";
+
 fn cpus(list: &str) -> CpuMask {
     list.parse().expect("a CPU list")
 }
@@ -63,12 +74,47 @@ fn cpus(list: &str) -> CpuMask {
 fn both_nics_are_shown_and_changed_where_they_are() {
     let job: String = PATHS.iter().map(|path| path.job()).collect();
     let plan = format!("cat > plan.toml <<'PLAN'{PLAN}PLAN\n");
-    let job = [&job, "ran show rxlab show --json\n", &plan, KNOBS].concat();
+    // The module of bonds makes one when it is loaded.
+    let job = [
+        "echo -bond0 > /sys/class/net/bonding_masters\n",
+        &job,
+        "ran show rxlab show --json\n",
+        &plan,
+        KNOBS,
+        STACK,
+    ]
+    .concat();
     let Some(answer) = guest::run("16cpu-2node", &job, None) else { return };
     let model = answer.model("show");
     nodes_are_shown(&model);
     are_where_shown(&answer, &model, &PATHS);
     the_plan_comes_and_goes(&answer, &model);
+    the_stack_is_shown(&answer);
+}
+
+fn the_stack_is_shown(answer: &Answer) {
+    let model = answer.model("stacked");
+    let place = |name: &str| {
+        let nic =
+            model.nics.iter().find(|nic| nic.name.as_str() == name).unwrap_or_else(|| panic!("no {name}"));
+        let names = |names: &[NicName]| names.iter().map(NicName::as_str).collect::<Vec<_>>().join(" ");
+        let stack = &nic.stack;
+        (
+            stack.kind.clone().unwrap_or_default(),
+            names(&stack.lower),
+            names(&stack.upper),
+            names(&stack.physical),
+        )
+    };
+    let is = |kind: &str, lower: &str, upper: &str, physical: &str| {
+        (kind.to_owned(), lower.to_owned(), upper.to_owned(), physical.to_owned())
+    };
+    assert_eq!(place("eth1"), is("", "", "bond0 eth1.7", ""));
+    assert_eq!(place("bond0"), is("bond", "eth1", "bond0.8", "eth1"));
+    assert_eq!(place("bond0.8"), is("vlan", "bond0", "", "eth1"));
+    assert_eq!(place("eth1.7"), is("vlan", "eth1", "", "eth1"));
+    let (code, text) = answer.ran("tree");
+    assert!(code == 0 && text.contains("bond0.8"), "{text}");
 }
 
 fn nodes_are_shown(model: &Model) {

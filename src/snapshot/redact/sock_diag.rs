@@ -1,0 +1,78 @@
+//! Answers of `SOCK_DIAG_BY_FAMILY` with stand-ins, cut down to their fixed parts: no cookies, and nobody at
+//! the other end.
+
+use super::standin::StandIns;
+use crate::parse::{listening_sockets, messages, push_message};
+
+// struct inet_diag_msg of include/uapi/linux/inet_diag.h.
+const LENGTH: usize = 72;
+const ADDRESS_AT: usize = 8;
+const PEER_AT: usize = 24;
+const INTERFACE_AT: usize = 40;
+const COOKIE_AT: usize = 44;
+const EXPIRES_AT: usize = 52;
+
+/// The answer with stand-ins; `None` when it is not of the format.
+pub(super) fn redacted(answer: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>> {
+    let sockets = listening_sockets(answer).ok()?;
+    let mut out = Vec::new();
+    for (message, socket) in messages(answer).ok()?.into_iter().zip(sockets) {
+        let stand_in = stand_ins.octets(socket.address);
+        let mut kept = message.get(..LENGTH)?.to_vec();
+        kept[ADDRESS_AT..PEER_AT].fill(0);
+        kept[ADDRESS_AT..ADDRESS_AT + stand_in.len()].copy_from_slice(&stand_in);
+        kept[PEER_AT..INTERFACE_AT].fill(0);
+        kept[COOKIE_AT..EXPIRES_AT].fill(0);
+        push_message(&mut out, &kept);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ADDRESS_AT, LENGTH, redacted};
+    use crate::parse::{listening_sockets, push_attribute, push_message};
+    use crate::snapshot::redact::standin::StandIns;
+
+    /// A listening socket of port 80 whose every other byte tells something.
+    fn answer(family: u8, address: &[u8]) -> Vec<u8> {
+        let mut message = vec![0xAA; LENGTH];
+        message[..8].copy_from_slice(&[family, 10, 0, 0, 0, 80, 0, 0]);
+        message[ADDRESS_AT..ADDRESS_AT + address.len()].copy_from_slice(address);
+        push_attribute(&mut message, 21, &[0xAA; 8]); // INET_DIAG_CGROUP_ID
+        let mut answer = Vec::new();
+        push_message(&mut answer, &message);
+        answer
+    }
+
+    fn shown(answer: &[u8]) -> Vec<(String, u16, u64)> {
+        let sockets = listening_sockets(answer).expect("sockets");
+        sockets.into_iter().map(|s| (s.address.to_string(), s.port, s.inode)).collect()
+    }
+
+    #[test]
+    fn ports_and_inodes_stay_and_addresses_go() {
+        let mut stand_ins = StandIns::default();
+        let mut clean = |family, address: &[u8]| {
+            let clean = redacted(&answer(family, address), &mut stand_ins).expect("an answer");
+            assert_eq!(clean.len(), 4 + LENGTH, "no attributes");
+            clean
+        };
+        let inode = 0xAAAA_AAAA;
+        let four = clean(2, &[10, 0, 0, 7]);
+        assert_eq!(shown(&four), [("198.18.0.1".to_owned(), 80, inode)]);
+        // What is kept of the filling: the interface, expiry, queues, user and inode.
+        assert_eq!(four.iter().filter(|byte| **byte == 0xAA).count(), 4 + 5 * 4);
+        let mapped = clean(10, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 7]);
+        assert_eq!(shown(&mapped), [("::ffff:198.18.0.1".to_owned(), 80, inode)]);
+        let six = clean(10, &[0xfe; 16]);
+        assert_eq!(shown(&six), [("2001:db8::2".to_owned(), 80, inode)]);
+        assert_eq!(shown(&clean(10, &[0; 16])), [("::".to_owned(), 80, inode)]);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_not_kept() {
+        let good = answer(2, &[10, 0, 0, 7]);
+        assert_eq!(redacted(&good[..good.len() - 1], &mut StandIns::default()), None);
+    }
+}
