@@ -196,6 +196,21 @@ fn queue(host: &dyn Host, base: &str, id: QueueId) -> RawQueue {
 #[cfg(test)]
 mod tests {
     use super::pci_function;
+    use crate::host::RecordedHost;
+    use crate::sample::Inventory;
+    use crate::units::QueueId;
+
+    /// Composed: no kernel has so many queues, but any tree can say so.
+    #[test]
+    fn the_last_number_of_all_is_a_queue_like_any_other() {
+        let base = "sys/class/net/eth0";
+        let host = RecordedHost::new()
+            .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with(&format!("{base}/queues/rx-4294967295/rps_cpus"), "0\n");
+        let inventory = Inventory::take(&host);
+        let nic = &inventory.nics.known().expect("listed")[0];
+        assert_eq!(nic.queues.known().expect("listed")[0].id, QueueId::rx(u32::MAX));
+    }
 
     #[test]
     fn the_function_nearest_to_the_interface() {

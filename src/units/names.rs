@@ -127,7 +127,9 @@ impl FromStr for QueueId {
             Some(("tx", digits)) => (Direction::Tx, digits),
             _ => return Err(NameError::Queue(text.to_owned())),
         };
-        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        // One name for each queue: two directories must not be the same one.
+        let padded = digits.len() > 1 && digits.starts_with('0');
+        if digits.is_empty() || padded || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(NameError::Queue(text.to_owned()));
         }
         let index = digits.parse().map_err(|_| NameError::Queue(text.to_owned()))?;
@@ -166,7 +168,8 @@ mod tests {
     #[test]
     fn queue_names_are_strict() {
         assert_eq!("rx-12".parse(), Ok(QueueId::rx(12)));
-        for bad in ["rx", "rx-", "rx-+1", "rx-1x", "px-1", "rx-99999999999"] {
+        assert_eq!("rx-0".parse(), Ok(QueueId::rx(0)));
+        for bad in ["rx", "rx-", "rx-01", "rx-+1", "rx-1x", "px-1", "rx-99999999999"] {
             assert!(bad.parse::<QueueId>().is_err(), "{bad}");
         }
     }
