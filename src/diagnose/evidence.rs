@@ -71,11 +71,16 @@ fn irq_cpu(irq: &Irq, rates: &Rates) -> CpuMask {
     one(irq.effective.known()).or_else(counted).or_else(|| one(irq.affinity.known())).unwrap_or_default()
 }
 
-/// Packets a second of one queue: as the kernel counts them, else an equal part of the interface's.
+/// Packets a second of one queue: as the kernel counts them, else an equal part of those of the interface
+/// that it counts for no queue.
 pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
     let Some(rates) = rates.nic(&nic.name) else { return 0.0 };
-    let equal_part = rates.rx_packets / nic.rx.len().max(1) as f64;
-    rates.queues.get(&queue.index).copied().unwrap_or(equal_part)
+    rates.queues.get(&queue.index).copied().unwrap_or_else(|| {
+        let counted = |queue: &&RxQueue| rates.queues.contains_key(&queue.index);
+        let uncounted = nic.rx.len().saturating_sub(nic.rx.iter().filter(counted).count());
+        let rest = (rates.rx_packets - rates.queues.values().sum::<f64>()).max(0.0);
+        rest / uncounted.max(1) as f64
+    })
 }
 
 /// The receive queue that brings a CPU its work: the busiest of those whose interrupt lands there,
@@ -126,7 +131,7 @@ pub fn room(load: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{carrier, headroom, irq_cpus, loopback_share};
+    use super::{carrier, headroom, irq_cpus, loopback_share, queue_packets};
     use crate::diagnose::sketch::Sketch;
     use crate::model::Fact;
     use crate::units::CpuId;
@@ -153,6 +158,19 @@ mod tests {
             ("eth1", 0),
             "6,000 on one queue beat 4,500 on each of two"
         );
+    }
+
+    #[test]
+    fn a_queue_without_counts_has_its_part_of_what_is_left() {
+        let (model, mut rates) = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 9e3).build();
+        let nic = &model.nics[0];
+        let packets =
+            |rates: &_| nic.rx.iter().map(|queue| queue_packets(nic, queue, rates)).collect::<Vec<_>>();
+        assert_eq!(packets(&rates), [3e3, 3e3, 3e3]);
+        rates.nics[0].queues.insert(0, 8e3);
+        assert_eq!(packets(&rates), [8e3, 500.0, 500.0]);
+        rates.nics[0].queues.insert(1, 2e3);
+        assert_eq!(packets(&rates), [8e3, 2e3, 0.0], "queues are read a moment later");
     }
 
     #[test]

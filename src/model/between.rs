@@ -145,7 +145,11 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
     let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
     let before = if reset { NicCounters::default() } else { before.clone() };
     let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
+<<<<<<< HEAD
     // What a queue has counted in its whole life is no rate, and what steps back is none either.
+=======
+    // What a queue counted when it came, or came anew, need not be from this interval.
+>>>>>>> 96e597b (Give no rate of a queue that was not there at both ends)
     let queue = |(index, counters): (&u32, &QueueCounters)| {
         let old = before.rx_queues.get(index)?;
         Some((*index, counters.packets.checked_sub(old.packets)? as f64 / seconds))
@@ -187,7 +191,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{IntervalError, Rates};
-    use crate::parse::CpuTimes;
+    use crate::parse::{CpuTimes, QueueCounters};
     use crate::sample::{Counters, CpuCounters, NicCounters};
     use crate::units::{CpuId, Fact};
 
@@ -254,6 +258,22 @@ mod tests {
         let b = Counters { taken_ns: 2_000_000_000, ..a.clone() };
         assert_eq!(Rates::between(&a, &b), Err(IntervalError::Still));
         assert_eq!(Rates::between(&b, &a), Err(IntervalError::NoTime));
+    }
+
+    #[test]
+    fn a_queue_that_came_or_began_anew_is_left_out() {
+        let mut a = counters(1, &[(0, times(0, 0), CpuCounters::default())]);
+        let mut b = counters(3, &[(0, times(9, 0), CpuCounters::default())]);
+        let name: crate::units::NicName = "eth0".parse().expect("a name");
+        let nic = |queues: &[(u32, u64)]| {
+            let counted = |packets| QueueCounters { packets, ..QueueCounters::default() };
+            let rx_queues = queues.iter().map(|(queue, packets)| (*queue, counted(*packets))).collect();
+            NicCounters { rx_queues, ..NicCounters::default() }
+        };
+        a.nics.insert(name.clone(), nic(&[(0, 100), (1, 7_000), (3, 50)]));
+        b.nics.insert(name.clone(), nic(&[(0, 140), (1, 5), (2, 9_000)]));
+        let rates = Rates::between(&a, &b).expect("an interval");
+        assert_eq!(rates.nics[0].queues, BTreeMap::from([(0, 20.0)]));
     }
 
     #[test]

@@ -92,7 +92,8 @@ pub struct NicRates {
     pub tx_bytes: f64,
     /// Received and dropped (`rx_dropped` + `rx_missed_errors`).
     pub rx_dropped: f64,
-    /// Packets received by queue index, where the kernel says it.
+    /// Packets received by queue index, where the kernel says it; queues that were not there at both ends,
+    /// or began to count anew, are left out.
     pub queues: BTreeMap<u32, f64>,
 }
 
