@@ -145,11 +145,7 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
     let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
     let before = if reset { NicCounters::default() } else { before.clone() };
     let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
-<<<<<<< HEAD
-    // What a queue has counted in its whole life is no rate, and what steps back is none either.
-=======
     // What a queue counted when it came, or came anew, need not be from this interval.
->>>>>>> 96e597b (Give no rate of a queue that was not there at both ends)
     let queue = |(index, counters): (&u32, &QueueCounters)| {
         let old = before.rx_queues.get(index)?;
         Some((*index, counters.packets.checked_sub(old.packets)? as f64 / seconds))

@@ -207,7 +207,7 @@ mod tests {
         let host = RecordedHost::new()
             .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
             .with(&format!("{base}/queues/rx-4294967295/rps_cpus"), "0\n");
-        let inventory = Inventory::take(&host);
+        let inventory = Inventory::take(&host, crate::sample::Scope::Path);
         let nic = &inventory.nics.known().expect("listed")[0];
         assert_eq!(nic.queues.known().expect("listed")[0].id, QueueId::rx(u32::MAX));
     }
