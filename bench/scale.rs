@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         show(&program, directory.path(), runs).as_secs_f64() * 1e3
     );
     let host = LiveHost::open(directory.path()).expect("a root");
-    let inventory = Inventory::take(&host, Scope::Counters);
+    let inventory = Inventory::take(&host, Scope::All);
     assert_eq!(inventory.cpus.known().map(Vec::len), usize::try_from(cpus).ok(), "the tree is read");
     let listeners = inventory.listeners.known().map(|listeners| listeners.sockets.len());
     assert!(listeners > Some(100), "the processes are looked into: {:?}", inventory.listeners);
