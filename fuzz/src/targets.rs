@@ -86,7 +86,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/stats", |bytes| {
         let Ok(names) = ethtool::stat_names(bytes) else { return };
         let values: Vec<u64> = ethtool::stats(bytes).unwrap_or_default();
-        black_box(ethtool::QueueStatistics::new(&names, 64).counters(&values).is_ok());
+        black_box(ethtool::QueueStatistics::new(Some("mana"), &names, 64).counters(&values).is_ok());
     }),
     ("units/cpu_mask", |bytes| {
         with(bytes, str::parse::<CpuMask>);

@@ -29,3 +29,8 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
         CommandError::failed(format!("cannot write {}: {error}", path.display()))
     })
 }
+
+/// Whether there is a file of this name.
+pub(super) fn is_there(path: &Path) -> bool {
+    path.exists()
+}

@@ -42,7 +42,7 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let name = stem(&args.output)?;
-    if args.output.exists() && !args.force {
+    if files::is_there(&args.output) && !args.force {
         return Err(CommandError::usage(format!("{} is there already", args.output.display()))
             .hint("give another name with -o, or --force"));
     }

@@ -5,9 +5,10 @@
 
 /// How some drivers name the interrupt of a receive queue.
 struct Shape {
-    /// Drivers that do, for the reader and the tests: others may do the same.
-    #[cfg_attr(not(test), allow(dead_code))] // Tells nothing to the program.
+    /// Drivers that do.
     drivers: &'static [&'static str],
+    /// Whether the number means this with no other driver; else others may name theirs alike.
+    only_theirs: bool,
     /// What stands before the number.
     before: &'static str,
     /// What stands after it.
@@ -48,47 +49,47 @@ fn behind_the_link(number: u32) -> Option<Serves> {
     number.checked_sub(1).map(Serves::Queue)
 }
 
-/// Shapes that are read otherwise when the driver is this one, before all others.
-const OF_DRIVER: [(&str, Shape); 2] = [
-    ("tg3", Shape { drivers: &["tg3"], before: "-rx-", after: "", serves: behind_the_link }),
-    ("tg3", Shape { drivers: &["tg3"], before: "-txrx-", after: "", serves: behind_the_link }),
-];
-
-const SHAPES: [Shape; 12] = [
+/// The first that fits decides.
+const SHAPES: [Shape; 14] = [
+    // eno1-rx-1, eno1-txrx-1
+    Shape { drivers: &["tg3"], only_theirs: true, before: "-rx-", after: "", serves: behind_the_link },
+    Shape { drivers: &["tg3"], only_theirs: true, before: "-txrx-", after: "", serves: behind_the_link },
     // virtio0-input.0
-    Shape { drivers: &["virtio_net"], before: "-input.", after: "", serves: queue },
+    Shape { drivers: &["virtio_net"], only_theirs: false, before: "-input.", after: "", serves: queue },
     // eth0-TxRx-0, i40e-eth0-TxRx-0
     Shape {
         drivers: &["ixgbe", "ixgbevf", "igb", "i40e", "iavf", "ice", "idpf", "bnxt_en"],
+        only_theirs: false,
         before: "-TxRx-",
         after: "",
         serves: vector,
     },
     // ens5-Tx-Rx-0
-    Shape { drivers: &["ena"], before: "-Tx-Rx-", after: "", serves: queue },
+    Shape { drivers: &["ena"], only_theirs: false, before: "-Tx-Rx-", after: "", serves: queue },
     // eth0-rxtx-0
-    Shape { drivers: &["vmxnet3"], before: "-rxtx-", after: "", serves: queue },
+    Shape { drivers: &["vmxnet3"], only_theirs: false, before: "-rxtx-", after: "", serves: queue },
     // eth0-rx-0
     Shape {
         drivers: &["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"],
+        only_theirs: false,
         before: "-rx-",
         after: "",
         serves: queue,
     },
     // eth0-fp-0
-    Shape { drivers: &["bnx2x"], before: "-fp-", after: "", serves: queue },
+    Shape { drivers: &["bnx2x"], only_theirs: false, before: "-fp-", after: "", serves: queue },
     // eth0-q0-rx, vif0-q0-rx: separate event channels
-    Shape { drivers: &["xen_netfront"], before: "-q", after: "-rx", serves: queue },
+    Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "-rx", serves: queue },
     // eth0-q0, vif0-q0: one event channel for both directions
-    Shape { drivers: &["xen_netfront"], before: "-q", after: "", serves: queue },
+    Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "", serves: queue },
     // mlx5_comp2@pci:0000:d8:00.0
-    Shape { drivers: &["mlx5_core"], before: "mlx5_comp", after: "", serves: queue },
+    Shape { drivers: &["mlx5_core"], only_theirs: false, before: "mlx5_comp", after: "", serves: queue },
     // mlx4-3@0000:04:00.0: the number of an event queue, which both ports share and rings are given by load
-    Shape { drivers: &["mlx4_core"], before: "mlx4-", after: "", serves: |_| None },
+    Shape { drivers: &["mlx4_core"], only_theirs: false, before: "mlx4-", after: "", serves: |_| None },
     // gve-ntfy-blk3@pci:0000:00:04.0
-    Shape { drivers: &["gve"], before: "gve-ntfy-blk", after: "", serves: block },
+    Shape { drivers: &["gve"], only_theirs: false, before: "gve-ntfy-blk", after: "", serves: block },
     // eth0-ntfy-block.3, or eth%d-ntfy-block.3: asked for before the interface had a name
-    Shape { drivers: &["gve"], before: "-ntfy-block.", after: "", serves: block },
+    Shape { drivers: &["gve"], only_theirs: false, before: "-ntfy-block.", after: "", serves: block },
 ];
 
 /// What an action name says that the interrupt serves, or `None` for names that speak of no receive
@@ -100,8 +101,9 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
         // e1000, r8169, tg3 with one vector; virtio without MSI.
         return Some(Serves::Interface);
     }
-    let own = OF_DRIVER.iter().filter(|(driver, _)| device.driver == Some(driver)).map(|(_, shape)| shape);
-    let (shape, number) = own.chain(&SHAPES).find_map(|shape| Some((shape, number(name, shape)?)))?;
+    let is_theirs = |shape: &Shape| device.driver.is_some_and(|driver| shape.drivers.contains(&driver));
+    let mut shapes = SHAPES.iter().filter(|shape| !shape.only_theirs || is_theirs(shape));
+    let (shape, number) = shapes.find_map(|shape| Some((shape, number(name, shape)?)))?;
     (shape.serves)(number)
 }
 
@@ -156,7 +158,7 @@ fn numbered(part: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Device, OF_DRIVER, SHAPES, Serves, names_device, serves};
+    use super::{Device, SHAPES, Serves, names_device, serves};
 
     /// Driver, action name, interface, and what that interrupt serves.
     const NAMES: [(&str, &str, &str, Option<Serves>); 45] = [
@@ -219,7 +221,7 @@ mod tests {
     fn every_driver_of_a_shape_has_an_example() {
         // mlx4 has one that tells no queue.
         let telling = SHAPES.iter().filter(|shape| (shape.serves)(1).is_some());
-        for shape in telling.chain(OF_DRIVER.iter().map(|(_, shape)| shape)) {
+        for shape in telling {
             for driver in shape.drivers {
                 let fits = |(named, action, _, serves): &(&str, &str, &str, Option<Serves>)| {
                     let name = action.split('@').next().unwrap_or_default();

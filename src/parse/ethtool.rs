@@ -11,11 +11,11 @@ mod channels;
 mod coalesce;
 mod driver;
 mod features;
-mod flow_fields;
+pub(crate) mod flow_fields;
 mod queue_statistics;
 mod rings;
-mod rss;
-mod rules;
+pub(crate) mod rss;
+pub(crate) mod rules;
 mod stats;
 mod values;
 

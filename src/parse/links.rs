@@ -27,15 +27,15 @@ pub struct Link {
 }
 
 // struct ifinfomsg: family, padding, type, index, flags, change.
-const IFINFOMSG: usize = 16;
+pub(crate) const IFINFOMSG: usize = 16;
 const INDEX_AT: usize = 4;
 
-const IFLA_IFNAME: u16 = 3;
-const IFLA_LINK: u16 = 5;
-const IFLA_MASTER: u16 = 10;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_LINK_NETNSID: u16 = 37;
+pub(crate) const IFLA_IFNAME: u16 = 3;
+pub(crate) const IFLA_LINK: u16 = 5;
+pub(crate) const IFLA_MASTER: u16 = 10;
+pub(crate) const IFLA_LINKINFO: u16 = 18;
+pub(crate) const IFLA_INFO_KIND: u16 = 1;
+pub(crate) const IFLA_LINK_NETNSID: u16 = 37;
 
 /// The interfaces of an answer, in its order.
 pub fn links(answer: &[u8]) -> Result<Vec<Link>, WireError> {

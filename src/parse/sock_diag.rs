@@ -9,9 +9,9 @@ use super::{Attributes, NetSocket, WireError, messages};
 
 // struct inet_diag_msg: family, state, timer, retransmits; struct inet_diag_sockid: local port, peer's port,
 // local address, peer's address, interface, cookie; expiry, two queues, user, inode.
-const INET_DIAG_MSG: usize = 72;
+pub(crate) const INET_DIAG_MSG: usize = 72;
 const PORT_AT: usize = 4;
-const ADDRESS_AT: usize = 8;
+pub(crate) const ADDRESS_AT: usize = 8;
 const INODE_AT: usize = 68;
 
 const AF_INET: u8 = 2;

@@ -73,6 +73,7 @@ pub(super) fn take(
     let physical = bus("physfn").map_or(Fact::Unsupported, |path| {
         host.link(&path).map_or_else(|error| read::absence(&error), Fact::Known)
     });
+    let name = driver.known().map(|info| info.driver.clone());
     RawHardware {
         channels: asked(host, nic, EthtoolGet::Channels, ethtool::channels),
         rings: asked(host, nic, EthtoolGet::Rings, ethtool::rings),
@@ -82,7 +83,7 @@ pub(super) fn take(
         rss_contexts: asked(host, nic, EthtoolGet::RssContexts, ethtool::rss_contexts),
         rules: asked(host, nic, EthtoolGet::Rules, ethtool::rules),
         queue_statistics: asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names)
-            .map(|names| QueueStatistics::new(&names, rx_queues)),
+            .map(|names| QueueStatistics::new(name.as_deref(), &names, rx_queues)),
         sriov_vfs: number("sriov_numvfs"),
         sriov_max: number("sriov_totalvfs"),
         physical: physical.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),

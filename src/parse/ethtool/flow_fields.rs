@@ -15,7 +15,7 @@ pub(super) type Spec = [u8; 148];
 const VALUE: usize = 4;
 const VALUE_EXT: usize = 56;
 /// Masks are as far behind their values.
-const MASK: usize = 72;
+pub(crate) const MASK: usize = 72;
 
 const FLOW_EXT: u32 = 0x8000_0000;
 const FLOW_MAC_EXT: u32 = 0x4000_0000;
@@ -30,6 +30,18 @@ enum Form {
     /// A big-endian number of so many bytes.
     Decimal(usize),
     Hex(usize),
+}
+
+impl Form {
+    /// In bytes.
+    fn length(self) -> usize {
+        match self {
+            Form::Ip4 => 4,
+            Form::Ip6 => 16,
+            Form::Mac => 6,
+            Form::Decimal(length) | Form::Hex(length) => length,
+        }
+    }
 }
 
 /// A field: its name for `ethtool -N`, where it is, how it is written.
@@ -114,14 +126,21 @@ pub(super) fn spec(bytes: &Spec) -> FlowSpec {
     FlowSpec { kind, fields: all.filter_map(|(base, field)| written(bytes, base, field)).collect() }
 }
 
+/// Where a rule of this kind has addresses, counted from the start of its [`Spec`], and of how many bytes: 4
+/// and 16 for IP, 6 for MAC, also those that its flags say nobody compares. `None` for kinds that are not
+/// known here.
+pub(crate) fn addresses(kind: u32) -> Option<impl Iterator<Item = (usize, usize)>> {
+    let (.., own) = KINDS.iter().find(|(known, ..)| *known == kind & !FLAGS)?;
+    let all = own.iter().map(|field| (VALUE, field)).chain(MAC_EXT.iter().map(|field| (VALUE_EXT, field)));
+    Some(all.filter_map(|(base, (_, at, form))| match form {
+        Form::Ip4 | Form::Ip6 | Form::Mac => Some((base + at, form.length())),
+        Form::Decimal(_) | Form::Hex(_) => None,
+    }))
+}
+
 /// `name value` or `name value/mask`; `None` for a field that is not compared.
 fn written(bytes: &Spec, base: usize, (name, at, form): &Field) -> Option<String> {
-    let length = match form {
-        Form::Ip4 => 4,
-        Form::Ip6 => 16,
-        Form::Mac => 6,
-        Form::Decimal(length) | Form::Hex(length) => *length,
-    };
+    let length = form.length();
     let part = |start: usize| &bytes[start..start + length];
     let (value, mask) = (part(base + at), part(base + at + MASK));
     if mask.iter().all(|byte| *byte == 0) {

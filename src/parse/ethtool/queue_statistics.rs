@@ -43,8 +43,7 @@ type Name = (&'static str, &'static str);
 
 /// How some drivers name the statistics of a receive queue.
 struct Shape {
-    /// Drivers that do, for the reader and the tests: others may do the same.
-    #[cfg_attr(not(test), allow(dead_code))] // Tells nothing to the program.
+    /// Drivers that do; others may do the same.
     drivers: &'static [&'static str],
     /// A name that gives the queue of those after it, by its count; then names have no number.
     heading: Option<&'static str>,
@@ -116,13 +115,15 @@ const SHAPES: [Shape; 8] = [
 ];
 
 impl QueueStatistics {
-    /// The places of the counters of the first `queues` receive queues, from the statistics' names. No
-    /// entries where no shape that is known fits.
-    pub fn new(names: &[String], queues: u32) -> Self {
-        let fitting = SHAPES.iter().map(|shape| shape.entries(names, queues));
+    /// The places of the counters of the first `queues` receive queues, from the statistics' names: by the
+    /// shapes of this driver, else by those of others. No entries where no shape that is known fits.
+    pub fn new(driver: Option<&str>, names: &[String], queues: u32) -> Self {
+        let is_its = |shape: &&Shape| driver.is_some_and(|driver| shape.drivers.contains(&driver));
+        let (its, others): (Vec<&Shape>, Vec<&Shape>) = SHAPES.iter().partition(is_its);
+        let mut fitting = its.into_iter().chain(others).map(|shape| shape.entries(names, queues));
         let packets = |entry: &QueueStatistic| entry.counted == Counted::Packets;
         // One shape only: a driver that has a count under two names must not count twice.
-        let entries = fitting.into_iter().find(|entries| entries.iter().any(packets));
+        let entries = fitting.find(|entries| entries.iter().any(packets));
         Self { total: names.len(), entries: entries.unwrap_or_default() }
     }
 
@@ -191,7 +192,7 @@ mod tests {
     fn counters(names: &[&str], queues: u32) -> Vec<(u32, u64, Option<u64>, Option<u64>)> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let values: Vec<u64> = (100..).take(names.len()).collect();
-        let counters = QueueStatistics::new(&names, queues).counters(&values).expect("as many values");
+        let counters = QueueStatistics::new(None, &names, queues).counters(&values).expect("as many values");
         let tuple = |(queue, of): (u32, QueueCounters)| (queue, of.packets, of.bytes, of.drops);
         counters.into_iter().map(tuple).collect()
     }
@@ -253,6 +254,14 @@ mod tests {
         }
     }
 
+    /// A name may fit two drivers' shapes, of which one counts something else.
+    #[test]
+    fn a_driver_s_own_shape_comes_first() {
+        let names = ["rx_queue_0_packets", "rx_0_packets"].map(str::to_owned);
+        let position = |driver| QueueStatistics::new(driver, &names, 1).entries[0].position;
+        assert_eq!((position(Some("ixgbe")), position(Some("mana")), position(None)), (0, 1, 0));
+    }
+
     #[test]
     fn older_names_and_headings() {
         assert_eq!(counters(&["rx-0.rx_packets", "rx-0.rx_bytes"], 1), [(0, 100, Some(101), None)]);
@@ -293,13 +302,13 @@ mod tests {
     #[test]
     fn statistics_that_moved_count_nothing() {
         let names = ["rx0_packets".to_owned(), "rx0_bytes".to_owned()];
-        assert!(QueueStatistics::new(&names, 1).counters(&[1, 2, 3]).is_err());
+        assert!(QueueStatistics::new(None, &names, 1).counters(&[1, 2, 3]).is_err());
     }
 
     proptest! {
         #[test]
         fn never_panics(names in proptest::collection::vec("[rxqueu_0-9\\[\\]:. pactsbyte-]{0,24}", 0..8), values in proptest::collection::vec(any::<u64>(), 0..8)) {
-            let _ = QueueStatistics::new(&names, 4).counters(&values);
+            let _ = QueueStatistics::new(None, &names, 4).counters(&values);
         }
     }
 }

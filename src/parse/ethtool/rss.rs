@@ -8,13 +8,13 @@ use crate::parse::{Attributes, WireError, messages};
 const A_CONTEXT: u16 = 2;
 const A_HFUNC: u16 = 3;
 const A_INDIR: u16 = 4;
-const A_HKEY: u16 = 5;
+pub(crate) const A_HKEY: u16 = 5;
 
 // `struct ethtool_rxfh`: sizes, the function, then the table and the key.
-const TABLE_SIZE: usize = 8;
-const KEY_SIZE: usize = 12;
+pub(crate) const TABLE_SIZE: usize = 8;
+pub(crate) const KEY_SIZE: usize = 12;
 const FUNCTION: usize = 16;
-const TABLE: usize = 24;
+pub(crate) const TABLE: usize = 24;
 
 /// The default table of one interface, from netlink.
 pub fn rss(answer: &[u8]) -> Result<Rss, WireError> {

@@ -5,7 +5,7 @@ use super::{FlowAction, FlowRule, field, field32};
 use crate::parse::{WireError, messages};
 
 /// Where `struct ethtool_rx_flow_spec` begins, and its fields in there, on 64-bit machines.
-const SPEC: usize = 16;
+pub(crate) const SPEC: usize = 16;
 const COOKIE: usize = SPEC + 152;
 const LOCATION: usize = SPEC + 160;
 const CONTEXT: usize = 184;

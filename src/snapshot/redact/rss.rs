@@ -1,12 +1,7 @@
 //! RSS without the hash key: who knows it can aim all flows at one queue.
 
+use crate::parse::ethtool::rss::{A_HKEY, KEY_SIZE, TABLE, TABLE_SIZE};
 use crate::parse::{Attributes, messages, push_attribute, push_message};
-
-const A_HKEY: u16 = 5;
-/// `struct ethtool_rxfh`: where the sizes of table and key are, and where the table begins.
-const TABLE_SIZE: usize = 8;
-const KEY_SIZE: usize = 12;
-const TABLE: usize = 24;
 
 /// An answer of netlink without the key; `None` when it is not of the format.
 pub(super) fn without_key(answer: &[u8]) -> Option<Vec<u8>> {

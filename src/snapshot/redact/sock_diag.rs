@@ -2,11 +2,10 @@
 //! the other end.
 
 use super::standin::StandIns;
+use crate::parse::sock_diag::{ADDRESS_AT, INET_DIAG_MSG};
 use crate::parse::{listening_sockets, messages, push_message};
 
-// struct inet_diag_msg of include/uapi/linux/inet_diag.h.
-const LENGTH: usize = 72;
-const ADDRESS_AT: usize = 8;
+// Further fields of struct inet_diag_msg, which nobody parses.
 const PEER_AT: usize = 24;
 const INTERFACE_AT: usize = 40;
 const COOKIE_AT: usize = 44;
@@ -18,7 +17,7 @@ pub(super) fn redacted(answer: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8
     let mut out = Vec::new();
     for (message, socket) in messages(answer).ok()?.into_iter().zip(sockets) {
         let stand_in = stand_ins.octets(socket.address);
-        let mut kept = message.get(..LENGTH)?.to_vec();
+        let mut kept = message.get(..INET_DIAG_MSG)?.to_vec();
         kept[ADDRESS_AT..PEER_AT].fill(0);
         kept[ADDRESS_AT..ADDRESS_AT + stand_in.len()].copy_from_slice(&stand_in);
         kept[PEER_AT..INTERFACE_AT].fill(0);
@@ -30,13 +29,13 @@ pub(super) fn redacted(answer: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDRESS_AT, LENGTH, redacted};
+    use super::{ADDRESS_AT, INET_DIAG_MSG, redacted};
     use crate::parse::{listening_sockets, push_attribute, push_message};
     use crate::snapshot::redact::standin::StandIns;
 
     /// A listening socket of port 80 whose every other byte tells something.
     fn answer(family: u8, address: &[u8]) -> Vec<u8> {
-        let mut message = vec![0xAA; LENGTH];
+        let mut message = vec![0xAA; INET_DIAG_MSG];
         message[..8].copy_from_slice(&[family, 10, 0, 0, 0, 80, 0, 0]);
         message[ADDRESS_AT..ADDRESS_AT + address.len()].copy_from_slice(address);
         push_attribute(&mut message, 21, &[0xAA; 8]); // INET_DIAG_CGROUP_ID
@@ -55,7 +54,7 @@ mod tests {
         let mut stand_ins = StandIns::default();
         let mut clean = |family, address: &[u8]| {
             let clean = redacted(&answer(family, address), &mut stand_ins).expect("an answer");
-            assert_eq!(clean.len(), 4 + LENGTH, "no attributes");
+            assert_eq!(clean.len(), 4 + INET_DIAG_MSG, "no attributes");
             clean
         };
         let inode = 0xAAAA_AAAA;
