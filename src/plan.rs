@@ -8,8 +8,10 @@ mod rfs;
 mod rps;
 mod setting;
 mod spread;
+mod target;
 
 pub use file::PlanFileError;
 pub use prediction::Prediction;
-pub use setting::{Plan, PlannedSetting, Setting, SettingError, Target};
+pub use setting::{Plan, PlannedSetting, Setting, SettingError};
 pub use spread::{Proposal, Spread, spread};
+pub use target::Target;

@@ -27,10 +27,7 @@ pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
 /// The lasting address of a target's device; `None` for the whole machine, and for an interface
 /// that is not there.
 pub(super) fn device_of(model: &Model, target: &Target) -> Option<DeviceAddress> {
-    match target {
-        Target::Host => None,
-        Target::Queue { nic, .. } => model.nic(nic).map(|nic| nic.address.clone()),
-    }
+    model.nic(target.nic()?).map(|nic| nic.address.clone())
 }
 
 /// Checks a whole plan against the machine: the host, the devices, every target, every value.

@@ -55,7 +55,7 @@ pub enum ApplyError {
     #[error("{setting}: {why}")]
     NotKept {
         /// What was asked for.
-        setting: Setting,
+        setting: Box<Setting>,
         /// The difference in words.
         why: String,
     },

@@ -170,7 +170,7 @@ impl Transaction {
         self.journal.done(&armed, &kept)?;
         if !knob.same(&setting.value, &kept) {
             let why = knob.difference(&setting.value, &kept);
-            return Err(ApplyError::NotKept { setting, why });
+            return Err(ApplyError::NotKept { setting: Box::new(setting), why });
         }
         let remark = knob.remark(host, model, target, &setting.value);
         Ok(Kept { setting, before, kept, changed: true, remark })

@@ -118,13 +118,13 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
 
 /// The target by the names of now: the device is found by its lasting address.
 pub(super) fn present_target(model: &Model, touched: &Touched) -> Option<Target> {
-    match (&touched.target, &touched.device) {
-        (Target::Host, _) => Some(Target::Host),
-        (Target::Queue { queue, .. }, Some(device)) => {
+    match (touched.target.nic(), &touched.device) {
+        (None, _) => Some(touched.target.clone()),
+        (Some(_), Some(device)) => {
             let nic = model.nics.iter().find(|nic| nic.address == *device)?;
-            Some(Target::Queue { nic: nic.name.clone(), queue: *queue })
+            Some(touched.target.of_nic(&nic.name))
         }
-        (Target::Queue { .. }, None) => None,
+        (Some(_), None) => None,
     }
 }
 

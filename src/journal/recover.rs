@@ -3,7 +3,6 @@
 use super::record::{Begin, Outcome, Record};
 use crate::model::DeviceAddress;
 use crate::plan::Target;
-use crate::units::QueueId;
 
 /// What a journal file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,8 +53,8 @@ impl Touched {
         self.place() == other.place()
     }
 
-    fn place(&self) -> (&String, &Option<DeviceAddress>, Option<QueueId>) {
-        (&self.knob, &self.device, queue(&self.target))
+    fn place(&self) -> (&String, &Option<DeviceAddress>, String) {
+        (&self.knob, &self.device, self.target.lasting())
     }
 }
 
@@ -130,7 +129,7 @@ impl History {
         for record in &self.records {
             match record {
                 Record::Intent(intent) => {
-                    let place = (&intent.knob, &intent.device, queue(&intent.target));
+                    let place = (&intent.knob, &intent.device, intent.target.lasting());
                     let index = all.iter().position(|t| t.place() == place).unwrap_or_else(|| {
                         all.push(Touched {
                             knob: intent.knob.clone(),
@@ -172,14 +171,6 @@ impl History {
             }
         }
         all
-    }
-}
-
-/// What of a target lasts when its interface is renamed.
-fn queue(target: &Target) -> Option<QueueId> {
-    match target {
-        Target::Host => None,
-        Target::Queue { queue, .. } => Some(*queue),
     }
 }
 

@@ -6,24 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::Target;
 use crate::model::DeviceAddress;
-use crate::units::{NicName, QueueId};
-
-/// What a knob acts on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
-pub enum Target {
-    /// The whole machine; written `host`.
-    Host,
-    /// One queue of one interface; written `eth0/rx-0`.
-    Queue {
-        /// The interface by its present name.
-        nic: NicName,
-        /// The queue.
-        queue: QueueId,
-    },
-}
 
 /// One value for one tunable; written `rps eth0/rx-0 = 2-7`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,31 +78,8 @@ pub enum SettingError {
     #[error("`{0}` is not a setting (write KNOB TARGET = VALUE, such as rps eth0/rx-0 = 2-7)")]
     Form(String),
     /// Not a target.
-    #[error("`{0}` is not a target (write host or NIC/QUEUE, such as eth0/rx-0)")]
+    #[error("`{0}` is not a target (write host, NIC, NIC/QUEUE, cpu:N, pid:N, cgroup:PATH or unit:NAME)")]
     Target(String),
-}
-
-impl FromStr for Target {
-    type Err = SettingError;
-
-    fn from_str(text: &str) -> Result<Self, SettingError> {
-        let bad = || SettingError::Target(text.to_owned());
-        if text == "host" {
-            return Ok(Target::Host);
-        }
-        let (nic, queue) = text.split_once('/').ok_or_else(bad)?;
-        let (Ok(nic), Ok(queue)) = (nic.parse(), queue.parse()) else { return Err(bad()) };
-        Ok(Target::Queue { nic, queue })
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Host => f.write_str("host"),
-            Target::Queue { nic, queue } => write!(f, "{nic}/{queue}"),
-        }
-    }
 }
 
 impl FromStr for Setting {
@@ -142,20 +103,6 @@ impl fmt::Display for Setting {
     }
 }
 
-impl TryFrom<String> for Target {
-    type Error = SettingError;
-
-    fn try_from(text: String) -> Result<Self, SettingError> {
-        text.parse()
-    }
-}
-
-impl From<Target> for String {
-    fn from(target: Target) -> String {
-        target.to_string()
-    }
-}
-
 impl TryFrom<String> for Setting {
     type Error = SettingError;
 
@@ -172,7 +119,8 @@ impl From<Setting> for String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Setting, SettingError, Target};
+    use super::{Setting, SettingError};
+    use crate::plan::Target;
     use crate::units::QueueId;
 
     #[test]
@@ -192,6 +140,6 @@ mod tests {
         assert_eq!("rps eth0/rx-0".parse::<Setting>(), Err(SettingError::Form("rps eth0/rx-0".into())));
         assert_eq!("rps = 3".parse::<Setting>(), Err(SettingError::Form("rps = 3".into())));
         assert_eq!("rps a/rx-0 = ".parse::<Setting>(), Err(SettingError::Form("rps a/rx-0 = ".into())));
-        assert_eq!("rps eth0 = 3".parse::<Setting>(), Err(SettingError::Target("eth0".into())));
+        assert_eq!("rps eth0/x = 3".parse::<Setting>(), Err(SettingError::Target("eth0/x".into())));
     }
 }

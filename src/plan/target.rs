@@ -1,0 +1,224 @@
+//! What a setting acts on, in the form people write.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::SettingError;
+use crate::units::{CpuId, NicName, QueueId};
+
+/// What a knob acts on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(try_from = "String", into = "String")]
+pub enum Target {
+    /// The whole machine; written `host`.
+    Host,
+    /// One CPU; written `cpu:2`.
+    Cpu(CpuId),
+    /// One interface; written `eth0`, or `nic:host` for one that is called like the machine.
+    Nic(NicName),
+    /// One queue of one interface; written `eth0/rx-0`.
+    Queue {
+        /// The interface by its present name.
+        nic: NicName,
+        /// The queue.
+        queue: QueueId,
+    },
+    /// One place in the table of flow rules of an interface; written `eth0/rule-7`.
+    Rule {
+        /// The interface by its present name.
+        nic: NicName,
+        /// Where in the table.
+        location: u32,
+    },
+    /// One further RSS context of an interface; written `eth0/context-1`.
+    Context {
+        /// The interface by its present name.
+        nic: NicName,
+        /// The context; 0 is the interface's own table and no further one.
+        id: u32,
+    },
+    /// All threads of one process; written `pid:1234`.
+    Process(u32),
+    /// One control group by its path; written `cgroup:/system.slice/nginx.service`.
+    Cgroup(String),
+    /// One systemd unit; written `unit:nginx.service`.
+    Unit(String),
+}
+
+impl Target {
+    /// The interface, where it is part of one.
+    pub fn nic(&self) -> Option<&NicName> {
+        match self {
+            Target::Nic(nic)
+            | Target::Queue { nic, .. }
+            | Target::Rule { nic, .. }
+            | Target::Context { nic, .. } => Some(nic),
+            _ => None,
+        }
+    }
+
+    /// The same of an interface under its name of now; itself where it is not part of one.
+    #[must_use]
+    pub fn of_nic(&self, nic: &NicName) -> Self {
+        let nic = nic.clone();
+        match self {
+            Target::Nic(_) => Target::Nic(nic),
+            Target::Queue { queue, .. } => Target::Queue { nic, queue: *queue },
+            Target::Rule { location, .. } => Target::Rule { nic, location: *location },
+            Target::Context { id, .. } => Target::Context { nic, id: *id },
+            other => other.clone(),
+        }
+    }
+
+    /// What of it lasts when its interface is renamed: everything else.
+    pub fn lasting(&self) -> String {
+        match self {
+            Target::Nic(_) => "nic".to_owned(),
+            Target::Queue { queue, .. } => queue.to_string(),
+            Target::Rule { location, .. } => format!("rule-{location}"),
+            Target::Context { id, .. } => format!("context-{id}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        let bad = || SettingError::Target(text.to_owned());
+        if text == "host" {
+            return Ok(Target::Host);
+        }
+        // An interface's name has no colon.
+        if let Some((kind, rest)) = text.split_once(':') {
+            let plain = !rest.is_empty() && !rest.contains(|c: char| c.is_whitespace() || c == '=');
+            return match kind {
+                "cpu" => number(rest).map(|n| Target::Cpu(CpuId(n))),
+                "nic" => rest.parse().ok().map(Target::Nic),
+                "pid" => number(rest).map(Target::Process),
+                "cgroup" if plain && rest.starts_with('/') => Some(Target::Cgroup(rest.to_owned())),
+                "unit" if plain && !rest.contains('/') => Some(Target::Unit(rest.to_owned())),
+                _ => None,
+            }
+            .ok_or_else(bad);
+        }
+        let Some((nic, part)) = text.split_once('/') else {
+            return text.parse().map(Target::Nic).map_err(|_| bad());
+        };
+        let nic = nic.parse().map_err(|_| bad())?;
+        if let Some(location) = part.strip_prefix("rule-") {
+            return Ok(Target::Rule { nic, location: number(location).ok_or_else(bad)? });
+        }
+        if let Some(id) = part.strip_prefix("context-") {
+            let id = number(id).filter(|id| *id > 0).ok_or_else(bad)?;
+            return Ok(Target::Context { nic, id });
+        }
+        Ok(Target::Queue { nic, queue: part.parse().map_err(|_| bad())? })
+    }
+}
+
+/// Digits only: no sign, and one spelling for each number.
+fn number(text: &str) -> Option<u32> {
+    text.parse::<u32>().ok().filter(|n| n.to_string() == text)
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Host => f.write_str("host"),
+            Target::Cpu(cpu) => write!(f, "cpu:{cpu}"),
+            Target::Nic(nic) if nic.as_str() == "host" => write!(f, "nic:{nic}"),
+            Target::Nic(nic) => write!(f, "{nic}"),
+            Target::Queue { nic, queue } => write!(f, "{nic}/{queue}"),
+            Target::Rule { nic, location } => write!(f, "{nic}/rule-{location}"),
+            Target::Context { nic, id } => write!(f, "{nic}/context-{id}"),
+            Target::Process(pid) => write!(f, "pid:{pid}"),
+            Target::Cgroup(path) => write!(f, "cgroup:{path}"),
+            Target::Unit(name) => write!(f, "unit:{name}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = SettingError;
+
+    fn try_from(text: String) -> Result<Self, SettingError> {
+        text.parse()
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> String {
+        target.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::Target;
+
+    #[test]
+    fn every_kind_reads_as_it_is_written() {
+        for text in [
+            "host",
+            "cpu:2",
+            "eth0",
+            "nic:host",
+            "eth0/rx-0",
+            "eth0/tx-3",
+            "eth0/rule-7",
+            "eth0/context-1",
+            "pid:1234",
+            "cgroup:/system.slice/nginx.service",
+            "unit:nginx@a.service",
+        ] {
+            let target: Target = text.parse().expect(text);
+            assert_eq!(target.to_string(), text);
+        }
+        assert_eq!("nic:eth0".parse::<Target>().expect("a target").to_string(), "eth0");
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for text in [
+            "",
+            "cpu:",
+            "cpu:x",
+            "cpu:02",
+            "pid:-1",
+            "cgroup:a",
+            "unit:a/b",
+            "eth0/context-0",
+            "a:b",
+            "eth0/",
+            "eth0/rule-",
+        ] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_renamed_interface_keeps_its_parts() {
+        let lan = "lan0".parse().expect("a name");
+        for (before, after) in [("eth0", "lan0"), ("eth0/rx-1", "lan0/rx-1"), ("pid:1", "pid:1")] {
+            let target: Target = before.parse().expect(before);
+            assert_eq!(target.of_nic(&lan).to_string(), after);
+            assert_eq!(target.lasting(), target.of_nic(&lan).lasting());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_target_that_reads_back_or_an_error(text in "[a-z:/0-9-]{0,20}") {
+            if let Ok(target) = text.parse::<Target>() {
+                prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
+            }
+        }
+    }
+}
