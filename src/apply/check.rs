@@ -147,7 +147,7 @@ mod tests {
             check(&RecordedHost::new(), &model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
         assert_eq!(
             unknown.to_string(),
-            "there is no knob `rpx` (there are: irq_affinity, rps, rfs_entries, rfs)"
+            "there is no knob `rpx` (there are: channels, irq_affinity, rps, rfs_entries, rfs)"
         );
     }
 }
