@@ -4,6 +4,7 @@
 //! new one is written. What a value should be does not belong here, nor does how it is written.
 
 mod backwards;
+mod beside;
 mod check;
 mod deadline;
 mod error;

@@ -17,7 +17,7 @@ pub use disk::Disk;
 pub use flaky::{FlakyStorage, Trouble};
 pub use log::{Armed, Journal};
 pub use namespace::Namespace;
-pub use record::{Begin, Intent, Outcome, Record};
+pub use record::{Begin, Beside, Intent, Outcome, Record};
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub use store::{Archived, JournalError, Store};

@@ -110,7 +110,11 @@ fn report_changes(global: &Global, changes: &[Change]) -> Result<(), CommandErro
     }
     for change in changes {
         let Change { setting, before, needed } = change;
-        let note = if *needed { format!("(now {before})") } else { "(it is so already)".to_owned() };
+        let note = match before {
+            None => "(once the queue is there)".to_owned(),
+            Some(before) if *needed => format!("(now {before})"),
+            Some(_) => "(it is so already)".to_owned(),
+        };
         writeln!(out, "{setting}  {note}")?;
     }
     writeln!(out, "nothing was changed")?;
