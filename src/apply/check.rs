@@ -2,25 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
-
 use super::ApplyError;
 use crate::host::Host;
 use crate::knob::{self, KNOBS, Knob};
 use crate::model::{DeviceAddress, Model};
 use crate::plan::{Plan, PlannedSetting, Setting, Target};
 use crate::units::Direction;
-
-/// A value as it is and as it is to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// What to set, with the value in the knob's canonical form.
-    pub setting: Setting,
-    /// The value now; `None` for a queue that an earlier setting will make.
-    pub before: Option<String>,
-    /// Whether the value has to be written at all.
-    pub needed: bool,
-}
 
 /// The knob of a setting.
 pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
@@ -83,26 +70,12 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
 }
 
 /// Whether a queue is there; other targets are.
-fn has(model: &Model, target: &Target) -> bool {
+pub(super) fn has(model: &Model, target: &Target) -> bool {
     let Target::Queue { nic, queue } = target else { return true };
     model.nic(nic).is_some_and(|nic| match queue.direction {
         Direction::Rx => nic.rx.iter().any(|rx| rx.index == queue.index),
         Direction::Tx => nic.tx.iter().any(|tx| tx.index == queue.index),
     })
-}
-
-/// Reads every value that checked settings are about to change. Writes nothing.
-pub fn preview(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<Vec<Change>, ApplyError> {
-    let change = |setting: &Setting| {
-        let knob = knob_of(&setting.knob)?;
-        if !has(model, &setting.target) {
-            return Ok(Change { setting: setting.clone(), before: None, needed: true });
-        }
-        let before = knob.read(host, model, &setting.target)?;
-        let needed = !knob.same(&setting.value, &before);
-        Ok(Change { setting: setting.clone(), before: Some(before), needed })
-    };
-    settings.iter().map(change).collect()
 }
 
 #[cfg(test)]

@@ -18,36 +18,12 @@ use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
 
 use crate::driver::Driver;
+use crate::settings::{SETTINGS, everything, settings};
 use crate::tree::{Tree, model};
 
 const DIRECTORY: &str = "RXLAB_TEST_CRASH_DIRECTORY";
 const AT: &str = "RXLAB_TEST_CRASH_AT";
 const WORK: &str = "RXLAB_TEST_CRASH_WORK";
-
-/// One value of each knob, and one queue with two interrupts: a write of two files.
-const SETTINGS: [&str; 7] = [
-    "irq_affinity eth0/rx-0 = 3",
-    "irq_affinity eth0/rx-1 = 4-5",
-    "rps eth0/rx-0 = 1-3",
-    "rps veth0/rx-0 = 2",
-    "rfs_entries host = 32768",
-    "rfs eth0/rx-0 = 16384",
-    "rfs eth0/rx-1 = 16384",
-];
-
-/// The driver makes its queues anew, and one more.
-const QUEUES: [&str; 3] = ["channels eth0 = combined 3", "irq_affinity eth0/rx-2 = 5", "rps eth0/rx-2 = 1"];
-
-fn settings(texts: &[&str]) -> Vec<Setting> {
-    texts.iter().map(|text| text.parse().expect("a setting")).collect()
-}
-
-/// All of them, in the order of applying.
-fn everything() -> Vec<Setting> {
-    let [channels, irq, rps] = QUEUES;
-    let (irqs, rest) = SETTINGS.split_at(2);
-    settings(&[&[channels], irqs, &[irq, rps], rest].concat())
-}
 
 fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyError> {
     let identity = model().identity;
