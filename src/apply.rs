@@ -6,15 +6,22 @@
 mod backwards;
 mod check;
 mod deadline;
+mod drift;
 mod error;
+mod news;
+mod reapply;
 mod status;
+mod surroundings;
 mod transaction;
 mod undo;
 
 pub use backwards::{Backwards, Waiting, backwards};
 pub use check::{Change, check, preview};
 pub use deadline::{Guard, Watch, boottime, launch_guard, watch};
+pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use error::ApplyError;
+pub use news::{News, NewsDesk};
+pub use reapply::{Reapplied, Reapply, preview_reapply};
 pub use status::{Live, State, TransactionStatus, ValueStatus, status};
 pub use transaction::{BeginInfo, Failure, Kept, Transaction};
 pub use undo::{Undo, UndoOutcome, covered_by, without_namespace};
