@@ -4,6 +4,7 @@
 //! `sys/class/net/eth0/queues/rx-0/rps_cpus`). Parsing does not belong here, nor does any knowledge
 //! of what a file means.
 
+mod action;
 mod ethtool;
 mod ethtool_ioctl;
 mod files;
@@ -21,6 +22,7 @@ mod thread;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use action::Action;
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netns::{enter_netns, netns_path};
@@ -62,6 +64,9 @@ pub trait Host: Send + Sync {
     /// The answer to a question, as bytes; `Missing` where nobody can give it.
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
 
+    /// Makes a change that is no write to a file.
+    fn act(&self, action: &Action) -> Result<(), HostError>;
+
     /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.
     fn now_ns(&self) -> u64;
 
@@ -84,6 +89,8 @@ pub enum Operation {
     Link,
     /// Asking over a socket.
     Ask,
+    /// Changing over a socket.
+    Act,
 }
 
 impl Operation {
@@ -94,6 +101,7 @@ impl Operation {
             Operation::List => "list",
             Operation::Link => "follow",
             Operation::Ask => "ask",
+            Operation::Act => "set",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A knob knows how; `plan` decides what, and only `apply` writes. A new knob is one file here, one
 //! `mod` line and one entry in [`KNOBS`].
 
+mod channels;
 mod error;
 mod irq_affinity;
 mod reference;
@@ -74,7 +75,13 @@ pub trait Knob: Sync {
 
     /// Checks a value against the machine and gives its canonical form. Refuses what the kernel
     /// would silently turn into something else.
-    fn check(&self, model: &Model, target: &Target, value: &str) -> Result<String, KnobError>;
+    fn check(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError>;
 
     /// The files behind a target, relative to the root; at least one.
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError>;
@@ -91,6 +98,15 @@ pub trait Knob: Sync {
         value: &str,
         armed: &Armed,
     ) -> Result<(), KnobError>;
+
+    /// Names of the knobs whose values on the same interface a write may throw away, such as the affinities
+    /// of interrupts that the driver sets up anew. The applier keeps and replays them.
+    fn disturbs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Makes `model` look as it will once `value` is set, as far as other knobs' targets depend on it.
+    fn foresee(&self, _model: &mut Model, _target: &Target, _value: &str) {}
 
     /// Whether `got` is what the kernel shows after `want` was written.
     fn same(&self, want: &str, got: &str) -> bool {

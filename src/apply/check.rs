@@ -32,7 +32,7 @@ pub(super) fn device_of(model: &Model, target: &Target) -> Option<DeviceAddress>
 
 /// Checks a whole plan against the machine: the host, the devices, every target, every value.
 /// Gives the settings in the order of applying, values in canonical form.
-pub fn check(model: &Model, plan: &Plan) -> Result<Vec<Setting>, ApplyError> {
+pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>, ApplyError> {
     if let Some(host) = plan.host.as_ref().filter(|host| **host != model.identity.hostname) {
         let here = model.identity.hostname.clone();
         return Err(ApplyError::OtherHost { plan: host.clone(), here });
@@ -54,7 +54,7 @@ pub fn check(model: &Model, plan: &Plan) -> Result<Vec<Setting>, ApplyError> {
         if settings.iter().any(|s| s.knob == *name && s.target == *target) {
             return Err(ApplyError::Twice { knob: name.clone(), target: target.clone() });
         }
-        let value = knob.check(model, target, value)?;
+        let value = knob.check(host, model, target, value)?;
         settings.push(Setting { knob: name.clone(), target: target.clone(), value });
     }
     // The registry is in the order of applying; the sort is stable.
@@ -76,6 +76,7 @@ pub fn preview(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<V
 #[cfg(test)]
 mod tests {
     use super::{ApplyError, check};
+    use crate::host::RecordedHost;
     use crate::knob::testbed::model;
     use crate::model::DeviceAddress;
     use crate::plan::{Plan, PlannedSetting};
@@ -104,8 +105,11 @@ mod tests {
             "rps eth0/rx-0 = 2,1",
             "irq_affinity eth0/rx-0 = 0",
         ]);
-        let settings: Vec<String> =
-            check(&model(), &plan).expect("sound").iter().map(ToString::to_string).collect();
+        let settings: Vec<String> = check(&RecordedHost::new(), &model(), &plan)
+            .expect("sound")
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(
             settings,
             [
@@ -122,24 +126,28 @@ mod tests {
     fn a_plan_for_another_machine_is_refused() {
         let mut other = plan(&["rps eth0/rx-0 = 1"]);
         other.host = Some("web1".into());
-        assert!(matches!(check(&model(), &other), Err(ApplyError::OtherHost { .. })));
+        assert!(matches!(check(&RecordedHost::new(), &model(), &other), Err(ApplyError::OtherHost { .. })));
         other.host = Some("testbed".into());
         other.settings[0].device = Some(DeviceAddress("pci:0000:00:09.0".into()));
-        let error = check(&model(), &other).expect_err("another device");
+        let error = check(&RecordedHost::new(), &model(), &other).expect_err("another device");
         assert_eq!(error.kind(), crate::error::Kind::Changed);
         assert!(error.to_string().contains("here it is pci:0000:00:03.0"), "{error}");
         other.settings[0].device = Some(DeviceAddress("pci:0000:00:03.0".into()));
-        assert!(check(&model(), &other).is_ok());
+        assert!(check(&RecordedHost::new(), &model(), &other).is_ok());
     }
 
     #[test]
     fn one_value_for_each_target_and_known_knobs_only() {
         let twice = plan(&["rps eth0/rx-0 = 1", "rps eth0/rx-0 = 2"]);
-        assert_eq!(check(&model(), &twice).expect_err("twice").to_string(), "rps eth0/rx-0 is set twice");
-        let unknown = check(&model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
+        assert_eq!(
+            check(&RecordedHost::new(), &model(), &twice).expect_err("twice").to_string(),
+            "rps eth0/rx-0 is set twice"
+        );
+        let unknown =
+            check(&RecordedHost::new(), &model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
         assert_eq!(
             unknown.to_string(),
-            "there is no knob `rpx` (there are: irq_affinity, rps, rfs_entries, rfs)"
+            "there is no knob `rpx` (there are: channels, irq_affinity, rps, rfs_entries, rfs)"
         );
     }
 }

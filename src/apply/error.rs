@@ -73,6 +73,17 @@ pub enum ApplyError {
         /// Which one.
         id: String,
     },
+    /// Setting it again by itself would do harm.
+    #[error(
+        "setting {knob} of {target} throws away other values of its queues; undo the transaction and apply its \
+         plan anew"
+    )]
+    Disturbs {
+        /// Which knob.
+        knob: &'static str,
+        /// On what.
+        target: Target,
+    },
     /// Asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -92,7 +103,9 @@ impl ApplyError {
             }
             ApplyError::Knob(error) => error.kind(),
             ApplyError::Journal(error) => error.kind(),
-            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } => Kind::Failed,
+            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } | ApplyError::Disturbs { .. } => {
+                Kind::Failed
+            }
             ApplyError::Interrupted => Kind::Interrupted,
         }
     }

@@ -142,11 +142,12 @@ mod tests {
     }
 
     fn lives(news: &[News]) -> Vec<&Live> {
-        let live = |news| match news {
-            &News::Value { ref live, .. } => Some(live),
-            _ => None,
-        };
-        news.iter().filter_map(live).collect()
+        news.iter()
+            .filter_map(|news| match news {
+                News::Value { live, .. } => Some(live),
+                _ => None,
+            })
+            .collect()
     }
 
     #[test]

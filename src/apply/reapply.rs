@@ -67,7 +67,7 @@ pub fn preview_reapply(
 ) -> Option<Vec<Reapplied>> {
     let values = applied(history, newer, host, model)?;
     let due = |value: &ValueStatus, was: String| {
-        canonical(value, model).map_or_else(failed, |_| Reapply::Due { was })
+        canonical(value, host, model).map_or_else(failed, |_| Reapply::Due { was })
     };
     Some(values.into_iter().map(|value| one(value, due)).collect())
 }
@@ -101,7 +101,7 @@ impl Transaction {
     }
 
     fn set_again(&mut self, value: &ValueStatus, host: &dyn Host, model: &Model) -> Result<(), ApplyError> {
-        let wanted = canonical(value, model)?;
+        let wanted = canonical(value, host, model)?;
         self.write(host, model, knob_of(&value.knob)?, &value.target, wanted, true).map(|_| ())
     }
 }
@@ -119,11 +119,18 @@ fn applied(
 
 /// The wanted value, checked against the machine of now: a CPU of it may be offline. Values from before
 /// the transaction are the kernel's own and may have a form that nobody would ask for.
-fn canonical(value: &ValueStatus, model: &Model) -> Result<String, ApplyError> {
+///
+/// What throws other values away is refused: only an apply keeps them and sets them again, also those
+/// that no transaction has touched.
+fn canonical(value: &ValueStatus, host: &dyn Host, model: &Model) -> Result<String, ApplyError> {
+    let knob = knob_of(&value.knob)?;
+    if !knob.disturbs().is_empty() {
+        return Err(ApplyError::Disturbs { knob: knob.name(), target: value.target.clone() });
+    }
     if value.wanted == value.original {
         return Ok(value.wanted.clone());
     }
-    Ok(knob_of(&value.knob)?.check(model, &value.target, &value.wanted)?)
+    Ok(knob.check(host, model, &value.target, &value.wanted)?)
 }
 
 fn failed(error: ApplyError) -> Reapply {
@@ -151,9 +158,10 @@ mod tests {
 
     use super::{Reapplied, Reapply, preview_reapply};
     use crate::apply::{BeginInfo, Live, Transaction, Undo, status};
-    use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+    use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
     use crate::journal::{Disk, History, Outcome, Store};
-    use crate::knob::testbed::model;
+    use crate::knob::testbed::{self, model};
+    use crate::parse::ethtool::{Channels, Count};
 
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
     /// The two interrupts of rx-1.
@@ -338,6 +346,24 @@ mod tests {
         let failed = only(transaction.reapply(&newer, &bench.host, &now));
         let why = "rps eth0/rx-0: CPU 5 is offline (online: 0-4,6)".to_owned();
         assert_eq!((failed, bench.read(RPS).as_str()), (Reapply::Failed { why }, "10"));
+    }
+
+    /// New queues have none of the values of the old ones, and reapply would not set those again.
+    #[test]
+    fn what_throws_other_values_away_is_refused() {
+        let mut bench = Bench::new();
+        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
+        let answer = |now| {
+            let combined = Some(Count { now, max: 8 });
+            testbed::channels_answer(&Channels { combined, ..Channels::default() })
+        };
+        bench.host = host().with(&question.path(), answer(2));
+        let id = bench.set("channels eth0 = 4");
+        bench.host = host().with(&question.path(), answer(6));
+        assert_eq!(bench.live(&id), Live::Drifted { value: "combined 6".into() });
+        let failed = bench.reapply(&id, &bench.host);
+        assert!(matches!(failed, Reapply::Failed { why } if why.contains("throws away other values")));
+        assert_eq!(bench.live(&id), Live::Drifted { value: "combined 6".into() });
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Transaction {
     /// about [`Transaction::undo`]; the journal knows what has to go back.
     pub fn set(&mut self, host: &dyn Host, model: &Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
-        let value = knob.check(model, &setting.target, &setting.value)?;
+        let value = knob.check(host, model, &setting.target, &setting.value)?;
         self.write(host, model, knob, &setting.target, value, false)
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     };
     let machine = machine::open(global)?;
     let host = &machine.host;
-    let settings = apply::check(&machine.model, &plan).map_err(place::apply_error)?;
+    let settings = apply::check(host, &machine.model, &plan).map_err(place::apply_error)?;
     let changes = apply::preview(host, &machine.model, &settings).map_err(place::apply_error)?;
     if args.dry_run || changes.iter().all(|change| !change.needed) {
         return report_changes(global, &changes);

@@ -101,7 +101,8 @@ fn try_out(
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<Outcome, CommandError> {
     let plan = &proposal.plan;
-    let settings = apply::check(&scene.machine.model, plan).map_err(place::apply_error)?;
+    let settings =
+        apply::check(&scene.machine.host, &scene.machine.model, plan).map_err(place::apply_error)?;
     let spec = Spec {
         name: plan.name.clone(),
         change: Change { set: settings.clone(), ..Change::default() },

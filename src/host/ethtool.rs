@@ -10,9 +10,13 @@ use crate::units::NicName;
 
 // Messages and attributes of include/uapi/linux/ethtool_netlink.h and ethtool_netlink_generated.h.
 const FEATURES_GET: u8 = 11;
+const FEATURES_SET: u8 = 12;
 const RINGS_GET: u8 = 15;
+const RINGS_SET: u8 = 16;
 const CHANNELS_GET: u8 = 17;
+const CHANNELS_SET: u8 = 18;
 const COALESCE_GET: u8 = 19;
+const COALESCE_SET: u8 = 20;
 const RSS_GET: u8 = 38;
 // Every request begins with its header.
 const A_HEADER: u16 = 1;
@@ -41,6 +45,19 @@ pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<V
         EthtoolGet::Stats => ioctl::stats(&*netlink.socket(), nic),
         EthtoolGet::Rules => ioctl::rules(&*netlink.socket(), nic),
     }
+}
+
+/// Sets attributes of the message that answers `get`; EOPNOTSUPP where netlink has no way to.
+pub(super) fn set(netlink: &Netlink, get: EthtoolGet, nic: &NicName, attributes: &[u8]) -> Result<(), Errno> {
+    let command = match get {
+        EthtoolGet::Features => FEATURES_SET,
+        EthtoolGet::Rings => RINGS_SET,
+        EthtoolGet::Channels => CHANNELS_SET,
+        EthtoolGet::Coalesce => COALESCE_SET,
+        _ => return Err(Errno::OPNOTSUPP),
+    };
+    let request = [header(nic), attributes.to_vec()].concat();
+    netlink.generic("ethtool", command, &request, Extent::Change).map(|_| ())
 }
 
 fn header(nic: &NicName) -> Vec<u8> {

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Cause, Host, HostError, Operation, Question};
+use super::{Action, Cause, Host, HostError, Operation, Question};
 
-/// What goes wrong with a write.
+/// What goes wrong with a write or another change.
 #[derive(Debug, Clone)]
 pub enum Mishap {
     /// The kernel answers with this cause and changes nothing.
@@ -18,7 +18,7 @@ pub enum Mishap {
     Ignore,
 }
 
-/// A mishap for every write to paths that end with `suffix`.
+/// A mishap for every change of paths that end with `suffix`.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// End of the path, such as `rps_cpus`.
@@ -66,6 +66,10 @@ impl<H: Host> FlakyHost<H> {
     pub fn new(inner: H, rules: Vec<Rule>, fuse: Arc<Fuse>) -> Self {
         Self { inner, rules, fuse }
     }
+
+    fn mishap(&self, path: &str) -> Option<&Mishap> {
+        self.rules.iter().find(|rule| path.ends_with(&rule.suffix)).map(|rule| &rule.mishap)
+    }
 }
 
 impl<H: Host> Host for FlakyHost<H> {
@@ -76,7 +80,7 @@ impl<H: Host> Host for FlakyHost<H> {
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
         self.fuse.step();
-        match self.rules.iter().find(|rule| path.ends_with(&rule.suffix)).map(|rule| &rule.mishap) {
+        match self.mishap(path) {
             None => self.inner.write(path, value),
             Some(Mishap::Refuse(cause)) => Err(HostError::new(Operation::Write, path, *cause)),
             Some(Mishap::Keep(kept)) => self.inner.write(path, kept),
@@ -102,6 +106,18 @@ impl<H: Host> Host for FlakyHost<H> {
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
         self.fuse.step();
         self.inner.ask(question)
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        self.fuse.step();
+        let path = action.path();
+        match self.mishap(&path) {
+            None => self.inner.act(action),
+            Some(Mishap::Refuse(cause)) => Err(HostError::new(Operation::Act, &path, *cause)),
+            // The answer to the question that asks for it.
+            Some(Mishap::Keep(answer)) => self.inner.write(&path, answer),
+            Some(Mishap::Ignore) => Ok(()),
+        }
     }
 
     fn now_ns(&self) -> u64 {

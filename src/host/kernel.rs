@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::ethtool;
 use super::netlink::{Extent, Netlink};
-use super::{Question, enter_netns, irqbalance};
+use super::{Action, Question, enter_netns, irqbalance};
 use crate::parse::push_attribute;
 
 // Commands and attributes of include/uapi/linux/netdev.h.
@@ -77,6 +77,12 @@ impl Kernel {
             Question::TcpListeners => self.tcp_listeners(AF_INET),
             Question::Tcp6Listeners => self.tcp_listeners(AF_INET6),
             Question::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
+        }
+    }
+
+    pub(super) fn act(&self, action: &Action) -> Result<(), Errno> {
+        match action {
+            Action::Ethtool { get, nic, attributes } => ethtool::set(self.netlink()?, *get, nic, attributes),
         }
     }
 

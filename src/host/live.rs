@@ -12,9 +12,10 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
+use super::action::act_on_answer;
 use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
-use super::{Host, HostError, Operation, Question, enter_netns};
+use super::{Action, Host, HostError, Operation, Question, enter_netns};
 
 /// A machine below a directory of this one.
 ///
@@ -199,6 +200,15 @@ impl Host for LiveHost {
         match &self.kernel {
             Some(kernel) => kernel.ask(question).map_err(|errno| failed(errno.into())),
             None => self.read(&question.path()).map_err(|error| failed(error.cause)),
+        }
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        let path = action.path();
+        let failed = |cause| HostError { operation: Operation::Act, path: path.clone(), cause };
+        match &self.kernel {
+            Some(kernel) => kernel.act(action).map_err(|errno| failed(errno.into())),
+            None => act_on_answer(self, action),
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, Host, HostError, Operation, Question};
+use super::action::act_on_answer;
+use super::{Action, Cause, Host, HostError, Operation, Question};
 
 /// Files and answers by path. Directories follow from the paths, unless a listing was recorded.
 #[derive(Debug, Default)]
@@ -135,6 +136,10 @@ impl Host for RecordedHost {
             .get(path)
             .cloned()
             .ok_or_else(|| HostError::new(Operation::Link, path, Cause::Missing))
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        act_on_answer(self, action)
     }
 
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {

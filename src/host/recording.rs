@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::{Cause, Host, HostError, Operation, Question, RecordedHost};
+use super::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
 
 /// Passes every operation on to another host and records the answer. Nothing is written: what would
 /// change a machine has no place in a recording.
@@ -49,6 +49,10 @@ impl Host for RecordingHost<'_> {
 
     fn write(&self, path: &str, _: &[u8]) -> Result<(), HostError> {
         Err(HostError::new(Operation::Write, path, Cause::Denied))
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        Err(HostError::new(Operation::Act, &action.path(), Cause::Denied))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {

@@ -82,7 +82,13 @@ impl Knob for IrqAffinity {
         value::rx_targets(model).into_iter().filter(|target| self.irqs(model, target).is_ok()).collect()
     }
 
-    fn check(&self, model: &Model, target: &Target, value: &str) -> Result<String, KnobError> {
+    fn check(
+        &self,
+        _host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
         self.irqs(model, target)?;
         let mask = value::online_cpus(self.name(), model, target, value)?;
         if mask.is_empty() {
@@ -237,7 +243,8 @@ mod tests {
 
     #[test]
     fn a_virtual_interface_has_no_interrupt() {
-        let error = IrqAffinity.check(&model(), &target("veth0/rx-0"), "1").expect_err("veth");
+        let error =
+            IrqAffinity.check(&RecordedHost::new(), &model(), &target("veth0/rx-0"), "1").expect_err("veth");
         assert_eq!(
             error.to_string(),
             "veth0/rx-0 has no interrupt: a virtual interface takes packets on the sender's CPU; use rps to move them"

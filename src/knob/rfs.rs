@@ -47,7 +47,13 @@ impl Knob for Rfs {
         value::rx_targets(model)
     }
 
-    fn check(&self, model: &Model, target: &Target, value: &str) -> Result<String, KnobError> {
+    fn check(
+        &self,
+        _host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
         self.path(model, target)?;
         value::flows(self.name(), value)
     }
@@ -109,6 +115,9 @@ mod tests {
     fn a_rounded_value_is_the_one_asked_for() {
         assert!(Rfs.same("3000", "4096"));
         assert!(!Rfs.same("4096", "2048"));
-        assert_eq!(Rfs.check(&model(), &target("eth0/rx-0"), "off").as_deref(), Ok("0"));
+        assert_eq!(
+            Rfs.check(&RecordedHost::new(), &model(), &target("eth0/rx-0"), "off").as_deref(),
+            Ok("0")
+        );
     }
 }

@@ -60,7 +60,13 @@ impl Knob for RfsEntries {
         }
     }
 
-    fn check(&self, _model: &Model, target: &Target, value: &str) -> Result<String, KnobError> {
+    fn check(
+        &self,
+        _host: &dyn Host,
+        _model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
         self.only_host(target)?;
         value::flows(self.name(), value)
     }
@@ -105,8 +111,9 @@ mod tests {
     fn is_one_value_for_the_machine() {
         let host = RecordedHost::new().with(PATH, "32768\n");
         assert_eq!(RfsEntries.read(&host, &model(), &target("host")).as_deref(), Ok("32768"));
-        let error = RfsEntries.check(&model(), &target("eth0/rx-0"), "1").expect_err("a queue");
+        let error =
+            RfsEntries.check(&RecordedHost::new(), &model(), &target("eth0/rx-0"), "1").expect_err("a queue");
         assert_eq!(error.to_string(), "rfs_entries acts on the whole machine (host), not on eth0/rx-0");
-        assert!(RfsEntries.check(&model(), &target("host"), "536870913").is_err());
+        assert!(RfsEntries.check(&RecordedHost::new(), &model(), &target("host"), "536870913").is_err());
     }
 }

@@ -65,7 +65,13 @@ impl Knob for Rps {
         value::rx_targets(model)
     }
 
-    fn check(&self, model: &Model, target: &Target, value: &str) -> Result<String, KnobError> {
+    fn check(
+        &self,
+        _host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
         self.path(model, target)?;
         if value == "off" {
             return Ok("off".to_owned());
@@ -167,7 +173,7 @@ mod tests {
     /// CPU 3 of the test machine is isolated, CPU 7 is offline, CPU 8 does not exist.
     #[test]
     fn refuses_what_the_kernel_would_drop() {
-        let check = |value: &str| Rps.check(&model(), &target("eth0/rx-0"), value);
+        let check = |value: &str| Rps.check(&RecordedHost::new(), &model(), &target("eth0/rx-0"), value);
         assert_eq!(check("2,1").as_deref(), Ok("1-2"));
         assert_eq!(check("off").as_deref(), Ok("off"));
         let says = |value: &str| check(value).expect_err(value).to_string();
@@ -179,7 +185,8 @@ mod tests {
 
     #[test]
     fn unknown_targets_are_answered_with_the_known_ones() {
-        let says = |t: &str| Rps.check(&model(), &target(t), "1").expect_err(t).to_string();
+        let says =
+            |t: &str| Rps.check(&RecordedHost::new(), &model(), &target(t), "1").expect_err(t).to_string();
         assert_eq!(says("eth7/rx-0"), "there is no interface eth7 (there are: eth0, veth0)");
         assert_eq!(says("eth0/rx-9"), "eth0 has no queue rx-9 (it has: rx-0, rx-1)");
         assert_eq!(says("host"), "rps acts on a receive queue (NIC/rx-N), not on host");

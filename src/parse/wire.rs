@@ -113,6 +113,26 @@ pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
+/// An answer of one message with some of its attributes put in the place of those of the same kind, or
+/// behind them where there is none.
+pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
+    let messages = messages(answer)?;
+    let [message] = messages[..] else {
+        return Err(WireError::new(format!("{} messages and not one", messages.len())));
+    };
+    let (old, new) = (Attributes::parse(message)?, Attributes::parse(attributes)?);
+    let mut bytes = Vec::new();
+    for (kind, value) in old.iter() {
+        push_attribute(&mut bytes, kind, new.get(kind).unwrap_or(value));
+    }
+    for (kind, value) in new.iter().filter(|(kind, _)| old.get(*kind).is_none()) {
+        push_attribute(&mut bytes, kind, value);
+    }
+    let mut answer = Vec::new();
+    push_message(&mut answer, &bytes);
+    Ok(answer)
+}
+
 #[cfg(test)]
 pub(super) mod testing {
     use super::push_message;
@@ -138,7 +158,7 @@ pub(super) mod testing {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Attributes, messages, push_attribute, push_message};
+    use super::{Attributes, messages, push_attribute, push_message, with_attributes};
 
     #[test]
     fn an_attribute_of_each_shape() {
@@ -155,6 +175,23 @@ mod tests {
         assert!(attributes.number32(2).is_err());
         assert!(attributes.number(3).is_err(), "three bytes are no number");
         assert_eq!(attributes.number(4), Ok(None));
+    }
+
+    #[test]
+    fn attributes_take_the_place_of_their_kind() {
+        let attributes = |all: &[(u16, &[u8])]| {
+            let mut bytes = Vec::new();
+            all.iter().for_each(|(kind, value)| push_attribute(&mut bytes, *kind, value));
+            bytes
+        };
+        let mut answer = Vec::new();
+        push_message(&mut answer, &attributes(&[(1, b"aa"), (2, b"b")]));
+        let after = with_attributes(&answer, &attributes(&[(2, b"longer"), (3, b"c")])).expect("one message");
+        let mut expected = Vec::new();
+        push_message(&mut expected, &attributes(&[(1, b"aa"), (2, b"longer"), (3, b"c")]));
+        assert_eq!(after, expected);
+        let two = [answer.clone(), answer].concat();
+        assert!(with_attributes(&two, &[]).is_err());
     }
 
     #[test]

@@ -140,8 +140,8 @@ set = "rfs_entries host = 32768"
     #[test]
     fn errors_name_the_line_and_the_column() {
         let says = |text: &str| Plan::from_toml(text).expect_err(text).to_string();
-        let bad = says("name = \"x\"\n[[setting]]\nset = \"rps eth0 = 2\"\n");
-        assert!(bad.starts_with("line 3, column 7: `eth0` is not a target"), "{bad}");
+        let bad = says("name = \"x\"\n[[setting]]\nset = \"rps eth0/x = 2\"\n");
+        assert!(bad.starts_with("line 3, column 7: `eth0/x` is not a target"), "{bad}");
         let bad = says("name = \"x\"\n[[setting]]\nset = \"rps eth0/rx-0 = 2\"\nwhen = 1\n");
         assert!(bad.starts_with("line 4, column 1: unknown field `when`"), "{bad}");
         let bad = says("name = \n");

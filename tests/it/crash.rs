@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use rxlab::apply::{BeginInfo, Failure, Kept, Transaction};
-use rxlab::host::{Cause, FlakyHost, Fuse, Host, HostError, LiveHost, Mishap, Question, Rule};
+use rxlab::host::{Action, Cause, FlakyHost, Fuse, Host, HostError, LiveHost, Mishap, Question, Rule};
 use rxlab::journal::{Disk, FlakyStorage, Folder, Lock, LockError, Storage, Store, Trouble};
 use rxlab::plan::Setting;
 
@@ -276,16 +276,22 @@ struct Watching {
     synced: Arc<AtomicBool>,
 }
 
-impl Host for Watching {
-    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.inner.read(path)
-    }
-    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+impl Watching {
+    fn announced(&self, path: &str) {
         assert!(self.synced.load(Ordering::SeqCst), "{path} is written before the journal is synced");
         let id = &self.journal.list(Folder::Open).expect("listed")[0];
         let text = String::from_utf8(self.journal.read(Folder::Open, id).expect("readable")).expect("text");
         let last = text.lines().last().expect("a line");
         assert!(last.contains("\"record\":\"intent\""), "{path}: {last}");
+    }
+}
+
+impl Host for Watching {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        self.inner.read(path)
+    }
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        self.announced(path);
         self.inner.write(path, value)
     }
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
@@ -296,6 +302,10 @@ impl Host for Watching {
     }
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
         self.inner.ask(question)
+    }
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        self.announced(&action.path());
+        self.inner.act(action)
     }
     fn now_ns(&self) -> u64 {
         self.inner.now_ns()

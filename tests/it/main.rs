@@ -9,6 +9,7 @@ mod demo;
 mod docs;
 mod doctor;
 mod drift;
+mod drift_irqbalance;
 mod fixtures;
 mod fuzz;
 mod guard;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
-use rxlab::knob::KNOBS;
+use rxlab::knob::{KNOBS, KnobError};
 use rxlab::model::Model;
 use rxlab::sample::{Inventory, Scope};
 
@@ -127,8 +127,11 @@ pub(crate) fn values(host: &dyn Host) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for knob in KNOBS {
         for target in knob.targets(&model) {
-            let value = knob.read(host, &model, &target).expect("every value can be read");
-            values.insert(format!("{} {target}", knob.name()), value);
+            match knob.read(host, &model, &target) {
+                Ok(value) => values.insert(format!("{} {target}", knob.name()), value),
+                Err(KnobError::Unsupported { .. }) => None,
+                Err(error) => panic!("{error}"),
+            };
         }
     }
     values

@@ -4,8 +4,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{
-    Emitable, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN,
-    NetlinkBuffer, NetlinkHeader,
+    Emitable, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP,
+    NLMSG_OVERRUN, NetlinkBuffer, NetlinkHeader,
 };
 use netlink_sys::{Socket, SocketAddr};
 use rustix::io::{Errno, retry_on_intr};
@@ -20,11 +20,13 @@ const HEADER: usize = 16;
 /// changes during each of so many is not to be had in one piece.
 const DUMP_TRIES: u32 = 8;
 
-/// One request, or one that wants every object there is.
+/// One request, one that wants every object there is, or one that changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::host) enum Extent {
     One,
     Dump,
+    /// A change, which the kernel acknowledges.
+    Change,
 }
 
 /// Carries packets to the kernel and back.
@@ -151,6 +153,7 @@ fn request(sequence: u32, kind: u16, payload: &[u8], extent: Extent) -> Vec<u8> 
     header.flags = match extent {
         Extent::One => NLM_F_REQUEST,
         Extent::Dump => NLM_F_REQUEST | NLM_F_DUMP,
+        Extent::Change => NLM_F_REQUEST | NLM_F_ACK,
     };
     header.sequence_number = sequence;
     let mut bytes = vec![0; HEADER];
