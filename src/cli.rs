@@ -66,6 +66,7 @@ pub enum Command {
     Confirm(commands::confirm::Args),
     Undo(commands::undo::Args),
     Status(commands::status::Args),
+    Reapply(commands::reapply::Args),
     Trial(commands::trial::Args),
     Demo(commands::demo::Args),
     Target(commands::target::Args),

@@ -10,6 +10,7 @@ pub mod load;
 mod machine;
 mod place;
 mod progress;
+pub mod reapply;
 pub mod show;
 pub mod snapshot;
 mod source;
@@ -54,6 +55,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),
+        Command::Reapply(args) => reapply::run(global, &args),
         Command::Status(args) => status::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),

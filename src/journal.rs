@@ -13,6 +13,7 @@ mod record;
 mod recover;
 mod storage;
 mod store;
+mod surroundings;
 
 pub use disk::Disk;
 pub use flaky::{FlakyStorage, Trouble};
@@ -23,3 +24,4 @@ pub use record::{Begin, Beside, Intent, Outcome, Record};
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub use store::{Archived, JournalError, Store};
+pub use surroundings::{DeviceThen, Surroundings};

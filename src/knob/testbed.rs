@@ -100,6 +100,7 @@ pub(crate) fn armed() -> Armed {
         before: String::new(),
         after: String::new(),
         beside: Vec::new(),
+        foreign: false,
     };
     journal.arm(intent).expect("armed")
 }

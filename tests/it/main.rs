@@ -8,6 +8,8 @@ mod crash;
 mod demo;
 mod docs;
 mod doctor;
+mod drift;
+mod drift_irqbalance;
 mod driver;
 mod fixtures;
 mod fuzz;

@@ -1,6 +1,8 @@
 //! Skips are earned: a privileged test that cannot run says which capability is missing, and
 //! `RXLAB_REQUIRE` turns the skip into a failure.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 /// Whether to go on. `capability` is what `RXLAB_REQUIRE` names; `missing` says why it is not there.
 pub(crate) fn have(capability: &str, missing: Option<String>) -> bool {
     let Some(missing) = missing else { return true };
@@ -34,6 +36,13 @@ pub(crate) fn root() -> bool {
 pub(crate) fn nginx() -> bool {
     let found = std::process::Command::new("nginx").arg("-v").output();
     have("nginx", found.err().map(|error| format!("cannot run nginx: {error}")))
+}
+
+/// Held by whoever runs irqbalance, from before [`irqbalance`] is asked.
+pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed has ended its irqbalance all the same.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The daemon that moves interrupts, and none that runs already: the two would fight.
