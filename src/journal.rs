@@ -6,6 +6,7 @@
 
 mod disk;
 mod flaky;
+mod kept;
 mod log;
 mod namespace;
 mod record;
@@ -14,7 +15,9 @@ mod storage;
 mod store;
 
 pub use disk::Disk;
+pub(crate) use disk::{make_directory, sync_directory};
 pub use flaky::{FlakyStorage, Trouble};
+pub use kept::kept;
 pub use log::{Armed, Journal};
 pub use namespace::Namespace;
 pub use record::{Begin, Intent, Outcome, Record};
