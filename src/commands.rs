@@ -4,12 +4,15 @@ pub mod apply;
 pub mod confirm;
 pub mod demo;
 pub mod doctor;
+pub mod export;
 mod files;
 pub mod guard;
 pub mod load;
 mod machine;
+pub mod persist;
 mod place;
 mod progress;
+pub mod restore;
 pub mod show;
 pub mod snapshot;
 mod source;
@@ -17,6 +20,7 @@ pub mod status;
 pub mod target;
 pub mod trial;
 pub mod undo;
+pub mod unpersist;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -55,6 +59,10 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),
         Command::Status(args) => status::run(global, &args),
+        Command::Persist(args) => persist::run(global, &args),
+        Command::Unpersist(args) => unpersist::run(global, &args),
+        Command::Restore(args) => restore::run(global, &args),
+        Command::Export(args) => export::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),

@@ -75,7 +75,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     }
 }
 
-fn read_plan(path: &Path) -> Result<Plan, CommandError> {
+/// The plan in a file.
+pub(super) fn read_plan(path: &Path) -> Result<Plan, CommandError> {
     Plan::from_toml(&files::read("plan", path)?)
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
 }
@@ -85,7 +86,8 @@ fn plan_of(settings: &[Setting]) -> Plan {
     Plan::of(&name, settings)
 }
 
-fn rolled_back(failure: Failure) -> CommandError {
+/// Why nothing stays, with what could not be put back.
+pub(super) fn rolled_back(failure: Failure) -> CommandError {
     let error = place::apply_error(failure.error);
     if failure.undo.is_clean() {
         return error.hint("nothing is changed: what had been set before was put back");
@@ -117,7 +119,8 @@ fn report_changes(global: &Global, changes: &[Change]) -> Result<(), CommandErro
     Ok(())
 }
 
-fn report_kept(
+/// What was set.
+pub(super) fn report_kept(
     global: &Global,
     id: &str,
     kept: &[Kept],
