@@ -3,6 +3,7 @@
 //! A knob knows how; `plan` decides what, and only `apply` writes. A new knob is one file here, one
 //! `mod` line and one entry in [`KNOBS`].
 
+mod channels;
 mod error;
 mod irq_affinity;
 mod reference;

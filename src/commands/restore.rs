@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::apply::report::{self, Done};
 use super::machine::{self, Machine};
 use super::persist::{Etc, mac};
 use super::{apply as apply_command, place};
@@ -144,7 +145,7 @@ fn set(
     stop: &Arc<AtomicBool>,
     end: Option<Instant>,
 ) -> Result<bool, CommandError> {
-    let changes = apply::preview(&machine.host, &machine.model, settings).map_err(place::apply_error)?;
+    let changes = apply::rehearse(&machine.host, &machine.model, settings).map_err(place::apply_error)?;
     if changes.iter().all(|change| !change.needed) {
         return Ok(false);
     }
@@ -171,7 +172,10 @@ fn set(
     let id = transaction.id().to_owned();
     let archived = place::archived_lines(transaction.archived());
     match transaction.apply(&machine.host, &machine.model, settings, stop) {
-        Ok(kept) => apply_command::report_kept(global, &id, &kept, &archived, None).map(|()| true),
-        Err(failure) => Err(apply_command::rolled_back(*failure)),
+        Ok(kept) => {
+            let done = Done { id: &id, kept: &kept, archived: &archived, confirm: None };
+            report::kept(global, &done, false).map(|()| true)
+        }
+        Err(failure) => Err(report::rolled_back(*failure)),
     }
 }

@@ -63,6 +63,7 @@ mod tests {
                 device: Some(DeviceAddress(format!("pci:of-{}", nic.trim_end_matches(char::is_alphabetic)))),
                 before: "off".into(),
                 after: (*after).into(),
+                beside: Vec::new(),
             }));
         }
         records.extend_from_slice(end);

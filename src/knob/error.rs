@@ -146,7 +146,8 @@ impl KnobError {
         errno_meaning: fn(i32) -> Option<&'static str>,
     ) -> Self {
         let path = error.path.clone();
-        let verb = if error.operation == Operation::Write { "write" } else { "read" };
+        let verb =
+            if matches!(error.operation, Operation::Write | Operation::Act) { "write" } else { "read" };
         match error.cause {
             Cause::Missing => KnobError::Unsupported { knob, target: target.clone(), path },
             Cause::Denied => KnobError::Denied { verb, path, meaning: denied },

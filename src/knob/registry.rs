@@ -1,14 +1,15 @@
 //! The only list of knobs, in the order of applying.
 
 use super::Knob;
+use super::channels::NicChannels;
 use super::irq_affinity::IrqAffinity;
 use super::rfs::Rfs;
 use super::rfs_entries::RfsEntries;
 use super::rps::Rps;
 
-/// Every knob. The order is that of applying: where interrupts land first, then who gets the
+/// Every knob. The order is that of applying: which queues there are first, then where interrupts land, then who gets the
 /// packets, then the global flow table before those of the queues.
-pub static KNOBS: &[&dyn Knob] = &[&IrqAffinity, &Rps, &RfsEntries, &Rfs];
+pub static KNOBS: &[&dyn Knob] = &[&NicChannels, &IrqAffinity, &Rps, &RfsEntries, &Rfs];
 
 /// A knob by name.
 pub fn find(name: &str) -> Option<&'static dyn Knob> {

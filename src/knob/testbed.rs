@@ -1,6 +1,9 @@
 //! The small machine that the knobs' own tests look at.
 
+use crate::journal::{Armed, Begin, Disk, Intent, Store};
 use crate::model::{Cpu, DeviceAddress, Fact, Identity, Irq, Model, Nic, NicKind, RxQueue};
+use crate::parse::ethtool::Channels;
+use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, IrqId};
 
@@ -57,4 +60,46 @@ pub(crate) fn model() -> Model {
 /// A target as people write it.
 pub(crate) fn target(text: &str) -> Target {
     text.parse().expect("a target")
+}
+
+/// The answer of ethtool for these channels.
+pub(crate) fn channels_answer(channels: &Channels) -> Vec<u8> {
+    let mut message = Vec::new();
+    let kinds = [(2, 6, channels.rx), (3, 7, channels.tx), (4, 8, channels.other), (5, 9, channels.combined)];
+    for (max, now, count) in kinds {
+        let Some(count) = count else { continue };
+        push_attribute(&mut message, max, &count.max.to_ne_bytes());
+        push_attribute(&mut message, now, &count.now.to_ne_bytes());
+    }
+    let mut answer = Vec::new();
+    push_message(&mut answer, &message);
+    answer
+}
+
+/// The proof that a write may happen, from a journal that nobody reads.
+pub(crate) fn armed() -> Armed {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::new(Disk::new(state.path()));
+    let lock = store.lock(std::time::Duration::ZERO).expect("nobody else's");
+    let begin = Begin {
+        schema: Begin::SCHEMA.into(),
+        id: String::new(),
+        boot_id: "boot-1".into(),
+        root: "/".into(),
+        netns: None,
+        started: String::new(),
+        what: String::new(),
+        deadline: None,
+    };
+    let mut journal = store.begin(lock, begin).expect("begun");
+    let intent = Intent {
+        seq: 0,
+        knob: "test".into(),
+        target: Target::Host,
+        device: None,
+        before: String::new(),
+        after: String::new(),
+        beside: Vec::new(),
+    };
+    journal.arm(intent).expect("armed")
 }

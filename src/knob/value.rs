@@ -2,10 +2,11 @@
 //! files of one value.
 
 use super::KnobError;
-use crate::host::Host;
+use crate::host::{Action, EthtoolGet, Host, Question};
 use crate::model::{Model, Nic, RxQueue};
+use crate::parse::WireError;
 use crate::plan::Target;
-use crate::units::{CpuMask, Direction, QueueId};
+use crate::units::{CpuMask, Direction, NicName, QueueId};
 
 /// What targets of a per-queue knob look like.
 pub(super) const RX_QUEUE: &str = "a receive queue (NIC/rx-N)";
@@ -34,10 +35,7 @@ pub(super) fn rx_queue<'m>(
     if queue.direction != Direction::Rx {
         return Err(wrong());
     }
-    let nic = model.nic(name).ok_or_else(|| KnobError::UnknownNic {
-        nic: name.clone(),
-        known: model.nics.iter().map(|nic| nic.name.clone()).collect(),
-    })?;
+    let nic = known_nic(model, name)?;
     let found = nic.rx.iter().find(|rx| rx.index == queue.index);
     let found = found.ok_or_else(|| KnobError::UnknownQueue {
         nic: name.clone(),
@@ -45,6 +43,26 @@ pub(super) fn rx_queue<'m>(
         known: nic.rx.iter().map(|rx| QueueId::rx(rx.index)).collect(),
     })?;
     Ok((nic, found))
+}
+
+/// Every interface that can have it, as far as is known.
+pub(super) fn nic_targets(model: &Model, can: impl Fn(&Nic) -> bool) -> Vec<Target> {
+    model.nics.iter().filter(|nic| can(nic)).map(|nic| Target::Nic(nic.name.clone())).collect()
+}
+
+/// The interface that `target` is.
+pub(super) fn nic<'m>(knob: &'static str, model: &'m Model, target: &Target) -> Result<&'m Nic, KnobError> {
+    let Target::Nic(name) = target else {
+        return Err(KnobError::WrongTarget { knob, acts_on: "an interface (NIC)", target: target.clone() });
+    };
+    known_nic(model, name)
+}
+
+fn known_nic<'m>(model: &'m Model, name: &NicName) -> Result<&'m Nic, KnobError> {
+    model.nic(name).ok_or_else(|| KnobError::UnknownNic {
+        nic: name.clone(),
+        known: model.nics.iter().map(|nic| nic.name.clone()).collect(),
+    })
 }
 
 /// Reads `value` as a list of CPUs that are there and online.
@@ -119,6 +137,55 @@ pub(super) fn read_plain(
     path: &str,
 ) -> Result<String, KnobError> {
     host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))
+}
+
+/// What the driver says, read by `parse`.
+pub(super) fn ethtool<T>(
+    knob: &'static str,
+    host: &dyn Host,
+    target: &Target,
+    get: EthtoolGet,
+    nic: &NicName,
+    parse: fn(&[u8]) -> Result<T, WireError>,
+) -> Result<T, KnobError> {
+    let question = Question::Ethtool(get, nic.clone());
+    let answer = host.ask(&question);
+    let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))?;
+    parse(&answer).map_err(|error| KnobError::Broken {
+        path: question.path(),
+        text: error.to_string(),
+        expected: "answer of ethtool",
+    })
+}
+
+/// Where the answer of the driver stands.
+pub(super) fn ethtool_path(
+    knob: &'static str,
+    model: &Model,
+    target: &Target,
+    get: EthtoolGet,
+) -> Result<Vec<String>, KnobError> {
+    Ok(vec![Question::Ethtool(get, nic(knob, model, target)?.name.clone()).path()])
+}
+
+/// Carries out the change that sets `value`.
+pub(super) fn act(
+    knob: &'static str,
+    host: &dyn Host,
+    target: &Target,
+    value: &str,
+    action: &Action,
+    meaning: fn(i32) -> Option<&'static str>,
+) -> Result<(), KnobError> {
+    host.act(action).map_err(|error| {
+        KnobError::from_host(knob, target, Some(value), &error, " (it needs CAP_NET_ADMIN)", meaning)
+    })
+}
+
+/// Digits only, and not more than 32 bits hold.
+pub(super) fn plain_number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
 }
 
 #[cfg(test)]

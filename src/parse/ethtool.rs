@@ -29,7 +29,7 @@ pub use rss::{rss, rss_contexts, rss_ioctl};
 pub use rules::rules;
 pub use stats::{stat_names, stats};
 pub use values::{
-    Channels, Coalesce, Count, DriverInfo, Feature, FlowAction, FlowRule, FlowSpec, Rings, Rss,
+    ChannelKind, Channels, Coalesce, Count, DriverInfo, Feature, FlowAction, FlowRule, FlowSpec, Rings, Rss,
 };
 
 use super::{Attributes, WireError, messages};

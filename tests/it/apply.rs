@@ -56,7 +56,8 @@ fn wrong_settings_leave_the_machine_alone() {
         ("rfs_entries host = 536870913", "the largest table has 536870912 entries"),
         ("irq_affinity veth0/rx-0 = 1", "veth0/rx-0 has no interrupt"),
         ("rpz eth0/rx-0 = 1", "there is no knob `rpz`"),
-        ("rps eth0 = 1", "is not a target"),
+        ("rps eth0 = 1", "rps acts on a receive queue (NIC/rx-N), not on eth0"),
+        ("rps eth0/x = 1", "is not a target"),
     ] {
         // The first setting is fine: nothing may be written before everything is checked.
         let (code, text) =
@@ -174,7 +175,7 @@ fn a_namespace_that_is_gone_took_its_values_along() {
     let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
     for setting in ["rps veth0/rx-0 = 1", "rfs_entries host = 1024"] {
         let setting = setting.parse().expect("a setting");
-        transaction.set(&tree.host(), &model(), &setting).expect("set");
+        transaction.set(&tree.host(), &mut model(), &setting).expect("set");
     }
     transaction.keep().expect("kept");
     let (code, text) = said(&tree.rxlab(&["undo"]));

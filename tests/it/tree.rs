@@ -8,8 +8,9 @@ use std::sync::LazyLock;
 
 use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
-use rxlab::knob::KNOBS;
+use rxlab::knob::{KNOBS, KnobError};
 use rxlab::model::Model;
+use rxlab::parse::{push_attribute, push_message};
 use rxlab::sample::{Inventory, Scope};
 
 const INTERRUPTS: &str = "           CPU0       CPU1
@@ -18,7 +19,7 @@ const INTERRUPTS: &str = "           CPU0       CPU1
  26:  5  6  PCI-MSI 3-edge  eth0-rx-1
 ";
 
-const PCI: &str = "sys/devices/pci0000:00/0000:00:03.0";
+pub(crate) const PCI: &str = "sys/devices/pci0000:00/0000:00:03.0";
 
 /// A temporary machine and a state directory beside it.
 pub(crate) struct Tree {
@@ -55,6 +56,7 @@ impl Tree {
             tree.write(&format!("{base}/type"), "1\n");
             tree.write(&format!("{base}/flags"), "0x1003\n");
         }
+        tree.write_bytes("netlink/ethtool/channels-get/eth0", &channels_answer(2, 4));
         tree.link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
         tree.link("sys/class/net/veth0", "../../devices/virtual/net/veth0");
         tree.link(&format!("{PCI}/net/eth0/device"), "../../../0000:00:03.0");
@@ -77,6 +79,10 @@ impl Tree {
     }
 
     pub(crate) fn write(&self, path: &str, content: &str) {
+        self.write_bytes(path, content.as_bytes());
+    }
+
+    fn write_bytes(&self, path: &str, content: &[u8]) {
         let path = self.root().join(path);
         std::fs::create_dir_all(path.parent().expect("a file has a directory")).expect("created");
         std::fs::write(path, content).expect("written");
@@ -121,14 +127,27 @@ impl Tree {
     }
 }
 
+/// What ethtool answers for so many combined channels, of so many at most.
+fn channels_answer(now: u32, max: u32) -> Vec<u8> {
+    let mut message = Vec::new();
+    push_attribute(&mut message, 5, &max.to_ne_bytes());
+    push_attribute(&mut message, 9, &now.to_ne_bytes());
+    let mut answer = Vec::new();
+    push_message(&mut answer, &message);
+    answer
+}
+
 /// The value of every target of every knob.
 pub(crate) fn values(host: &dyn Host) -> BTreeMap<String, String> {
     let model = model();
     let mut values = BTreeMap::new();
     for knob in KNOBS {
         for target in knob.targets(&model) {
-            let value = knob.read(host, &model, &target).expect("every value can be read");
-            values.insert(format!("{} {target}", knob.name()), value);
+            match knob.read(host, &model, &target) {
+                Ok(value) => values.insert(format!("{} {target}", knob.name()), value),
+                Err(KnobError::Unsupported { .. }) => None,
+                Err(error) => panic!("{error}"),
+            };
         }
     }
     values

@@ -1,7 +1,7 @@
 //! `ETHTOOL_MSG_CHANNELS_GET`: numbers of queues.
 
-use super::{Channels, count, only};
-use crate::parse::{Attributes, WireError};
+use super::{ChannelKind, Channels, count, only};
+use crate::parse::{Attributes, WireError, push_attribute};
 
 const A_RX_MAX: u16 = 2;
 const A_TX_MAX: u16 = 3;
@@ -21,6 +21,20 @@ pub fn channels(answer: &[u8]) -> Result<Channels, WireError> {
         other: count(&message, A_OTHER_COUNT, A_OTHER_MAX)?,
         combined: count(&message, A_COMBINED_COUNT, A_COMBINED_MAX)?,
     })
+}
+
+impl ChannelKind {
+    /// The attribute of `ETHTOOL_MSG_CHANNELS_SET` that asks for so many of this kind.
+    pub fn attribute(self, count: u32) -> Vec<u8> {
+        let kind = match self {
+            ChannelKind::Rx => A_RX_COUNT,
+            ChannelKind::Tx => A_TX_COUNT,
+            ChannelKind::Combined => A_COMBINED_COUNT,
+        };
+        let mut attribute = Vec::new();
+        push_attribute(&mut attribute, kind, &count.to_ne_bytes());
+        attribute
+    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,39 @@ pub struct Channels {
     pub combined: Option<Count>,
 }
 
+/// A kind of queues that a driver can have more or fewer of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// Receive only.
+    Rx,
+    /// Transmit only.
+    Tx,
+    /// Receive and transmit on one interrupt.
+    Combined,
+}
+
+impl ChannelKind {
+    /// As `ethtool -L` calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ChannelKind::Rx => "rx",
+            ChannelKind::Tx => "tx",
+            ChannelKind::Combined => "combined",
+        }
+    }
+}
+
+impl Channels {
+    /// Those of one kind; `None` when the device can have none.
+    pub fn of(&self, kind: ChannelKind) -> Option<Count> {
+        match kind {
+            ChannelKind::Rx => self.rx,
+            ChannelKind::Tx => self.tx,
+            ChannelKind::Combined => self.combined,
+        }
+    }
+}
+
 /// Descriptors in each queue's ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

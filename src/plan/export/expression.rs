@@ -12,8 +12,8 @@ pub(super) enum Expression {
     Sysctl { key: &'static str, value: Text },
     /// A file below `/`, written whole.
     File { path: String, value: Text },
-    /// A value that ethtool(8) sets and shows.
-    Ethtool { nic: NicName, option: Ethtool, value: String },
+    /// Values that ethtool(8) sets in one go.
+    Ethtool { nic: NicName, option: Ethtool, values: Vec<(Word, String)> },
     /// Where interrupts of a device may go: the action name of each, and its CPUs.
     Irqs { nic: NicName, pci: Option<String>, irqs: Vec<(String, CpuMask)> },
     /// irqbalance keeps away from every interrupt of a device.
@@ -27,16 +27,19 @@ pub(super) struct Text {
     pub(super) shown: String,
 }
 
-/// How ethtool(8) sets a value, and where it shows it.
+/// An option of ethtool(8) that sets, such as `-G`, and the one that shows: `-g`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ethtool {
-    /// The option that sets: `-G`.
     pub(super) set: &'static str,
-    /// The word of the value there: `rx`.
-    pub(super) word: &'static str,
-    /// The option that shows: `-g`.
     pub(super) show: &'static str,
-    /// What stands before the value there, as a basic regular expression; the last such line counts.
+}
+
+/// One value of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word {
+    /// What the value is called when it is set: `rx`.
+    pub(super) word: &'static str,
+    /// What stands before it when it is shown, as a basic regular expression; the last such line counts.
     pub(super) label: &'static str,
 }
 
@@ -52,7 +55,7 @@ enum Form {
     /// A list of CPUs or queues, in the file a mask; `off` is the empty one.
     Mask,
     /// Itself.
-    Word,
+    Itself,
 }
 
 /// What a knob is.
@@ -61,8 +64,10 @@ enum Kind {
     HostFile(&'static str, Form),
     NicFile(&'static str, Form),
     QueueFile(Direction, &'static str, Form),
-    /// A number or `on` and `off`, as ethtool has them.
+    /// A number or `on` and `off`, as ethtool has them: option to set, word, option to show, label.
     Ethtool(&'static str, &'static str, &'static str, &'static str),
+    /// Words and numbers, as ethtool takes them: option to set, option to show, each word and its label.
+    Words(&'static str, &'static str, &'static [(&'static str, &'static str)]),
     IrqAffinity,
     Irqbalance,
     /// Why no form has words for it.
@@ -70,8 +75,8 @@ enum Kind {
 }
 
 use Direction::{Rx, Tx};
-use Form::{Mask, Number, PowerOfTwo, Switch, Word};
-use Kind::{Ethtool as Tool, HostFile, IrqAffinity, Irqbalance, Never, NicFile, QueueFile, Sysctl};
+use Form::{Itself, Mask, Number, PowerOfTwo, Switch};
+use Kind::{Ethtool as Tool, HostFile, IrqAffinity, Irqbalance, Never, NicFile, QueueFile, Sysctl, Words};
 
 const RSS: &str = "an RSS table is no single value; `ethtool -X` sets it";
 const RULE: &str = "a flow rule is no single value; `ethtool -N` sets it";
@@ -79,13 +84,13 @@ const PROCESS: &str = "processes do not outlive a boot; give their unit CPUAffin
 const THREAD: &str = "kernel threads are found by process id; `chrt` or `renice` sets their priority";
 
 /// Every knob, in the order of applying.
-const ROWS: [(&str, Kind); 41] = [
+const ROWS: [(&str, Kind); 38] = [
     ("irqbalance", Irqbalance),
-    ("rx_ring", Tool("-G", "rx", "-g", "RX")),
-    ("tx_ring", Tool("-G", "tx", "-g", "TX")),
-    ("combined_channels", Tool("-L", "combined", "-l", "Combined")),
-    ("rx_channels", Tool("-L", "rx", "-l", "RX")),
-    ("tx_channels", Tool("-L", "tx", "-l", "TX")),
+    (
+        "rings",
+        Words("-G", "-g", &[("rx", "RX"), ("rx-mini", "RX Mini"), ("rx-jumbo", "RX Jumbo"), ("tx", "TX")]),
+    ),
+    ("channels", Words("-L", "-l", &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")])),
     ("rss_table", Never(RSS)),
     ("rss_context", Never(RSS)),
     ("flow_rule", Never(RULE)),
@@ -114,7 +119,7 @@ const ROWS: [(&str, Kind); 41] = [
     ("netdev_max_backlog", Sysctl("net.core.netdev_max_backlog", Number)),
     ("busy_poll", Sysctl("net.core.busy_poll", Number)),
     ("busy_read", Sysctl("net.core.busy_read", Number)),
-    ("clocksource", HostFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", Word)),
+    ("clocksource", HostFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", Itself)),
     ("affinity", Never(PROCESS)),
     ("process_affinity", Never(PROCESS)),
     ("cgroup_affinity", Never(PROCESS)),
@@ -157,12 +162,15 @@ pub(super) fn of(setting: &Setting, model: &Model) -> Result<Expression, String>
             Ok(Expression::File { path, value: value(*form)? })
         }
         Tool(set, word, show, label) => {
-            let option = Ethtool { set, word, show, label };
             let number = Number.text(&setting.value).filter(|_| setting.value != "off");
             let value = number.map(|text| text.written);
             let value = value.or_else(|| Switch.text(&setting.value).map(|_| setting.value.clone()));
-            let value = value.ok_or_else(|| bad_value(setting))?;
-            Ok(Expression::Ethtool { nic: of_nic()?.clone(), option, value })
+            let values = vec![(Word { word, label }, value.ok_or_else(|| bad_value(setting))?)];
+            Ok(Expression::Ethtool { nic: of_nic()?.clone(), option: Ethtool { set, show }, values })
+        }
+        Words(set, show, known) => {
+            let values = words(&setting.value, known).ok_or_else(|| bad_value(setting))?;
+            Ok(Expression::Ethtool { nic: of_nic()?.clone(), option: Ethtool { set, show }, values })
         }
         IrqAffinity => irqs(setting, model, of_queue(Rx)?.1.index),
         Irqbalance => match setting.value.as_str() {
@@ -183,6 +191,18 @@ fn bad_value(setting: &Setting) -> String {
 
 fn bad_target(setting: &Setting) -> String {
     format!("it does not act on {}", setting.target)
+}
+
+/// Words and numbers in turn, such as `rx 2 tx 2`.
+fn words(value: &str, known: &[(&'static str, &'static str)]) -> Option<Vec<(Word, String)>> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let pair = |pair: &[&str]| {
+        let [word, number] = pair else { return None };
+        let (word, label) = known.iter().find(|(known, _)| known == word)?;
+        let number = Number.text(number).filter(|text| text.written == *number)?;
+        Some((Word { word, label }, number.written))
+    };
+    words.chunks(2).map(pair).collect::<Option<Vec<_>>>().filter(|pairs| !pairs.is_empty())
 }
 
 impl Form {
@@ -207,7 +227,7 @@ impl Form {
                 let set = if value == "off" { CpuMask::new() } else { value.parse().ok()? };
                 Some(mask(&set))
             }
-            Word => (!value.contains(|c: char| c.is_control())).then(|| same(value.to_owned())),
+            Itself => (!value.contains(|c: char| c.is_control())).then(|| same(value.to_owned())),
         }
     }
 }
@@ -283,8 +303,16 @@ mod tests {
         assert_eq!(file("rfs eth0/rx-0 = 3000"), [&queue("rx-0/rps_flow_cnt"), "3000", "4096"]);
         assert_eq!(file("rfs eth0/rx-0 = off"), [&queue("rx-0/rps_flow_cnt"), "0", "0"]);
         assert_eq!(file("threaded eth0 = on"), ["/sys/class/net/eth0/threaded", "1", "1"]);
-        let Ok(Expression::Ethtool { option, value, .. }) = say("adaptive_rx eth0 = off") else { panic!() };
-        assert_eq!((option.set, option.word, value.as_str()), ("-C", "adaptive-rx", "off"));
+        let words = |setting: &str| match say(setting) {
+            Ok(Expression::Ethtool { option, values, .. }) => {
+                let words = values.iter().map(|(word, value)| format!(" {} {value}", word.word));
+                format!("{}{}", option.set, words.collect::<String>())
+            }
+            other => panic!("{setting}: {other:?}"),
+        };
+        assert_eq!(words("adaptive_rx eth0 = off"), "-C adaptive-rx off");
+        assert_eq!(words("rx_usecs eth0 = 50"), "-C rx-usecs 50");
+        assert_eq!(words("channels eth0 = rx 2 tx 3"), "-L rx 2 tx 3");
         let Ok(Expression::Irqs { pci, irqs, .. }) = say("irq_affinity eth0/rx-1 = 2;0-1") else { panic!() };
         let irqs: Vec<_> = irqs.iter().map(|(action, cpus)| (action.as_str(), cpus.to_string())).collect();
         assert_eq!(irqs, [("eth0-TxRx-1", "2".to_owned()), ("eth0-rx-1", "0-1".to_owned())]);
@@ -301,6 +329,9 @@ mod tests {
             ("rps eth0/rx-0 = x", "`x` is no value for it"),
             ("rfs eth0/rx-0 = +5", "`+5` is no value for it"),
             ("rfs eth0/rx-0 = 18446744073709551615", "`18446744073709551615` is no value for it"),
+            ("channels eth0 = 4", "`4` is no value for it"),
+            ("channels eth0 = rx 2 tx", "`rx 2 tx` is no value for it"),
+            ("rings eth0 = combined 2", "`combined 2` is no value for it"),
             ("gro eth0 = maybe", "`maybe` is no value for it"),
             (
                 "irq_affinity eth9/rx-0 = 2",

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::expression::Expression;
+use super::expression::{Expression, Word};
 use super::text::is_plain_name;
 use super::{Draft, ExportFile, Said, nic_of};
 use crate::model::{Model, Nic, NicKind};
@@ -16,8 +16,10 @@ const DEFAULTS: &str = "NamePolicy=keep kernel database onboard slot path\n\
                         MACAddressPolicy=persistent\n";
 
 /// Options by ethtool's option and word.
-const OPTIONS: [(&str, &str, &str); 15] = [
+const OPTIONS: [(&str, &str, &str); 17] = [
     ("-G", "rx", "RxBufferSize"),
+    ("-G", "rx-mini", "RxMiniBufferSize"),
+    ("-G", "rx-jumbo", "RxJumboBufferSize"),
     ("-G", "tx", "TxBufferSize"),
     ("-L", "combined", "CombinedChannels"),
     ("-L", "rx", "RxChannels"),
@@ -83,15 +85,19 @@ fn option(said: &Said<'_>, rps: &BTreeMap<NicName, CpuMask>) -> Result<String, S
         return Ok(format!("{RPS}={mask}\n"));
     }
     let none = "a .link file has no option for it";
-    let Expression::Ethtool { option, value, .. } = &said.expression else { return Err(none.to_owned()) };
-    let found = OPTIONS.iter().find(|(set, word, _)| (*set, *word) == (option.set, option.word));
-    let (_, word, key) = found.ok_or(none)?;
-    Ok(match value.as_str() {
-        "on" => format!("{key}=yes\n"),
-        "off" => format!("{key}=no\n"),
-        number if word.ends_with("-usecs") => format!("{key}={number}us\n"),
-        number => format!("{key}={number}\n"),
-    })
+    let Expression::Ethtool { option, values, .. } = &said.expression else { return Err(none.to_owned()) };
+    let mut lines = String::new();
+    for (Word { word, .. }, value) in values {
+        let found = OPTIONS.iter().find(|(set, known, _)| (*set, *known) == (option.set, *word));
+        let (_, _, key) = found.ok_or(none)?;
+        lines += &match value.as_str() {
+            "on" => format!("{key}=yes\n"),
+            "off" => format!("{key}=no\n"),
+            number if word.ends_with("-usecs") => format!("{key}={number}us\n"),
+            number => format!("{key}={number}\n"),
+        };
+    }
+    Ok(lines)
 }
 
 /// The RPS of the interfaces where the plan gives every receive queue the same, which is not none.
@@ -119,7 +125,7 @@ mod tests {
         let settings = [
             "rx_usecs eth0 = 50",
             "adaptive_rx eth0 = off",
-            "combined_channels eth0 = 2",
+            "channels eth0 = combined 2",
             "rps eth0/rx-0 = 1-3",
             "rps eth0/rx-1 = 1-3",
             "threaded eth0 = on",

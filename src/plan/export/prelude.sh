@@ -52,16 +52,41 @@ shown() {
     ethtool "$2" "$1" 2>/dev/null | sed -n "s/^[[:space:]]*$3:[[:space:]]*\([^[:space:]]*\).*/\1/p" | tail -n 1
 }
 
-# option NIC SET WORD SHOW LABEL VALUE: a value that ethtool sets.
+# values_now NIC SHOW {WORD LABEL VALUE}...: the words with their values of now.
+values_now() (
+    nic=$1 show=$2 text=
+    shift 2
+    while [ $# -gt 0 ]; do
+        text="$text $1 $(shown "$nic" "$show" "$2")"
+        shift 3
+    done
+    printf '%s\n' "${text# }"
+)
+
+# values_wanted {WORD LABEL VALUE}...: the words with the values that they are to have.
+values_wanted() (
+    text=
+    while [ $# -gt 0 ]; do
+        text="$text $1 $3"
+        shift 3
+    done
+    printf '%s\n' "${text# }"
+)
+
+# option NIC SET SHOW {WORD LABEL VALUE}...: values that ethtool sets, all in one go.
 option() {
-    now=$(shown "$1" "$4" "$5")
-    if [ -z "$now" ]; then
-        fail "ethtool $4 $1 does not show it"
-    elif begin "$now" "$6"; then
-        if error=$(ethtool "$2" "$1" "$3" "$6" 2>&1); then
-            kept "$(shown "$1" "$4" "$5")" "$6"
+    nic=$1 set=$2 show=$3
+    shift 3
+    now=$(values_now "$nic" "$show" "$@")
+    wanted=$(values_wanted "$@")
+    case "$now " in *'  '*) fail "ethtool $show $nic shows no value for it: $now" && return ;; esac
+    if begin "$now" "$wanted"; then
+        # Words and numbers: they are to be split.
+        # shellcheck disable=SC2086
+        if error=$(ethtool "$set" "$nic" $wanted 2>&1); then
+            kept "$(values_now "$nic" "$show" "$@")" "$wanted"
         else
-            fail "ethtool $2 $1 $3 $6: $error"
+            fail "ethtool $set $nic $wanted: $error"
         fi
     fi
 }

@@ -47,8 +47,10 @@ fn line(said: &Said<'_>) -> String {
             call(&["file", &path, &value.written, &value.shown]);
         }
         Expression::File { path, value } => call(&["file", path, &value.written, &value.shown]),
-        Expression::Ethtool { nic, option, value } => {
-            call(&["option", nic.as_str(), option.set, option.word, option.show, option.label, value]);
+        Expression::Ethtool { nic, option, values } => {
+            let mut words = vec!["option", nic.as_str(), option.set, option.show];
+            values.iter().for_each(|(word, value)| words.extend([word.word, word.label, value.as_str()]));
+            call(&words);
         }
         Expression::Irqs { nic, irqs, .. } => {
             for (action, cpus) in irqs {
@@ -76,6 +78,7 @@ mod tests {
                 "rps eth0/rx-0 = 1",
                 "irq_affinity eth0/rx-0 = 1",
                 "rx_usecs eth0 = 50",
+                "channels eth0 = rx 2 tx 2",
                 "flow_rule eth0/rule-1 = x",
             ],
         );

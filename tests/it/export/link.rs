@@ -13,7 +13,7 @@ fn udev_sets_the_interface_up() {
     let Some(udevadm) = require::udevadm() else { return };
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let settings = ["gro srv0 = on", "rx_channels srv0 = 2", "rps srv0/rx-0 = 1"];
+    let settings = ["gro srv0 = on", "channels srv0 = rx 2", "rps srv0/rx-0 = 1"];
     let out = exported(folder.path(), Some(&lab.netns()), "systemd-link", &settings);
     let (code, text) = said(&out);
     assert!(code == 0 && text.contains("not in systemd-link: rps srv0/rx-0 = 1"), "{text}");
@@ -41,10 +41,8 @@ fn udev_knows_every_option() {
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let settings = [
-        "rx_ring srv0 = 512",
-        "tx_ring srv0 = 512",
-        "combined_channels srv0 = 2",
-        "tx_channels srv0 = 2",
+        "rings srv0 = rx 512 rx-mini 8 rx-jumbo 8 tx 512",
+        "channels srv0 = combined 2 tx 2",
         "adaptive_rx srv0 = off",
         "adaptive_tx srv0 = on",
         "rx_usecs srv0 = 50",

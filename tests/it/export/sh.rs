@@ -11,7 +11,7 @@ const SETTINGS: [&str; 7] = [
     "xps_cpus srv0/tx-2 = 1",
     "gro srv0 = on",
     "threaded srv0 = on",
-    "rx_channels srv0 = 3",
+    "channels srv0 = rx 3 tx 4",
     "rps srv0/rx-3 = 1",
 ];
 

@@ -54,9 +54,8 @@ fn tuned_knows_every_option() {
     let tree = crate::tree::Tree::new();
     let plan = tree.path().join("plan.toml");
     let settings = [
-        "rx_ring eth0 = 512",
-        "combined_channels eth0 = 2",
-        "rx_channels eth0 = 2",
+        "rings eth0 = rx 512",
+        "channels eth0 = combined 2 rx 2",
         "adaptive_rx eth0 = off",
         "rx_usecs eth0 = 50",
         "rx_frames eth0 = 8",

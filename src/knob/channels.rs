@@ -1,0 +1,241 @@
+//! `channels`: the numbers of queues of an interface.
+
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::{Action, EthtoolGet, Host};
+use crate::journal::Armed;
+use crate::model::{Model, RxQueue, TxQueue};
+use crate::parse::ethtool::{ChannelKind, Channels, channels};
+use crate::plan::Target;
+use crate::units::Fact;
+
+/// Queues of one interface, by kind.
+///
+/// Kernel: `Documentation/networking/ethtool-netlink.rst`, `CHANNELS_SET`. The driver tears its queues
+/// down and makes new ones: what was set for them is lost, and the applier replays it.
+pub(super) struct NicChannels;
+
+static DOC: Doc = Doc {
+    summary: "How many queues the interface has, and so how many CPUs can take its interrupts. With fewer queues \
+              than the load needs, one CPU does all receive work.",
+    target: "`NIC`",
+    values: "words of `ethtool -L`: `combined N`, or `rx N tx N`; `N` alone where there is one kind only",
+    example: "channels eth0 = combined 4",
+    path: "ethtool CHANNELS_GET and CHANNELS_SET",
+    source: "Documentation/networking/ethtool-netlink.rst, \"CHANNELS_SET\"",
+    since: "2.6.38; netlink since 5.7",
+    risk: Risk::BriefStall,
+    beware: "Drivers spread interrupts and XPS anew and drop RPS and RFS of the queues; rxlab replays them. Refused \
+             while the RSS table, flow rules or AF_XDP use a queue that would go. Some drivers reset the link.",
+};
+
+/// What a driver may throw away with the old queues.
+const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs", "rps", "rfs"];
+
+/// The kinds that a setting names. The others are for events of the device and are left alone.
+const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];
+
+impl NicChannels {
+    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Channels, KnobError> {
+        let nic = value::nic(self.name(), model, target)?;
+        value::ethtool(self.name(), host, target, EthtoolGet::Channels, &nic.name, channels)
+    }
+}
+
+/// The canonical form: every kind that the device has, as `rx 2 tx 2`.
+fn text(counts: &[(ChannelKind, u32)]) -> String {
+    let word = |(kind, count): &(ChannelKind, u32)| format!("{} {count}", kind.word());
+    counts.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn now(channels: &Channels) -> Vec<(ChannelKind, u32)> {
+    KINDS.iter().filter_map(|kind| Some((*kind, channels.of(*kind)?.now))).collect()
+}
+
+/// Words of `ethtool -L` as counts; `None` for anything else.
+fn counts(value: &str) -> Option<Vec<(ChannelKind, u32)>> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let pair = |pair: &[&str]| {
+        let [kind, count] = pair else { return None };
+        Some((KINDS.into_iter().find(|known| known.word() == *kind)?, value::plain_number(count)?))
+    };
+    let counts: Vec<_> = words.chunks(2).map(pair).collect::<Option<_>>()?;
+    let once = |(at, (kind, _)): (usize, &(ChannelKind, u32))| counts[..at].iter().all(|(k, _)| k != kind);
+    (!counts.is_empty() && counts.iter().enumerate().all(once)).then_some(counts)
+}
+
+fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
+    counts.iter().find(|(k, _)| *k == kind).map_or(0, |(_, count)| *count)
+}
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    match rustix::io::Errno::from_raw_os_error(errno) {
+        rustix::io::Errno::INVAL => Some(
+            "the driver has no such numbers, or the RSS table, flow rules or AF_XDP use a queue that would go; \
+             look with `ethtool -x` and `ethtool -n`",
+        ),
+        rustix::io::Errno::NETDOWN => Some("the interface is down"),
+        _ => None,
+    }
+}
+
+impl Knob for NicChannels {
+    fn name(&self) -> &'static str {
+        "channels"
+    }
+
+    fn doc(&self) -> &'static Doc {
+        &DOC
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::nic_targets(model, |nic| nic.hardware.channels != Fact::Unsupported)
+    }
+
+    fn check(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        let channels = self.ask(host, model, target)?;
+        let has = now(&channels);
+        let bad = |why: String| KnobError::BadValue { knob: self.name(), value: value.to_owned(), why };
+        let asked = match (value::plain_number(value), &has[..]) {
+            (Some(count), [(kind, _)]) => vec![(*kind, count)],
+            _ => counts(value)
+                .ok_or_else(|| bad(format!("write it like what is there now, {}", text(&has))))?,
+        };
+        for (kind, count) in &asked {
+            let Some(limit) = channels.of(*kind) else {
+                let why = format!("{target} has no {} channels (it has: {})", kind.word(), text(&has));
+                return Err(bad(why));
+            };
+            if *count > limit.max {
+                return Err(bad(format!("{target} can have {} {} channels at most", limit.max, kind.word())));
+            }
+        }
+        let all: Vec<_> = has
+            .iter()
+            .map(|(kind, now)| (*kind, asked.iter().find(|(k, _)| k == kind).map_or(*now, |(_, n)| *n)))
+            .collect();
+        let both = count(&all, ChannelKind::Combined);
+        for (kind, what) in [(ChannelKind::Rx, "receive"), (ChannelKind::Tx, "transmit")] {
+            if both + count(&all, kind) == 0 {
+                return Err(bad(format!("at least one channel has to {what}")));
+            }
+        }
+        Ok(text(&all))
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        value::ethtool_path(self.name(), model, target, EthtoolGet::Channels)
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        Ok(text(&now(&self.ask(host, model, target)?)))
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let nic = value::nic(self.name(), model, target)?;
+        let counts = counts(value).unwrap_or_default();
+        let attributes = counts.iter().flat_map(|(kind, count)| kind.attribute(*count)).collect();
+        let action = Action::Ethtool { get: EthtoolGet::Channels, nic: nic.name.clone(), attributes };
+        value::act(self.name(), host, target, value, &action, meaning)
+    }
+
+    fn disturbs(&self) -> &'static [&'static str] {
+        OF_QUEUES
+    }
+
+    fn foresee(&self, model: &mut Model, target: &Target, value: &str) {
+        let Some(counts) = counts(value) else { return };
+        let both = count(&counts, ChannelKind::Combined);
+        let Some(nic) = model.nics.iter_mut().find(|nic| Some(&nic.name) == target.nic()) else { return };
+        let rx = both + count(&counts, ChannelKind::Rx);
+        nic.rx.retain(|queue| queue.index < rx);
+        let first = u32::try_from(nic.rx.len()).unwrap_or(u32::MAX);
+        nic.rx.extend((first..rx).map(|index| RxQueue { index, ..RxQueue::default() }));
+        let tx = both + count(&counts, ChannelKind::Tx);
+        nic.tx.retain(|queue| queue.index < tx);
+        let first = u32::try_from(nic.tx.len()).unwrap_or(u32::MAX);
+        nic.tx.extend((first..tx).map(|index| TxQueue { index, xps_cpus: Fact::NotAsked }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChannelKind, EthtoolGet, Knob, NicChannels};
+    use crate::host::{Host, Question, RecordedHost};
+    use crate::knob::testbed::{self, model, target};
+    use crate::parse::ethtool::{Channels, Count};
+
+    fn host(channels: Channels) -> RecordedHost {
+        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
+        RecordedHost::new().with(&question.path(), testbed::channels_answer(&channels))
+    }
+
+    fn combined() -> Channels {
+        Channels { combined: Some(Count { now: 2, max: 8 }), ..Channels::default() }
+    }
+
+    fn separate() -> Channels {
+        let count = Some(Count { now: 2, max: 4 });
+        Channels { rx: count, tx: count, other: Some(Count { now: 1, max: 1 }), combined: None }
+    }
+
+    #[test]
+    fn values_are_words_of_ethtool() {
+        let check = |channels: Channels, value: &str| {
+            NicChannels.check(&host(channels), &model(), &target("eth0"), value).map_err(|e| e.to_string())
+        };
+        assert_eq!(check(combined(), "4").as_deref(), Ok("combined 4"));
+        assert_eq!(check(combined(), "combined 8").as_deref(), Ok("combined 8"));
+        assert_eq!(check(separate(), "rx 4").as_deref(), Ok("rx 4 tx 2"));
+        for (channels, value, why) in [
+            (combined(), "9", "eth0 can have 8 combined channels at most"),
+            (combined(), "0", "at least one channel has to receive"),
+            (combined(), "rx 2", "eth0 has no rx channels (it has: combined 2)"),
+            (combined(), "combined", "write it like what is there now, combined 2"),
+            (combined(), "combined 2 combined 3", "write it like what is there now, combined 2"),
+            (separate(), "4", "write it like what is there now, rx 2 tx 2"),
+            (separate(), "rx 2 tx 0", "at least one channel has to transmit"),
+            (separate(), "other 1", "write it like what is there now, rx 2 tx 2"),
+        ] {
+            let says = check(channels, value).expect_err(value);
+            assert_eq!(says, format!("`{value}` is no value for channels: {why}"));
+        }
+    }
+
+    #[test]
+    fn writes_only_the_kinds_that_there_are() {
+        let host = host(separate());
+        let armed = testbed::armed();
+        let (model, eth0) = (model(), target("eth0"));
+        NicChannels.write(&host, &model, &eth0, "rx 1 tx 4", &armed).expect("written");
+        assert_eq!(NicChannels.read(&host, &model, &eth0).as_deref(), Ok("rx 1 tx 4"));
+        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
+        let after = crate::parse::ethtool::channels(&host.ask(&question).expect("answered")).expect("whole");
+        assert_eq!(after.of(ChannelKind::Rx), Some(Count { now: 1, max: 4 }));
+        assert_eq!(after.other, separate().other);
+    }
+
+    #[test]
+    fn the_queues_to_come_are_foreseen() {
+        let mut model = model();
+        NicChannels.foresee(&mut model, &target("eth0"), "combined 4");
+        let eth0 = model.nic(&"eth0".parse().expect("a name")).expect("there");
+        assert_eq!(eth0.rx.iter().map(|queue| queue.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(eth0.rx[1].irqs.len(), 2, "those that are there stay as they are");
+        NicChannels.foresee(&mut model, &target("eth0"), "rx 1 tx 3");
+        let eth0 = model.nic(&"eth0".parse().expect("a name")).expect("there");
+        assert_eq!((eth0.rx.len(), eth0.tx.len()), (1, 3));
+    }
+}
