@@ -13,8 +13,10 @@ need cc gcc
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 need ip iproute2
 if [ "$goal" = test ]; then
+  need ethtool ethtool
   need irqbalance irqbalance
   need nginx nginx-light
+  need sysctl procps
   need taskset util-linux
   # The lab of virtual machines.
   if [ "$(uname -m)" = x86_64 ]; then

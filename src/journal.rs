@@ -6,6 +6,7 @@
 
 mod disk;
 mod flaky;
+mod kept;
 mod log;
 mod memory;
 mod namespace;
@@ -16,7 +17,9 @@ mod store;
 mod surroundings;
 
 pub use disk::Disk;
+pub(crate) use disk::{make_directory, sync_directory};
 pub use flaky::{FlakyStorage, Trouble};
+pub use kept::kept;
 pub use log::{Armed, Journal};
 pub use memory::Memory;
 pub use namespace::Namespace;

@@ -24,6 +24,7 @@ pub mod lab;
 pub mod load;
 pub mod model;
 pub mod parse;
+pub mod persist;
 pub mod plan;
 pub mod report;
 pub mod sample;

@@ -60,6 +60,18 @@ pub(crate) fn irqbalance() -> bool {
     have("irqbalance", missing)
 }
 
+/// A program that the tests only ask whether it understands a file.
+pub(crate) fn program(capability: &str, name: &str, version: &str) -> bool {
+    let found = std::process::Command::new(name).arg(version).output();
+    have(capability, found.err().map(|error| format!("cannot run {name}: {error}")))
+}
+
+/// udev's own tool; `RXLAB_UDEVADM` names one that is not installed, for a machine without udev.
+pub(crate) fn udevadm() -> Option<String> {
+    let udevadm = std::env::var("RXLAB_UDEVADM").unwrap_or_else(|_| "udevadm".to_owned());
+    program("udev", &udevadm, "--version").then_some(udevadm)
+}
+
 /// What `lab/vm` needs to boot a guest, its kernel in the cache included.
 pub(crate) fn vm() -> bool {
     let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/vm");

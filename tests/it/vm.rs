@@ -9,4 +9,5 @@ mod guest;
 mod hotspot;
 mod interrupts;
 mod killed;
+mod persist;
 mod two_nodes;
