@@ -25,6 +25,7 @@ pub mod load;
 pub mod model;
 pub mod parse;
 pub mod plan;
+pub mod probe;
 pub mod report;
 pub mod sample;
 pub mod snapshot;

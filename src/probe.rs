@@ -1,0 +1,1 @@
+//! Who pays for the packets.
