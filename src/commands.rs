@@ -14,6 +14,7 @@ pub mod show;
 pub mod snapshot;
 mod source;
 pub mod status;
+pub mod steal;
 pub mod target;
 pub mod trial;
 pub mod undo;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),
         Command::Status(args) => status::run(global, &args),
+        Command::Steal(args) => steal::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),

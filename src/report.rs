@@ -8,6 +8,7 @@ pub mod html;
 pub mod json;
 pub mod number;
 pub mod receive_path;
+pub mod steal;
 pub mod text;
 pub mod trial_text;
 pub mod words;
