@@ -21,6 +21,7 @@ need pkg-config pkg-config
 if [ "$goal" = test ]; then
   need irqbalance irqbalance
   need nginx nginx-light
+  need ethtool ethtool
   need openssl openssl
   need taskset util-linux
   # The lab of virtual machines.

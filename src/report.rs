@@ -18,4 +18,6 @@ mod sample_model;
 #[cfg(test)]
 mod sample_record;
 #[cfg(test)]
+mod sample_steal;
+#[cfg(test)]
 mod schema;

@@ -62,9 +62,9 @@ impl Witness {
     }
 
     /// Waits until it ends by itself, if it does.
-    fn wait(&mut self, stop: &AtomicBool) {
+    fn wait(&mut self, host: &dyn Host, stop: &AtomicBool) {
         if let Witness::Openssl(openssl) = self {
-            while openssl.runs() && !stop.load(Ordering::SeqCst) {
+            while openssl.runs(host) && !stop.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
@@ -98,7 +98,7 @@ pub fn look(
     let first = read()?;
     wait();
     if let Some(witness) = &mut witness {
-        witness.wait(stop);
+        witness.wait(host, stop);
     }
     let last = read()?;
     let after = Moment::take(host, &inventory);
@@ -122,8 +122,13 @@ pub fn look(
         let seen = witness.stop()?;
         let share = |ns: u64| steal.share(ns);
         let hypervisor = hypervisor_ns(cpu, &before, &after).map(share);
-        let taken = between.map_or(Fact::Unsupported, |between| Fact::Known(taken(&between, cpu, pid)));
-        steal.inference.push(Inference::new(&seen, hypervisor, taken.map(share)));
+        let known = |of: &dyn Fn(&Reading) -> u64| match &between {
+            Some(between) => Fact::Known(share(of(between))),
+            None => Fact::Unsupported,
+        };
+        let exact = known(&|between| taken(between, cpu, pid));
+        let others = known(&|between| between.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns));
+        steal.inference.push(Inference::new(&seen, hypervisor, (exact, others)));
     }
     Ok(steal)
 }

@@ -28,6 +28,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
+	unsigned int self_exec_id;
 	char comm[16];
 };
 struct net_device {
@@ -99,6 +100,9 @@ struct cpu {
 	// What found its table full.
 	__u64 unlisted_ns;
 	__u64 unlisted;
+	// Timers, and inter-processor interrupts with other reasons.
+	__u64 other_ns;
+	__u64 others;
 } __attribute__((aligned(64)));
 
 struct key {
@@ -128,6 +132,8 @@ struct victim {
 	__u64 irq_ns;
 	__u64 cgroup;
 	char comm[16];
+	// Which of the programs that the process became has this name.
+	__u32 exec_id;
 };
 
 struct {
@@ -198,15 +204,20 @@ static __always_inline struct victim *victim_of(struct cpu *cpu, struct task_str
 	struct victim *victim = bpf_map_lookup_elem(&victims, &key);
 	struct victim new = {};
 
-	if (victim)
-		return victim;
-	new.cgroup = bpf_get_current_cgroup_id();
-	bpf_probe_read_kernel(&new.comm, sizeof(new.comm), &task->group_leader->comm);
-	bpf_map_update_elem(&victims, &key, &new, BPF_NOEXIST);
-	victim = bpf_map_lookup_elem(&victims, &key);
+	if (!victim) {
+		new.exec_id = task->self_exec_id - 1;
+		bpf_map_update_elem(&victims, &key, &new, BPF_NOEXIST);
+		victim = bpf_map_lookup_elem(&victims, &key);
+	}
 	if (!victim) {
 		cpu->unlisted_ns += ns;
 		cpu->unlisted++;
+		return 0;
+	}
+	if (victim->exec_id != task->self_exec_id) {
+		victim->exec_id = task->self_exec_id;
+		victim->cgroup = bpf_get_current_cgroup_id();
+		bpf_probe_read_kernel(&victim->comm, sizeof(victim->comm), &task->group_leader->comm);
 	}
 	return victim;
 }
@@ -315,9 +326,14 @@ int BPF_PROG(ipi_exit, int vector)
 	if (!cpu)
 		return 0;
 	ns = leave(cpu);
-	// Others have other reasons: a wakeup, a flush of the TLB.
-	if (!ns || !cpu->ipi_raised)
+	if (!ns)
 		return 0;
+	// Others have other reasons: a wakeup, a flush of the TLB.
+	if (!cpu->ipi_raised) {
+		cpu->other_ns += ns;
+		cpu->others++;
+		return 0;
+	}
 	cpu->ipi_ns += ns;
 	cpu->ipis++;
 	charge_interrupt(cpu, ns);
@@ -339,8 +355,10 @@ int BPF_PROG(timer_exit, int vector)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (cpu)
-		leave(cpu);
+	if (!cpu)
+		return 0;
+	cpu->other_ns += leave(cpu);
+	cpu->others++;
 	return 0;
 }
 

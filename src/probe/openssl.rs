@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use thiserror::Error;
 
 use super::inference::{Method, Seen};
-use crate::host::pin_thread;
+use crate::host::{Host, pin_thread};
 use crate::parse;
 use crate::units::{CpuId, Fact};
 
@@ -31,6 +31,8 @@ pub enum OpensslError {
 pub struct Openssl {
     child: Child,
     cpu: CpuId,
+    // How long it ran and waited, as last seen.
+    times: Option<(u64, u64)>,
 }
 
 impl Openssl {
@@ -45,7 +47,7 @@ impl Openssl {
             command.spawn().map_err(OpensslError::Start)
         };
         let child = std::thread::scope(|scope| scope.spawn(start).join().expect("the thread does not panic"))?;
-        Ok(Self { child, cpu })
+        Ok(Self { child, cpu, times: None })
     }
 
     /// Its process number.
@@ -53,9 +55,15 @@ impl Openssl {
         self.child.id()
     }
 
-    /// Whether it still computes.
-    pub fn runs(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    /// Whether it still computes; what the kernel says of it is to be seen only meanwhile.
+    pub fn runs(&mut self, host: &dyn Host) -> bool {
+        let text = host.read_text(&format!("proc/{}/schedstat", self.pid())).ok();
+        let times = text.and_then(|text| Some((parse::on_cpu_ns(&text).ok()?, parse::waiting_ns(&text).ok()?)));
+        let runs = matches!(self.child.try_wait(), Ok(None));
+        if runs {
+            self.times = times.or(self.times);
+        }
+        runs
     }
 
     /// Waits for its end, and says what it missed.
@@ -73,9 +81,9 @@ impl Openssl {
             cpu: self.cpu,
             wall_ns,
             missing_ns: wall_ns.saturating_sub(ns(speed.user_seconds)),
-            // It has ended, and with it what the kernel knew.
-            waiting_ns: Fact::NotAsked,
-            believed_ns: Fact::NotAsked,
+            interruptions: Fact::NotAsked,
+            waiting_ns: self.times.map_or(Fact::Unsupported, |(_, waited)| Fact::Known(waited)),
+            believed_ns: self.times.map_or(Fact::Unsupported, |(ran, _)| Fact::Known(ran)),
         })
     }
 }

@@ -55,6 +55,10 @@ pub struct CpuRecord {
     pub unlisted_ns: u64,
     /// How often any table had no room.
     pub unlisted: u64,
+    /// Nanoseconds in timer interrupts, and in inter-processor interrupts with other reasons.
+    pub other_ns: u64,
+    /// How many.
+    pub others: u64,
 }
 
 /// Counters of an interrupt on one CPU.
@@ -165,6 +169,8 @@ impl Record for CpuRecord {
             busy_work: words.number()?,
             unlisted_ns: words.number()?,
             unlisted: words.number()?,
+            other_ns: words.number()?,
+            others: words.number()?,
         })
     }
 
@@ -183,6 +189,8 @@ impl Record for CpuRecord {
             busy_work: self.busy_work.saturating_sub(earlier.busy_work),
             unlisted_ns: self.unlisted_ns.saturating_sub(earlier.unlisted_ns),
             unlisted: self.unlisted.saturating_sub(earlier.unlisted),
+            other_ns: self.other_ns.saturating_sub(earlier.other_ns),
+            others: self.others.saturating_sub(earlier.others),
         }
     }
 }
@@ -278,9 +286,9 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_programs_put_them() {
-        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 60)].concat()).expect("long enough");
+        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 62)].concat()).expect("long enough");
         assert_eq!((cpu.ns[0], cpu.ns[8], cpu.runs[0], cpu.histogram[31]), (1, 9, 10, 50));
-        assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.unlisted), (51, 54, 55, 60));
+        assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.others), (51, 54, 55, 62));
         let napi = [numbers(1, 3), 7u32.to_ne_bytes().to_vec(), b"eth0\0xxxxxxxxxxx".to_vec()].concat();
         let napi = NapiRecord::parse(&napi).expect("long enough");
         assert_eq!((napi.full, napi.ifindex, napi.device.as_str()), (3, 7, "eth0"));

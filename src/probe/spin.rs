@@ -17,8 +17,11 @@ use super::inference::{Method, Seen};
 use crate::host::{pin_thread, thread_ran_and_waited_ns};
 use crate::units::{CpuId, Fact};
 
-/// Operations of one piece: about a microsecond.
-const ROUNDS: u32 = 500;
+/// How long a piece should take, in nanoseconds.
+const PIECE_NS: u128 = 1_000;
+/// What a piece may take longer for other reasons: a hyper-thread beside it, a lower clock. The shortest
+/// interruption takes about as long.
+const SLACK_NS: u128 = 1_000;
 /// Pieces of which the shortest is an undisturbed one.
 const CALIBRATION: u32 = 2_000;
 
@@ -71,21 +74,25 @@ impl Drop for Spin {
 
 fn work(cpu: CpuId, stop: &AtomicBool) -> Seen {
     let thread = rustix::thread::gettid();
-    let piece = || {
+    let piece = |rounds: u32| {
         let begun = Instant::now();
-        spin();
+        spin(rounds);
         begun.elapsed().as_nanos()
     };
-    let undisturbed = (0..CALIBRATION).map(|_| piece()).min().expect("some pieces");
+    let shortest = |rounds| (0..CALIBRATION).map(|_| piece(rounds)).min().expect("some pieces").max(1);
+    let first = shortest(100);
+    let rounds = u32::try_from(PIECE_NS * 100 / first).unwrap_or(100).clamp(1, 10_000);
+    let undisturbed = shortest(rounds);
     let before = thread_ran_and_waited_ns(thread);
     let begun = Instant::now();
-    let (mut last, mut missing) = (0, 0);
+    let (mut last, mut missing, mut interruptions) = (0, 0, 0);
     while !stop.load(Ordering::Relaxed) {
-        spin();
+        spin(rounds);
         let now = begun.elapsed().as_nanos();
         let took = now - last;
-        if took > undisturbed + undisturbed / 2 {
+        if took > undisturbed + SLACK_NS {
             missing += took - undisturbed;
+            interruptions += 1;
         }
         last = now;
     }
@@ -97,15 +104,16 @@ fn work(cpu: CpuId, stop: &AtomicBool) -> Seen {
         cpu,
         wall_ns: whole(last).max(1),
         missing_ns: whole(missing),
+        interruptions: Fact::Known(interruptions),
         waiting_ns: fact(spent.map(|(now, before)| now.1.saturating_sub(before.1))),
         believed_ns: fact(spent.map(|(now, before)| now.0.saturating_sub(before.0))),
     }
 }
 
 /// A chain of dependent operations that the compiler cannot shorten.
-fn spin() {
+fn spin(rounds: u32) {
     let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

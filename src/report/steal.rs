@@ -3,7 +3,7 @@
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
 use crate::probe::{Class, CpuSteal, Inference, Method, Steal, Tier, Victim};
-use crate::units::Fact;
+use crate::units::{CpuMask, Fact};
 
 /// Rows of a table; JSON has all.
 const ROWS: usize = 12;
@@ -98,12 +98,27 @@ const COLUMNS: [(&str, &[Class]); 7] = [
 fn cpus(steal: &Steal) -> String {
     let titles = ["CPU", "NET_RX", "IRQs"].into_iter().chain(COLUMNS.map(|(title, _)| title));
     let mut table = Table::new(titles.map(Column::right)).indented(2);
-    for cpu in &steal.cpus {
+    // Of many CPUs most have nothing to show.
+    let (shown, quiet): (Vec<&CpuSteal>, Vec<&CpuSteal>) =
+        steal.cpus.iter().partition(|cpu| steal.cpus.len() <= ROWS || is_busy(steal, cpu));
+    for cpu in shown {
         let classes = COLUMNS.map(|(_, classes)| part(steal, &sum(cpu, classes)));
         let first = [cpu.cpu.to_string().into(), part(steal, &cpu.net_rx_ns), part(steal, &cpu.hard_irq_ns)];
         table.row(first.into_iter().chain(classes));
     }
-    table.render()
+    let mut out = table.render();
+    if !quiet.is_empty() {
+        let quiet: CpuMask = quiet.into_iter().map(|cpu| cpu.cpu).collect();
+        out += &paragraph("  next to nothing on CPUs ", &quiet.to_string());
+    }
+    out
+}
+
+/// What is not known may be anything.
+fn is_busy(steal: &Steal, cpu: &CpuSteal) -> bool {
+    [&cpu.net_rx_ns, &cpu.hard_irq_ns]
+        .into_iter()
+        .any(|ns| ns.known().is_none_or(|ns| steal.share(*ns) >= LEAST))
 }
 
 /// The sum of those that are known; not known when none is.
@@ -231,13 +246,27 @@ fn inferred(inference: &Inference) -> String {
     row("  hypervisor", &inference.hypervisor);
     row("  stolen (inferred)", &Fact::Known(inference.inferred));
     row("stolen (measured)", &inference.exact);
-    let wrong = match (&inference.believed, &inference.waiting) {
-        (Fact::Known(believed), _) => {
-            let really = 1.0 - inference.missing;
-            format!("  top is wrong by {}\n", share((believed - really).max(0.0)))
+    row("other interrupts (measured)", &inference.other_interrupts);
+    if let Some(unseen) = inference.unseen() {
+        row("nobody sees", &Fact::Known(unseen));
+    }
+    let mut wrong = match &inference.believed {
+        Fact::Known(believed) => {
+            format!("  top is wrong by {}\n", share((believed - (1.0 - inference.missing)).max(0.0)))
         }
         _ => String::new(),
     };
+    if let (Fact::Known(count @ 1..), Some(unseen)) = (&inference.interruptions, inference.unseen()) {
+        let each = unseen * inference.seconds * 1e6 / *count as f64;
+        wrong += &paragraph(
+            "  ",
+            &format!(
+                "{} interruptions, each with {each:.1} us that nobody sees: the way in and out, the \
+                 hypervisor's part, other softirqs, the measuring itself",
+                grouped(*count)
+            ),
+        );
+    }
     let title = format!("{who} on CPU {} for {:.1} s", inference.cpu, inference.seconds);
     section(&title, &(table.render() + &wrong))
 }
@@ -271,3 +300,52 @@ fn foot(steal: &Steal) -> String {
     out
 }
 
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+    use crate::probe::{CpuSteal, Steal};
+    use crate::report::sample_steal::{counted, measured};
+    use crate::units::{CpuId, Fact};
+
+    /// As it comes without colours.
+    fn plain(steal: &Steal) -> String {
+        let text = anstream::adapter::strip_str(&text(steal)).to_string();
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{text}");
+        text
+    }
+
+    #[test]
+    fn measured_by_programs() {
+        insta::assert_snapshot!(plain(&measured()));
+    }
+
+    #[test]
+    fn counted_by_the_kernel() {
+        insta::assert_snapshot!(plain(&counted()));
+    }
+
+    #[test]
+    fn of_many_cpus_the_quiet_ones_are_one_line() {
+        let mut steal = measured();
+        let quiet = CpuSteal { net_rx_ns: Fact::Known(9), hard_irq_ns: Fact::Known(0), ..steal.cpus[0].clone() };
+        steal.cpus.extend((4..128).map(|cpu| CpuSteal { cpu: CpuId(cpu), ..quiet.clone() }));
+        let text = plain(&steal);
+        assert!(text.contains("next to nothing on CPUs 4-127\n"), "{text}");
+    }
+
+    #[test]
+    fn a_quiet_machine_has_no_victims() {
+        let quiet = Steal { victims: Fact::Known(Vec::new()), ..measured() };
+        assert!(plain(&quiet).contains("nobody lost more than"));
+    }
+
+    #[test]
+    fn json_reads_back() {
+        let steal = measured();
+        let json = crate::report::json::pretty(&steal).expect("JSON");
+        assert!(json.starts_with("{\n  \"schema\": \"rxlab.steal/1\""));
+        assert_eq!(serde_json::from_str::<Steal>(&json).expect("a look"), steal);
+    }
+}

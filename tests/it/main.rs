@@ -21,6 +21,7 @@ mod require;
 mod setup;
 mod snapshot;
 mod stack;
+mod steal;
 mod tree;
 mod trial;
 mod vm;
