@@ -28,6 +28,8 @@ fn main() {
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => panic!("{clang} cannot compile {SOURCE}: {status}"),
-        Err(error) => panic!("cannot run {clang}, which compiles the BPF programs: {error}; on Debian: apt-get install clang"),
+        Err(error) => panic!(
+            "cannot run {clang}, which compiles the BPF programs: {error}; on Debian: apt-get install clang"
+        ),
     }
 }

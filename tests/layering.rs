@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// The pipeline, leftmost first. A module may import those before it and itself.
 const ORDER: [&str; 21] = [
-    "units", "error", "parse", "host", "sample", "probe", "model", "diagnose", "plan", "journal", "snapshot", "knob",
-    "apply", "target", "load", "lab", "trial", "report", "commands", "cli", "main",
+    "units", "error", "parse", "host", "sample", "probe", "model", "diagnose", "plan", "journal", "snapshot",
+    "knob", "apply", "target", "load", "lab", "trial", "report", "commands", "cli", "main",
 ];
 
 /// The command line tree and the commands that it lists know each other.

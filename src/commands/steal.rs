@@ -68,7 +68,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         machine::cpus(&machine::describe(&inventory)?, &[cpu].into_iter().collect())?;
     }
     let (method, length) = match args.with {
-        Some(With::Openssl) => (Method::Openssl, Duration::from_secs(args.length.as_nanos().div_ceil(1_000_000_000) as u64)),
+        Some(With::Openssl) => {
+            (Method::Openssl, Duration::from_secs(args.length.as_nanos().div_ceil(1_000_000_000) as u64))
+        }
         None => (Method::Spin, args.length),
     };
     let wish = Wish {
@@ -100,7 +102,9 @@ fn explain(error: LookError) -> CommandError {
     let hint = match &error {
         LookError::Missing(Missing::Privilege) => Some("run as root, or with --tier procfs"),
         LookError::Missing(_) => Some("--tier procfs needs no eBPF"),
-        LookError::Openssl(OpensslError::Start(_)) => Some("on Debian: apt-get install openssl; or use --probe"),
+        LookError::Openssl(OpensslError::Start(_)) => {
+            Some("on Debian: apt-get install openssl; or use --probe")
+        }
         _ => None,
     };
     let error = CommandError::new(kind, error);

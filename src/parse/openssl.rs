@@ -15,7 +15,8 @@ pub struct OpensslSpeed {
 pub fn openssl_speed(text: &str) -> Result<OpensslSpeed, ParseError> {
     let lines = (1..).zip(text.lines());
     let mut runs = lines.filter_map(|(number, line)| Some((number, line.strip_prefix("Doing ")?)));
-    let (number, line) = runs.next().ok_or_else(|| ParseError::at(text.lines().count(), "no line `Doing`"))?;
+    let (number, line) =
+        runs.next().ok_or_else(|| ParseError::at(text.lines().count(), "no line `Doing`"))?;
     let run = || {
         let (_, rest) = line.split_once(" for ")?;
         let (seconds, rest) = rest.split_once("s on ")?;
@@ -35,7 +36,8 @@ mod tests {
 
     #[test]
     fn captured_text() {
-        let text = "Doing AES-256-CBC for 3s on 1024 size blocks: 2379453 AES-256-CBC's in 1.93s\nversion: 3\n";
+        let text =
+            "Doing AES-256-CBC for 3s on 1024 size blocks: 2379453 AES-256-CBC's in 1.93s\nversion: 3\n";
         assert_eq!(openssl_speed(text), Ok(OpensslSpeed { seconds: 3, user_seconds: 1.93 }));
     }
 

@@ -80,8 +80,7 @@ mod tests {
         let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         let ours = Class::OF_RUNS.map(|class| match class {
             Class::SelfInflicted => "SELF".to_owned(),
-            other => format!("{}", serde_json::to_value(other).expect("text").as_str().expect("text"))
-                .to_uppercase(),
+            other => serde_json::to_value(other).expect("text").as_str().expect("text").to_uppercase(),
         });
         assert_eq!(names[..9], ours);
         assert_eq!(names[9..], ["CLASSES"]);

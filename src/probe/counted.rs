@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::Class;
 use super::processes::Processes;
 use super::steal::{CpuSteal, Steal, Tier};
-use super::Class;
 use crate::host::Host;
 use crate::sample::{Counters, Inventory, Scope};
 use crate::units::{CpuId, Fact};
@@ -51,7 +51,9 @@ pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: O
     }
     let threads = after.processes.threads(&before.processes);
     if threads.iter().any(|thread| thread.name.starts_with("napi/") && thread.ns > 0) {
-        notes.push("threads of NAPIs are no softirqs: their time comes on top, on the CPUs they ran on".to_owned());
+        notes.push(
+            "threads of NAPIs are no softirqs: their time comes on top, on the CPUs they ran on".to_owned(),
+        );
     }
     Steal {
         schema: Steal::SCHEMA.to_owned(),
@@ -110,14 +112,13 @@ pub(super) fn hypervisor_ns(cpu: CpuId, before: &Moment, after: &Moment) -> Fact
     ticks(cpu, before, after, |times| times.steal)
 }
 
-fn ticks(
-    cpu: CpuId,
-    before: &Moment,
-    after: &Moment,
-    of: fn(&crate::parse::CpuTimes) -> u64,
-) -> Fact<u64> {
+fn ticks(cpu: CpuId, before: &Moment, after: &Moment, of: fn(&crate::parse::CpuTimes) -> u64) -> Fact<u64> {
     let value = |moment: &Moment| {
-        moment.counters.times.clone().and_then(|times| times.get(&cpu).map_or(Fact::Unsupported, |t| Fact::Known(of(t))))
+        moment
+            .counters
+            .times
+            .clone()
+            .and_then(|times| times.get(&cpu).map_or(Fact::Unsupported, |t| Fact::Known(of(t))))
     };
     value(after).and_then(|now| value(before).map(|then| now.saturating_sub(then).saturating_mul(TICK_NS)))
 }
@@ -129,7 +130,11 @@ fn counted(
     less: fn(&crate::sample::CpuCounters, &crate::sample::CpuCounters) -> u64,
 ) -> Fact<u64> {
     let value = |moment: &Moment| {
-        moment.counters.cpus.clone().and_then(|cpus| cpus.get(&cpu).copied().map_or(Fact::Unsupported, Fact::Known))
+        moment
+            .counters
+            .cpus
+            .clone()
+            .and_then(|cpus| cpus.get(&cpu).copied().map_or(Fact::Unsupported, Fact::Known))
     };
     value(after).and_then(|now| value(before).map(|then| less(&now, &then)))
 }
@@ -157,9 +162,13 @@ mod tests {
     #[test]
     fn ticks_are_time_and_what_is_not_known_stays_so() {
         let (first, last) = (host(5, 1, 1_000), host(25, 3, 900_000));
-        let steal = coarse(&Moment::inventory(&last), &moment(&first), &moment(&last), Some("no root".into()));
+        let steal =
+            coarse(&Moment::inventory(&last), &moment(&first), &moment(&last), Some("no root".into()));
         let [cpu] = steal.cpus.as_slice() else { panic!("{steal:?}") };
-        assert_eq!((&cpu.net_rx_ns, &cpu.hypervisor_ns), (&Fact::Known(200_000_000), &Fact::Known(20_000_000)));
+        assert_eq!(
+            (&cpu.net_rx_ns, &cpu.hypervisor_ns),
+            (&Fact::Known(200_000_000), &Fact::Known(20_000_000))
+        );
         assert_eq!(cpu.by_class[&Class::Ksoftirqd], Fact::Known(899_000));
         assert_eq!((cpu.stolen_ns(), &cpu.by_class[&Class::RpsIpi]), (None, &Fact::Unsupported));
         assert_eq!((steal.tier, steal.victims), (Tier::Procfs, Fact::Unsupported));

@@ -225,7 +225,8 @@ mod tests {
     }
 
     fn record(command: &str, class: usize, ns: u64) -> VictimRecord {
-        let mut record = VictimRecord { command: command.into(), cgroup: 3, irq_ns: 10, ..Default::default() };
+        let mut record =
+            VictimRecord { command: command.into(), cgroup: 3, irq_ns: 10, ..Default::default() };
         record.ns[class] = ns;
         record
     }

@@ -85,11 +85,12 @@ pub fn look(
     wait: impl FnOnce(),
     stop: &AtomicBool,
 ) -> Result<Steal, LookError> {
-    let (programs, missing) = match (wish.tier, Programs::attach_unless(wish.tier == Some(Tier::Procfs), host)) {
-        (_, Ok(programs)) => (programs, None),
-        (Some(Tier::Ebpf), Err(missing)) => return Err(missing.into()),
-        (_, Err(missing)) => (None, Some(missing.to_string())),
-    };
+    let (programs, missing) =
+        match (wish.tier, Programs::attach_unless(wish.tier == Some(Tier::Procfs), host)) {
+            (_, Ok(programs)) => (programs, None),
+            (Some(Tier::Ebpf), Err(missing)) => return Err(missing.into()),
+            (_, Err(missing)) => (None, Some(missing.to_string())),
+        };
     let inventory = Moment::inventory(host);
     let witness = wish.witness.map(|(method, cpu, seconds)| Witness::start(method, cpu, seconds));
     let mut witness = witness.transpose()?;

@@ -46,7 +46,8 @@ impl Openssl {
             pin_thread(cpu).map_err(|errno| OpensslError::Pin(cpu, errno))?;
             command.spawn().map_err(OpensslError::Start)
         };
-        let child = std::thread::scope(|scope| scope.spawn(start).join().expect("the thread does not panic"))?;
+        let child =
+            std::thread::scope(|scope| scope.spawn(start).join().expect("the thread does not panic"))?;
         Ok(Self { child, cpu, times: None })
     }
 
@@ -58,7 +59,8 @@ impl Openssl {
     /// Whether it still computes; what the kernel says of it is to be seen only meanwhile.
     pub fn runs(&mut self, host: &dyn Host) -> bool {
         let text = host.read_text(&format!("proc/{}/schedstat", self.pid())).ok();
-        let times = text.and_then(|text| Some((parse::on_cpu_ns(&text).ok()?, parse::waiting_ns(&text).ok()?)));
+        let times =
+            text.and_then(|text| Some((parse::on_cpu_ns(&text).ok()?, parse::waiting_ns(&text).ok()?)));
         let runs = matches!(self.child.try_wait(), Ok(None));
         if runs {
             self.times = times.or(self.times);

@@ -174,7 +174,9 @@ impl Programs {
             return Fact::Denied(Need::Root);
         }
         let mut cost = Cost::default();
-        for program in self.object.progs().filter(|program| self.variant.loads(&program.name().to_string_lossy())) {
+        for program in
+            self.object.progs().filter(|program| self.variant.loads(&program.name().to_string_lossy()))
+        {
             match info(program.as_fd().as_raw_fd()) {
                 Ok(info) => {
                     cost.ns += info.run_time_ns;

@@ -244,11 +244,7 @@ impl Record for VictimRecord {
     }
 
     fn since(self, earlier: &Self) -> Self {
-        Self {
-            ns: less(self.ns, earlier.ns),
-            irq_ns: self.irq_ns.saturating_sub(earlier.irq_ns),
-            ..self
-        }
+        Self { ns: less(self.ns, earlier.ns), irq_ns: self.irq_ns.saturating_sub(earlier.irq_ns), ..self }
     }
 }
 

@@ -79,7 +79,11 @@ pub(super) fn measured() -> Steal {
             count: 90_000,
             net_rx_ns: 1_812 * MS,
         }]),
-        napis: Fact::Known(vec![napi(0, 513, "eth0", &[0]), napi(3, 700, "veth12", &[]), napi(1, 0, "", &[])]),
+        napis: Fact::Known(vec![
+            napi(0, 513, "eth0", &[0]),
+            napi(3, 700, "veth12", &[]),
+            napi(1, 0, "", &[]),
+        ]),
         threads: vec![ThreadTime { name: "napi/veth12-700".to_owned(), pid: 99, ns: 2_050 * MS }],
         inference: vec![Inference {
             method: Method::Spin,

@@ -29,7 +29,8 @@ pub fn text(steal: &Steal) -> String {
         ])
         .indented(2);
         for irq in irqs.iter().filter(|irq| irq.net_rx_ns > 0).take(ROWS) {
-            let name = irq.queue.iter().cloned().chain([irq.actions.join(", ")]).collect::<Vec<_>>().join(" ");
+            let name =
+                irq.queue.iter().cloned().chain([irq.actions.join(", ")]).collect::<Vec<_>>().join(" ");
             table.row([
                 irq.irq.to_string().into(),
                 clean(&name).into(),
@@ -60,7 +61,8 @@ fn head(steal: &Steal) -> String {
         Tier::Ebpf => "measured with eBPF".to_owned(),
         Tier::Procfs => format!("from /proc, {}", accounting(&steal.exact_softirq_time)),
     };
-    let mut out = format!("{}\n", styled(STRONG, &format!("receive time over {:.1} s, {tier}", steal.seconds)));
+    let mut out =
+        format!("{}\n", styled(STRONG, &format!("receive time over {:.1} s, {tier}", steal.seconds)));
     if let Some(missing) = &steal.missing {
         out += &paragraph(&format!("{CAUTION}no eBPF:{CAUTION:#} "), missing);
     }
@@ -138,10 +140,8 @@ fn victims_table(steal: &Steal, victims: &[Victim]) -> String {
         Column::right("own"),
     ])
     .indented(2);
-    let shown: Vec<&Victim> = victims
-        .iter()
-        .filter(|victim| steal.share(victim.stolen_ns() + victim.own_ns()) >= LEAST)
-        .collect();
+    let shown: Vec<&Victim> =
+        victims.iter().filter(|victim| steal.share(victim.stolen_ns() + victim.own_ns()) >= LEAST).collect();
     for victim in shown.iter().take(ROWS) {
         table.row([
             who(victim).into(),
@@ -275,7 +275,7 @@ fn foot(steal: &Steal) -> String {
     let mut out = "\n".to_owned();
     match &steal.cost {
         Fact::Known(cost) => {
-            let each = if cost.runs == 0 { 0 } else { cost.ns / cost.runs };
+            let each = cost.ns.checked_div(cost.runs).unwrap_or_default();
             let missed = match cost.missed {
                 0 => String::new(),
                 missed => format!("; {} events were missed", grouped(missed)),
@@ -299,7 +299,6 @@ fn foot(steal: &Steal) -> String {
     }
     out
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -329,7 +328,8 @@ mod tests {
     #[test]
     fn of_many_cpus_the_quiet_ones_are_one_line() {
         let mut steal = measured();
-        let quiet = CpuSteal { net_rx_ns: Fact::Known(9), hard_irq_ns: Fact::Known(0), ..steal.cpus[0].clone() };
+        let quiet =
+            CpuSteal { net_rx_ns: Fact::Known(9), hard_irq_ns: Fact::Known(0), ..steal.cpus[0].clone() };
         steal.cpus.extend((4..128).map(|cpu| CpuSteal { cpu: CpuId(cpu), ..quiet.clone() }));
         let text = plain(&steal);
         assert!(text.contains("next to nothing on CPUs 4-127\n"), "{text}");

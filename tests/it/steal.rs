@@ -135,10 +135,13 @@ fn both_tiers_have_the_same_columns() {
 fn a_threaded_napi_is_in_the_total() {
     let Some(flood) = Flood::start("0") else { return };
     let host = LiveHost::open_in_namespace(Path::new("/"), &flood.range.server.path()).expect("opened");
-    // A veth has a NAPI only with GRO; then its NAPI can have a thread.
+    // A veth has a NAPI only with GRO, and passes UDP through it only with this kind of GRO.
     let mut command = std::process::Command::new("nsenter");
     command.arg(format!("--net={}", flood.range.server.path().display()));
-    let gro = command.args(["ethtool", "-K", "srv0", "gro", "on"]).output().expect("nsenter runs");
+    let gro = command
+        .args(["ethtool", "-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"])
+        .output()
+        .expect("nsenter runs");
     let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
     if !require::have("netns", (!gro.status.success()).then_some(why)) {
         return;
@@ -153,8 +156,12 @@ fn a_threaded_napi_is_in_the_total() {
     assert!(thread > whole(&threaded) / 2, "{:?}", threaded.cpus);
     assert!(threaded.threads.iter().any(|thread| thread.name.starts_with("napi/srv0") && thread.ns > 0));
     // The scheduler's sum of the thread holds the same time, and what interrupted it.
-    let scheduled: u64 =
-        threaded.threads.iter().filter(|thread| thread.name.starts_with("napi/")).map(|thread| thread.ns).sum();
+    let scheduled: u64 = threaded
+        .threads
+        .iter()
+        .filter(|thread| thread.name.starts_with("napi/"))
+        .map(|thread| thread.ns)
+        .sum();
     assert!(thread <= scheduled + scheduled / 10 && thread > scheduled / 2, "{thread} {scheduled}");
 }
 
