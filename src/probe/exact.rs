@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::counted::{Moment, hypervisor_ns, packets};
 use super::processes::control_group;
-use super::raw::{CpuRecord, Reading, VictimRecord};
+use super::raw::{CpuRecord, Reading, UNNUMBERED, VictimRecord};
 use super::steal::{CpuSteal, IrqSteal, NapiPolls, Steal, Tier, Victim};
 use super::{Class, Programs};
 use crate::host::Host;
@@ -177,7 +177,7 @@ fn napis(between: &Reading, inventory: &Inventory) -> Vec<NapiPolls> {
     let used = between.napis.iter().filter(|(_, record)| record.polls > 0);
     let one = |((cpu, napi), record): (&(CpuId, u32), &super::raw::NapiRecord)| NapiPolls {
         cpu: *cpu,
-        napi: *napi,
+        napi: if napi & UNNUMBERED == 0 { *napi } else { 0 },
         device: record.device.clone(),
         queues: queues(inventory, *napi),
         polls: record.polls,

@@ -21,6 +21,9 @@
 // include/linux/preempt.h: hard interrupts and NMIs.
 #define HARD_MASK 0x00ff0000
 
+// Set in the key of a NAPI without a number, beside the index of its device.
+#define UNNUMBERED 0x80000000
+
 // As much of the kernel's types as is read; offsets come from the running kernel.
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct task_struct {
@@ -463,8 +466,8 @@ int BPF_PROG(run_exit, unsigned int vector)
 	struct task_struct *task;
 	struct victim *victim;
 	struct irq *irq;
-	__u64 inside, ns;
-	__u32 class, cause;
+	__u64 inside, ns, class;
+	__u32 cause;
 
 	if (!cpu)
 		return 0;
@@ -486,6 +489,8 @@ int BPF_PROG(run_exit, unsigned int vector)
 		class = KSOFTIRQD;
 	else if (IS_IRQ_THREAD(task))
 		class = IRQ_THREAD;
+	// The verifier of 6.1 wants the very register bounded that the arrays are indexed with.
+	barrier_var(class);
 	if (class >= CLASSES)
 		return 0;
 	cpu->ns[class] += ns;
@@ -510,6 +515,7 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 	struct cpu *cpu = this_cpu();
 	struct key key = {};
 	struct napi new = {};
+	struct net_device *device;
 	struct napi *entry;
 
 	if (!cpu)
@@ -524,11 +530,13 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 	}
 	key.cpu = bpf_get_smp_processor_id();
 	key.id = napi->napi_id;
+	device = napi->dev;
+	// NAPIs of transmit queues have no number; the backlog of a CPU has no device either.
+	if (!key.id && device)
+		key.id = UNNUMBERED | device->ifindex;
 	entry = bpf_map_lookup_elem(&napis, &key);
 	if (!entry) {
-		// The backlog of a CPU belongs to no device.
-		struct net_device *device = napi->dev;
-		if (device && key.id) {
+		if (device) {
 			new.ifindex = device->ifindex;
 			bpf_probe_read_kernel(&new.device, sizeof(new.device), &device->name);
 		}

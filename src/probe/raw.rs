@@ -11,6 +11,9 @@ const BUCKETS: usize = 32;
 /// State of `struct cpu` before its counters: five 64-bit and eight 32-bit fields.
 const STATE: usize = 5 * 8 + 8 * 4;
 
+/// Set in the key of a NAPI that has no number, beside the index of its device.
+pub(super) const UNNUMBERED: u32 = 0x8000_0000;
+
 /// Everything at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reading {
@@ -20,7 +23,7 @@ pub struct Reading {
     pub cpus: BTreeMap<CpuId, CpuRecord>,
     /// By CPU and interrupt.
     pub irqs: BTreeMap<(CpuId, u32), IrqRecord>,
-    /// By CPU and NAPI; 0 is the CPU's backlog.
+    /// By CPU and NAPI; 0 is the CPU's backlog. NAPIs of transmit queues have no number: their key has the device.
     pub napis: BTreeMap<(CpuId, u32), NapiRecord>,
     /// By CPU and process.
     pub victims: BTreeMap<(CpuId, u32), VictimRecord>,

@@ -156,7 +156,8 @@ pub struct IrqSteal {
 pub struct NapiPolls {
     /// Where it was polled.
     pub cpu: CpuId,
-    /// Its number; 0 = the backlog of the CPU, which loopback and RPS fill.
+    /// Its number; 0 = it has none: without a device the backlog of the CPU, which loopback and RPS fill,
+    /// with one those that complete transmissions.
     pub napi: u32,
     /// The interface, in whatever namespace it is; empty for the backlog.
     pub device: String,

@@ -208,7 +208,8 @@ fn napis(steal: &Steal) -> String {
     for napi in napis.iter().take(ROWS) {
         let queues: Vec<String> = napi.queues.iter().map(ToString::to_string).collect();
         let name = match (napi.napi, queues.is_empty()) {
-            (0, _) => "backlog".to_owned(),
+            (0, _) if napi.device.is_empty() => "backlog".to_owned(),
+            (0, _) => format!("{} transmit", napi.device),
             (id, true) => format!("{} napi {id}", napi.device),
             (_, false) => format!("{}/{}", napi.device, queues.join(",")),
         };
