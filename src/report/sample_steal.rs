@@ -83,6 +83,7 @@ pub(super) fn measured() -> Steal {
             napi(0, 513, "eth0", &[0]),
             napi(3, 700, "veth12", &[]),
             napi(1, 0, "", &[]),
+            napi(2, 0, "eth0", &[]),
         ]),
         threads: vec![ThreadTime { name: "napi/veth12-700".to_owned(), pid: 99, ns: 2_050 * MS }],
         inference: vec![Inference {
