@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use rustix::process::Signal;
+use libbpf_rs::query::ProgInfoIter;
+use rustix::process::{Pid, Signal};
 use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::probe::{Class, CpuSteal, Steal, Tier};
@@ -165,13 +166,17 @@ fn a_threaded_napi_is_in_the_total() {
     assert!(thread <= scheduled + scheduled / 10 && thread > scheduled / 2, "{thread} {scheduled}");
 }
 
-/// The numbers of all loaded programs with our names: those of other tests, which come and go, as well.
-fn programs() -> Vec<u32> {
-    let all = libbpf_rs::query::ProgInfoIter::default();
-    let ours = all.filter(|program| {
-        ["raised_no_count", "raised", "run_entry", "run_exit"].iter().any(|name| program.name == *name)
-    });
-    ours.map(|program| program.id).collect()
+/// The numbers of the BPF programs that a process holds.
+fn held_by(pid: Pid) -> Vec<u32> {
+    let files = std::fs::read_dir(format!("/proc/{}/fdinfo", pid.as_raw_nonzero())).expect("listed");
+    // A descriptor may be closed meanwhile.
+    let texts = files.filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok());
+    let mut ids: Vec<u32> = texts
+        .filter_map(|text| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok()))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 #[test]
@@ -179,19 +184,18 @@ fn a_kill_leaves_no_program_behind() {
     if !require::bpf() {
         return;
     }
-    let _alone = quiet::alone();
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let before = programs();
     let mut command = rxlab(directory.path(), &["steal", "--for", "60s", "--tier", "ebpf"]);
     let running = Running::start(&mut command);
+    let loaded = |ids: &[u32]| ProgInfoIter::default().filter(|program| ids.contains(&program.id)).count();
     let mut ours = Vec::new();
     wait_for("the programs", || {
-        ours = programs();
-        ours.retain(|id| !before.contains(id));
-        ours.len() >= 3
+        ours = held_by(running.pid());
+        ours.len() >= 6
     });
+    assert!(loaded(&ours) >= 6, "{ours:?}");
     running.signal(Signal::KILL);
     running.output();
     // The kernel frees them a little after the last descriptor.
-    wait_for("their end", || !programs().iter().any(|id| ours.contains(id)));
+    wait_for("their end", || loaded(&ours) == 0);
 }
