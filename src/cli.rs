@@ -61,6 +61,7 @@ const EXIT_CODES: &str = "Exit codes:
 pub enum Command {
     Show(commands::show::Args),
     Doctor(commands::doctor::Args),
+    Steal(commands::steal::Args),
     Snapshot(commands::snapshot::Args),
     Apply(commands::apply::Args),
     Confirm(commands::confirm::Args),

@@ -18,6 +18,7 @@ pub mod show;
 pub mod snapshot;
 mod source;
 pub mod status;
+pub mod steal;
 pub mod target;
 pub mod trial;
 pub mod undo;
@@ -65,6 +66,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Unpersist(args) => unpersist::run(global, &args),
         Command::Restore(args) => restore::run(global, &args),
         Command::Export(args) => export::run(global, &args),
+        Command::Steal(args) => steal::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),

@@ -26,6 +26,7 @@ pub mod model;
 pub mod parse;
 pub mod persist;
 pub mod plan;
+pub mod probe;
 pub mod report;
 pub mod sample;
 pub mod snapshot;

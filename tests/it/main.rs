@@ -29,6 +29,7 @@ mod settings;
 mod setup;
 mod snapshot;
 mod stack;
+mod steal;
 mod tree;
 mod trial;
 mod vm;

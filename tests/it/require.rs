@@ -32,6 +32,12 @@ pub(crate) fn root() -> bool {
     have("root", missing)
 }
 
+/// The programs that measure receive time, attached for a moment.
+pub(crate) fn bpf() -> bool {
+    let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
+    have("bpf", rxlab::probe::Programs::attach(&host).err().map(|missing| missing.to_string()))
+}
+
 /// A web server that is not ours.
 pub(crate) fn nginx() -> bool {
     let found = std::process::Command::new("nginx").arg("-v").output();

@@ -76,6 +76,7 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
         &["trial", "resume"],
         &["trial", "show"],
         &["trial", "list"],
+        &["steal"],
         &["demo"],
         &["target"],
         &["load"],
