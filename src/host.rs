@@ -18,6 +18,7 @@ mod overlay;
 mod question;
 mod recorded;
 mod recording;
+mod scheduler;
 mod thread;
 
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,16 @@
-//! What is changed over a socket instead of a file.
+//! What is changed over a socket or by a system call instead of a file.
 
 use rustix::io::Errno;
 
 use super::{EthtoolGet, Host, HostError, Operation, Question};
-use crate::units::NicName;
+use crate::parse::{self, Scheduling};
+use crate::units::{CpuMask, IrqId, NicName};
 
-/// One change. What it made of the machine is for the [`Question`] that asks for the same to say.
+/// One change. What it made of the machine is for the [`Question`] that asks for the same to say, or for the file
+/// of procfs that shows it.
 ///
-/// Below any root but `/` and in recordings the answer to that question is a file, and the change is one of
-/// that file: such a machine keeps whatever is asked of it.
+/// Below any root but `/` and in recordings the answer to that question is a file too, and the change is one of
+/// the file: such a machine keeps whatever is asked of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sets attributes of the ethtool message that answers `get`, in their encoded form: those that the
@@ -21,34 +23,86 @@ pub enum Action {
         /// Attributes, one behind another (see [`crate::parse::push_attribute`]).
         attributes: Vec<u8>,
     },
+    /// Says on which CPUs a thread may run: sched_setaffinity(2).
+    ThreadCpus {
+        /// The process that it belongs to.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// The CPUs.
+        cpus: CpuMask,
+    },
+    /// Says how the main thread of a process is scheduled: sched_setattr(2).
+    ThreadPolicy {
+        /// The process.
+        pid: u32,
+        /// Policy, priority and nice value.
+        scheduling: Scheduling,
+    },
+    /// Replaces the list of interrupts that irqbalance leaves alone by number.
+    IrqbalanceBan {
+        /// irqbalance's process.
+        pid: u32,
+        /// All of them.
+        irqs: Vec<IrqId>,
+    },
 }
 
 impl Action {
-    /// The question whose answer shows what became of it.
-    pub fn question(&self) -> Question {
+    /// What shows what became of it.
+    fn shown(&self) -> Shown {
         match self {
-            Action::Ethtool { get, nic, .. } => Question::Ethtool(*get, nic.clone()),
+            Action::Ethtool { get, nic, .. } => Shown::Answer(Question::Ethtool(*get, nic.clone())),
+            Action::ThreadCpus { pid, tid, .. } => Shown::File(format!("proc/{pid}/task/{tid}/status")),
+            Action::ThreadPolicy { pid, .. } => Shown::File(format!("proc/{pid}/stat")),
+            Action::IrqbalanceBan { pid, .. } => Shown::Answer(Question::IrqbalanceSetup { pid: *pid }),
         }
     }
 
-    /// What errors call it: the place of the answer that it changes.
+    /// What errors call it: the place of the answer, or the file, that shows what became of it.
     pub fn path(&self) -> String {
-        self.question().path()
-    }
-
-    /// The answer to [`Action::question`] once it is done, made from the answer before.
-    pub(super) fn answer_after(&self, before: &[u8]) -> Result<Vec<u8>, crate::parse::WireError> {
-        match self {
-            Action::Ethtool { attributes, .. } => crate::parse::with_attributes(before, attributes),
+        match self.shown() {
+            Shown::Answer(question) => question.path(),
+            Shown::File(path) => path,
         }
     }
+
+    /// What will be at [`Action::path`] once it is done, made from what `host` shows there now.
+    pub(super) fn outcome(&self, host: &dyn Host) -> Result<Vec<u8>, HostError> {
+        let failed = |cause| HostError { operation: Operation::Act, path: self.path(), cause };
+        let before = match self.shown() {
+            Shown::Answer(question) => host.ask(&question),
+            Shown::File(path) => host.read(&path),
+        };
+        let before = before.map_err(|error| failed(error.cause))?;
+        self.content_after(&before).ok_or_else(|| failed(Errno::INVAL.into()))
+    }
+
+    /// What is at [`Action::path`] once it is done, made from what is there before; `None` when that cannot be
+    /// understood.
+    fn content_after(&self, before: &[u8]) -> Option<Vec<u8>> {
+        let text = || std::str::from_utf8(before).ok();
+        match self {
+            Action::Ethtool { attributes, .. } => parse::with_attributes(before, attributes).ok(),
+            Action::ThreadCpus { cpus, .. } => {
+                parse::with_allowed_cpus(text()?, cpus).ok().map(String::into_bytes)
+            }
+            Action::ThreadPolicy { scheduling, .. } => {
+                parse::with_scheduling(text()?, scheduling).ok().map(String::into_bytes)
+            }
+            Action::IrqbalanceBan { irqs, .. } => parse::with_banned_irqs(before, irqs).ok(),
+        }
+    }
+}
+
+/// Where the change is seen.
+enum Shown {
+    Answer(Question),
+    File(String),
 }
 
 /// Does `action` on a machine whose answers are files.
 pub(super) fn act_on_answer(host: &dyn Host, action: &Action) -> Result<(), HostError> {
-    let path = action.path();
-    let failed = |cause| HostError { operation: Operation::Act, path: path.clone(), cause };
-    let before = host.read(&path).map_err(|error| failed(error.cause))?;
-    let after = action.answer_after(&before).map_err(|_| failed(Errno::INVAL.into()))?;
-    host.write(&path, &after).map_err(|error| failed(error.cause))
+    let (path, after) = (action.path(), action.outcome(host)?);
+    host.write(&path, &after).map_err(|error| HostError { operation: Operation::Act, ..error })
 }

@@ -1,15 +1,45 @@
 //! The only list of knobs, in the order of applying.
 
 use super::Knob;
+use super::affinity::Affinity;
 use super::channels::NicChannels;
+use super::clocksource::ClocksourceKnob;
 use super::irq_affinity::IrqAffinity;
+use super::irqbalance::IrqbalanceKnob;
+use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS};
+use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
 use super::rfs::Rfs;
 use super::rfs_entries::RfsEntries;
 use super::rps::Rps;
+use super::sysctl::{BUSY_POLL, BUSY_READ, NETDEV_BUDGET, NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG};
+use super::threaded::Threaded;
+use super::xps::{XPS_CPUS, XPS_RXQS};
 
-/// Every knob. The order is that of applying: which queues there are first, then where interrupts land, then who gets the
-/// packets, then the global flow table before those of the queues.
-pub static KNOBS: &[&dyn Knob] = &[&NicChannels, &IrqAffinity, &Rps, &RfsEntries, &Rfs];
+/// Every knob. The order is that of applying: who else moves interrupts, which queues there are, how they are polled, where
+/// interrupts land, who gets the packets (the global flow table before those of the queues), the whole
+/// machine, and last the processes.
+pub static KNOBS: &[&dyn Knob] = &[
+    &IrqbalanceKnob,
+    &NicChannels,
+    &Threaded,
+    &NAPI_DEFER_HARD_IRQS,
+    &GRO_FLUSH_TIMEOUT,
+    &IrqAffinity,
+    &XPS_CPUS,
+    &XPS_RXQS,
+    &Rps,
+    &RfsEntries,
+    &Rfs,
+    &NETDEV_BUDGET,
+    &NETDEV_BUDGET_USECS,
+    &NETDEV_MAX_BACKLOG,
+    &BUSY_POLL,
+    &BUSY_READ,
+    &ClocksourceKnob,
+    &Affinity,
+    &KSOFTIRQD_PRIORITY,
+    &NAPI_PRIORITY,
+];
 
 /// A knob by name.
 pub fn find(name: &str) -> Option<&'static dyn Knob> {
@@ -22,21 +52,25 @@ mod tests {
 
     use super::KNOBS;
 
-    /// Files of this folder that hold no knob.
-    const OTHERS: [&str; 5] = ["error", "reference", "registry", "testbed", "value"];
+    /// Files of this folder that hold no knob: what knobs share.
+    const OTHERS: [&str; 6] = ["error", "number", "reference", "registry", "testbed", "value"];
 
     #[test]
     #[allow(clippy::disallowed_methods)] // The test compares the folder with the slice.
-    fn the_folder_and_the_slice_agree() {
+    fn every_file_is_used_and_every_name_is_unique() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/knob");
+        let text = std::fs::read_to_string(folder.join("registry.rs")).expect("readable");
         let files: BTreeSet<String> = std::fs::read_dir(folder)
             .expect("the folder can be listed")
             .map(|entry| entry.expect("listed").file_name().to_string_lossy().replace(".rs", ""))
             .filter(|name| !OTHERS.contains(&name.as_str()))
             .collect();
-        let names: BTreeSet<String> = KNOBS.iter().map(|knob| knob.name().to_owned()).collect();
-        assert_eq!(files, names);
+        for file in &files {
+            assert!(text.contains(&format!("use super::{file}::")), "{file}.rs has no knob in KNOBS");
+        }
+        let names: BTreeSet<&str> = KNOBS.iter().map(|knob| knob.name()).collect();
         assert_eq!(names.len(), KNOBS.len(), "names are unique");
+        assert!(files.len() <= names.len(), "a file has no knob");
     }
 
     #[test]
@@ -50,6 +84,7 @@ mod tests {
                 doc.path,
                 doc.source,
                 doc.since,
+                doc.lost,
                 doc.beware,
                 doc.example,
             ] {
@@ -62,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_target_listed_can_be_located() {
-        let model = crate::knob::testbed::model();
+        let model = crate::knob::testbed::balanced();
         for knob in KNOBS {
             let targets = knob.targets(&model);
             assert!(!targets.is_empty(), "{}", knob.name());
