@@ -34,7 +34,7 @@ pub use openssl::{OpensslSpeed, openssl_speed};
 pub use process::{ProcessStat, allowed_cpus, children, last_cpu, process_stat};
 pub use queue_counters::QueueCounters;
 pub use schedstat::{on_cpu_ns, thread_name, waiting_ns};
-pub use scheduling::{Scheduling, parent, scheduling, start_time, with_allowed_cpus, with_scheduling};
+pub use scheduling::{Scheduling, parent, scheduling, with_allowed_cpus, with_scheduling};
 pub use sock_diag::listening_sockets;
 pub use sockets::{NetSocket, tcp_listeners, udp_listeners};
 pub use softirqs::{Softirqs, softirqs};

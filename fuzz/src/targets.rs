@@ -42,16 +42,18 @@ pub const TARGETS: &[(&str, Target)] = &[
         on(bytes, parse::namespace_id);
         with(bytes, parse::namespace_inode);
     }),
+    ("parse/openssl", |bytes| with(bytes, parse::openssl_speed)),
     ("parse/process", |bytes| {
         with(bytes, parse::allowed_cpus);
         with(bytes, parse::last_cpu);
         with(bytes, parse::children);
         with(bytes, parse::scheduling);
-        with(bytes, parse::start_time);
         with(bytes, parse::parent);
+        with(bytes, parse::process_stat);
     }),
     ("parse/schedstat", |bytes| {
         with(bytes, parse::on_cpu_ns);
+        with(bytes, parse::waiting_ns);
         with(bytes, |text| parse::thread_name(text).len());
     }),
     ("parse/sock_diag", |bytes| on(bytes, parse::listening_sockets)),

@@ -21,7 +21,7 @@ pub(super) fn device_of(host: &dyn Host, model: &Model, target: &Target) -> Opti
     match target {
         Target::Process(pid) => {
             let stat = host.read_text(&format!("proc/{pid}/stat")).ok()?;
-            Some(DeviceAddress::of_process(*pid, parse::start_time(&stat).ok()?))
+            Some(DeviceAddress::of_process(*pid, parse::process_stat(&stat).ok()?.began_ticks))
         }
         _ => model.nic(target.nic()?).map(|nic| nic.address.clone()),
     }

@@ -1,4 +1,4 @@
-//! How a thread is scheduled and when it began, from `/proc/PID/stat`; and the same file, and
+//! How a thread is scheduled and who started it, from `/proc/PID/stat`; and the same file, and
 //! `/proc/PID/status`, as they are after a change. proc_pid_stat(5).
 
 use super::ParseError;
@@ -8,7 +8,6 @@ use crate::units::CpuMask;
 const BEHIND_NAME: usize = 3;
 const PARENT: usize = 4;
 const NICE: usize = 19;
-const START_TIME: usize = 22;
 const RT_PRIORITY: usize = 40;
 const POLICY: usize = 41;
 
@@ -33,11 +32,6 @@ pub fn scheduling(stat: &str) -> Result<Scheduling, ParseError> {
         priority: field(&fields, RT_PRIORITY)?,
         nice: field(&fields, NICE)?,
     })
-}
-
-/// When a process began, in clock ticks since boot: with its number, what no other process of this boot has.
-pub fn start_time(stat: &str) -> Result<u64, ParseError> {
-    field(&split(stat)?.1, START_TIME)
 }
 
 /// The process that started it.
@@ -83,8 +77,8 @@ fn field<T: std::str::FromStr>(fields: &[&str], number: usize) -> Result<T, Pars
 mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{Scheduling, parent, scheduling, start_time, with_allowed_cpus, with_scheduling};
-    use crate::parse::{allowed_cpus, last_cpu};
+    use super::{Scheduling, parent, scheduling, with_allowed_cpus, with_scheduling};
+    use crate::parse::{allowed_cpus, last_cpu, process_stat};
     use crate::units::CpuId;
 
     /// `chrt -f 10 cat /proc/self/stat` on Linux 6.18.
@@ -96,8 +90,8 @@ mod tests {
     #[test]
     fn captured_text() {
         assert_eq!(scheduling(CAPTURED), Ok(Scheduling { policy: 1, priority: 10, nice: 0 }));
-        assert_eq!((start_time(CAPTURED), parent(CAPTURED)), (Ok(1_371_228), Ok(1983)));
-        assert!(scheduling("15 (x) S 2").is_err() && start_time("15").is_err());
+        assert_eq!(parent(CAPTURED), Ok(1983));
+        assert!(scheduling("15 (x) S 2").is_err() && parent("15").is_err());
         assert!(scheduling(&CAPTURED.replace(" 17 1 10 1 ", " 17 1 -1 1 ")).is_err());
     }
 
@@ -106,7 +100,7 @@ mod tests {
         let other = Scheduling { policy: 0, priority: 0, nice: -5 };
         let after = with_scheduling(CAPTURED, &other).expect("whole");
         assert_eq!(scheduling(&after), Ok(other));
-        assert_eq!((start_time(&after), last_cpu(&after)), (Ok(1_371_228), Ok(CpuId(1))));
+        assert_eq!((process_stat(&after), last_cpu(&after)), (process_stat(CAPTURED), Ok(CpuId(1))));
         let back = with_scheduling(&after, &scheduling(CAPTURED).expect("whole")).expect("whole");
         assert_eq!(back, CAPTURED);
         let status = "Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n";
@@ -122,7 +116,7 @@ mod tests {
             let now = Scheduling { policy, priority, nice };
             let after = with_scheduling(&stat, &now).expect("whole");
             prop_assert_eq!(scheduling(&after), Ok(now));
-            prop_assert_eq!(start_time(&after), Ok(1_371_228));
+            prop_assert_eq!(process_stat(&after), process_stat(&stat));
             let start = format!("1985 ({name}) R");
             prop_assert!(after.starts_with(&start));
         }
@@ -130,7 +124,7 @@ mod tests {
         #[test]
         fn never_panics(text in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}") {
             let now = Scheduling { policy: 0, priority: 0, nice: 0 };
-            let _ = (scheduling(&text), start_time(&text), parent(&text), with_scheduling(&text, &now));
+            let _ = (scheduling(&text), parent(&text), with_scheduling(&text, &now));
             if let Ok(after) = with_allowed_cpus(&text, &"1".parse().expect("a list")) {
                 prop_assert_eq!(allowed_cpus(&after).expect("there").to_string(), "1");
             }

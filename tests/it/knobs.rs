@@ -154,3 +154,22 @@ fn what_is_gone_with_its_process_is_no_trouble() {
     assert!(undo.is_clean() && undo.closed, "{undo:?}");
     assert_eq!(undo.outcomes[0].outcome, Outcome::Gone);
 }
+
+/// A thread that `threaded` makes in the same plan cannot be tried before; a kernel that makes none is noticed.
+#[test]
+fn a_thread_to_come_is_awaited_from_what_makes_it_alone() {
+    let tree = Tree::new();
+    tree.write("netlink/netdev/napi-get", "");
+    let original = tree.values();
+    let (threaded, priority) = ("threaded eth0 = on", "napi_priority eth0/rx-0 = rr:1");
+    let both = ["apply", "--setting", priority, "--setting", threaded];
+    let (code, text) = said(&tree.rxlab(&[&both[..], &["--dry-run"]].concat()));
+    let expected = "threaded eth0 = on  (now off)\nnapi_priority eth0/rx-0 = rr:1  (once it is there)\n";
+    assert!(code == 0 && text.starts_with(expected), "{code}: {text}");
+    let (code, text) = said(&tree.rxlab(&both));
+    assert!(code != 0 && text.contains("its NAPI has no thread"), "{code}: {text}");
+    assert!(text.contains("nothing is changed"), "{text}");
+    assert_eq!(tree.values(), original);
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", priority]));
+    assert!(code == 2 && text.contains("`threaded eth0 = on` makes one"), "{code}: {text}");
+}
