@@ -63,6 +63,7 @@ pub enum Command {
     Doctor(commands::doctor::Args),
     Steal(commands::steal::Args),
     Snapshot(commands::snapshot::Args),
+    Plan(commands::plan::Args),
     Apply(commands::apply::Args),
     Confirm(commands::confirm::Args),
     Undo(commands::undo::Args),

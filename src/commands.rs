@@ -8,9 +8,11 @@ pub mod export;
 mod files;
 pub mod guard;
 pub mod load;
+mod look;
 mod machine;
 pub mod persist;
 mod place;
+pub mod plan;
 mod progress;
 pub mod reapply;
 pub mod restore;
@@ -57,6 +59,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Show(args) => show::run(global, &args),
         Command::Snapshot(args) => snapshot::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
+        Command::Plan(args) => plan::run(global, &args),
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use self::scene::Scene;
 use super::trial::{Conduct, conduct};
-use super::{doctor, files, place};
+use super::{files, look, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -63,7 +63,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if !global.json {
         write!(out, "{}", scene.in_words())?;
     }
-    let report = doctor::look(&scene.machine.host, args.look, &stop);
+    let seen = look::for_a_while(&scene.machine.host, args.look, &stop);
+    let report = seen.map(|(model, rates)| findings::doctor(&model, &rates));
     if stop.load(Ordering::SeqCst) {
         // A look that was cut short says nothing.
         return Err(CommandError::new(

@@ -1,17 +1,14 @@
 //! `rxlab doctor`: look for a while, say what is wrong, why, and what to try.
 
 use std::io::Write;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::source::{self, From, Source};
-use super::{machine, progress};
+use super::source::{self, From};
+use super::{look, machine};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::Host;
-use crate::model::{Model, Rates};
 use crate::report::findings::{self, DoctorReport};
-use crate::sample::{Counters, Inventory, Scope};
+use crate::sample::{Inventory, Scope};
 use crate::units::{NicName, parse_duration};
 
 /// Find out what is wrong with the receive path, why, and what to try
@@ -32,30 +29,18 @@ pub struct Args {
     from: From,
 }
 
-/// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
-const SHORTEST: Duration = Duration::from_millis(100);
-
 fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
     let (name, file) = text.split_once('=').ok_or("write NAME=FILE, such as rps=rps.toml")?;
     Ok((name.to_owned(), file.into()))
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    if args.length < SHORTEST {
-        return Err(CommandError::usage("--for is too short to see anything: give at least 100ms"));
-    }
     let source = source::open(global, &args.from)?;
     if let Some(name) = &args.nic {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }
-    let mut report = match &source {
-        Source::Live(host) => look(host, args.length, &AtomicBool::new(false))?,
-        Source::Snapshot(snapshot) => {
-            let first = Inventory::take(snapshot.first(), Scope::Counters);
-            let before = Counters::take(snapshot.first(), &first);
-            judge(&before, snapshot.last())?
-        }
-    };
+    let (model, rates) = look::look(&source, args.length)?;
+    let mut report = findings::doctor(&model, &rates);
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| finding.nic.as_ref().is_none_or(|nic| nic == name));
         report.plans.retain(|proposal| proposal.nic == *name);
@@ -71,28 +56,6 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         write_plan(&report, name, file)?;
     }
     if report.findings.is_empty() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
-}
-
-/// Two samples, `length` apart or less when `stop` is set meanwhile, and what they say.
-pub(super) fn look(
-    host: &dyn Host,
-    length: Duration,
-    stop: &AtomicBool,
-) -> Result<DoctorReport, CommandError> {
-    let inventory = Inventory::take(host, Scope::Counters);
-    let before = Counters::take(host, &inventory);
-    progress::wait("looking at the counters", length, stop);
-    judge(&before, host)
-}
-
-/// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now
-/// are judged.
-fn judge(before: &Counters, host: &dyn Host) -> Result<DoctorReport, CommandError> {
-    let inventory = Inventory::take(host, Scope::Counters);
-    let after = Counters::take(host, &inventory);
-    let rates = Rates::between(before, &after)
-        .map_err(|error| CommandError::usage(error).hint("doctor needs a running machine"))?;
-    Ok(findings::doctor(&Model::new(&inventory), &rates.accounted(&inventory)))
 }
 
 fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result<(), CommandError> {

@@ -1,0 +1,51 @@
+//! Two samples of the counters, and what they say: what doctor judges and what plans are made of.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::progress;
+use super::source::Source;
+use crate::error::CommandError;
+use crate::host::Host;
+use crate::model::{Model, Rates};
+use crate::sample::{Counters, Inventory, Scope};
+
+/// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// The machine and what it did for `length`, or between the two moments of a snapshot.
+pub(super) fn look(source: &Source, length: Duration) -> Result<(Model, Rates), CommandError> {
+    if length < SHORTEST {
+        return Err(CommandError::usage("--for is too short to see anything: give at least 100ms"));
+    }
+    match source {
+        Source::Live(host) => for_a_while(host, length, &AtomicBool::new(false)),
+        Source::Snapshot(snapshot) => {
+            let first = Inventory::take(snapshot.first(), Scope::Counters);
+            between(&Counters::take(snapshot.first(), &first), snapshot.last())
+        }
+    }
+}
+
+/// Two samples, `length` apart or less when `stop` is set meanwhile.
+pub(super) fn for_a_while(
+    host: &dyn Host,
+    length: Duration,
+    stop: &AtomicBool,
+) -> Result<(Model, Rates), CommandError> {
+    let inventory = Inventory::take(host, Scope::Counters);
+    let before = Counters::take(host, &inventory);
+    progress::wait("looking at the counters", length, stop);
+    between(&before, host)
+}
+
+/// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now
+/// count.
+fn between(before: &Counters, host: &dyn Host) -> Result<(Model, Rates), CommandError> {
+    let inventory = Inventory::take(host, Scope::Counters);
+    let after = Counters::take(host, &inventory);
+    let rates = Rates::between(before, &after)
+        .map_err(|error| CommandError::usage(error).hint("counters need a running machine"))?;
+    let rates = rates.accounted(&inventory);
+    Ok((Model::new(&inventory), rates))
+}
