@@ -22,7 +22,7 @@ mod thread;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use action::Action;
+pub use action::{Action, EthtoolChange};
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netns::{enter_netns, netns_path};
