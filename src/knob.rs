@@ -4,13 +4,19 @@
 //! `mod` line and one entry in [`KNOBS`].
 
 mod channels;
+mod coalesce;
 mod error;
 mod irq_affinity;
+mod ntuple_rule;
+mod offload;
 mod reference;
 mod registry;
 mod rfs;
 mod rfs_entries;
+mod ring;
 mod rps;
+mod rss;
+mod rss_context;
 #[cfg(test)]
 pub(crate) mod testbed;
 mod value;

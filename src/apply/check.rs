@@ -145,9 +145,7 @@ mod tests {
         );
         let unknown =
             check(&RecordedHost::new(), &model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
-        assert_eq!(
-            unknown.to_string(),
-            "there is no knob `rpx` (there are: channels, irq_affinity, rps, rfs_entries, rfs)"
-        );
+        let names: Vec<&str> = crate::knob::KNOBS.iter().map(|knob| knob.name()).collect();
+        assert_eq!(unknown.to_string(), format!("there is no knob `rpx` (there are: {})", names.join(", ")));
     }
 }

@@ -80,6 +80,16 @@ pub enum KnobError {
         /// Relative to the root.
         path: String,
     },
+    /// The file is there, and this target still cannot have a value.
+    #[error("{target} has no {knob}: {why}")]
+    Lacks {
+        /// Which knob.
+        knob: &'static str,
+        /// On what.
+        target: Target,
+        /// Why, and what to do.
+        why: &'static str,
+    },
     /// A permission is missing.
     #[error("cannot {verb} /{path}: permission denied{meaning}")]
     Denied {
@@ -129,7 +139,9 @@ impl KnobError {
     /// What it means for the exit code.
     pub fn kind(&self) -> Kind {
         match self {
-            KnobError::Unsupported { .. } | KnobError::Denied { .. } => Kind::Denied,
+            KnobError::Unsupported { .. } | KnobError::Lacks { .. } | KnobError::Denied { .. } => {
+                Kind::Denied
+            }
             KnobError::Refused { .. } | KnobError::Broken { .. } => Kind::Failed,
             _ => Kind::Usage,
         }

@@ -8,6 +8,7 @@ mod crash;
 mod demo;
 mod docs;
 mod doctor;
+mod ethtool;
 mod fixtures;
 mod fuzz;
 mod guard;

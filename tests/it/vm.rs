@@ -9,4 +9,5 @@ mod guest;
 mod hotspot;
 mod interrupts;
 mod killed;
+mod knobs;
 mod two_nodes;
