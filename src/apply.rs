@@ -4,17 +4,20 @@
 //! new one is written. What a value should be does not belong here, nor does how it is written.
 
 mod backwards;
+mod beside;
 mod check;
 mod deadline;
 mod error;
+mod rehearse;
 mod status;
 mod transaction;
 mod undo;
 
 pub use backwards::{Backwards, Waiting, backwards};
-pub use check::{Change, check, preview};
+pub use check::check;
 pub use deadline::{Guard, Watch, boottime, launch_guard, watch};
 pub use error::ApplyError;
+pub use rehearse::{Change, rehearse};
 pub use status::{Live, State, TransactionStatus, ValueStatus, status};
 pub use transaction::{BeginInfo, Failure, Kept, Transaction};
 pub use undo::{Undo, UndoOutcome, covered_by, without_namespace};

@@ -7,6 +7,7 @@
 mod disk;
 mod flaky;
 mod log;
+mod memory;
 mod namespace;
 mod record;
 mod recover;
@@ -16,8 +17,9 @@ mod store;
 pub use disk::Disk;
 pub use flaky::{FlakyStorage, Trouble};
 pub use log::{Armed, Journal};
+pub use memory::Memory;
 pub use namespace::Namespace;
-pub use record::{Begin, Intent, Outcome, Record};
+pub use record::{Begin, Beside, Intent, Outcome, Record};
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub use store::{Archived, JournalError, Store};

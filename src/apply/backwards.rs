@@ -74,7 +74,7 @@ mod tests {
         let root = Path::new("/");
         let info = BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm: None };
         let mut transaction = Transaction::begin(store, info).expect("begun");
-        transaction.set(host, &model(), &setting.parse().expect("a setting")).expect("set");
+        transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
         let id = transaction.id().to_owned();
         transaction.keep().expect("kept");
         id

@@ -1,23 +1,13 @@
 //! Everything that can be known to be wrong before the first write.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
 use super::ApplyError;
 use crate::host::Host;
 use crate::knob::{self, KNOBS, Knob};
 use crate::model::{DeviceAddress, Model};
-use crate::plan::{Plan, Setting, Target};
-
-/// A value as it is and as it is to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// What to set, with the value in the knob's canonical form.
-    pub setting: Setting,
-    /// The value now.
-    pub before: String,
-    /// Whether the value has to be written at all.
-    pub needed: bool,
-}
+use crate::plan::{Plan, PlannedSetting, Setting, Target};
+use crate::units::Direction;
 
 /// The knob of a setting.
 pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
@@ -31,14 +21,28 @@ pub(super) fn device_of(model: &Model, target: &Target) -> Option<DeviceAddress>
 }
 
 /// Checks a whole plan against the machine: the host, the devices, every target, every value.
-/// Gives the settings in the order of applying, values in canonical form.
+/// Gives the settings in the order of applying, values in canonical form. A value for a queue that another
+/// setting will make is left as it is: it can be checked only when the queue is there.
 pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>, ApplyError> {
     if let Some(host) = plan.host.as_ref().filter(|host| **host != model.identity.hostname) {
         let here = model.identity.hostname.clone();
         return Err(ApplyError::OtherHost { plan: host.clone(), here });
     }
+    let mut planned: Vec<&PlannedSetting> = Vec::new();
+    for one in &plan.settings {
+        let Setting { knob: name, target, .. } = &one.set;
+        knob_of(name)?;
+        if planned.iter().any(|p| p.set.knob == *name && p.set.target == *target) {
+            return Err(ApplyError::Twice { knob: name.clone(), target: target.clone() });
+        }
+        planned.push(one);
+    }
+    // The registry is in the order of applying; the sort is stable.
+    planned.sort_by_key(|planned| KNOBS.iter().position(|knob| knob.name() == planned.set.knob));
     let mut settings: Vec<Setting> = Vec::new();
-    for planned in &plan.settings {
+    // As the machine will be when a setting's turn comes.
+    let mut foreseen = Cow::Borrowed(model);
+    for planned in planned {
         let Setting { knob: name, target, value } = &planned.set;
         let knob = knob_of(name)?;
         if let Some(expected) = &planned.device {
@@ -51,26 +55,27 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
                 });
             }
         }
-        if settings.iter().any(|s| s.knob == *name && s.target == *target) {
-            return Err(ApplyError::Twice { knob: name.clone(), target: target.clone() });
+        // Of a queue to come nothing is known but that it will be there; it is checked when it is.
+        let value = if has(&foreseen, target) && !has(model, target) {
+            value.clone()
+        } else {
+            knob.check(host, &foreseen, target, value)?
+        };
+        if !knob.disturbs().is_empty() {
+            knob.foresee(foreseen.to_mut(), target, &value);
         }
-        let value = knob.check(host, model, target, value)?;
         settings.push(Setting { knob: name.clone(), target: target.clone(), value });
     }
-    // The registry is in the order of applying; the sort is stable.
-    settings.sort_by_key(|setting| KNOBS.iter().position(|knob| knob.name() == setting.knob));
     Ok(settings)
 }
 
-/// Reads every value that checked settings are about to change. Writes nothing.
-pub fn preview(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<Vec<Change>, ApplyError> {
-    let change = |setting: &Setting| {
-        let knob = knob_of(&setting.knob)?;
-        let before = knob.read(host, model, &setting.target)?;
-        let needed = !knob.same(&setting.value, &before);
-        Ok(Change { setting: setting.clone(), before, needed })
-    };
-    settings.iter().map(change).collect()
+/// Whether a queue is there; other targets are.
+pub(super) fn has(model: &Model, target: &Target) -> bool {
+    let Target::Queue { nic, queue } = target else { return true };
+    model.nic(nic).is_some_and(|nic| match queue.direction {
+        Direction::Rx => nic.rx.iter().any(|rx| rx.index == queue.index),
+        Direction::Tx => nic.tx.iter().any(|tx| tx.index == queue.index),
+    })
 }
 
 #[cfg(test)]

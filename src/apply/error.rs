@@ -59,6 +59,14 @@ pub enum ApplyError {
         /// The difference in words.
         why: String,
     },
+    /// A value that the write of another one threw away cannot be set again.
+    #[error("{setting}, which the driver had thrown away, cannot be set again: {error}")]
+    NotReplayed {
+        /// What was lost.
+        setting: Box<Setting>,
+        /// Why it cannot be had back.
+        error: Box<KnobError>,
+    },
     /// A target that this transaction has not touched cannot be set back.
     #[error("{knob} {target} was not changed by this transaction")]
     NotTouched {
@@ -91,6 +99,7 @@ impl ApplyError {
                 Kind::Changed
             }
             ApplyError::Knob(error) => error.kind(),
+            ApplyError::NotReplayed { error, .. } => error.kind(),
             ApplyError::Journal(error) => error.kind(),
             ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } => Kind::Failed,
             ApplyError::Interrupted => Kind::Interrupted,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::beside;
 use super::check::{device_of, knob_of};
 use super::undo::{self, Undo};
 use super::{ApplyError, boottime};
@@ -40,6 +41,9 @@ pub struct Kept {
     pub kept: String,
     /// `false`: it was so already, nothing was written, and undo will not touch it.
     pub changed: bool,
+    /// Values that the driver threw away with it, and that were set again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replayed: Vec<Setting>,
     /// What is worth knowing, such as an interrupt that has not moved yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
@@ -111,7 +115,9 @@ impl Transaction {
 
     /// Sets one value: checked, journalled, written, read back. After an error the caller decides
     /// about [`Transaction::undo`]; the journal knows what has to go back.
-    pub fn set(&mut self, host: &dyn Host, model: &Model, setting: &Setting) -> Result<Kept, ApplyError> {
+    ///
+    /// `model` is made anew where the value changes what there is on the machine.
+    pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
         let value = knob.check(host, model, &setting.target, &setting.value)?;
         self.write(host, model, knob, &setting.target, value)
@@ -123,7 +129,7 @@ impl Transaction {
     pub fn set_back(
         &mut self,
         host: &dyn Host,
-        model: &Model,
+        model: &mut Model,
         knob: &str,
         target: &Target,
     ) -> Result<Kept, ApplyError> {
@@ -137,7 +143,7 @@ impl Transaction {
     fn write(
         &mut self,
         host: &dyn Host,
-        model: &Model,
+        model: &mut Model,
         knob: &'static dyn Knob,
         target: &Target,
         value: String,
@@ -145,26 +151,40 @@ impl Transaction {
         let before = knob.read(host, model, target)?;
         let setting = Setting { knob: knob.name().to_owned(), target: target.clone(), value };
         if knob.same(&setting.value, &before) {
-            return Ok(Kept { setting, kept: before.clone(), before, changed: false, remark: None });
+            let (kept, replayed) = (before.clone(), Vec::new());
+            return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
+        let device = device_of(model, target);
+        let beside = beside::beside(host, model, knob, target);
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),
             target: target.clone(),
-            device: device_of(model, target),
+            device: device.clone(),
             before: before.clone(),
             after: setting.value.clone(),
+            beside: beside.clone(),
         })?;
         let written = knob
             .write(host, model, target, &setting.value, &armed)
-            .and_then(|()| knob.read(host, model, target));
-        let kept = match written {
-            Ok(kept) => kept,
+            .and_then(|()| knob.read(host, model, target))
+            .map_err(ApplyError::from)
+            .and_then(|kept| {
+                if knob.disturbs().is_empty() {
+                    return Ok((kept, Vec::new()));
+                }
+                *model = beside::rediscover(host, model);
+                let Some(device) = &device else { return Ok((kept, Vec::new())) };
+                Ok((kept, beside::replay(host, model, device, &beside, &armed)?))
+            });
+        // Only now the write is done: what is there beside it is not what its driver happened to leave.
+        let (kept, replayed) = match written {
+            Ok(written) => written,
             Err(error) => {
                 // The intent alone tells undo that the value may have changed; the line about the
                 // failure is for people.
                 let _ = self.journal.failed(&armed, &error.to_string());
-                return Err(error.into());
+                return Err(error);
             }
         };
         self.journal.done(&armed, &kept)?;
@@ -173,7 +193,7 @@ impl Transaction {
             return Err(ApplyError::NotKept { setting: Box::new(setting), why });
         }
         let remark = knob.remark(host, model, target, &setting.value);
-        Ok(Kept { setting, before, kept, changed: true, remark })
+        Ok(Kept { setting, before, kept, changed: true, replayed, remark })
     }
 
     /// Sets everything and ends the transaction so that it stays; or, at the first failure or once
@@ -186,20 +206,21 @@ impl Transaction {
         stop: &AtomicBool,
     ) -> Result<Vec<Kept>, Box<Failure>> {
         let mut all = Vec::new();
+        let mut model = model.clone();
         for setting in settings {
             let set = if stop.load(Ordering::Relaxed) {
                 Err(ApplyError::Interrupted)
             } else {
-                self.set(host, model, setting)
+                self.set(host, &mut model, setting)
             };
             match set {
                 Ok(kept) => all.push(kept),
-                Err(error) => return Err(Box::new(Failure { error, undo: self.undo(host, model) })),
+                Err(error) => return Err(Box::new(Failure { error, undo: self.undo(host, &model) })),
             }
         }
         match self.complete() {
             Ok(()) => Ok(all),
-            Err(error) => Err(Box::new(Failure { error: error.into(), undo: self.undo(host, model) })),
+            Err(error) => Err(Box::new(Failure { error: error.into(), undo: self.undo(host, &model) })),
         }
     }
 

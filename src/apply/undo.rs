@@ -3,10 +3,13 @@
 //! Idempotent: what was put back once is not touched again, and a process killed in the middle is
 //! followed by the next one from the journal alone.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
+use super::beside;
 use crate::host::Host;
-use crate::journal::{History, Journal, JournalError, Outcome, Touched};
+use crate::journal::{Beside, History, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, KnobError};
 use crate::model::{DeviceAddress, Model, NicKind};
 use crate::plan::Target;
@@ -78,13 +81,15 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
     let mut outcomes = Vec::new();
     let mut journal_error = None;
     let mut settled = true;
+    // Queues come and go with the values that are put back.
+    let mut model = Cow::Borrowed(model);
     for touched in journal.history().touched().into_iter().rev() {
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
             continue;
         }
-        let target = present_target(model, &touched);
+        let target = present_target(&model, &touched);
         let outcome = match &target {
-            Some(target) => put_back(&journal, host, model, &touched, target),
+            Some(target) => put_back(&mut journal, host, &mut model, &touched, target),
             None => Outcome::Gone,
         };
         settled &= outcome.settles();
@@ -129,38 +134,76 @@ pub(super) fn present_target(model: &Model, touched: &Touched) -> Option<Target>
 }
 
 fn put_back(
-    journal: &Journal,
+    journal: &mut Journal,
     host: &dyn Host,
-    model: &Model,
+    model: &mut Cow<'_, Model>,
     touched: &Touched,
     target: &Target,
 ) -> Outcome {
+    let failed = |why: String| Outcome::Failed { why };
     let Some(knob) = knob::find(&touched.knob) else {
-        return Outcome::Failed { why: format!("this version has no knob `{}`", touched.knob) };
+        return failed(format!("this version has no knob `{}`", touched.knob));
     };
     let live = match knob.read(host, model, target) {
         Ok(live) => live,
         // The queue went away, and the kernel frees what belonged to it.
         Err(KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. }) => return Outcome::Gone,
-        Err(error) => return Outcome::Failed { why: error.to_string() },
+        Err(error) => return failed(error.to_string()),
     };
-    if knob.same(&touched.original, &live) {
+    let is_original = knob.same(&touched.original, &live);
+    // Nothing was thrown away that was not set again.
+    let whole = touched.unsettled.is_empty() && touched.held.is_none();
+    if is_original && (whole || touched.beside.is_empty()) {
         return Outcome::Unchanged;
     }
-    if !knob.left_by(&touched.ours, &touched.unsettled, &live) {
+    if !is_original && !knob.left_by(&touched.ours, &touched.unsettled, &live) {
         return Outcome::Drift { live };
     }
     let Some(armed) = journal.arm_restore(touched.seq) else {
-        return Outcome::Failed { why: "its intent is not in the journal".to_owned() };
+        return failed("its intent is not in the journal".to_owned());
     };
-    let written = knob
-        .write(host, model, target, &touched.original, &armed)
-        .and_then(|()| knob.read(host, model, target));
-    match written {
-        Ok(kept) if knob.same(&touched.original, &kept) => Outcome::Restored,
-        Ok(kept) => Outcome::Altered { kept },
-        Err(error) => Outcome::Failed { why: error.to_string() },
+    let beside = beside_values(journal, host, model, touched, is_original);
+    if !is_original {
+        let written = knob
+            .write(host, model, target, &touched.original, &armed)
+            .and_then(|()| knob.read(host, model, target));
+        match written {
+            Ok(kept) if knob.same(&touched.original, &kept) => {}
+            Ok(kept) => return Outcome::Altered { kept },
+            Err(error) => return failed(error.to_string()),
+        }
     }
+    let (Some(device), false) = (&touched.device, beside.is_empty()) else { return Outcome::Restored };
+    *model = Cow::Owned(beside::rediscover(host, model));
+    match beside::replay(host, model, device, &beside, &armed) {
+        Ok(replayed) if is_original && replayed.is_empty() => Outcome::Unchanged,
+        Ok(_) => Outcome::Restored,
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+/// What has to be set again once the original value is back: what there was before the first write, or
+/// what somebody else has made of it since.
+fn beside_values(
+    journal: &mut Journal,
+    host: &dyn Host,
+    model: &Model,
+    touched: &Touched,
+    is_original: bool,
+) -> Vec<Beside> {
+    if let Some(held) = &touched.held {
+        return beside::overlaid(&touched.beside, held);
+    }
+    // After a write that was cut short, what is there now is what the driver happened to leave. And an
+    // original value is not written again, so nothing is thrown away.
+    let (Some(device), true, false) = (&touched.device, touched.unsettled.is_empty(), is_original) else {
+        return touched.beside.clone();
+    };
+    let held = beside::now(host, model, device, &touched.beside);
+    // A disk that is full must not keep the machine from being restored: should this process be killed
+    // before the end, the next one goes by what there was before the first write.
+    let _ = journal.holding(touched.seq, &held);
+    beside::overlaid(&touched.beside, &held)
 }
 
 #[cfg(test)]
@@ -210,7 +253,7 @@ mod tests {
         fn set(&self, host: &dyn Host, settings: &[&str]) -> String {
             let mut transaction = self.begin();
             for setting in settings {
-                transaction.set(host, &model(), &setting.parse().expect("a setting")).expect("set");
+                transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
             }
             let id = transaction.id().to_owned();
             transaction.keep().expect("kept");
@@ -298,7 +341,7 @@ mod tests {
         let bench = Bench::new();
         let host = flaky("rps_cpus", Mishap::Keep(b"10".to_vec()), host());
         let mut transaction = bench.begin();
-        let error = transaction.set(&host, &model(), &"rps eth0/rx-0 = 4-5".parse().expect("a setting"));
+        let error = transaction.set(&host, &mut model(), &"rps eth0/rx-0 = 4-5".parse().expect("a setting"));
         let error = error.expect_err("CPU 5 is dropped");
         assert!(matches!(error, ApplyError::NotKept { .. }));
         assert_eq!(
@@ -330,7 +373,7 @@ mod tests {
             let root = Path::new("/");
             let info = BeginInfo { identity: &identity, root, netns, what: String::new(), confirm: None };
             let mut transaction = Transaction::begin(&bench.store(), info).expect("begun");
-            transaction.set(&host, &model(), &setting.parse().expect("a setting")).expect("set");
+            transaction.set(&host, &mut model(), &setting.parse().expect("a setting")).expect("set");
             transaction.keep().expect("kept");
         };
         set(Some(1), "rps veth0/rx-0 = 4");

@@ -1,13 +1,13 @@
 //! `rxlab apply`: set values, journalled.
 
-use std::io::Write;
+mod report;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::json;
-
+use self::report::Done;
 use super::{files, machine, place};
-use crate::apply::{self, BeginInfo, Change, Failure, Kept, Transaction, launch_guard};
+use crate::apply::{self, BeginInfo, Transaction, launch_guard};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::plan::{Plan, Setting};
@@ -28,9 +28,13 @@ pub struct Args {
     /// Put everything back after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     confirm: Option<Duration>,
-    /// Say what would change, and change nothing
+    /// Go through everything on a copy of the machine in memory, say what would change, and change
+    /// nothing
     #[arg(long)]
     dry_run: bool,
+    /// Show each value that changes as a line before and a line after
+    #[arg(long, conflicts_with = "json")]
+    diff: bool,
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
@@ -44,9 +48,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let machine = machine::open(global)?;
     let host = &machine.host;
     let settings = apply::check(host, &machine.model, &plan).map_err(place::apply_error)?;
-    let changes = apply::preview(host, &machine.model, &settings).map_err(place::apply_error)?;
+    let changes = apply::rehearse(host, &machine.model, &settings).map_err(place::apply_error)?;
     if args.dry_run || changes.iter().all(|change| !change.needed) {
-        return report_changes(global, &changes);
+        return report::changes(global, &changes, args.diff);
     }
     let root = place::root(global)?;
     let store = place::store(global);
@@ -70,8 +74,11 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         return Err(CommandError::failed(format!("nothing was changed, because no guard stands: {error}")));
     }
     match transaction.apply(host, &machine.model, &settings, &stop) {
-        Ok(kept) => report_kept(global, &id, &kept, &archived, args.confirm),
-        Err(failure) => Err(rolled_back(*failure)),
+        Ok(kept) => {
+            let done = Done { id: &id, kept: &kept, archived: &archived, confirm: args.confirm };
+            report::kept(global, &done, args.diff)
+        }
+        Err(failure) => Err(report::rolled_back(*failure)),
     }
 }
 
@@ -83,73 +90,4 @@ fn read_plan(path: &Path) -> Result<Plan, CommandError> {
 fn plan_of(settings: &[Setting]) -> Plan {
     let name = settings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     Plan::of(&name, settings)
-}
-
-fn rolled_back(failure: Failure) -> CommandError {
-    let error = place::apply_error(failure.error);
-    if failure.undo.is_clean() {
-        return error.hint("nothing is changed: what had been set before was put back");
-    }
-    let id = failure.undo.id.clone();
-    let mut error = error;
-    for outcome in failure.undo.outcomes.iter().filter(|outcome| outcome.trouble) {
-        error = error.hint(format!("{}: {}", super::undo::subject(outcome), super::undo::verdict(outcome)));
-    }
-    if let Some(journal) = failure.undo.journal_error {
-        error = error.hint(format!("{journal}; the values were dealt with all the same"));
-    }
-    error.hint(format!("look with `rxlab status`, try again with `rxlab undo {id}`"))
-}
-
-fn report_changes(global: &Global, changes: &[Change]) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
-    if global.json {
-        let value = json!({ "schema": "rxlab.apply/1", "transaction": null, "changes": changes });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
-    }
-    for change in changes {
-        let Change { setting, before, needed } = change;
-        let note = if *needed { format!("(now {before})") } else { "(it is so already)".to_owned() };
-        writeln!(out, "{setting}  {note}")?;
-    }
-    writeln!(out, "nothing was changed")?;
-    Ok(())
-}
-
-fn report_kept(
-    global: &Global,
-    id: &str,
-    kept: &[Kept],
-    archived: &[String],
-    confirm: Option<Duration>,
-) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
-    if global.json {
-        let seconds = confirm.map(|wait| wait.as_secs_f64());
-        let value = json!({
-            "schema": "rxlab.apply/1", "transaction": id, "settings": kept,
-            "confirm_within_s": seconds, "archived": archived,
-        });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
-    }
-    archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    for one in kept {
-        let was = if one.changed { format!("(was {})", one.before) } else { "(it is so already)".to_owned() };
-        writeln!(out, "{}  {was}", one.setting)?;
-        if one.kept != one.setting.value {
-            writeln!(out, "  the kernel shows it as {}", one.kept)?;
-        }
-        one.remark.iter().try_for_each(|remark| writeln!(out, "  {remark}"))?;
-    }
-    match confirm {
-        Some(wait) => writeln!(
-            out,
-            "transaction {id}: goes back in {} s unless you run `rxlab confirm`",
-            wait.as_secs_f64()
-        )?,
-        None => writeln!(out, "transaction {id}: `rxlab undo {id}` puts it back")?,
-    }
-    Ok(())
 }

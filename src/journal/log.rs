@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::record::{Intent, Outcome, Record};
+use super::record::{Beside, Intent, Outcome, Record};
 use super::recover::History;
 use super::storage::{Folder, Lock, Storage};
 use super::store::JournalError;
@@ -65,6 +65,12 @@ impl Journal {
     pub fn arm_restore(&self, seq: u64) -> Option<Armed> {
         let known = |record: &Record| matches!(record, Record::Intent(intent) if intent.seq == seq);
         self.history.records.iter().any(known).then_some(Armed { seq })
+    }
+
+    /// Writes down, and syncs, what others had set beside the value that is about to go back.
+    pub fn holding(&mut self, seq: u64, values: &[Beside]) -> Result<(), JournalError> {
+        self.append(Record::Holding { seq, values: values.to_vec() })?;
+        self.sync()
     }
 
     /// The write was made; `kept` was read back. Not synced: a crash of the program does not lose

@@ -32,6 +32,14 @@ pub enum Record {
     Complete,
     /// The user confirmed: the deadline no longer holds.
     Confirmed,
+    /// Undo is about to write the original value of intent `seq`, which may throw these away: they are
+    /// what others had set by then. On disk, synced, before that write.
+    Holding {
+        /// The first intent of the target.
+        seq: u64,
+        /// Those of the intent's own list, as they were then.
+        values: Vec<Beside>,
+    },
     /// What undo did about the target that intent `seq` was the first to touch.
     Undone {
         /// The first intent of the target.
@@ -89,6 +97,20 @@ pub struct Intent {
     pub before: String,
     /// The value to be written.
     pub after: String,
+    /// Values of the same interface that the write may throw away, as they are before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Beside>,
+}
+
+/// A value that a write of another one may throw away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Name of the knob.
+    pub knob: String,
+    /// What it acts on, by the names of the moment.
+    pub target: Target,
+    /// The value, in the knob's text form.
+    pub value: String,
 }
 
 /// What undo found and did about one target.

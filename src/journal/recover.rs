@@ -1,6 +1,6 @@
 //! From the bytes of a journal file back to what happened. Pure: files are read elsewhere.
 
-use super::record::{Begin, Outcome, Record};
+use super::record::{Begin, Beside, Outcome, Record};
 use crate::model::DeviceAddress;
 use crate::plan::Target;
 
@@ -43,6 +43,10 @@ pub struct Touched {
     /// Values of intents without a [`Record::Done`]: the machine may have taken them, in part or
     /// in its own way.
     pub unsettled: Vec<String>,
+    /// Values of the same interface that the first write may have thrown away, from before it.
+    pub beside: Vec<Beside>,
+    /// The same as an undo found them before it wrote the original value.
+    pub held: Option<Vec<Beside>>,
     /// What the last undo did about it.
     pub outcome: Option<Outcome>,
 }
@@ -140,6 +144,8 @@ impl History {
                             wanted: String::new(),
                             ours: Vec::new(),
                             unsettled: Vec::new(),
+                            beside: intent.beside.clone(),
+                            held: None,
                             outcome: None,
                         });
                         all.len() - 1
@@ -148,6 +154,7 @@ impl History {
                     let touched = &mut all[index];
                     touched.wanted.clone_from(&intent.after);
                     touched.outcome = None;
+                    touched.held = None;
                     add(&mut touched.ours, &intent.before);
                     add(&mut touched.ours, &intent.after);
                     add(&mut touched.unsettled, &intent.after);
@@ -157,6 +164,11 @@ impl History {
                         add(&mut all[index].ours, kept);
                         // A whole write covers whatever an earlier one left half done.
                         all[index].unsettled.clear();
+                    }
+                }
+                Record::Holding { seq, values } => {
+                    if let Some(index) = of(&owner, *seq) {
+                        all[index].held = Some(values.clone());
                     }
                 }
                 Record::Undone { seq, outcome } => {
@@ -208,6 +220,7 @@ mod tests {
             device: Some(crate::model::DeviceAddress("pci:0000:00:03.0".into())),
             before: before.into(),
             after: after.into(),
+            beside: Vec::new(),
         })
     }
 

@@ -49,13 +49,19 @@ pub trait Storage: Send + Sync {
 /// Held by the one process that may change the machine and the journal; given back when dropped.
 #[derive(Debug)]
 pub struct Lock {
-    file: File,
+    // None where no other process can see what it guards.
+    file: Option<File>,
 }
 
 impl Lock {
     /// A lock that lasts as long as `file` is open. The file must be locked.
     pub(super) fn new(file: File) -> Self {
-        Self { file }
+        Self { file: Some(file) }
+    }
+
+    /// The lock of files that only this process has.
+    pub(super) fn nobody_elses() -> Self {
+        Self { file: None }
     }
 }
 
@@ -64,7 +70,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // Fails for no file that was locked.
-        let _ = self.file.unlock();
+        let _ = self.file.as_ref().map(File::unlock);
     }
 }
 

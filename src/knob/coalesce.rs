@@ -40,7 +40,7 @@ const NUMBER_BEWARE: &str = "With the adaptive switch on, the driver changes it 
                              InterruptThrottleRate of Intel's own igb and ixgbe): it counts when the module is loaded, \
                              which takes the link away and which rxlab never does.";
 const SWITCH_BEWARE: &str = "While it is on, the numbers of its direction show what the driver made of them last. Some \
-                             drivers (mlx5) make their queues anew for it, without affinity and XPS; rxlab replays these.";
+                             drivers (mlx5) stop their queues for a moment.";
 
 pub(super) static ADAPTIVE_RX: Moderation = Moderation {
     name: "adaptive_rx",
@@ -139,9 +139,6 @@ pub(super) static TX_FRAMES: Moderation = Moderation {
     },
 };
 
-/// What drivers that make their queues anew may throw away with them.
-const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
-
 const NOT_SHOWN: &str =
     "the driver has no such setting; its module may have an option for it (docs/knobs.md)";
 const FIXED: &str =
@@ -228,13 +225,6 @@ impl Knob for Moderation {
         };
         let action = Action::Ethtool { get: EthtoolGet::Coalesce, nic: nic.name.clone(), attributes };
         value::act_or(self.name, host, target, value, &action, meaning, FIXED)
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        match self.what {
-            What::Switch(_) => OF_QUEUES,
-            What::Number(..) => &[],
-        }
     }
 
     // A write that was not read back may have been rounded.

@@ -68,7 +68,8 @@ pub(super) static LRO: Offload = Offload {
         since: "2.6.24; netlink since 5.7",
         risk: Risk::LinkReset,
         beware: "Not for what forwards: the kernel switches it off when forwarding or bridging begins, and keeps it off. \
-                 Drivers reset the device for it.",
+                 Drivers reset the device for it, and bnxt makes its interrupts anew, \
+                 without affinity; rxlab replays that.",
     },
 };
 
@@ -77,7 +78,7 @@ pub(super) static RX_CHECKSUM: Offload = Offload {
     feature: "rx-checksum",
     fixed: "the device has no rx-checksum, or the kernel holds it where it is (fixed)",
     holds_rules: false,
-    disturbs: OF_QUEUES,
+    disturbs: &[],
     doc: &Doc {
         summary: "Lets the device verify checksums of received packets.",
         target: TARGET,
@@ -97,7 +98,7 @@ pub(super) static NTUPLE: Offload = Offload {
     feature: "rx-ntuple-filter",
     fixed: "the device has no rx-ntuple-filter, or the kernel holds it where it is (fixed)",
     holds_rules: true,
-    disturbs: OF_QUEUES,
+    disturbs: &[],
     doc: &Doc {
         summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to where they are read \
                   (accelerated RFS).",

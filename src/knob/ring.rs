@@ -24,7 +24,7 @@ const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\
 const SINCE: &str = "2.4; netlink since 5.7";
 const BEWARE: &str = "Drivers round it to a multiple or a power of two and lift it to their minimum, silently; rxlab then \
                       puts the old value back and says what the driver would have kept. Most drivers stop the device or \
-                      reset the link for it, and some (ena, bnxt, mlx5) make their interrupts anew, without affinity \
+                      reset the link for it, and some (ena, bnxt) make their interrupts anew, without affinity \
                       and XPS; rxlab replays these.";
 
 pub(super) static RING_RX: Ring = Ring {

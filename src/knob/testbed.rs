@@ -122,6 +122,7 @@ pub(crate) fn armed() -> Armed {
         device: None,
         before: String::new(),
         after: String::new(),
+        beside: Vec::new(),
     };
     journal.arm(intent).expect("armed")
 }

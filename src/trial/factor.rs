@@ -70,15 +70,15 @@ impl Factor {
             Factor::Settings { transaction, settings, now } => {
                 match (arm, *now) {
                     (Arm::A, Some(Arm::B)) => {
-                        let model = look(host);
+                        let mut model = look(host);
                         for setting in settings.iter().rev() {
-                            set_back(transaction, host, &model, setting)?;
+                            set_back(transaction, host, &mut model, setting)?;
                         }
                     }
                     (Arm::B, None | Some(Arm::A)) => {
-                        let model = look(host);
+                        let mut model = look(host);
                         for setting in settings.iter() {
-                            transaction.set(host, &model, setting)?;
+                            transaction.set(host, &mut model, setting)?;
                         }
                     }
                     (Arm::A, None | Some(Arm::A)) | (Arm::B, Some(Arm::B)) => {}
@@ -137,7 +137,7 @@ fn look(host: &dyn Host) -> Model {
 fn set_back(
     transaction: &mut Transaction,
     host: &dyn Host,
-    model: &Model,
+    model: &mut Model,
     setting: &Setting,
 ) -> Result<(), ApplyError> {
     match transaction.set_back(host, model, &setting.knob, &setting.target) {

@@ -175,7 +175,7 @@ fn a_namespace_that_is_gone_took_its_values_along() {
     let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
     for setting in ["rps veth0/rx-0 = 1", "rfs_entries host = 1024"] {
         let setting = setting.parse().expect("a setting");
-        transaction.set(&tree.host(), &model(), &setting).expect("set");
+        transaction.set(&tree.host(), &mut model(), &setting).expect("set");
     }
     transaction.keep().expect("kept");
     let (code, text) = said(&tree.rxlab(&["undo"]));

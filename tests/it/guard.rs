@@ -53,7 +53,7 @@ fn the_guard_outlives_the_applier() {
     let id = transaction.id().to_owned();
     let mut guard = tree.command(&["guard", &id]).stdout(Stdio::null()).spawn().expect("started");
     let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
-    transaction.set(&tree.host(), &model(), &setting).expect("set");
+    transaction.set(&tree.host(), &mut model(), &setting).expect("set");
     // The deadline passes while the applier still has the lock: the guard waits for it.
     std::thread::sleep(Duration::from_millis(1300));
     assert_eq!(tree.rps("eth0", 0), "c");
@@ -81,7 +81,7 @@ fn a_guard_that_is_ended_puts_the_change_back() {
     std::io::BufRead::read_line(&mut answer, &mut ready).expect("answered");
     assert_eq!(ready, "ready\n");
     let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
-    transaction.set(&tree.host(), &model(), &setting).expect("set");
+    transaction.set(&tree.host(), &mut model(), &setting).expect("set");
     transaction.keep().expect("kept");
     let pid = rustix::process::Pid::from_child(&guard);
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("sent");

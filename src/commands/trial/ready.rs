@@ -24,7 +24,7 @@ pub(super) fn settings(machine: &Machine, spec: &Spec) -> Result<Vec<Setting>, C
         return Ok(Vec::new());
     }
     let settings = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
-    let changes = apply::preview(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
+    let changes = apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
     if changes.iter().all(|change| !change.needed) {
         return Err(CommandError::new(
             Kind::Changed,

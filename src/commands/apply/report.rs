@@ -1,0 +1,109 @@
+//! What `rxlab apply` says: what would change, what was changed, and what went wrong.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::apply::{Change, Failure, Kept};
+use crate::cli::Global;
+use crate::commands::{place, undo};
+use crate::error::CommandError;
+use crate::plan::Setting;
+
+/// A change that was made.
+pub(super) struct Done<'a> {
+    pub(super) id: &'a str,
+    pub(super) kept: &'a [Kept],
+    /// Lines about what was put away.
+    pub(super) archived: &'a [String],
+    pub(super) confirm: Option<Duration>,
+}
+
+pub(super) fn rolled_back(failure: Failure) -> CommandError {
+    let error = place::apply_error(failure.error);
+    if failure.undo.is_clean() {
+        return error.hint("nothing is changed: what had been set before was put back");
+    }
+    let id = failure.undo.id.clone();
+    let mut error = error;
+    for outcome in failure.undo.outcomes.iter().filter(|outcome| outcome.trouble) {
+        error = error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)));
+    }
+    if let Some(journal) = failure.undo.journal_error {
+        error = error.hint(format!("{journal}; the values were dealt with all the same"));
+    }
+    error.hint(format!("look with `rxlab status`, try again with `rxlab undo {id}`"))
+}
+
+pub(super) fn changes(global: &Global, changes: &[Change], diff: bool) -> Result<(), CommandError> {
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let value = json!({ "schema": "rxlab.apply/1", "transaction": null, "changes": changes });
+        writeln!(out, "{value:#}")?;
+        return Ok(());
+    }
+    for Change { setting, before, needed } in changes {
+        let note = match before {
+            _ if diff => {
+                if *needed {
+                    write_diff(&mut out, setting, before.as_deref())?;
+                }
+                continue;
+            }
+            None => "(once the queue is there)".to_owned(),
+            Some(before) if *needed => format!("(now {before})"),
+            Some(_) => "(it is so already)".to_owned(),
+        };
+        writeln!(out, "{setting}  {note}")?;
+    }
+    writeln!(out, "nothing was changed")?;
+    Ok(())
+}
+
+/// As in a unified diff.
+fn write_diff(out: &mut impl Write, setting: &Setting, before: Option<&str>) -> std::io::Result<()> {
+    if let Some(before) = before {
+        writeln!(out, "- {} {} = {before}", setting.knob, setting.target)?;
+    }
+    writeln!(out, "+ {setting}")
+}
+
+pub(super) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
+    let Done { id, kept, archived, confirm } = done;
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let seconds = confirm.map(|wait| wait.as_secs_f64());
+        let value = json!({
+            "schema": "rxlab.apply/1", "transaction": id, "settings": kept,
+            "confirm_within_s": seconds, "archived": archived,
+        });
+        writeln!(out, "{value:#}")?;
+        return Ok(());
+    }
+    archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    for one in *kept {
+        match (diff, one.changed) {
+            (true, true) => write_diff(&mut out, &one.setting, Some(&one.before))?,
+            (true, false) => continue,
+            (false, true) => writeln!(out, "{}  (was {})", one.setting, one.before)?,
+            (false, false) => writeln!(out, "{}  (it is so already)", one.setting)?,
+        }
+        if one.kept != one.setting.value {
+            writeln!(out, "  the kernel shows it as {}", one.kept)?;
+        }
+        one.remark.iter().try_for_each(|remark| writeln!(out, "  {remark}"))?;
+        for setting in &one.replayed {
+            writeln!(out, "  set again, for the driver had thrown it away: {setting}")?;
+        }
+    }
+    match confirm {
+        Some(wait) => writeln!(
+            out,
+            "transaction {id}: goes back in {} s unless you run `rxlab confirm`",
+            wait.as_secs_f64()
+        )?,
+        None => writeln!(out, "transaction {id}: `rxlab undo {id}` puts it back")?,
+    }
+    Ok(())
+}

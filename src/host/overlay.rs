@@ -1,0 +1,110 @@
+//! A machine on which every change stays in memory: what is tried on it is read back, and the machine
+//! below is only ever read.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use rustix::io::Errno;
+
+use super::{Action, Host, HostError, Operation, Question};
+
+/// Another host with changes laid over it. It keeps whatever it is given, which is more than a kernel does.
+pub struct OverlayHost<'a> {
+    below: &'a dyn Host,
+    // Files and answers by path.
+    changed: Mutex<BTreeMap<String, Vec<u8>>>,
+}
+
+impl<'a> OverlayHost<'a> {
+    /// `below`, unchanged so far.
+    pub fn new(below: &'a dyn Host) -> Self {
+        Self { below, changed: Mutex::new(BTreeMap::new()) }
+    }
+
+    fn changed(&self, path: &str) -> Option<Vec<u8>> {
+        self.changed.lock().expect("no writer panicked").get(path).cloned()
+    }
+
+    fn change(&self, path: &str, value: Vec<u8>) {
+        self.changed.lock().expect("no writer panicked").insert(path.to_owned(), value);
+    }
+}
+
+impl Host for OverlayHost<'_> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        self.changed(path).map_or_else(|| self.below.read(path), Ok)
+    }
+
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        // A file that cannot be read is not known to be there.
+        self.read(path).map_err(|error| HostError::new(Operation::Write, path, error.cause))?;
+        self.change(path, value.to_vec());
+        Ok(())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        self.below.list(path)
+    }
+
+    fn link(&self, path: &str) -> Result<String, HostError> {
+        self.below.link(path)
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
+        self.below.links(path)
+    }
+
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        self.changed(&question.path()).map_or_else(|| self.below.ask(question), Ok)
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        let path = action.path();
+        let failed = |cause| HostError { operation: Operation::Act, path: path.clone(), cause };
+        let before = self.ask(&action.question()).map_err(|error| failed(error.cause))?;
+        let after = action.answer_after(&before).map_err(|_| failed(Errno::INVAL.into()))?;
+        self.change(&path, after);
+        Ok(())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.below.now_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OverlayHost;
+    use crate::host::{Action, Cause, EthtoolGet, Host, RecordedHost};
+    use crate::parse::{push_attribute, push_message};
+
+    #[test]
+    fn changes_are_read_back_and_stay_above() {
+        let below = RecordedHost::new().with("sys/a", "1\n");
+        let host = OverlayHost::new(&below);
+        host.write("sys/a", b"2").expect("written");
+        assert_eq!((host.read("sys/a"), below.read("sys/a")), (Ok(b"2".to_vec()), Ok(b"1\n".to_vec())));
+        assert_eq!(host.write("sys/b", b"2").expect_err("not there").cause, Cause::Missing);
+    }
+
+    #[test]
+    fn an_answer_changes_like_a_file() {
+        let attribute = |value: &[u8]| {
+            let mut bytes = Vec::new();
+            push_attribute(&mut bytes, 9, value);
+            bytes
+        };
+        let answer = |value: &[u8]| {
+            let mut bytes = Vec::new();
+            push_message(&mut bytes, &attribute(value));
+            bytes
+        };
+        let nic = "eth0".parse().expect("a name");
+        let action = Action::Ethtool { get: EthtoolGet::Channels, nic, attributes: attribute(b"new!") };
+        let below = RecordedHost::new().with(&action.path(), answer(b"old!"));
+        let host = OverlayHost::new(&below);
+        host.act(&action).expect("done");
+        assert_eq!(host.ask(&action.question()), Ok(answer(b"new!")));
+        assert_eq!(below.ask(&action.question()), Ok(answer(b"old!")));
+    }
+}

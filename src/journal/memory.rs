@@ -1,0 +1,62 @@
+//! Journal files that nobody keeps: for a rehearsal, which has nothing to undo.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use super::storage::{Folder, Lock, LockError, Storage};
+
+/// Files in memory, all of them open ones.
+#[derive(Debug, Default)]
+pub struct Memory {
+    files: Mutex<BTreeMap<String, Vec<u8>>>,
+}
+
+impl Memory {
+    fn with<T>(&self, id: &str, act: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {
+        let mut files = self.files.lock().expect("no writer panicked");
+        files.get_mut(id).map(act).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Storage for Memory {
+    fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
+        let files = self.files.lock().expect("no writer panicked");
+        Ok(if folder == Folder::Open { files.keys().cloned().collect() } else { Vec::new() })
+    }
+
+    fn read(&self, _: Folder, id: &str) -> io::Result<Vec<u8>> {
+        self.with(id, |bytes| bytes.clone())
+    }
+
+    fn create(&self, id: &str) -> io::Result<()> {
+        self.files.lock().expect("no writer panicked").insert(id.to_owned(), Vec::new());
+        Ok(())
+    }
+
+    fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
+        self.with(id, |file| file.extend_from_slice(bytes))
+    }
+
+    fn sync(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, id: &str, length: u64) -> io::Result<()> {
+        self.with(id, |file| file.truncate(usize::try_from(length).unwrap_or(usize::MAX)))
+    }
+
+    fn archive(&self, id: &str) -> io::Result<()> {
+        self.files.lock().expect("no writer panicked").remove(id);
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<Lock, LockError> {
+        Ok(Lock::nobody_elses())
+    }
+
+    fn path(&self, _: Folder, id: &str) -> PathBuf {
+        PathBuf::from(format!("(in memory)/{id}"))
+    }
+}

@@ -1,0 +1,89 @@
+//! A driver for the machine of plain files: told to have other queues, it makes all of them anew and
+//! forgets what was set for them, as virtio_net does.
+
+use std::path::{Path, PathBuf};
+
+use rxlab::host::{Action, EthtoolGet, Host, HostError, Question};
+use rxlab::parse::ethtool;
+
+use crate::tree::PCI;
+
+/// A host whose `eth0` is driven.
+pub(crate) struct Driver<H> {
+    inner: H,
+    root: PathBuf,
+}
+
+impl<H: Host> Driver<H> {
+    /// `inner` looks at the tree at `root`.
+    pub(crate) fn new(inner: H, root: &Path) -> Self {
+        Self { inner, root: root.to_owned() }
+    }
+
+    /// What the driver does by itself is no operation of the program: it never stops in the middle.
+    fn make_queues(&self, count: u32) {
+        let write = |path: &str, text: &str| {
+            let path = self.root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a file has a directory")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        let mut interrupts = "           CPU0       CPU1\n".to_owned();
+        for queue in 0..4 {
+            let base = format!("{PCI}/net/eth0/queues");
+            if queue < count {
+                write(&format!("{base}/rx-{queue}/rps_cpus"), "00\n");
+                write(&format!("{base}/rx-{queue}/rps_flow_cnt"), "0\n");
+                write(&format!("{base}/tx-{queue}/xps_cpus"), "7f\n");
+            } else {
+                for kind in ["rx", "tx"] {
+                    let _ = std::fs::remove_dir_all(self.root.join(format!("{base}/{kind}-{queue}")));
+                }
+            }
+            for (irq, name) in irqs(queue).iter().filter(|_| queue < count) {
+                interrupts += &format!(" {irq}:  1  2  PCI-MSI {irq}-edge  {name}\n");
+                write(&format!("proc/irq/{irq}/smp_affinity"), "7f\n");
+            }
+        }
+        write("proc/interrupts", &interrupts);
+    }
+}
+
+/// Queue 1 has two.
+fn irqs(queue: u32) -> Vec<(u32, String)> {
+    match queue {
+        0 => vec![(24, "eth0-TxRx-0".to_owned())],
+        1 => vec![(25, "eth0-TxRx-1".to_owned()), (26, "eth0-rx-1".to_owned())],
+        _ => vec![(25 + queue, format!("eth0-TxRx-{queue}"))],
+    }
+}
+
+impl<H: Host> Host for Driver<H> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        self.inner.read(path)
+    }
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        self.inner.write(path, value)
+    }
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        self.inner.list(path)
+    }
+    fn link(&self, path: &str) -> Result<String, HostError> {
+        self.inner.link(path)
+    }
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        self.inner.ask(question)
+    }
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        self.inner.act(action)?;
+        if let Action::Ethtool { get: EthtoolGet::Channels, .. } = action {
+            let path = self.root.join(action.path());
+            let answer = std::fs::read(path).expect("it was just written");
+            let channels = ethtool::channels(&answer).expect("an answer");
+            self.make_queues(channels.combined.expect("it has combined ones").now);
+        }
+        Ok(())
+    }
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+}

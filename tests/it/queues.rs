@@ -1,0 +1,116 @@
+//! Other numbers of queues: what the driver throws away comes back, also after an undo.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rxlab::apply::{self, BeginInfo, Kept, Transaction};
+use rxlab::host::{Host, LiveHost};
+use rxlab::model::Model;
+use rxlab::plan::{Plan, Setting};
+use rxlab::sample::{Inventory, Scope};
+
+use crate::driver::Driver;
+use crate::tree::{Tree, model};
+
+fn tuned() -> Tree {
+    let tree = Tree::new();
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "0c\n");
+    tree.write("sys/class/net/eth0/queues/rx-1/rps_flow_cnt", "4096\n");
+    tree.write("proc/irq/24/smp_affinity", "10\n");
+    tree
+}
+
+fn driver(tree: &Tree) -> Driver<LiveHost> {
+    Driver::new(tree.host(), &tree.root())
+}
+
+fn plan(settings: &[&str]) -> Plan {
+    let settings: Vec<Setting> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
+    Plan::of("test", &settings)
+}
+
+fn apply(tree: &Tree, host: &dyn Host, settings: &[&str]) -> Vec<Kept> {
+    let settings = apply::check(host, &model(), &plan(settings)).expect("sound");
+    let identity = model().identity;
+    let root = tree.root();
+    let info =
+        BeginInfo { identity: &identity, root: &root, netns: None, what: "test".into(), confirm: None };
+    let transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    transaction.apply(host, &model(), &settings, &AtomicBool::new(false)).expect("applied")
+}
+
+fn undo(tree: &Tree, host: &dyn Host) {
+    let store = tree.store();
+    let root: &Path = &tree.root();
+    let open = store.open_of(&root.to_string_lossy(), "boot-1").expect("listed");
+    for (id, _) in open.iter().rev() {
+        let fresh = Model::new(&Inventory::take(host, Scope::Path));
+        let undo = Transaction::resume(&store, id, Duration::ZERO).expect("resumed").undo(host, &fresh);
+        assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
+    }
+}
+
+#[test]
+fn what_the_driver_throws_away_is_set_again_both_ways() {
+    let tree = tuned();
+    let (original, host) = (tree.values(), driver(&tree));
+    let kept = apply(&tree, &host, &["channels eth0 = 1", "rfs eth0/rx-0 = 2048"]);
+    let replayed: Vec<String> = kept[0].replayed.iter().map(ToString::to_string).collect();
+    assert_eq!(replayed, ["irq_affinity eth0/rx-0 = 4", "rps eth0/rx-0 = 2-3"]);
+    assert_eq!(tree.rps("eth0", 0), "c");
+    assert!(!tree.root().join("sys/class/net/eth0/queues/rx-1").exists());
+    undo(&tree, &host);
+    assert_eq!(tree.values(), original, "also those of the queue that was gone");
+}
+
+#[test]
+fn a_queue_to_come_is_set_when_it_is_there() {
+    let tree = tuned();
+    let (original, host) = (tree.values(), driver(&tree));
+    apply(&tree, &host, &["irq_affinity eth0/rx-3 = 5", "rps eth0/rx-2 = 1-2", "channels eth0 = 4"]);
+    assert_eq!(tree.read("proc/irq/28/smp_affinity"), "20");
+    assert_eq!(tree.rps("eth0", 2), "6");
+    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10", "set again");
+    undo(&tree, &host);
+    assert_eq!(tree.values(), original);
+}
+
+#[test]
+fn a_queue_that_will_be_gone_is_refused_before_anything_is_done() {
+    let tree = tuned();
+    let error = apply::check(&tree.host(), &model(), &plan(&["rps eth0/rx-1 = 1", "channels eth0 = 1"]));
+    assert_eq!(error.expect_err("refused").to_string(), "eth0 has no queue rx-1 (it has: rx-0)");
+    let error = apply::check(&tree.host(), &model(), &plan(&["rps eth0/rx-4 = 1", "channels eth0 = 4"]));
+    assert!(error.expect_err("refused").to_string().starts_with("eth0 has no queue rx-4"));
+}
+
+/// A wrong value for a queue to come is noticed when the queue is there. Once more queues stayed behind.
+#[test]
+fn a_wrong_value_for_a_queue_to_come_takes_everything_back() {
+    let tree = tuned();
+    let (original, host) = (tree.values(), driver(&tree));
+    let settings = apply::check(&host, &model(), &plan(&["channels eth0 = 4", "rps eth0/rx-3 = 99"]))
+        .expect("postponed");
+    let (identity, root) = (model().identity, tree.root());
+    let info =
+        BeginInfo { identity: &identity, root: &root, netns: None, what: "test".into(), confirm: None };
+    let transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    let failure = transaction.apply(&host, &model(), &settings, &AtomicBool::new(false)).expect_err("CPU 99");
+    assert!(failure.error.to_string().contains("CPU 99 does not exist"), "{}", failure.error);
+    assert!(failure.undo.is_clean());
+    assert_eq!(tree.values(), original);
+}
+
+/// Others go on working while fewer queues are tried; the way back throws their values away too.
+#[test]
+fn what_somebody_else_has_set_meanwhile_survives_the_undo() {
+    let tree = tuned();
+    let host = driver(&tree);
+    apply(&tree, &host, &["channels eth0 = 1"]);
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "02\n");
+    undo(&tree, &host);
+    assert_eq!(tree.rps("eth0", 0), "2");
+    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10", "the rest is as it was before");
+    assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_flow_cnt"), "4096");
+}

@@ -1,0 +1,81 @@
+//! A dry run goes the same way as the real one, and writes nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rxlab::apply::{check, rehearse};
+use rxlab::host::{Action, Host, HostError, LiveHost, Question};
+use rxlab::knob::KNOBS;
+use rxlab::plan::Plan;
+
+use crate::settings::everything;
+use crate::tree::{Tree, model, said};
+
+/// Counts whatever would change the machine, and lets it happen.
+struct Counting {
+    inner: LiveHost,
+    changes: AtomicU64,
+}
+
+impl Host for Counting {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        self.inner.read(path)
+    }
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.inner.write(path, value)
+    }
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        self.inner.list(path)
+    }
+    fn link(&self, path: &str) -> Result<String, HostError> {
+        self.inner.link(path)
+    }
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        self.inner.ask(question)
+    }
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.inner.act(action)
+    }
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+}
+
+#[test]
+fn every_knob_is_rehearsed_without_a_write() {
+    let tree = Tree::new();
+    let original = tree.values();
+    let host = Counting { inner: tree.host(), changes: AtomicU64::new(0) };
+    let settings = check(&host, &model(), &Plan::of("all", &everything())).expect("sound");
+    let changes = rehearse(&host, &model(), &settings).expect("nothing goes wrong");
+    assert_eq!(host.changes.load(Ordering::SeqCst), 0);
+    assert_eq!(tree.values(), original);
+    // The host does count.
+    for knob in KNOBS {
+        let change = changes.iter().find(|change| change.setting.knob == knob.name());
+        assert!(change.is_some_and(|change| change.needed), "{}", knob.name());
+    }
+    host.write("proc/sys/net/core/rps_sock_flow_entries", b"1").expect("written");
+    assert_eq!(host.changes.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
+    let tree = Tree::new();
+    let rps = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rps veth0/rx-0 = off"];
+    let (code, text) = said(&tree.rxlab(&[&rps[..], &["--dry-run"]].concat()));
+    let expected =
+        "rps eth0/rx-0 = 2-3  (now off)\nrps veth0/rx-0 = off  (it is so already)\nnothing was changed\n";
+    assert_eq!((code, text.as_str()), (0, expected));
+    let (code, text) = said(&tree.rxlab(&[&rps[..], &["--dry-run", "--diff"]].concat()));
+    let expected = "- rps eth0/rx-0 = off\n+ rps eth0/rx-0 = 2-3\nnothing was changed\n";
+    assert_eq!((code, text.as_str()), (0, expected));
+    let queue = ["apply", "--dry-run", "--setting", "channels eth0 = 3", "--setting", "rps eth0/rx-2 = 1"];
+    let (code, text) = said(&tree.rxlab(&queue));
+    let expected = "channels eth0 = combined 3  (now combined 2)\n\
+                    rps eth0/rx-2 = 1  (once the queue is there)\nnothing was changed\n";
+    assert_eq!((code, text.as_str()), (0, expected));
+    assert!(!tree.state().exists(), "not even a state directory");
+    assert_eq!(tree.values(), Tree::new().values());
+}
