@@ -12,9 +12,18 @@ PATH=$PATH:/usr/sbin:/sbin
 need cc gcc
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 need ip iproute2
+# The BPF programs, and the library that loads them.
+need clang clang
+need make make
+need pkg-config pkg-config
+[ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
+[ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
 if [ "$goal" = test ]; then
+  need ethtool ethtool
   need irqbalance irqbalance
   need nginx nginx-light
+  need openssl openssl
+  need sysctl procps
   need taskset util-linux
   # The lab of virtual machines.
   if [ "$(uname -m)" = x86_64 ]; then

@@ -4,19 +4,25 @@ pub mod apply;
 pub mod confirm;
 pub mod demo;
 pub mod doctor;
+pub mod export;
 mod files;
 pub mod guard;
 pub mod load;
 mod machine;
+pub mod persist;
 mod place;
 mod progress;
+pub mod reapply;
+pub mod restore;
 pub mod show;
 pub mod snapshot;
 mod source;
 pub mod status;
+pub mod steal;
 pub mod target;
 pub mod trial;
 pub mod undo;
+pub mod unpersist;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -54,7 +60,13 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),
+        Command::Reapply(args) => reapply::run(global, &args),
         Command::Status(args) => status::run(global, &args),
+        Command::Persist(args) => persist::run(global, &args),
+        Command::Unpersist(args) => unpersist::run(global, &args),
+        Command::Restore(args) => restore::run(global, &args),
+        Command::Export(args) => export::run(global, &args),
+        Command::Steal(args) => steal::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),

@@ -31,7 +31,7 @@ pub use overlay::OverlayHost;
 pub use question::{EthtoolGet, Question};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::RecordingHost;
-pub use thread::{allowed_cpus, pin_thread, thread_cpu_seconds};
+pub use thread::{allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns};
 
 /// A machine: live, another root, or a recording of one.
 ///

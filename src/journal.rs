@@ -6,6 +6,7 @@
 
 mod disk;
 mod flaky;
+mod kept;
 mod log;
 mod memory;
 mod namespace;
@@ -13,9 +14,12 @@ mod record;
 mod recover;
 mod storage;
 mod store;
+mod surroundings;
 
 pub use disk::Disk;
+pub(crate) use disk::{make_directory, sync_directory};
 pub use flaky::{FlakyStorage, Trouble};
+pub use kept::kept;
 pub use log::{Armed, Journal};
 pub use memory::Memory;
 pub use namespace::Namespace;
@@ -23,3 +27,4 @@ pub use record::{Begin, Beside, Intent, Outcome, Record};
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub use store::{Archived, JournalError, Store};
+pub use surroundings::{DeviceThen, Surroundings};

@@ -29,6 +29,7 @@ use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::Model;
 use crate::plan::Target;
+use crate::units::CpuMask;
 
 /// What a write can do to traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +128,17 @@ pub trait Knob: Sync {
     /// may have been cut short and was not read back.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         ours.iter().chain(unsettled).any(|value| self.same(value, live))
+    }
+
+    /// The CPUs that a value names; `None` where values are no lists of CPUs.
+    fn cpus(&self, _value: &str) -> Option<CpuMask> {
+        None
+    }
+
+    /// Whether a canonical value is the one that the kernel or the driver gives when it makes the queue
+    /// or the interrupt anew.
+    fn is_fresh(&self, _host: &dyn Host, _value: &str) -> bool {
+        false
     }
 
     /// What is worth knowing after `value` was written and read back, such as an interrupt that has

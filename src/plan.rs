@@ -2,6 +2,7 @@
 //!
 //! One policy a file. Nothing here reads or writes a machine.
 
+pub mod export;
 mod file;
 mod prediction;
 mod rfs;

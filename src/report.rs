@@ -8,6 +8,7 @@ pub mod html;
 pub mod json;
 pub mod number;
 pub mod receive_path;
+pub mod steal;
 pub mod text;
 pub mod trial_text;
 pub mod words;
@@ -16,5 +17,7 @@ pub mod words;
 mod sample_model;
 #[cfg(test)]
 mod sample_record;
+#[cfg(test)]
+mod sample_steal;
 #[cfg(test)]
 mod schema;

@@ -68,6 +68,8 @@ fn topology(tree: &mut Tree<'_>, cpus: u32) {
         tree.file(&format!("{place}/topology/physical_package_id"), format!("{node}\n"));
         let siblings = format!("{}-{}\n", core * 2, core * 2 + 1);
         tree.file(&format!("{place}/topology/thread_siblings_list"), siblings);
+        let package = format!("{}-{}\n", node * NODE, ((node + 1) * NODE).min(cpus) - 1);
+        tree.file(&format!("{place}/topology/package_cpus_list"), package);
         for index in 0..4 {
             let (level, shared) = match index {
                 3 => (3, format!("{cache}-{}\n", cache + CACHE - 1)),

@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
-use super::undo::present_target;
+use super::drift::{Scene, Suspect, suspects};
+use super::surroundings::surroundings;
+use super::undo::{covering, present_target};
 use crate::host::Host;
-use crate::journal::{History, Namespace, Touched};
+use crate::journal::{History, Namespace, Outcome, Touched};
 use crate::knob::{self, KnobError};
 use crate::model::Model;
 use crate::plan::Target;
@@ -57,6 +59,9 @@ pub struct ValueStatus {
     /// What is there now.
     #[serde(flatten)]
     pub live: Live,
+    /// Who may have changed it, where it does not hold and the transaction is not unfinished; empty when
+    /// nothing speaks for anybody.
+    pub suspects: Vec<Suspect>,
 }
 
 /// What is there now.
@@ -65,6 +70,11 @@ pub struct ValueStatus {
 pub enum Live {
     /// The value asked for.
     Kept,
+    /// A newer transaction, open as well, has set it since: what it should be is for that one to say.
+    Covered {
+        /// Which one.
+        by: String,
+    },
     /// The value from before the transaction.
     Original,
     /// Neither: somebody else changed it.
@@ -84,12 +94,28 @@ pub enum Live {
 impl TransactionStatus {
     /// Whether a value is not what the transaction set.
     pub fn drifted(&self) -> bool {
-        self.values.iter().any(|value| value.live != Live::Kept)
+        self.values.iter().any(|value| !value.live.holds())
+    }
+
+    /// Whether all is as it should be: set, in time, and nothing drifted.
+    pub fn is_fine(&self) -> bool {
+        let in_time = match self.state {
+            State::Applied => true,
+            State::Unconfirmed { seconds_left } => seconds_left >= 0.0,
+            State::Unfinished => false,
+        };
+        in_time && !self.drifted()
     }
 }
 
-/// Compares an open transaction with the machine; `None` when it never began.
-pub fn status(history: &History, host: &dyn Host, model: &Model) -> Option<TransactionStatus> {
+/// Compares an open transaction with the machine; `None` when it never began. `newer` are the open
+/// transactions that began after it, the oldest first.
+pub fn status(
+    history: &History,
+    newer: &[(String, History)],
+    host: &dyn Host,
+    model: &Model,
+) -> Option<TransactionStatus> {
     let begin = history.begin()?;
     let seconds_left = |deadline: u64| (deadline as f64 - host.now_ns() as f64) / 1e9;
     let touched = history.touched();
@@ -98,23 +124,71 @@ pub fn status(history: &History, host: &dyn Host, model: &Model) -> Option<Trans
         Some(deadline) => State::Unconfirmed { seconds_left: seconds_left(deadline) },
         None => State::Applied,
     };
-    let open = |t: &&Touched| !t.outcome.as_ref().is_some_and(crate::journal::Outcome::settles);
+    let open = |t: &&Touched| !t.outcome.as_ref().is_some_and(Outcome::settles);
+    let mut values = Vec::new();
+    let mut drifted = Vec::new();
+    for touched in touched.iter().filter(open) {
+        let by = covering(touched, history, newer);
+        let value = value(touched, by, host, model);
+        if !value.live.holds() {
+            drifted.push((values.len(), touched));
+        }
+        values.push(value);
+    }
+    // What is being applied just now, or was stopped, need not have been set yet.
+    if state != State::Unfinished && !drifted.is_empty() {
+        let now = surroundings(host, model, &touched);
+        for (index, touched) in drifted {
+            let Some(knob) = knob::find(&touched.knob) else { continue };
+            let target = present_target(model, touched);
+            let scene = Scene {
+                host,
+                model,
+                id: &begin.id,
+                knob,
+                touched,
+                target: target.as_ref(),
+                live: values[index].live.value(&touched.original),
+                then: history.surroundings(),
+                now: &now,
+            };
+            let suspects = suspects(&scene);
+            values[index].suspects = suspects;
+        }
+    }
     Some(TransactionStatus {
         id: begin.id.clone(),
         started: begin.started.clone(),
         what: begin.what.clone(),
         netns: begin.netns.clone(),
         state,
-        values: touched.iter().filter(open).map(|t| value(t, host, model)).collect(),
+        values,
     })
 }
 
-fn value(touched: &Touched, host: &dyn Host, model: &Model) -> ValueStatus {
+impl Live {
+    /// Whether it is what it should be.
+    pub fn holds(&self) -> bool {
+        matches!(self, Live::Kept | Live::Covered { .. })
+    }
+
+    /// The value that is there in the place of ours.
+    fn value<'a>(&'a self, original: &'a str) -> Option<&'a str> {
+        match self {
+            Live::Original => Some(original),
+            Live::Drifted { value } => Some(value),
+            Live::Kept | Live::Covered { .. } | Live::Gone | Live::Unreadable { .. } => None,
+        }
+    }
+}
+
+fn value(touched: &Touched, covered_by: Option<&str>, host: &dyn Host, model: &Model) -> ValueStatus {
     let target = present_target(model, touched);
-    let live = match (&target, knob::find(&touched.knob)) {
-        (None, _) => Live::Gone,
-        (_, None) => Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) },
-        (Some(target), Some(knob)) => match knob.read(host, model, target) {
+    let live = match (covered_by, &target, knob::find(&touched.knob)) {
+        (Some(id), _, _) => Live::Covered { by: id.to_owned() },
+        (_, None, _) => Live::Gone,
+        (_, _, None) => Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) },
+        (_, Some(target), Some(knob)) => match knob.read(host, model, target) {
             Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
             Ok(live) if knob.same(&touched.original, &live) => Live::Original,
             Ok(value) => Live::Drifted { value },
@@ -128,5 +202,68 @@ fn value(touched: &Touched, host: &dyn Host, model: &Model) -> ValueStatus {
         original: touched.original.clone(),
         wanted: touched.wanted.clone(),
         live,
+        suspects: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Live, State, TransactionStatus, status};
+    use crate::apply::{BeginInfo, Culprit, Transaction};
+    use crate::host::{Host, RecordedHost};
+    use crate::journal::{Disk, Store};
+    use crate::knob::testbed::model;
+
+    const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+    const IFINDEX: &str = "sys/class/net/eth0/ifindex";
+
+    /// What is said of `rps eth0/rx-0 = 4` after `meddle`.
+    fn after(complete: bool, meddle: impl FnOnce(&RecordedHost)) -> TransactionStatus {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let host = RecordedHost::new().with(RPS, "3\n").with(IFINDEX, "4\n");
+        let identity = model().identity;
+        let root = Path::new("/");
+        let info = BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm: None };
+        let mut transaction = Transaction::begin(&store, info).expect("begun");
+        let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
+        if complete {
+            transaction.apply(&host, &model(), &[setting], &false.into()).expect("set");
+        } else {
+            transaction.set(&host, &mut model(), &setting).expect("set");
+        }
+        meddle(&host);
+        let open = store.open_of("/", "boot-1").expect("listed");
+        status(&open[0].1, &[], &host, &model()).expect("begun")
+    }
+
+    #[test]
+    fn the_journal_remembers_what_to_compare_with() {
+        let found = after(true, |host| {
+            host.write(RPS, b"0\n").expect("written");
+            host.write(IFINDEX, b"9\n").expect("written");
+        });
+        let value = &found.values[0];
+        assert_eq!(value.live, Live::Drifted { value: "off".into() });
+        assert_eq!(
+            value.suspects.iter().map(|suspect| suspect.who).collect::<Vec<_>>(),
+            [Culprit::NewQueues]
+        );
+        assert_eq!(
+            value.suspects[0].evidence,
+            ["eth0 had the interface number 4 and has 9: it was made anew"]
+        );
+        assert!(!found.is_fine());
+    }
+
+    #[test]
+    fn nobody_is_suspected_where_nothing_is_wrong_or_nothing_is_settled() {
+        let found = after(true, |host| host.write(IFINDEX, b"9\n").expect("written"));
+        assert!(found.is_fine() && found.values[0].suspects.is_empty());
+        let found = after(false, |host| host.write(RPS, b"0\n").expect("written"));
+        assert_eq!(found.state, State::Unfinished);
+        assert!(!found.is_fine() && found.values[0].suspects.is_empty());
     }
 }

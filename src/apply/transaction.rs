@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::beside;
 use super::check::{device_of, knob_of};
+use super::surroundings::surroundings;
 use super::undo::{self, Undo};
 use super::{ApplyError, boottime};
 use crate::host::Host;
@@ -120,7 +121,7 @@ impl Transaction {
     pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
         let value = knob.check(host, model, &setting.target, &setting.value)?;
-        self.write(host, model, knob, &setting.target, value)
+        self.write(host, model, knob, &setting.target, value, false)
     }
 
     /// Sets a target of this transaction back to the value it had before the first change, without
@@ -137,16 +138,18 @@ impl Transaction {
         let touched = touched.into_iter().find(|t| t.knob == knob && t.target == *target);
         let not_touched = || ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() };
         let original = touched.ok_or_else(not_touched)?.original;
-        self.write(host, model, knob_of(knob)?, target, original)
+        self.write(host, model, knob_of(knob)?, target, original, false)
     }
 
-    fn write(
+    /// `foreign`: what is there now is somebody else's.
+    pub(super) fn write(
         &mut self,
         host: &dyn Host,
         model: &mut Model,
         knob: &'static dyn Knob,
         target: &Target,
         value: String,
+        foreign: bool,
     ) -> Result<Kept, ApplyError> {
         let before = knob.read(host, model, target)?;
         let setting = Setting { knob: knob.name().to_owned(), target: target.clone(), value };
@@ -164,6 +167,7 @@ impl Transaction {
             before: before.clone(),
             after: setting.value.clone(),
             beside: beside.clone(),
+            foreign,
         })?;
         let written = knob
             .write(host, model, target, &setting.value, &armed)
@@ -218,7 +222,7 @@ impl Transaction {
                 Err(error) => return Err(Box::new(Failure { error, undo: self.undo(host, &model) })),
             }
         }
-        match self.complete() {
+        match self.note(host, &model).and_then(|()| self.complete()) {
             Ok(()) => Ok(all),
             Err(error) => Err(Box::new(Failure { error: error.into(), undo: self.undo(host, &model) })),
         }
@@ -231,9 +235,19 @@ impl Transaction {
     }
 
     /// [`Transaction::keep`], and the deadline no longer holds.
-    pub fn keep_confirmed(mut self) -> Result<(), JournalError> {
+    pub fn keep_confirmed(mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
         self.journal.confirm()?;
+        self.note(host, model)?;
         self.complete()
+    }
+
+    /// Writes down what surrounds the values now, for [`super::status`] to compare with later.
+    pub(super) fn note(&mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
+        let touched = self.journal.history().touched();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        self.journal.surroundings(surroundings(host, model, &touched))
     }
 
     fn complete(&mut self) -> Result<(), JournalError> {

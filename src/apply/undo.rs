@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::beside;
 use crate::host::Host;
 use crate::journal::{Beside, History, Journal, JournalError, Outcome, Touched};
-use crate::knob::{self, KnobError};
+use crate::knob::{self, Knob, KnobError};
 use crate::model::{DeviceAddress, Model, NicKind};
 use crate::plan::Target;
 
@@ -65,16 +65,32 @@ pub fn without_namespace(mut model: Model) -> Model {
 /// value that it found is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();
-    let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
-    let here = netns(history);
     let covers = |other: &History| {
-        // Virtual interfaces of one name in two namespaces are two.
-        let same_place = |theirs: &Touched| {
-            !theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual) || netns(other) == here
-        };
-        other.touched().iter().any(|theirs| same_place(theirs) && mine.iter().any(|t| t.is_same(theirs)))
+        other.touched().iter().any(|theirs| mine.iter().any(|t| is_same_place(t, history, theirs, other)))
     };
     others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// The newest of `others` that has set a target of `history` and not put it back yet.
+pub(super) fn covering<'a>(
+    mine: &Touched,
+    history: &History,
+    others: &'a [(String, History)],
+) -> Option<&'a str> {
+    let is_back = |theirs: &Touched| theirs.outcome.as_ref().is_some_and(Outcome::settles);
+    let covers = |other: &History| {
+        let theirs = other.touched();
+        theirs.iter().any(|theirs| !is_back(theirs) && is_same_place(mine, history, theirs, other))
+    };
+    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// Whether a target of one transaction is a target of another.
+fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &History) -> bool {
+    let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
+    // Virtual interfaces of one name in two namespaces are two.
+    let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
+    mine.is_same(theirs) && (!is_virtual || netns(other) == netns(history))
 }
 
 pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo {
@@ -133,6 +149,24 @@ pub(super) fn present_target(model: &Model, touched: &Touched) -> Option<Target>
     }
 }
 
+/// Whether `live` is our doing.
+///
+/// A value of somebody else that a reapply wrote over is not, should it come back: whoever set it once
+/// more means it, as whoever sets any other value does. What such a write left half done is: of several
+/// interrupts, some may have theirs still and some have ours.
+fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
+    let Touched { ours, foreign, unsettled, .. } = touched;
+    let is_one_of = |values: &[String]| values.iter().any(|value| knob.same(value, live));
+    if is_one_of(ours) {
+        return true;
+    }
+    if is_one_of(foreign) {
+        return false;
+    }
+    let found = if unsettled.is_empty() { ours.clone() } else { [&ours[..], foreign].concat() };
+    knob.left_by(&found, unsettled, live)
+}
+
 fn put_back(
     journal: &mut Journal,
     host: &dyn Host,
@@ -156,7 +190,7 @@ fn put_back(
     if is_original && (whole || touched.beside.is_empty()) {
         return Outcome::Unchanged;
     }
-    if !is_original && !knob.left_by(&touched.ours, &touched.unsettled, &live) {
+    if !is_original && !is_ours(knob, touched, &live) {
         return Outcome::Drift { live };
     }
     let Some(armed) = journal.arm_restore(touched.seq) else {

@@ -1,6 +1,6 @@
 //! `rxlab apply`: set values, journalled.
 
-mod report;
+pub(super) mod report;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,7 +82,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     }
 }
 
-fn read_plan(path: &Path) -> Result<Plan, CommandError> {
+/// The plan in a file.
+pub(super) fn read_plan(path: &Path) -> Result<Plan, CommandError> {
     Plan::from_toml(&files::read("plan", path)?)
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
 }

@@ -12,7 +12,7 @@ use super::machine::{self, Machine};
 use crate::apply::{ApplyError, Undo, without_namespace};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::{Archived, Begin, Disk, JournalError, LockError, Namespace, Store};
+use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Namespace, Store};
 
 /// The journal.
 pub(super) fn store(global: &Global) -> Store {
@@ -74,6 +74,14 @@ pub(super) fn put_back(undo: Option<&Undo>) -> Result<(), CommandError> {
         None => Ok(()),
         Some(undo) => Err(CommandError::new(Kind::Changed, "not every value could be put back")
             .hint(format!("look with `rxlab status`, try again with `rxlab undo {}`", undo.id))),
+    }
+}
+
+/// An error while one of the open transactions waits for its confirmation.
+pub(super) fn nothing_waits(open: &[(String, History)]) -> Result<(), CommandError> {
+    match open.iter().find(|(_, history)| history.pending_deadline().is_some()) {
+        Some((id, _)) => Err(apply_error(ApplyError::Pending { id: id.clone() })),
+        None => Ok(()),
     }
 }
 

@@ -36,7 +36,6 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let nic = args.nic.as_ref().map(|name| machine::nic(&model, name)).transpose()?;
     let cpus = args.cpu.as_ref().map(|cpus| machine::cpus(&model, cpus)).transpose()?;
     let report = cpus.map(|cpus| CpuReport::new(&model, cpus));
-    let mut out = anstream::stdout().lock();
     if global.json {
         let json = match (&report, nic) {
             (Some(report), _) => super::json(report)?,
@@ -45,9 +44,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             }
             (None, None) => super::json(&model)?,
         };
-        writeln!(out, "{json}")?;
+        // JSON has no colours to take out, and looking for them would take longer than writing it.
+        writeln!(std::io::stdout().lock(), "{json}")?;
         return Ok(());
     }
+    let mut out = anstream::stdout().lock();
     let text = match (&report, nic) {
         (Some(report), _) => receive_path::cpus(report),
         (None, nic) if args.tree => receive_path::tree(&model, nic),

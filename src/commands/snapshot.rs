@@ -51,7 +51,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let wait = || progress::wait("looking at the counters", args.length, &AtomicBool::new(false));
     // Knobs read what `status` compares with.
     let more = |host: &dyn Host| {
-        open.values().for_each(|(_, history)| drop(status(history, host, &machine.model)));
+        let histories: Vec<_> = open.iter().map(|(id, (_, history))| (id.clone(), history.clone())).collect();
+        for (index, (_, history)) in histories.iter().enumerate() {
+            drop(status(history, &histories[index + 1..], host, &machine.model));
+        }
     };
     let snapshot = Snapshot::take(&machine.host, wait, more);
     let journal = open.into_iter().map(|(id, (bytes, _))| (id, bytes)).collect();

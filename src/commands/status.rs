@@ -1,30 +1,46 @@
 //! `rxlab status`: what is applied, and what of it somebody else has changed.
 
+mod watch;
+
 use std::io::Write;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::source::{self, From, Source};
 use super::{machine, place};
-use crate::apply::{Live, State, TransactionStatus, ValueStatus, status};
+use crate::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words, status};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::History;
 use crate::model::Model;
-use crate::report::text::clean;
+use crate::report::text::{clean, paragraph};
 use crate::sample::{Inventory, Scope};
 use crate::snapshot::Snapshot;
+use crate::units::parse_duration;
 
-/// Say what is applied, what drifted, and how long a deadline still runs
+/// Say what is applied, what drifted and who probably did it, and how long a deadline still runs
 ///
 /// Exit code 1 when a value is no longer what was set, or a transaction is unfinished or overdue.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     from: From,
+    /// Go on looking, and print a line only when something changes; Ctrl-C ends it
+    #[arg(long, conflicts_with = "snapshot")]
+    watch: bool,
+    /// Time between two looks of --watch
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "watch", value_parser = parse_duration)]
+    every: Duration,
+    /// End --watch after this time
+    #[arg(long = "for", value_name = "TIME", requires = "watch", value_parser = parse_duration)]
+    length: Option<Duration>,
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if args.watch {
+        return watch::run(global, args.every, args.length);
+    }
     let all = match source::open(global, &args.from)? {
         Source::Live(_) => of_machine(global)?,
         Source::Snapshot(snapshot) => of_snapshot(&snapshot)?,
@@ -38,15 +54,16 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     } else {
         all.iter().try_for_each(|transaction| print(&mut out, transaction))?;
     }
-    let fine = |t: &TransactionStatus| {
-        let in_time = match t.state {
-            State::Applied => true,
-            State::Unconfirmed { seconds_left } => seconds_left >= 0.0,
-            State::Unfinished => false,
-        };
-        in_time && !t.drifted()
-    };
-    if all.iter().all(fine) { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
+    verdict(&all)
+}
+
+/// The exit code of `all`, for they have been printed.
+fn verdict(all: &[TransactionStatus]) -> Result<(), CommandError> {
+    if all.iter().all(TransactionStatus::is_fine) {
+        Ok(())
+    } else {
+        Err(CommandError::silent(Kind::Findings))
+    }
 }
 
 /// The transactions of the journal, each compared with the namespace that it was made in.
@@ -55,10 +72,10 @@ fn of_machine(global: &Global) -> Result<Vec<TransactionStatus>, CommandError> {
     let boot_id = machine::open(global)?.model.identity.boot_id;
     let open = place::store(global).open_of(&root, &boot_id).map_err(place::journal_error)?;
     let mut all = Vec::new();
-    for (_, history) in &open {
+    for (index, (_, history)) in open.iter().enumerate() {
         let Some(begin) = history.begin() else { continue };
         let machine = place::of_transaction(global, begin)?;
-        all.extend(status(history, &machine.host, &machine.model));
+        all.extend(status(history, &open[index + 1..], &machine.host, &machine.model));
     }
     Ok(all)
 }
@@ -66,20 +83,40 @@ fn of_machine(global: &Global) -> Result<Vec<TransactionStatus>, CommandError> {
 /// The transactions that were open when the snapshot was taken, compared with the machine of then.
 fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandError> {
     let model = Model::new(&Inventory::take(snapshot.last(), Scope::Path));
-    let mut all = Vec::new();
+    let mut open = Vec::new();
     for (id, bytes) in &snapshot.journal {
         let history = History::parse(bytes).map_err(|damage| {
             CommandError::usage(format!("the snapshot's journal {id} is damaged in line {}", damage.line))
         })?;
-        all.extend(status(&history, snapshot.last(), &model));
+        open.push((id.clone(), history));
     }
-    Ok(all)
+    let of = |(index, (_, history)): (usize, &(String, History))| {
+        status(history, &open[index + 1..], snapshot.last(), &model)
+    };
+    Ok(open.iter().enumerate().filter_map(of).collect())
 }
 
 /// Journals name what other people named, and a snapshot's may come from anybody.
 fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Result<()> {
     let TransactionStatus { id, started, what, netns, state, values } = transaction;
-    let state = match state {
+    writeln!(out, "transaction {}  {}", clean(id), standing(state))?;
+    writeln!(out, "  {}, {}", clean(what), clean(started))?;
+    if let Some(netns) = netns {
+        writeln!(out, "  in the network namespace {}", clean(&netns.path.to_string_lossy()))?;
+    }
+    for ValueStatus { knob, target, original, wanted, live, suspects } in values {
+        let line = format!("{knob} {target} = {wanted}  (was {original})  {}", now(live));
+        writeln!(out, "  {}", clean(&line))?;
+        if *state != State::Unfinished && asks_who(live, suspects) {
+            write!(out, "{}", paragraph("    ", &in_words(suspects)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a transaction stands, in words.
+fn standing(state: &State) -> String {
+    match state {
         State::Applied => "applied".to_owned(),
         State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => {
             "not confirmed in time and not put back: its guard is gone, run `rxlab undo`".to_owned()
@@ -90,30 +127,34 @@ fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Resu
         State::Unfinished => {
             "unfinished: being applied just now, or stopped; `rxlab undo` puts it back".to_owned()
         }
-    };
-    writeln!(out, "transaction {}  {state}", clean(id))?;
-    writeln!(out, "  {}, {}", clean(what), clean(started))?;
-    if let Some(netns) = netns {
-        writeln!(out, "  in the network namespace {}", clean(&netns.path.to_string_lossy()))?;
     }
-    for ValueStatus { knob, target, original, wanted, live } in values {
-        let now = match live {
-            Live::Kept => "kept".to_owned(),
-            Live::Original => "DRIFTED: it is what it was before".to_owned(),
-            Live::Drifted { value } => format!("DRIFTED: it is {value} now"),
-            Live::Gone => "gone with its device".to_owned(),
-            Live::Unreadable { why } => format!("unknown: {why}"),
-        };
-        let line = format!("{knob} {target} = {wanted}  (was {original})  {now}");
-        writeln!(out, "  {}", clean(&line))?;
+}
+
+/// What is there now, in words.
+fn now(live: &Live) -> String {
+    match live {
+        Live::Kept => "kept".to_owned(),
+        Live::Covered { by } => format!("left to {by}, which has set it since"),
+        Live::Original => "DRIFTED: it is what it was before".to_owned(),
+        Live::Drifted { value } => format!("DRIFTED: it is {value} now"),
+        Live::Gone => "gone with its device".to_owned(),
+        Live::Unreadable { why } => format!("unknown: {why}"),
     }
-    Ok(())
+}
+
+/// Whether it is worth a word who did it: that a device is gone is said already.
+fn asks_who(live: &Live, suspects: &[Suspect]) -> bool {
+    match live {
+        Live::Original | Live::Drifted { .. } => true,
+        Live::Gone => !suspects.is_empty(),
+        Live::Kept | Live::Covered { .. } | Live::Unreadable { .. } => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::print;
-    use crate::apply::{Live, State, TransactionStatus, ValueStatus};
+    use crate::apply::{Culprit, Likelihood, Live, State, Suspect, TransactionStatus, ValueStatus};
     use crate::plan::Target;
 
     /// A journal from a stranger's snapshot once wrote its escape sequences to the terminal.
@@ -132,12 +173,17 @@ mod tests {
                 original: evil(),
                 wanted: evil(),
                 live: Live::Drifted { value: evil() },
+                suspects: vec![Suspect {
+                    who: Culprit::NewQueues,
+                    likelihood: Likelihood::Probable,
+                    evidence: vec![evil()],
+                }],
             }],
         };
         let mut out = Vec::new();
         print(&mut out, &transaction).expect("written");
         let text = String::from_utf8(out).expect("text");
-        assert!(text.lines().count() == 3 && text.contains("DRIFTED"), "{text}");
+        assert!(text.lines().count() == 4 && text.contains("DRIFTED"), "{text}");
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
     }
 }

@@ -64,7 +64,7 @@ fn choose(
     let Some(text) = &args.id else { return Ok(open) };
     let id = store.find(text).map_err(place::journal_error)?;
     let Some(at) = open.iter().position(|(open, _)| *open == id) else {
-        return Err(CommandError::new(Kind::Changed, format!("transaction {id} belongs to another root")));
+        return Err(of_another_root(&id));
     };
     let newer = open.split_off(at + 1);
     let chosen = open.split_off(at);
@@ -73,6 +73,11 @@ fn choose(
         return Err(CommandError::new(Kind::Changed, message).hint(format!("run `rxlab undo {cover}` first")));
     }
     Ok(chosen)
+}
+
+/// The transaction is open, and not among those of this root and boot.
+pub(super) fn of_another_root(id: &str) -> CommandError {
+    CommandError::new(Kind::Changed, format!("transaction {id} belongs to another root"))
 }
 
 fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) -> Result<(), CommandError> {

@@ -1,9 +1,10 @@
 //! Files and directories below a descriptor: the few system calls that the live host is made of.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, openat2, readlinkat};
 use rustix::io::{Errno, retry_on_intr};
 
 /// Each try takes microseconds; renames that hit every one of so many would be an attack.
@@ -11,6 +12,17 @@ const EAGAIN_TRIES: u32 = 1000;
 
 /// What the first read of a file has room for: an attribute of sysfs is never longer than a page.
 const FIRST_READ: usize = 4096;
+
+/// What one question for the names in a directory has room for: a name and what comes with it take 280 bytes
+/// at most, and a large machine has thousands of processes.
+const ENTRIES: usize = 16 * 1024;
+
+/// A file that was found to be one.
+pub(super) struct Opened {
+    pub(super) file: OwnedFd,
+    /// Whether its file system knows sizes: procfs and cgroups say zero of whatever they have.
+    sized: bool,
+}
 
 /// Opens `path` below `root` and nowhere else, whatever symbolic links say.
 pub(super) fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -30,21 +42,30 @@ pub(super) fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd,
 
 /// Opens a file to read or write it. Those of procfs and sysfs are regular ones; in a captured tree somebody
 /// may have put a FIFO, which waits for its other end, or a device.
-pub(super) fn open_file(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open_file(root: &OwnedFd, path: &str, flags: OFlags) -> Result<Opened, Errno> {
     let file = open(root, path, flags | OFlags::NONBLOCK)?;
-    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
-        FileType::RegularFile => Ok(file),
+    let stat = fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(Opened { file, sized: stat.st_size > 0 }),
         FileType::Directory => Err(Errno::ISDIR),
         _ => Err(Errno::INVAL),
     }
 }
 
-/// The whole of a file, without asking for its size first: procfs and sysfs do not know it.
-pub(super) fn content(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
+/// The whole of a file, whatever its size is said to be: procfs does not know it, and sysfs says a page of
+/// every attribute.
+///
+/// Whether a read that left room was the last is known of some files alone. A regular file gives less than
+/// asked for at its end only, and sysfs makes the whole text of an attribute before it gives any (its binary
+/// ones, such as CPU lists, are asked for a page at most, and fill it): both have a size. procfs and cgroups
+/// give as many whole records as fit, which says nothing of what follows: they are read until nothing comes.
+pub(super) fn content(opened: &Opened) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::with_capacity(FIRST_READ);
-    while retry_on_intr(|| rustix::io::read(file, spare_capacity(&mut bytes)))? > 0 {
+    while retry_on_intr(|| rustix::io::read(&opened.file, spare_capacity(&mut bytes)))? > 0 {
         if bytes.len() == bytes.capacity() {
             bytes.reserve(bytes.len());
+        } else if opened.sized && bytes.capacity() == FIRST_READ {
+            break;
         }
     }
     Ok(bytes)
@@ -55,13 +76,19 @@ pub(super) fn target(directory: impl AsFd, name: &str) -> Result<String, Errno> 
     Ok(readlinkat(directory, name, Vec::new())?.to_string_lossy().into_owned())
 }
 
-/// The names in a directory, sorted.
+/// The names in a directory, sorted. The descriptor is read to its end: it was opened for this.
 pub(super) fn names(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name != "." && name != ".." {
-            names.push(name);
+    let mut room = [MaybeUninit::uninit(); ENTRIES];
+    let mut entries = RawDir::new(directory, &mut room);
+    while let Some(entry) = entries.next() {
+        match entry {
+            Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+            Ok(entry) => names.push(entry.file_name().to_string_lossy().into_owned()),
+            Err(Errno::INTR) => {}
+            // The directory went away meanwhile, as that of a process that ends: it has no more.
+            Err(Errno::NOENT) => break,
+            Err(errno) => return Err(errno),
         }
     }
     names.sort();

@@ -161,7 +161,7 @@ impl Host for LiveHost {
         let (root, place) = self.place(path);
         // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
         let file = open_file(root, place, OFlags::WRONLY | OFlags::TRUNC).map_err(failed)?;
-        let written = rustix::io::write(&file, value).map_err(failed)?;
+        let written = rustix::io::write(&file.file, value).map_err(failed)?;
         if written == value.len() { Ok(()) } else { Err(failed(Errno::IO)) }
     }
 
@@ -251,6 +251,40 @@ mod tests {
             std::fs::write(tree.path().join("file"), &content).expect("written");
             assert!(host.read("file").expect("readable") == content, "{length} bytes");
         }
+    }
+
+    /// What takes one read where it can takes as many as needed elsewhere: attributes and CPU lists of sysfs,
+    /// whose size is not their length, and tables of procfs, which come in parts and have no size.
+    #[test]
+    fn files_of_the_kernel_are_read_in_full() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        let cpu = "sys/devices/system/cpu";
+        let attributes = ["topology/core_id", "topology/thread_siblings_list", "topology/core_siblings"];
+        let mut paths: Vec<String> =
+            attributes.iter().map(|attribute| format!("{cpu}/cpu0/{attribute}")).collect();
+        paths.extend([format!("{cpu}/online"), "sys/class/net/lo/mtu".to_owned()]);
+        paths.extend(["proc/crypto", "proc/devices", "proc/self/mountinfo"].map(str::to_owned));
+        for path in paths {
+            let Ok(expected) = std::fs::read(format!("/{path}")) else { continue };
+            assert!(host.read(&path).expect("readable") == expected, "{path}");
+        }
+    }
+
+    /// More than one answer of the kernel has room for.
+    #[test]
+    fn a_directory_is_listed_to_its_end() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let expected: Vec<String> = (0..600).map(|number| format!("{number:0>200}")).collect();
+        for directory in ["none", "many"] {
+            std::fs::create_dir(tree.path().join(directory)).expect("created");
+        }
+        for name in &expected {
+            std::fs::write(tree.path().join("many").join(name), "").expect("written");
+        }
+        let host = LiveHost::open(tree.path()).expect("opened");
+        assert_eq!(host.list("none").expect("listed"), [""; 0]);
+        let listed = host.list("many").expect("listed");
+        assert!(listed == expected, "{} names", listed.len());
     }
 
     /// A FIFO in a captured tree once stopped the program for ever.

@@ -38,6 +38,16 @@ pub fn thread_cpu_seconds(thread: Pid) -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
+/// How long a thread of this process ran, and how long it waited while others ran on its CPU; `None` when
+/// it has ended. Of the waiting time, kernels that do not count it say 0.
+///
+/// From `/proc/self/task/TID/schedstat`, in nanoseconds.
+pub fn thread_ran_and_waited_ns(thread: Pid) -> Option<(u64, u64)> {
+    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
+    let text = std::fs::read_to_string(path).ok()?;
+    Some((crate::parse::on_cpu_ns(&text).ok()?, crate::parse::waiting_ns(&text).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::io::Errno;

@@ -37,12 +37,13 @@ impl Disk {
     }
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+/// Makes names that were made or taken away in a directory survive a crash.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 /// Makes `path` and what is missing above it, each new name synced in the directory that has it.
-fn make_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use super::record::{Beside, Intent, Outcome, Record};
 use super::recover::History;
 use super::storage::{Folder, Lock, Storage};
 use super::store::JournalError;
+use super::surroundings::Surroundings;
 
 /// The proof that a write may happen: the value to go back to is on disk, synced.
 ///
@@ -87,6 +88,11 @@ impl Journal {
     /// What undo did about the target first touched by intent `seq`.
     pub fn undone(&mut self, seq: u64, outcome: &Outcome) -> Result<(), JournalError> {
         self.append(Record::Undone { seq, outcome: outcome.clone() })
+    }
+
+    /// What a later look compares with. Not synced: it is lost only with the values themselves.
+    pub fn surroundings(&mut self, around: Surroundings) -> Result<(), JournalError> {
+        self.append(Record::Surroundings(around))
     }
 
     /// Everything that was asked for is set.

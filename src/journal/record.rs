@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Namespace;
+use super::{Namespace, Surroundings};
 use crate::model::DeviceAddress;
 use crate::plan::Target;
 
@@ -28,6 +28,8 @@ pub enum Record {
         /// Why, in one line.
         why: String,
     },
+    /// The machine around the values, once they were set: for a later look to compare with.
+    Surroundings(Surroundings),
     /// Everything that was asked for is set.
     Complete,
     /// The user confirmed: the deadline no longer holds.
@@ -100,6 +102,14 @@ pub struct Intent {
     /// Values of the same interface that the write may throw away, as they are before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
+    /// `before` is somebody else's: it had come in the place of ours, and ours is set again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub foreign: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A value that a write of another one may throw away.

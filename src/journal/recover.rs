@@ -1,6 +1,7 @@
 //! From the bytes of a journal file back to what happened. Pure: files are read elsewhere.
 
 use super::record::{Begin, Beside, Outcome, Record};
+use super::surroundings::Surroundings;
 use crate::model::DeviceAddress;
 use crate::plan::Target;
 
@@ -38,8 +39,11 @@ pub struct Touched {
     pub original: String,
     /// The last value asked for.
     pub wanted: String,
-    /// Every value that this transaction found, wrote or read back, each once.
+    /// Every value that this transaction found, wrote or read back, each once; not those of somebody else
+    /// that it found in the place of its own.
     pub ours: Vec<String>,
+    /// Values of somebody else that were found in the place of ours and written over, each once.
+    pub foreign: Vec<String>,
     /// Values of intents without a [`Record::Done`]: the machine may have taken them, in part or
     /// in its own way.
     pub unsettled: Vec<String>,
@@ -124,6 +128,15 @@ impl History {
         self.records.iter().map(seq).max().unwrap_or(0)
     }
 
+    /// The machine around the values when they were last set; `None` in files of earlier versions, and
+    /// when the process was killed before.
+    pub fn surroundings(&self) -> Option<&Surroundings> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Surroundings(around) => Some(around),
+            _ => None,
+        })
+    }
+
     /// The targets in the order in which they were first touched.
     pub fn touched(&self) -> Vec<Touched> {
         let mut all: Vec<Touched> = Vec::new();
@@ -143,6 +156,7 @@ impl History {
                             original: intent.before.clone(),
                             wanted: String::new(),
                             ours: Vec::new(),
+                            foreign: Vec::new(),
                             unsettled: Vec::new(),
                             beside: intent.beside.clone(),
                             held: None,
@@ -155,7 +169,11 @@ impl History {
                     touched.wanted.clone_from(&intent.after);
                     touched.outcome = None;
                     touched.held = None;
-                    add(&mut touched.ours, &intent.before);
+                    // What we had set ourselves at some time is ours, also when somebody set it again.
+                    let known = touched.ours.contains(&intent.before);
+                    let found =
+                        if intent.foreign && !known { &mut touched.foreign } else { &mut touched.ours };
+                    add(found, &intent.before);
                     add(&mut touched.ours, &intent.after);
                     add(&mut touched.unsettled, &intent.after);
                 }
@@ -197,6 +215,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::{Damage, History, Outcome, Record};
+    use crate::journal::Surroundings;
     use crate::journal::record::{Begin, Intent};
 
     fn begin() -> Record {
@@ -221,6 +240,7 @@ mod tests {
             before: before.into(),
             after: after.into(),
             beside: Vec::new(),
+            foreign: false,
         })
     }
 
@@ -270,6 +290,42 @@ mod tests {
         assert_eq!(touched.ours, ["off", "2", "2-3"]);
         assert_eq!(touched.unsettled, ["2-3"]);
         assert_eq!(history.last_seq(), 3);
+    }
+
+    /// Undo once would have written over a value that somebody had set twice.
+    #[test]
+    fn a_strangers_value_is_never_ours() {
+        let again = |seq, before: &str| match intent(seq, "eth0", before, "2") {
+            Record::Intent(intent) => Record::Intent(Intent { foreign: true, ..intent }),
+            other => other,
+        };
+        let done = |seq| Record::Done { seq, kept: "2".into() };
+        let records =
+            [begin(), intent(1, "eth0", "off", "2"), done(1), again(2, "5"), done(2), again(3, "off")];
+        let [touched] = &History::parse(&file(&records)).expect("whole").touched()[..] else { panic!("one") };
+        assert_eq!(
+            (touched.original.as_str(), &touched.ours[..]),
+            ("off", &["off".to_owned(), "2".into()][..])
+        );
+        assert_eq!(touched.foreign, ["5"], "the original is nobody else's");
+    }
+
+    /// Files of earlier versions have neither the mark nor the record.
+    #[test]
+    fn earlier_files_still_read() {
+        let line = String::from_utf8(intent(1, "eth0", "off", "2").to_line()).expect("text");
+        assert!(!line.contains("foreign"), "{line}");
+        let history = History::parse(&file(&[begin(), intent(1, "eth0", "off", "2")])).expect("whole");
+        assert_eq!(history.surroundings(), None);
+        let around = |list: &str| {
+            Record::Surroundings(Surroundings {
+                online: Some(list.parse().expect("a list")),
+                devices: Vec::new(),
+            })
+        };
+        let history = History::parse(&file(&[begin(), around("0-3"), around("0-1")])).expect("whole");
+        let online = history.surroundings().and_then(|around| around.online.clone());
+        assert_eq!(online, Some("0-1".parse().expect("a list")), "the last one");
     }
 
     #[test]

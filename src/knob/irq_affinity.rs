@@ -152,6 +152,22 @@ impl Knob for IrqAffinity {
         parts(live).all(|part| ours.iter().chain(unsettled).any(|value| parts(value).any(|p| p == part)))
     }
 
+    fn cpus(&self, value: &str) -> Option<CpuMask> {
+        parts(value).try_fold(CpuMask::new(), |all, list| Some(all.union(&list.parse().ok()?)))
+    }
+
+    // Some drivers hint at CPUs of their own choice; which ones the kernel does not keep.
+    fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
+        let default = host.read_text("proc/irq/default_smp_affinity").ok();
+        let default = default.and_then(|text| CpuMask::from_hex(&text).ok());
+        let online = host.read_text("sys/devices/system/cpu/online").ok();
+        let online = online.and_then(|text| text.trim().parse::<CpuMask>().ok());
+        parts(value).all(|list| {
+            let list = list.parse().ok();
+            list.is_some() && (list == default || list == online)
+        })
+    }
+
     fn remark(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Option<String> {
         let irqs = self.irqs(model, target).ok()?;
         let stays = irqs.iter().zip(parts(value).cycle()).find_map(|(irq, list)| {
@@ -200,6 +216,18 @@ mod tests {
         let left = |live: &str| IrqAffinity.left_by(&ours, &[], live);
         assert!(left("0;2-3") && left("5") && left("5;2-3") && left("0;5"));
         assert!(!left("0;4") && !left("6"));
+    }
+
+    #[test]
+    fn a_new_interrupt_has_the_default_or_every_cpu() {
+        let host = host()
+            .with("proc/irq/default_smp_affinity", "ff\n")
+            .with("sys/devices/system/cpu/online", "0-6\n");
+        let fresh = |value: &str| IrqAffinity.is_fresh(&host, value);
+        assert!(fresh("0-7") && fresh("0-6") && fresh("0-6;0-7"));
+        assert!(!fresh("0-5") && !fresh("0-6;3"));
+        assert!(!IrqAffinity.is_fresh(&RecordedHost::new(), "x"), "nothing is like nothing");
+        assert_eq!(IrqAffinity.cpus("0;2-3"), Some("0,2-3".parse().expect("a list")));
     }
 
     #[test]

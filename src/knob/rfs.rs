@@ -82,6 +82,10 @@ impl Knob for Rfs {
         })
     }
 
+    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
+        value == "0"
+    }
+
     fn same(&self, want: &str, got: &str) -> bool {
         value::same_flows(want, got)
     }

@@ -133,6 +133,16 @@ impl Knob for Rps {
         format!("asked for {want}, the kernel kept {got}: it dropped CPU {dropped} (offline or isolated)")
     }
 
+    fn cpus(&self, value: &str) -> Option<CpuMask> {
+        if value == "off" { Some(CpuMask::new()) } else { value.parse().ok() }
+    }
+
+    fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
+        let default = host.read_text("proc/sys/net/core/rps_default_mask").ok();
+        let default = default.and_then(|mask| CpuMask::from_hex(&mask).ok());
+        value == "off" || default.is_some_and(|mask| text(&mask) == value)
+    }
+
     // A write that was not read back may have lost any of its CPUs.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         let subset = |value: &String| cpus(live).difference(&cpus(value)).is_empty();
@@ -181,6 +191,13 @@ mod tests {
         assert_eq!(says("eth0/rx-9"), "eth0 has no queue rx-9 (it has: rx-0, rx-1)");
         assert_eq!(says("host"), "rps acts on a receive queue (NIC/rx-N), not on host");
         assert_eq!(says("eth0/tx-0"), "rps acts on a receive queue (NIC/rx-N), not on eth0/tx-0");
+    }
+
+    #[test]
+    fn a_new_queue_has_no_mask_or_the_default_one() {
+        let host = RecordedHost::new().with("proc/sys/net/core/rps_default_mask", "0c\n");
+        assert!(Rps.is_fresh(&host, "off") && Rps.is_fresh(&host, "2-3") && !Rps.is_fresh(&host, "2"));
+        assert!(Rps.is_fresh(&RecordedHost::new(), "off") && !Rps.is_fresh(&RecordedHost::new(), "2-3"));
     }
 
     #[test]

@@ -123,6 +123,7 @@ pub(crate) fn armed() -> Armed {
         before: String::new(),
         after: String::new(),
         beside: Vec::new(),
+        foreign: false,
     };
     journal.arm(intent).expect("armed")
 }

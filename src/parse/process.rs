@@ -25,6 +25,33 @@ pub fn last_cpu(text: &str) -> Result<CpuId, ParseError> {
     CpuId::try_from(cpu).map_err(|error| ParseError::at(1, error.to_string()))
 }
 
+/// What `/proc/PID/stat` says of a process's CPU time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// Its name, at most 15 bytes (of kernel threads 63).
+    pub command: String,
+    /// Time in user and kernel mode of all its threads, also of those that ended, in ticks of USER_HZ
+    /// (1/100 s): fields 14 and 15.
+    pub cpu_ticks: u64,
+    /// When it began, in ticks since boot: field 22. Tells two processes with one number apart.
+    pub began_ticks: u64,
+}
+
+/// Parses `/proc/PID/stat`.
+pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
+    let (head, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
+    let (_, command) = head.split_once('(').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The first field behind the name is number 3.
+    let field = |number: usize| {
+        let field = fields.get(number - 3);
+        let field = field.ok_or_else(|| ParseError::at(1, format!("fewer than {number} fields")))?;
+        super::counter(1, field)
+    };
+    let cpu_ticks = field(14)?.checked_add(field(15)?).ok_or_else(|| ParseError::at(1, "times overflow"))?;
+    Ok(ProcessStat { command: command.to_owned(), cpu_ticks, began_ticks: field(22)? })
+}
+
 /// The process ids in `children`.
 pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
     let pid = |word: &str| {
@@ -38,7 +65,7 @@ pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{allowed_cpus, children, last_cpu};
+    use super::{allowed_cpus, children, last_cpu, process_stat};
     use crate::units::{CpuId, CpuMask};
 
     /// A thread called `a) S 1 (b`.
@@ -51,6 +78,8 @@ mod tests {
         let status = "Name:\tnginx\nCpus_allowed:\t0d\nCpus_allowed_list:\t0,2-3\nMems_allowed_list:\t0\n";
         assert_eq!(allowed_cpus(status).map(|cpus| cpus.to_string()), Ok("0,2-3".to_owned()));
         assert_eq!(children("3 4 17 "), Ok(vec![3, 4, 17]));
+        let stat = process_stat(&STAT.replace(" 0 0 0 0 20 ", " 7 8 0 0 20 ")).expect("valid");
+        assert_eq!((stat.command.as_str(), stat.cpu_ticks, stat.began_ticks), ("a) S 1 (b", 15, 1));
     }
 
     #[test]
@@ -68,6 +97,7 @@ mod tests {
         fn any_name_and_any_cpu(name in "[^\n]{0,15}", cpu in 0u32..4096) {
             let text = STAT.replace("a) S 1 (b", &name).replace(" 17 5 ", &format!(" 17 {cpu} "));
             prop_assert_eq!(last_cpu(&text), Ok(CpuId(cpu)));
+            prop_assert_eq!(process_stat(&text).map(|stat| stat.command), Ok(name.clone()));
             let status = format!("Name:\t{name}\nCpus_allowed_list:\t{cpu}\n");
             let only: CpuMask = [CpuId(cpu)].into_iter().collect();
             prop_assert_eq!(allowed_cpus(&status), Ok(only));
@@ -75,7 +105,7 @@ mod tests {
 
         #[test]
         fn never_panics(text in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}") {
-            let _ = (last_cpu(&text), allowed_cpus(&text), children(&text));
+            let _ = (last_cpu(&text), allowed_cpus(&text), children(&text), process_stat(&text));
         }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::findings::DoctorReport;
 use super::receive_path::CpuReport;
 use crate::model::Model;
+use crate::probe::Steal;
 use crate::trial::record::TrialRecord;
 
 /// The schema of what `T` is written as. `name` is the value of its own `schema` field.
@@ -26,11 +27,12 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// Every published schema, by its file.
-fn published() -> [(&'static str, Value); 4] {
+fn published() -> [(&'static str, Value); 5] {
     [
         ("model.json", of::<Model>(Model::SCHEMA)),
         ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
+        ("steal.json", of::<Steal>(Steal::SCHEMA)),
         ("trial.json", of::<TrialRecord>(TrialRecord::SCHEMA)),
     ]
 }
@@ -79,7 +81,7 @@ mod tests {
     use crate::model::Model;
     use crate::report::findings::doctor;
     use crate::report::receive_path::CpuReport;
-    use crate::report::{sample_model, sample_record};
+    use crate::report::{sample_model, sample_record, sample_steal};
     use crate::trial::record::Effect;
 
     fn value(of: &impl serde::Serialize) -> Value {
@@ -121,6 +123,10 @@ mod tests {
         let report = doctor(&model, &rates);
         assert!(!report.findings.is_empty() && !report.plans.is_empty());
         assert_eq!(complaint("findings.json", &value(&report)), None);
+
+        for steal in [sample_steal::measured(), sample_steal::counted()] {
+            assert_eq!(complaint("steal.json", &value(&steal)), None);
+        }
 
         let mut record = sample_record::rps();
         let analysis = record.analysis.as_mut().expect("the sample has an analysis");

@@ -52,6 +52,9 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
     };
     present.map(|present| {
         let cores = by_group(&present, |cpu| core(host, cpu), |core| core.siblings.known());
+        let mut listed = true;
+        let package = |cpu| package(host, cpu, &cores[&cpu].siblings, &mut listed);
+        let packages = by_group(&present, package, |package| package.shared.known());
         let mut known_caches = None;
         let cache = |cpu| last_level_cache(host, cpu, &mut known_caches);
         let caches = by_group(&present, cache, Fact::known);
@@ -61,7 +64,7 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
             online: online.contains(id),
             isolated: isolated.contains(id),
             core: cores[&id].core.clone(),
-            package: cores[&id].package.clone(),
+            package: packages[&id].number.clone(),
             siblings: cores[&id].siblings.clone(),
             last_level_cache: caches[&id].clone(),
             node: nodes[&id].clone(),
@@ -95,7 +98,6 @@ fn by_group<T: Clone>(
 #[derive(Clone)]
 struct Core {
     core: Fact<u32>,
-    package: Fact<u32>,
     siblings: Fact<CpuMask>,
 }
 
@@ -104,9 +106,28 @@ fn core(host: &dyn Host, cpu: CpuId) -> Core {
     let base = format!("{BASE}/cpu{cpu}/topology");
     Core {
         core: read::number(host, &format!("{base}/core_id")),
-        package: read::number(host, &format!("{base}/physical_package_id")),
         siblings: read::cpu_list(host, &format!("{base}/thread_siblings_list")),
     }
+}
+
+#[derive(Clone)]
+struct Package {
+    number: Fact<u32>,
+    /// Who has the same: all of the package, or the hyper-threads at least.
+    shared: Fact<CpuMask>,
+}
+
+/// `package_cpus_list` (since 5.3) names those with the same `physical_package_id`. A kernel that has not
+/// `listed` it for one CPU of a package has it for none.
+fn package(host: &dyn Host, cpu: CpuId, siblings: &Fact<CpuMask>, listed: &mut bool) -> Package {
+    let base = format!("{BASE}/cpu{cpu}/topology");
+    let number: Fact<u32> = read::number(host, &format!("{base}/physical_package_id"));
+    let mut shared = Fact::Unsupported;
+    if *listed && number.known().is_some() {
+        shared = read::cpu_list(host, &format!("{base}/package_cpus_list"));
+        *listed = shared != Fact::Unsupported;
+    }
+    Package { number, shared: if shared.known().is_some() { shared } else { siblings.clone() } }
 }
 
 /// The caches of a CPU by name, and the one with the highest level among them.
@@ -213,6 +234,30 @@ mod tests {
         assert_eq!(shown[0], row(Some(&0), "0,2", "0"));
         assert_eq!(shown[3], row(Some(&1), "1,3", "3"));
         assert_eq!(shown[4], (None, None, None), "offline");
+    }
+
+    /// Recordings have the number of one CPU of each package, or of each core.
+    #[test]
+    fn a_package_has_one_number() {
+        let number = |host: RecordedHost, cpu: u32, package: &str| {
+            host.with(&format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"), package)
+        };
+        let list = |host: RecordedHost, cpu: u32, list: &str| {
+            host.with(&format!("sys/devices/system/cpu/cpu{cpu}/topology/package_cpus_list"), list)
+        };
+        let packages = |host| cpus(&host).into_iter().map(|cpu| cpu.package).collect::<Vec<_>>();
+        let known = |numbers: [u32; 4]| {
+            numbers.map(Fact::Known).into_iter().chain([Fact::Unsupported]).collect::<Vec<_>>()
+        };
+        let by_core = || number(number(machine(), 1, "7\n"), 3, "never read");
+        assert_eq!(packages(by_core()), known([0, 7, 0, 7]));
+        let listed = list(list(by_core(), 0, "0,2\n"), 1, "1,3\n");
+        assert_eq!(packages(listed), known([0, 7, 0, 7]));
+        let one = list(number(machine(), 1, "never read"), 0, "0-3\n");
+        assert_eq!(packages(one), known([0, 0, 0, 0]));
+        // A list without the CPU itself, or one that is none, speaks for nobody else.
+        let odd = list(list(by_core(), 0, "1-3\n"), 1, "x\n");
+        assert_eq!(packages(number(odd, 2, "5\n")), known([0, 7, 5, 7]));
     }
 
     /// A hybrid machine: CPU 3 lacks the third level that the others share.

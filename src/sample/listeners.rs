@@ -142,7 +142,7 @@ fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> 
             }
         }
     }
-    let holders = owners.values().flatten().map(|pid| (*pid, process(host, *pid)));
+    let holders = owners.values().flatten().map(|pid| (*pid, process(host, seen, *pid)));
     let processes: BTreeMap<u32, RawProcess> = holders.collect();
     let socket = |(transport, socket): (Transport, NetSocket)| RawSocket {
         transport,
@@ -157,9 +157,9 @@ fn socket_inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-fn process(host: &dyn Host, pid: u32) -> RawProcess {
+fn process(host: &dyn Host, seen: &Seen, pid: u32) -> RawProcess {
     RawProcess {
-        command: processes::command(host, pid).unwrap_or_default(),
+        command: seen.command(host, pid).unwrap_or_default(),
         control_group: processes::control_group(host, pid),
         allowed: read::parsed(host, &format!("proc/{pid}/status"), parse::allowed_cpus),
         ran_on: ran_on(host, pid),

@@ -62,17 +62,17 @@ pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
         }
     }
     let others = first.into_iter().filter(|(inode, _)| *inode != own);
-    let others = others.map(|(inode, pid)| one(host, inode, pid)).collect();
+    let others = others.map(|(inode, pid)| one(host, seen, inode, pid)).collect();
     Fact::Known(RawNamespaces { others, all_seen })
 }
 
-fn one(host: &dyn Host, inode: u64, pid: u32) -> RawNamespace {
+fn one(host: &dyn Host, seen: &Seen, inode: u64, pid: u32) -> RawNamespace {
     let id = read::asked(host, &Question::NamespaceId { pid }, parse::namespace_id);
     RawNamespace {
         inode,
         id: id.and_then(|id| id.map_or(Fact::Unsupported, Fact::Known)),
         pid,
-        command: processes::command(host, pid).unwrap_or_default(),
+        command: seen.command(host, pid).unwrap_or_default(),
         control_group: processes::control_group(host, pid),
     }
 }

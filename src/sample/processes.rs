@@ -1,5 +1,6 @@
 //! The processes of the machine, those that matter to steering, and how one of them is described.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read;
@@ -16,6 +17,15 @@ pub(super) struct Seen {
     pub(super) programs: Vec<u32>,
     /// Whether that is everybody; if not, why not.
     pub(super) everybody: Fact<()>,
+    /// Names that were asked for: several look for the same ones, and each is a file.
+    pub(super) names: RefCell<BTreeMap<u32, Option<String>>>,
+}
+
+impl Seen {
+    /// A process's name, `None` of one that has ended.
+    pub(super) fn command(&self, host: &dyn Host, pid: u32) -> Option<String> {
+        self.names.borrow_mut().entry(pid).or_insert_with(|| command(host, pid)).clone()
+    }
 }
 
 /// Looks who is there. Every machine has `kthreadd` for process 2: who does not see it sees a part of the
@@ -33,7 +43,8 @@ pub(super) fn see(host: &dyn Host) -> Seen {
     let threads: BTreeSet<u32> = threads.known().into_iter().flatten().copied().collect();
     let pids = pids.known().cloned().unwrap_or_default();
     let is_program = |pid: &u32| threads.is_empty() || (*pid != 2 && !threads.contains(pid));
-    Seen { programs: pids.iter().copied().filter(is_program).collect(), pids, everybody }
+    let programs = pids.iter().copied().filter(is_program).collect();
+    Seen { programs, pids, everybody, names: RefCell::default() }
 }
 
 fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
@@ -50,7 +61,7 @@ fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
 /// irqbalance, when it runs: the one with the lowest number. That none runs is known only to those who see
 /// everybody.
 pub(super) fn irqbalance(host: &dyn Host, seen: &Seen) -> Fact<Option<u32>> {
-    let is_irqbalance = |pid: &u32| command(host, *pid).is_some_and(|name| name == "irqbalance");
+    let is_irqbalance = |pid: &u32| seen.command(host, *pid).is_some_and(|name| name == "irqbalance");
     match seen.programs.iter().copied().find(is_irqbalance) {
         Some(pid) => Fact::Known(Some(pid)),
         None => seen.everybody.clone().map(|()| None),
@@ -62,15 +73,14 @@ pub(super) fn irqbalance(host: &dyn Host, seen: &Seen) -> Fact<Option<u32>> {
 pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u32>> {
     // A process may end between the listing and the reading: that is no error.
     let found = seen.pids.iter().filter_map(|pid| {
-        let cpu = command(host, *pid)?.strip_prefix("ksoftirqd/")?.parse().ok()?;
+        let cpu = seen.command(host, *pid)?.strip_prefix("ksoftirqd/")?.parse().ok()?;
         Some((CpuId(cpu), *pid))
     });
     let found: BTreeMap<CpuId, u32> = found.collect();
     if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
 }
 
-/// A process's name.
-pub(super) fn command(host: &dyn Host, pid: u32) -> Option<String> {
+fn command(host: &dyn Host, pid: u32) -> Option<String> {
     let comm = host.read(&format!("proc/{pid}/comm")).ok()?;
     Some(parse::thread_name(&String::from_utf8_lossy(&comm)).to_owned())
 }
@@ -89,7 +99,8 @@ pub(super) mod tests {
 
     /// These programs, and nobody else on the machine.
     pub(in crate::sample) fn seen(programs: &[u32]) -> Seen {
-        Seen { pids: programs.to_vec(), programs: programs.to_vec(), everybody: Fact::Known(()) }
+        let everybody = Fact::Known(());
+        Seen { pids: programs.to_vec(), programs: programs.to_vec(), everybody, names: Default::default() }
     }
 
     fn host() -> RecordedHost {
@@ -110,6 +121,16 @@ pub(super) mod tests {
         assert_eq!(ksoftirqd(&host, &seen), Fact::Known([(CpuId(0), 15), (CpuId(11), 23)].into()));
         let host = host.with("proc/700/comm", "irqbalance\n").with("proc/702/comm", "irqbalance\n");
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
+    }
+
+    #[test]
+    fn a_name_is_read_once() {
+        let host = host().with("proc/2/comm", "kthreadd\n");
+        let seen = see(&host);
+        let names = |host: &RecordedHost| [1, 99].map(|pid| seen.command(host, pid));
+        let expected = [Some("systemd".to_owned()), None];
+        assert_eq!(names(&host), expected);
+        assert_eq!(names(&RecordedHost::new().with("proc/99/comm", "late\n")), expected);
     }
 
     #[test]

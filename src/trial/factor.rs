@@ -119,7 +119,7 @@ impl Factor {
         match self {
             Factor::Settings { transaction, .. } => {
                 let id = transaction.id().to_owned();
-                transaction.keep_confirmed().map_err(ApplyError::from)?;
+                transaction.keep_confirmed(host, &look(host)).map_err(ApplyError::from)?;
                 Ok(Kept::Settings(id))
             }
             Factor::Commands { .. } => Ok(Kept::Commands),

@@ -1,6 +1,6 @@
 //! A set of CPUs of any width, in both of the kernel's text forms.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,12 @@ impl CpuMask {
     /// The CPUs in rising order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         (0u32..).zip(&self.words).flat_map(|(index, word)| {
-            (0..32).filter(move |bit| word & (1 << bit) != 0).map(move |bit| CpuId(index * 32 + bit))
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < 32).then_some(CpuId(index * 32 + bit))
+            })
         })
     }
 
@@ -131,6 +136,34 @@ impl CpuMask {
     /// CPUs in this set and not in the other.
     pub fn difference(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & !b)
+    }
+
+    /// One more than the highest CPU that there is a word for.
+    fn width(&self) -> u32 {
+        u32::try_from(self.words.len()).expect("the limit is far below") * 32
+    }
+
+    /// The first CPU from `at` on that is in the set, or that is not, below [`Self::width`].
+    fn next(&self, at: u32, inside: bool) -> Option<u32> {
+        let first = at / 32;
+        (first..).zip(self.words.get(first as usize..)?).find_map(|(index, word)| {
+            let wanted = if inside { *word } else { !*word };
+            let from = if index == first { u32::MAX << (at % 32) } else { u32::MAX };
+            let bit = (wanted & from).trailing_zeros();
+            (bit < 32).then_some(index * 32 + bit)
+        })
+    }
+
+    /// Adds `low` to `high`, both below the limit.
+    fn insert_range(&mut self, low: u32, high: u32) {
+        // The highest first: it makes room for the others.
+        self.insert(CpuId(high));
+        let (first, last) = (low / 32, high / 32);
+        for index in first..=last {
+            let from = if index == first { u32::MAX << (low % 32) } else { u32::MAX };
+            let to = if index == last { u32::MAX >> (31 - high % 32) } else { u32::MAX };
+            self.words[index as usize] |= from & to;
+        }
     }
 
     fn zip(&self, other: &Self, join: impl Fn(u32, u32) -> u32) -> Self {
@@ -212,7 +245,7 @@ impl FromStr for CpuMask {
             if low > high {
                 return Err(MaskError::Backwards(part.to_owned()));
             }
-            (low..=high).for_each(|cpu| mask.insert(CpuId(cpu)));
+            mask.insert_range(low, high);
         }
         Ok(mask)
     }
@@ -235,18 +268,19 @@ impl From<CpuMask> for String {
 /// Writes the list form; nothing for the empty set.
 impl fmt::Display for CpuMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut ranges: Vec<(u32, u32)> = Vec::new();
-        for CpuId(cpu) in self.iter() {
-            match ranges.last_mut() {
-                Some((_, high)) if *high + 1 == cpu => *high = cpu,
-                _ => ranges.push((cpu, cpu)),
+        let mut text = String::new();
+        let mut next = self.next(0, true);
+        while let Some(low) = next {
+            let end = self.next(low, false).unwrap_or(self.width());
+            let comma = if text.is_empty() { "" } else { "," };
+            // Writing to text does not fail; the formatter's own errors come from `pad`.
+            match end - 1 {
+                high if high == low => write!(text, "{comma}{low}")?,
+                high => write!(text, "{comma}{low}-{high}")?,
             }
+            next = self.next(end, true);
         }
-        let parts: Vec<String> = ranges
-            .iter()
-            .map(|(low, high)| if low == high { low.to_string() } else { format!("{low}-{high}") })
-            .collect();
-        f.pad(&parts.join(","))
+        f.pad(&text)
     }
 }
 
@@ -312,6 +346,32 @@ mod tests {
             prop_assert_eq!(&list(&mask.to_string()), &mask);
             prop_assert_eq!(mask.iter().map(|c| c.0).collect::<Vec<_>>(), cpus.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(mask.len(), cpus.len());
+        }
+
+        /// Sets of few and long ranges, whose ends are on both sides of the words' ends.
+        #[test]
+        fn ranges_are_their_members(edges in btree_set(0u32..400, 1..12)) {
+            let edges: Vec<u32> = edges.into_iter().collect();
+            // Every second gap between two edges; ranges that touch are one.
+            let ranges: Vec<(u32, u32)> =
+                edges.chunks(2).map(|pair| (pair[0], pair.last().copied().unwrap_or(pair[0]))).collect();
+            let text = |ranges: &[(u32, u32)]| {
+                let range = |(low, high): &(u32, u32)| match low == high {
+                    true => low.to_string(),
+                    false => format!("{low}-{high}"),
+                };
+                ranges.iter().map(range).collect::<Vec<_>>().join(",")
+            };
+            let members: CpuMask = ranges.iter().flat_map(|(low, high)| (*low..=*high).map(CpuId)).collect();
+            prop_assert_eq!(&list(&text(&ranges)), &members);
+            let mut joined: Vec<(u32, u32)> = Vec::new();
+            for (low, high) in ranges {
+                match joined.last_mut() {
+                    Some((_, end)) if *end + 1 == low => *end = high,
+                    _ => joined.push((low, high)),
+                }
+            }
+            prop_assert_eq!(members.to_string(), text(&joined));
         }
 
         #[test]

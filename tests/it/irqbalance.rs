@@ -13,10 +13,10 @@ use crate::process::{Running, wait_for};
 use crate::require;
 
 /// Every affinity of this machine, put back at the end, however it comes: irqbalance is about to run.
-struct Affinities(Vec<(String, Vec<u8>)>);
+pub(crate) struct Affinities(Vec<(String, Vec<u8>)>);
 
 impl Affinities {
-    fn save(host: &LiveHost) -> Self {
+    pub(crate) fn save(host: &LiveHost) -> Self {
         let irqs =
             host.list("proc/irq").expect("listed").into_iter().filter(|name| name.parse::<u32>().is_ok());
         let paths = irqs.map(|irq| format!("proc/irq/{irq}/smp_affinity"));
@@ -37,6 +37,7 @@ impl Drop for Affinities {
 
 #[test]
 fn irqbalance_tells_what_it_leaves_alone() {
+    let _alone = require::alone_with_irqbalance();
     if !require::irqbalance() {
         return;
     }

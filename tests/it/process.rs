@@ -43,9 +43,12 @@ impl Running {
         Self { child: Some(command.spawn().expect("the program starts")) }
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().expect("not waited for yet"))
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        let child = self.child.as_ref().expect("not waited for yet");
-        kill_process(Pid::from_child(child), signal).expect("signalled");
+        kill_process(self.pid(), signal).expect("signalled");
     }
 
     /// Waits for its end.

@@ -1,6 +1,8 @@
 //! Skips are earned: a privileged test that cannot run says which capability is missing, and
 //! `RXLAB_REQUIRE` turns the skip into a failure.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 /// Whether to go on. `capability` is what `RXLAB_REQUIRE` names; `missing` says why it is not there.
 pub(crate) fn have(capability: &str, missing: Option<String>) -> bool {
     let Some(missing) = missing else { return true };
@@ -30,10 +32,23 @@ pub(crate) fn root() -> bool {
     have("root", missing)
 }
 
+/// The programs that measure receive time, attached for a moment.
+pub(crate) fn bpf() -> bool {
+    let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
+    have("bpf", rxlab::probe::Programs::attach(&host).err().map(|missing| missing.to_string()))
+}
+
 /// A web server that is not ours.
 pub(crate) fn nginx() -> bool {
     let found = std::process::Command::new("nginx").arg("-v").output();
     have("nginx", found.err().map(|error| format!("cannot run nginx: {error}")))
+}
+
+/// Held by whoever runs irqbalance, from before [`irqbalance`] is asked.
+pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed has ended its irqbalance all the same.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The daemon that moves interrupts, and none that runs already: the two would fight.
@@ -49,6 +64,18 @@ pub(crate) fn irqbalance() -> bool {
             .map(|irqbalance| format!("process {} is one already", irqbalance.pid)),
     };
     have("irqbalance", missing)
+}
+
+/// A program that the tests only ask whether it understands a file.
+pub(crate) fn program(capability: &str, name: &str, version: &str) -> bool {
+    let found = std::process::Command::new(name).arg(version).output();
+    have(capability, found.err().map(|error| format!("cannot run {name}: {error}")))
+}
+
+/// udev's own tool; `RXLAB_UDEVADM` names one that is not installed, for a machine without udev.
+pub(crate) fn udevadm() -> Option<String> {
+    let udevadm = std::env::var("RXLAB_UDEVADM").unwrap_or_else(|_| "udevadm".to_owned());
+    program("udev", &udevadm, "--version").then_some(udevadm)
 }
 
 /// What `lab/vm` needs to boot a guest, its kernel in the cache included.

@@ -10,4 +10,5 @@ mod hotspot;
 mod interrupts;
 mod killed;
 mod knobs;
+mod persist;
 mod two_nodes;

@@ -12,15 +12,15 @@ use crate::error::CommandError;
 use crate::plan::Setting;
 
 /// A change that was made.
-pub(super) struct Done<'a> {
-    pub(super) id: &'a str,
-    pub(super) kept: &'a [Kept],
+pub(in crate::commands) struct Done<'a> {
+    pub(in crate::commands) id: &'a str,
+    pub(in crate::commands) kept: &'a [Kept],
     /// Lines about what was put away.
-    pub(super) archived: &'a [String],
-    pub(super) confirm: Option<Duration>,
+    pub(in crate::commands) archived: &'a [String],
+    pub(in crate::commands) confirm: Option<Duration>,
 }
 
-pub(super) fn rolled_back(failure: Failure) -> CommandError {
+pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
     let error = place::apply_error(failure.error);
     if failure.undo.is_clean() {
         return error.hint("nothing is changed: what had been set before was put back");
@@ -36,7 +36,11 @@ pub(super) fn rolled_back(failure: Failure) -> CommandError {
     error.hint(format!("look with `rxlab status`, try again with `rxlab undo {id}`"))
 }
 
-pub(super) fn changes(global: &Global, changes: &[Change], diff: bool) -> Result<(), CommandError> {
+pub(in crate::commands) fn changes(
+    global: &Global,
+    changes: &[Change],
+    diff: bool,
+) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     if global.json {
         let value = json!({ "schema": "rxlab.apply/1", "transaction": null, "changes": changes });
@@ -69,7 +73,7 @@ fn write_diff(out: &mut impl Write, setting: &Setting, before: Option<&str>) -> 
     writeln!(out, "+ {setting}")
 }
 
-pub(super) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
+pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
     let Done { id, kept, archived, confirm } = done;
     let mut out = std::io::stdout().lock();
     if global.json {

@@ -24,7 +24,9 @@ pub fn flow_text(rule: &FlowRule) -> String {
         FlowAction::Context { context, queue } => format!("context {context} action {queue}"),
         FlowAction::VirtualFunction { vf, queue } => format!("vf {vf} queue {queue}"),
     };
-    let words = [&[rule.spec.kind.clone()], &rule.spec.fields[..], &[action]].concat();
+    let fields = rule.spec.fields.iter().map(String::as_str);
+    let words: Vec<&str> =
+        [rule.spec.kind.as_str()].into_iter().chain(fields).chain([action.as_str()]).collect();
     words.join(" ")
 }
 
@@ -57,9 +59,11 @@ fn encode(location: u32, text: &str) -> Result<Bytes, String> {
     let (mut action, mut vf, mut queue, mut context) = (None, None, None, None);
     while let Some(name) = words.next() {
         let value = words.next().ok_or_else(|| format!("`{name}` has no value"))?;
-        let number = |into: &mut Option<u32>| match value.parse().ok().filter(|_| into.is_none()) {
-            Some(number) => Ok(*into = Some(number)),
-            None => Err(format!("`{name} {value}` is no number, or stands there twice")),
+        let number = |into: &mut Option<u32>| {
+            let first = value.parse().ok().filter(|_| into.is_none());
+            *into =
+                Some(first.ok_or_else(|| format!("`{name} {value}` is no number, or stands there twice"))?);
+            Ok::<(), String>(())
         };
         match name {
             "vf" => number(&mut vf)?,

@@ -23,6 +23,11 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
                     device.0 = guids.text(&device.0);
                 }
             }
+            Record::Surroundings(around) => {
+                for then in &mut around.devices {
+                    then.device.0 = guids.text(&then.device.0);
+                }
+            }
             _ => {}
         }
         out.extend(record.to_line());
@@ -33,7 +38,8 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::redacted;
-    use crate::journal::{Begin, History, Record};
+    use crate::journal::{Begin, DeviceThen, History, Record, Surroundings};
+    use crate::model::DeviceAddress;
     use crate::snapshot::redact::guids::Guids;
 
     #[test]
@@ -48,10 +54,19 @@ mod tests {
             what: "apply /home/alice/rps.toml".into(),
             deadline: None,
         };
-        let file = [Record::Begin(begin).to_line(), Record::Complete.to_line()].concat();
+        let guid = "vmbus:000d3a12-3456-000d-3a12-3456000d3a12";
+        let then = DeviceThen {
+            device: DeviceAddress(guid.into()),
+            ifindex: Some(2),
+            carrier_downs: None,
+            rx_queues: None,
+            tx_queues: None,
+        };
+        let around = Record::Surroundings(Surroundings { online: None, devices: vec![then] });
+        let file = [Record::Begin(begin).to_line(), around.to_line(), Record::Complete.to_line()].concat();
         let clean = redacted(&file, &mut Guids::default()).expect("a journal");
         let text = String::from_utf8(clean.clone()).expect("text");
-        assert!(!text.contains("alice") && !text.contains("473d721b"), "{text}");
+        assert!(["alice", "473d721b", "000d3a12"].iter().all(|name| !text.contains(name)), "{text}");
         assert!(History::parse(&clean).expect("a journal").is_complete());
         assert_eq!(redacted(b"nonsense\n", &mut Guids::default()), None);
     }

@@ -31,6 +31,7 @@ fn every_json_answer_has_a_schema() {
         (&dry, "rxlab.apply/1"),
         (&APPLY, "rxlab.apply/1"),
         (&["status"], "rxlab.status/1"),
+        (&["reapply"], "rxlab.reapply/1"),
         (&["undo"], "rxlab.undo/1"),
         (&["trial", "list"], "rxlab.trials/1"),
         (&["apply", "--confirm", "60s", "--setting", "rps eth0/rx-0 = 2"], "rxlab.apply/1"),
@@ -69,11 +70,13 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
         &["confirm"],
         &["undo"],
         &["status"],
+        &["reapply"],
         &["trial"],
         &["trial", "run"],
         &["trial", "resume"],
         &["trial", "show"],
         &["trial", "list"],
+        &["steal"],
         &["demo"],
         &["target"],
         &["load"],
@@ -89,6 +92,7 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
     plain_of(&["confirm"]);
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
     plain_of(&["status"]);
+    plain_of(&["reapply", "--dry-run"]);
     plain_of(&["undo"]);
     let (_, text) = said(&rxlab(&tree.state(), &["doctor", "--for", "100ms"]).output().expect("rxlab runs"));
     plain(&["doctor"], &text);

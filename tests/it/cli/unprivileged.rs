@@ -56,6 +56,15 @@ impl Place {
 }
 
 #[test]
+fn receive_time_is_counted_where_it_may_not_be_measured() {
+    let Some(place) = Place::new() else { return };
+    let (code, text) = said(&place.rxlab(&["steal", "--for", "100ms"]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("no eBPF: eBPF needs CAP_BPF and CAP_PERFMON"), "{text}");
+    place.refused(&["steal", "--for", "100ms", "--tier", "ebpf"], "CAP_BPF and CAP_PERFMON");
+}
+
+#[test]
 fn reading_needs_no_privilege() {
     let Some(place) = Place::new() else { return };
     let (code, text) = said(&place.rxlab(&["show"]));

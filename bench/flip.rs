@@ -1,0 +1,66 @@
+//! How long it takes to flip a safe knob there and back, as a trial does it: look at the machine, journal,
+//! sync, write, read back. `cargo run --release --example flip [FLIPS]`, 200 unless given.
+//!
+//! The knob is `rps` of a veth pair in namespaces that this program makes, on the running kernel; the journal
+//! lies in the directory for temporary files. Needs root.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rxlab::apply::{BeginInfo, Transaction};
+use rxlab::host::LiveHost;
+use rxlab::journal::{Disk, Store};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::model::Model;
+use rxlab::plan::Setting;
+use rxlab::sample::{Inventory, Scope};
+
+fn main() -> ExitCode {
+    let flips = match std::env::args().nth(1).map(|text| text.parse::<usize>()) {
+        None => 200,
+        Some(Ok(flips)) if flips > 0 => flips,
+        Some(_) => {
+            eprintln!("flip: give the number of flips");
+            return ExitCode::from(2);
+        }
+    };
+    let range = match Range::build(&RangeSpec::default()) {
+        Ok(range) => range,
+        Err(error) => {
+            eprintln!("flip: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    let root = std::path::Path::new("/");
+    let host = LiveHost::open_in_namespace(root, &range.server.path()).expect("the namespace was just made");
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::new(Disk::new(state.path()));
+    let look = || Model::new(&Inventory::take(&host, Scope::Path));
+    let identity = look().identity;
+    let what = "measuring a flip".to_owned();
+    let info = BeginInfo { identity: &identity, root, netns: None, what, confirm: None };
+    let mut transaction = Transaction::begin(&store, info).expect("nobody else uses this journal");
+    let setting: Setting = format!("rps {}/rx-0 = 0", Range::server_nic()).parse().expect("a setting");
+    let (mut there, mut back) = (Vec::new(), Vec::new());
+    for _ in 0..flips {
+        let begin = Instant::now();
+        let set = transaction.set(&host, &mut look(), &setting).expect("set");
+        assert!(set.changed);
+        there.push(begin.elapsed());
+        let begin = Instant::now();
+        transaction.set_back(&host, &mut look(), &setting.knob, &setting.target).expect("set back");
+        back.push(begin.elapsed());
+    }
+    let undo = transaction.undo(&host, &look());
+    assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
+    println!("{setting}, {flips} flips there and back, wall time in ms");
+    report("there", there);
+    report("back", back);
+    ExitCode::SUCCESS
+}
+
+fn report(name: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
+    println!("{name:<6} median {:6.2}  p90 {:6.2}  max {:6.2}", at(50), at(90), at(100));
+}

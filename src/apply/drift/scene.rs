@@ -1,0 +1,143 @@
+//! What the suspects' own tests look at: the knobs' test machine, and one value that does not hold.
+
+use super::{Scene, Suspect, suspects};
+use crate::host::RecordedHost;
+use crate::journal::{DeviceThen, Surroundings, Touched};
+use crate::knob::{self, testbed};
+use crate::model::{DeviceAddress, Fact, Model};
+use crate::plan::Setting;
+use crate::sample::Irqbalance;
+use crate::units::IrqId;
+
+/// The transaction that set the value.
+pub(super) const ID: &str = "000001-abcd";
+
+/// A value of ours, what became of it, and what is there to be seen.
+#[derive(Clone)]
+pub(super) struct Case {
+    setting: Setting,
+    live: Option<String>,
+    model: Model,
+    then: DeviceThen,
+    now: DeviceThen,
+    online: (String, String),
+    files: Vec<(String, String)>,
+    itself: Option<u32>,
+}
+
+impl Case {
+    /// The value was set so and is gone.
+    pub(super) fn new(setting: &str) -> Self {
+        let setting: Setting = setting.parse().expect("a setting");
+        let model = testbed::model();
+        let nic = setting.target.nic().and_then(|nic| model.nic(nic));
+        let device = nic.map_or_else(|| DeviceAddress(String::new()), |nic| nic.address.clone());
+        let then =
+            DeviceThen { device, ifindex: None, carrier_downs: None, rx_queues: None, tx_queues: None };
+        Self {
+            setting,
+            live: None,
+            model,
+            now: then.clone(),
+            then,
+            online: ("0-6".into(), "0-6".into()),
+            files: Vec::new(),
+            itself: None,
+        }
+    }
+
+    pub(super) fn live(mut self, live: &str) -> Self {
+        self.live = Some(live.to_owned());
+        self
+    }
+
+    pub(super) fn without_nics(mut self) -> Self {
+        self.model.nics.clear();
+        self
+    }
+
+    pub(super) fn ifindex(mut self, then: u32, now: u32) -> Self {
+        (self.then.ifindex, self.now.ifindex) = (Some(then), Some(now));
+        self
+    }
+
+    pub(super) fn downs(mut self, then: u64, now: u64) -> Self {
+        (self.then.carrier_downs, self.now.carrier_downs) = (Some(then), Some(now));
+        self
+    }
+
+    pub(super) fn rx_queues(mut self, then: u32, now: u32) -> Self {
+        (self.then.rx_queues, self.now.rx_queues) = (Some(then), Some(now));
+        self
+    }
+
+    pub(super) fn online(mut self, then: &str, now: &str) -> Self {
+        self.online = (then.to_owned(), now.to_owned());
+        self
+    }
+
+    pub(super) fn driver(mut self, driver: &str) -> Self {
+        self.model.nics[0].driver = Some(driver.to_owned());
+        self
+    }
+
+    pub(super) fn irqbalance(mut self, banned_irqs: Fact<Vec<IrqId>>) -> Self {
+        self.model.irqbalance =
+            Fact::Known(Some(Irqbalance { pid: 700, banned_irqs, banned_cpus: Fact::Unsupported }));
+        self
+    }
+
+    pub(super) fn process(mut self, pid: u32, comm: &str, cmdline: &str) -> Self {
+        self.files.push((format!("proc/{pid}/comm"), format!("{comm}\n")));
+        self.files.push((format!("proc/{pid}/cmdline"), cmdline.to_owned()));
+        self
+    }
+
+    /// The process that looks.
+    pub(super) fn itself(mut self, pid: u32) -> Self {
+        self.itself = Some(pid);
+        self
+    }
+
+    pub(super) fn suspects(&self) -> Vec<Suspect> {
+        let mut host =
+            RecordedHost::new().with("sys/devices/system/cpu/online", format!("{}\n", self.online.1));
+        for (path, content) in &self.files {
+            host = host.with(path, content);
+        }
+        if let Some(pid) = self.itself {
+            host = host.with_link("proc/self", &pid.to_string());
+        }
+        let address = &self.then.device;
+        let touched = Touched {
+            knob: self.setting.knob.clone(),
+            target: self.setting.target.clone(),
+            device: (!address.0.is_empty()).then(|| address.clone()),
+            seq: 1,
+            original: "1".into(),
+            wanted: self.setting.value.clone(),
+            ours: Vec::new(),
+            foreign: Vec::new(),
+            unsettled: Vec::new(),
+            beside: Vec::new(),
+            held: None,
+            outcome: None,
+        };
+        let around = |online: &str, device: &DeviceThen| Surroundings {
+            online: Some(online.parse().expect("a list")),
+            devices: vec![device.clone()],
+        };
+        let scene = Scene {
+            host: &host,
+            model: &self.model,
+            id: ID,
+            knob: knob::find(&self.setting.knob).expect("a knob"),
+            touched: &touched,
+            target: (!self.model.nics.is_empty()).then_some(&self.setting.target),
+            live: self.live.as_deref(),
+            then: Some(&around(&self.online.0, &self.then)),
+            now: &around(&self.online.1, &self.now),
+        };
+        suspects(&scene)
+    }
+}

@@ -1,0 +1,195 @@
+//! What has changed between two looks at what is applied: for `rxlab status --watch`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::drift::Suspect;
+use super::{Live, State, TransactionStatus, ValueStatus};
+use crate::plan::Target;
+
+/// One thing that has changed since the last look.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "news", rename_all = "snake_case")]
+pub enum News {
+    /// A transaction is new, or stands elsewhere than before.
+    Transaction {
+        /// Which one.
+        id: String,
+        /// Where it stands.
+        state: State,
+    },
+    /// A transaction is open no longer: undone, or put back by its guard.
+    Closed {
+        /// Which one.
+        id: String,
+    },
+    /// A value no longer holds, is another one than before, or holds again.
+    Value {
+        /// Its transaction.
+        id: String,
+        /// Which knob.
+        knob: String,
+        /// On what.
+        target: Target,
+        /// The value asked for.
+        wanted: String,
+        /// What is there now.
+        #[serde(flatten)]
+        live: Live,
+        /// Who may have changed it.
+        suspects: Vec<Suspect>,
+    },
+}
+
+/// Remembers the last look.
+#[derive(Debug, Default)]
+pub struct NewsDesk {
+    last: Option<BTreeMap<String, Seen>>,
+}
+
+/// A transaction as it was seen.
+#[derive(Debug)]
+struct Seen {
+    standing: Standing,
+    values: BTreeMap<(String, String), Live>,
+}
+
+/// A state without the seconds that pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Applied,
+    Waiting,
+    Overdue,
+    Unfinished,
+}
+
+impl NewsDesk {
+    /// What is new. The first look tells of what is not as it should be.
+    pub fn look(&mut self, all: &[TransactionStatus]) -> Vec<News> {
+        let mut news = Vec::new();
+        let mut seen = BTreeMap::new();
+        for transaction in all {
+            let before = self.last.as_ref().and_then(|last| last.get(&transaction.id));
+            let now = standing(&transaction.state);
+            let expected = match before {
+                Some(before) => Some(before.standing),
+                None => self.last.is_none().then_some(Standing::Applied),
+            };
+            if expected != Some(now) {
+                news.push(News::Transaction { id: transaction.id.clone(), state: transaction.state });
+            }
+            let mut values = BTreeMap::new();
+            for value in &transaction.values {
+                let key = (value.knob.clone(), value.target.to_string());
+                let expected = before.and_then(|before| before.values.get(&key));
+                if *expected.unwrap_or(&Live::Kept) != value.live {
+                    news.push(of_value(&transaction.id, value));
+                }
+                values.insert(key, value.live.clone());
+            }
+            seen.insert(transaction.id.clone(), Seen { standing: now, values });
+        }
+        let last = self.last.replace(seen).unwrap_or_default();
+        let closed = last.into_keys().filter(|id| all.iter().all(|transaction| transaction.id != *id));
+        news.extend(closed.map(|id| News::Closed { id }));
+        news
+    }
+}
+
+fn standing(state: &State) -> Standing {
+    match state {
+        State::Applied => Standing::Applied,
+        State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => Standing::Overdue,
+        State::Unconfirmed { .. } => Standing::Waiting,
+        State::Unfinished => Standing::Unfinished,
+    }
+}
+
+fn of_value(id: &str, value: &ValueStatus) -> News {
+    News::Value {
+        id: id.to_owned(),
+        knob: value.knob.clone(),
+        target: value.target.clone(),
+        wanted: value.wanted.clone(),
+        live: value.live.clone(),
+        suspects: value.suspects.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{News, NewsDesk};
+    use crate::apply::{Live, State, TransactionStatus, ValueStatus};
+
+    fn transaction(id: &str, state: State, live: Live) -> TransactionStatus {
+        let value = ValueStatus {
+            knob: "rps".into(),
+            target: "eth0/rx-0".parse().expect("a target"),
+            original: "off".into(),
+            wanted: "2".into(),
+            live,
+            suspects: Vec::new(),
+        };
+        TransactionStatus {
+            id: id.into(),
+            started: String::new(),
+            what: String::new(),
+            netns: None,
+            state,
+            values: vec![value],
+        }
+    }
+
+    fn lives(news: &[News]) -> Vec<&Live> {
+        news.iter()
+            .filter_map(|news| match news {
+                News::Value { live, .. } => Some(live),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_stays_is_no_news() {
+        let mut desk = NewsDesk::default();
+        let drifted = || Live::Drifted { value: "4".into() };
+        assert_eq!(desk.look(&[transaction("1", State::Applied, Live::Kept)]), []);
+        assert_eq!(desk.look(&[transaction("1", State::Applied, Live::Kept)]), []);
+        let news = desk.look(&[transaction("1", State::Applied, drifted())]);
+        assert_eq!((lives(&news), news.len()), (vec![&drifted()], 1));
+        assert_eq!(desk.look(&[transaction("1", State::Applied, drifted())]), []);
+        let news = desk.look(&[transaction("1", State::Applied, Live::Kept)]);
+        assert_eq!((lives(&news), news.len()), (vec![&Live::Kept], 1), "it holds again");
+    }
+
+    #[test]
+    fn the_first_look_tells_what_is_wrong() {
+        let news = NewsDesk::default().look(&[
+            transaction("1", State::Applied, Live::Original),
+            transaction("2", State::Unfinished, Live::Kept),
+        ]);
+        assert_eq!(lives(&news), [&Live::Original]);
+        assert!(matches!(&news[1], News::Transaction { id, .. } if id == "2"));
+    }
+
+    #[test]
+    fn transactions_come_stand_elsewhere_and_go() {
+        let mut desk = NewsDesk::default();
+        let waiting = |seconds_left| transaction("1", State::Unconfirmed { seconds_left }, Live::Kept);
+        let ids = |news: Vec<News>| {
+            let one = |news: &News| match news {
+                News::Transaction { id, state } => format!("{id} {state:?}"),
+                News::Closed { id } => format!("{id} closed"),
+                News::Value { .. } => "value".to_owned(),
+            };
+            news.iter().map(one).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(desk.look(&[])), [""; 0]);
+        assert_eq!(ids(desk.look(&[waiting(9.0)])), ["1 Unconfirmed { seconds_left: 9.0 }"]);
+        assert_eq!(ids(desk.look(&[waiting(7.0)])), [""; 0], "that time passes is no news");
+        assert_eq!(ids(desk.look(&[waiting(-1.0)])).len(), 1);
+        assert_eq!(ids(desk.look(&[])), ["1 closed"]);
+        assert_eq!(ids(desk.look(&[])), [""; 0]);
+    }
+}

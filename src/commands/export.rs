@@ -1,0 +1,78 @@
+//! `rxlab export`: a plan for whoever owns the machine's configuration.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{apply, machine, persist};
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::persist::replace;
+use crate::plan::export::{ExportFile, Format, export};
+
+/// Write a plan for another program: a script, sysctl, systemd, TuneD, Ansible or irqbalance
+///
+/// What the form has no words for is named in its first lines and on standard error. Names of interrupts
+/// and addresses of devices are those of this machine.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A plan file (TOML); without one, what is applied and confirmed
+    #[arg(value_name = "PLAN")]
+    plan: Option<PathBuf>,
+    /// sh, sysctl, systemd-link, tuned, ansible or irqbalance-policy
+    #[arg(long, value_name = "FORM")]
+    to: Format,
+    /// Into this file, or this directory where there are several files
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let machine = machine::open(global)?;
+    let plan = match &args.plan {
+        Some(path) => apply::read_plan(path)?,
+        None => persist::kept(global, &machine.model)?,
+    };
+    let export = export(args.to, &plan, &machine.model);
+    for left in &export.left_out {
+        // When even standard error is closed nobody is left to tell.
+        let _ = writeln!(anstream::stderr(), "rxlab: not in {}: {left}", args.to);
+    }
+    if export.files.is_empty() {
+        let message = format!("{} has no words for any setting of the plan", args.to);
+        return Err(CommandError::new(Kind::Findings, message));
+    }
+    match &args.output {
+        Some(path) => put(args.to, path, &export.files),
+        None => print(global, &export.files),
+    }
+}
+
+fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandError> {
+    let directory = format.is_directory() || files.len() > 1 || path.is_dir();
+    let mut out = std::io::stdout().lock();
+    for file in files {
+        let path = if directory { path.join(&file.name) } else { path.to_owned() };
+        let mode = if file.executable { 0o755 } else { 0o644 };
+        replace(&path, file.text.as_bytes(), mode)
+            .map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))?;
+        writeln!(out, "wrote {}", path.display())?;
+    }
+    Ok(())
+}
+
+fn print(global: &Global, files: &[ExportFile]) -> Result<(), CommandError> {
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let file = |file: &ExportFile| serde_json::json!({ "name": file.name, "text": file.text, "executable": file.executable });
+        let files: Vec<_> = files.iter().map(file).collect();
+        writeln!(out, "{:#}", serde_json::json!({ "schema": "rxlab.export/1", "files": files }))?;
+        return Ok(());
+    }
+    for file in files {
+        if files.len() > 1 {
+            writeln!(out, "# ==> {} <==", file.name)?;
+        }
+        write!(out, "{}", file.text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! `rxlab persist`: make values hold over a boot.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde_json::json;
+
+use super::{apply as apply_command, machine, place};
+use crate::apply;
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::host::Host;
+use crate::journal::kept as kept_plan;
+use crate::model::Model;
+use crate::persist::{Folder, PersistError, Restore, Written, files, lasting};
+use crate::plan::{Plan, Setting, Target};
+use crate::units::NicName;
+
+/// Set values again at each boot and when a NIC appears: a systemd unit, a udev rule, and the plan
+///
+/// `rxlab unpersist` removes what this installs.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Keep this plan (TOML), and not what is applied and confirmed
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// How a NIC is found again: by its place on the bus, or by its hardware address
+    #[arg(long = "match", value_name = "HOW", value_enum, default_value = "path")]
+    by: By,
+    #[command(flatten)]
+    etc: Etc,
+}
+
+/// What of a NIC lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Its place on the bus.
+    Path,
+    /// Its hardware address.
+    Mac,
+}
+
+/// Where configuration is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Etc {
+    /// The directory of configuration, instead of `etc` below the root
+    #[arg(long, value_name = "DIR")]
+    etc: Option<PathBuf>,
+}
+
+impl Etc {
+    /// Absolute: units run in `/`.
+    pub(super) fn path(&self, global: &Global) -> Result<PathBuf, CommandError> {
+        let etc = self.etc.clone().unwrap_or_else(|| global.root.join("etc"));
+        Ok(std::path::absolute(etc)?)
+    }
+}
+
+pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if global.netns.is_some() {
+        return Err(CommandError::usage("a network namespace does not outlive a boot"));
+    }
+    let machine = machine::open(global)?;
+    let plan = match &args.plan {
+        Some(path) => apply_command::read_plan(path)?,
+        None => kept(global, &machine.model)?,
+    };
+    let checked = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
+    if let Some(setting) = checked.iter().find(|setting| !outlives_a_boot(setting)) {
+        return Err(CommandError::usage(format!("{setting}: a process does not outlive a boot")));
+    }
+    let mac = |nic: &NicName| mac(&machine.host, nic).filter(|_| args.by == By::Mac);
+    let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, mac);
+    let etc = args.etc.path(global)?;
+    let restore = restore(global, &etc)?;
+    let written = Folder::new(&etc).install(&files(&plan, &restore)).map_err(persist_error)?;
+    report(global, &plan, &restore, &written)
+}
+
+fn outlives_a_boot(setting: &Setting) -> bool {
+    !matches!(setting.target, Target::Process(_))
+}
+
+/// What the open transactions of this machine hold, or an error where that is nothing.
+pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError> {
+    let root = place::root(global)?;
+    let open = place::store(global).open_of(&root.to_string_lossy(), &model.identity.boot_id);
+    let (plan, left_out) = kept_plan(&open.map_err(place::journal_error)?);
+    for id in left_out {
+        // When even standard error is closed nobody is left to tell.
+        let _ = writeln!(
+            anstream::stderr(),
+            "rxlab: transaction {id} is left out: it is not finished, not confirmed, or in another namespace"
+        );
+    }
+    if plan.settings.is_empty() {
+        return Err(CommandError::new(Kind::Changed, "nothing is applied and confirmed")
+            .hint("apply a plan first, or name one"));
+    }
+    Ok(plan)
+}
+
+/// The hardware address that an interface was made with; one that was given to it later does not last.
+pub(super) fn mac(host: &dyn Host, nic: &NicName) -> Option<String> {
+    let read = |file: &str| host.read_text(&format!("sys/class/net/{nic}/{file}")).ok();
+    let permanent = read("addr_assign_type")?.trim() == "0";
+    permanent.then(|| read("address"))?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// What the units have to run.
+fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CommandError::failed(format!("cannot tell where this program is: {error}")))?;
+    let state = std::path::absolute(&global.state_dir)?;
+    let mut options = Vec::new();
+    if global.root != Path::new("/") {
+        options.extend(["--root".to_owned(), place::root(global)?.to_string_lossy().into_owned()]);
+    }
+    if state != Path::new("/var/lib/rxlab") {
+        options.extend(["--state-dir".to_owned(), state.to_string_lossy().into_owned()]);
+    }
+    Ok(Restore { program, options, etc: etc.to_owned(), state })
+}
+
+/// An error of the files with what to do about it.
+pub(super) fn persist_error(error: PersistError) -> CommandError {
+    let kind = error.kind();
+    match error {
+        PersistError::Foreign { ref path, .. } => {
+            let hint = format!("move {} away, or remove it yourself, and try again", path.display());
+            CommandError::new(kind, &error).hint(hint)
+        }
+        error => CommandError::new(kind, error),
+    }
+}
+
+fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) -> Result<(), CommandError> {
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let settings: Vec<_> = plan.settings.iter().map(|planned| &planned.set).collect();
+        let value = json!({ "schema": "rxlab.persist/1", "settings": settings, "files": written });
+        writeln!(out, "{value:#}")?;
+        return Ok(());
+    }
+    for planned in &plan.settings {
+        writeln!(out, "{}", planned.set)?;
+    }
+    for one in written {
+        let done = if one.changed { "wrote" } else { "it is so already:" };
+        writeln!(out, "{done} {}", one.path.display())?;
+    }
+    writeln!(out, "set again at each boot by {}; `rxlab unpersist` ends that", restore.program.display())?;
+    if written.iter().any(|one| one.changed) {
+        writeln!(out, "a systemd that runs takes it up with `systemctl daemon-reload`")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! `rxlab reapply`: set again what somebody else has changed.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::place;
+use super::{machine, undo};
+use crate::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::journal::{History, Store};
+use crate::report::text::{clean, paragraph};
+
+/// Set again what somebody else has changed: only values that rxlab set and that are still applied
+///
+/// A value that a newer transaction has set since is left to that one. `rxlab undo` still goes back to
+/// the value before the first change. `rxlab status` says who probably changed a value.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only this transaction
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+    /// Say what would be set, and set nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What became of one transaction. No values: it is unfinished, and was left alone.
+#[derive(Serialize)]
+struct Done {
+    id: String,
+    values: Option<Vec<Reapplied>>,
+}
+
+pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let store = place::store(global);
+    let mut done = Vec::new();
+    let mut ended = Ok(());
+    // Without any journal there is no machine to look at.
+    if !store.open_ids().map_err(place::journal_error)?.is_empty() {
+        let root = place::root(global)?.to_string_lossy().into_owned();
+        let boot_id = machine::open(global)?.model.identity.boot_id;
+        let open = || {
+            let open = store.open_of(&root, &boot_id).map_err(place::journal_error)?;
+            place::nothing_waits(&open).map(|()| open)
+        };
+        let open_now = open()?;
+        let preview = |id: &str| {
+            of_one(global, id, &open_now, |history, newer, machine| {
+                preview_reapply(history, newer, &machine.host, &machine.model)
+            })
+        };
+        let set = |id: &str| {
+            let mut transaction =
+                Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
+            // Under the lock nobody begins anything: what is open now stays so.
+            of_one(global, id, &open()?, |_, newer, machine| {
+                transaction.reapply(newer, &machine.host, &machine.model)
+            })
+        };
+        for id in chosen(&store, args, &open_now)? {
+            match if args.dry_run { preview(&id) } else { set(&id) } {
+                Ok(values) => done.push(Done { id, values }),
+                Err(error) => {
+                    // What was set before it is told all the same.
+                    ended = Err(error);
+                    break;
+                }
+            }
+        }
+    } else if let Some(id) = &args.id {
+        store.find(id).map_err(place::journal_error)?;
+    }
+    if ended.is_ok() || !done.is_empty() {
+        report(global, &done)?;
+    }
+    ended.and_then(|()| exit(&done))
+}
+
+/// The transactions to look at, the oldest first: later ones may build on what it set.
+fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<String>, CommandError> {
+    let Some(text) = &args.id else { return Ok(open.iter().map(|(id, _)| id.clone()).collect()) };
+    let id = store.find(text).map_err(place::journal_error)?;
+    if open.iter().any(|(open, _)| *open == id) {
+        return Ok(vec![id]);
+    }
+    Err(undo::of_another_root(&id))
+}
+
+/// Gives `act` the transaction, those after it, and its machine as it is now.
+fn of_one(
+    global: &Global,
+    id: &str,
+    open: &[(String, History)],
+    act: impl FnOnce(&History, &[(String, History)], &machine::Machine) -> Option<Vec<Reapplied>>,
+) -> Result<Option<Vec<Reapplied>>, CommandError> {
+    let at = open.iter().position(|(open, _)| open == id);
+    let gone = || CommandError::new(Kind::Changed, format!("transaction {id} was put back meanwhile"));
+    let at = at.ok_or_else(gone)?;
+    let history = &open[at].1;
+    let Some(begin) = history.begin() else { return Ok(None) };
+    Ok(act(history, &open[at + 1..], &place::of_transaction(global, begin)?))
+}
+
+fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let value = json!({ "schema": "rxlab.reapply/1", "transactions": done });
+        writeln!(out, "{value:#}")?;
+        return Ok(());
+    }
+    if done.is_empty() {
+        writeln!(out, "nothing is applied")?;
+    }
+    for Done { id, values } in done {
+        writeln!(out, "transaction {}:", clean(id))?;
+        let Some(values) = values else {
+            writeln!(out, "  left alone, because it is unfinished; `rxlab undo` puts it back")?;
+            continue;
+        };
+        for value in values {
+            let Reapplied { knob, target, wanted, .. } = value;
+            let first = format!("  {} ", clean(&format!("{knob} {target} = {wanted}:")));
+            write!(out, "{}", paragraph(&first, &in_text(value)))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was found and done, in words.
+fn in_text(value: &Reapplied) -> String {
+    let who = in_words(&value.suspects);
+    match &value.outcome {
+        Reapply::Holds => "holds".to_owned(),
+        Reapply::Covered { by } => format!("left to {by}, which has set it since"),
+        Reapply::Reapplied { was } => format!("set again, it was {was} ({who})"),
+        Reapply::Due { was } => format!("would be set again, it is {was} ({who})"),
+        Reapply::Gone => "gone with its device".to_owned(),
+        Reapply::Failed { why } => format!("not set again: {why}"),
+    }
+}
+
+fn exit(done: &[Done]) -> Result<(), CommandError> {
+    let outcomes = || done.iter().flat_map(|done| done.values.iter().flatten()).map(|value| &value.outcome);
+    let unfinished = done.iter().any(|done| done.values.is_none());
+    if outcomes().any(|outcome| matches!(outcome, Reapply::Failed { .. })) {
+        Err(CommandError::silent(Kind::Failed))
+    } else if unfinished || outcomes().any(|outcome| *outcome == Reapply::Gone) {
+        Err(CommandError::silent(Kind::Changed))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! `rxlab status --watch`: a line when something changes, and silence in between.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::{asks_who, now, of_machine, place, standing, verdict};
+use crate::apply::{News, NewsDesk, in_words};
+use crate::cli::Global;
+use crate::error::CommandError;
+use crate::report::text::clean;
+
+/// How long a signal may go unnoticed.
+const NAP: Duration = Duration::from_millis(100);
+
+/// One line of the output as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: &'static str,
+    time: &'a str,
+    #[serde(flatten)]
+    news: &'a News,
+}
+
+/// Looks every `every` until interrupted, or for `length`; the exit code is that of the last look.
+pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) -> Result<(), CommandError> {
+    if every.is_zero() {
+        return Err(CommandError::usage("--every needs a time above 0"));
+    }
+    let stop = place::stop_flag()?;
+    let start = Instant::now();
+    let mut desk = NewsDesk::default();
+    loop {
+        let all = of_machine(global)?;
+        let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut out = std::io::stdout().lock();
+        for news in desk.look(&all) {
+            if global.json {
+                let line = Line { schema: "rxlab.news/1", time: &time, news: &news };
+                let text = serde_json::to_string(&line)
+                    .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))?;
+                writeln!(out, "{text}")?;
+            } else {
+                writeln!(out, "{time}  {}", clean(&in_one_line(&news)))?;
+            }
+        }
+        out.flush()?;
+        drop(out);
+        let left = length.map(|length| length.saturating_sub(start.elapsed()));
+        sleep(left.unwrap_or(every).min(every), &stop);
+        let over = length.is_some_and(|length| start.elapsed() >= length);
+        if over || stop.load(Ordering::Relaxed) {
+            return verdict(&all);
+        }
+    }
+}
+
+fn sleep(time: Duration, stop: &AtomicBool) {
+    let start = Instant::now();
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(NAP.min(time - start.elapsed().min(time)));
+    }
+}
+
+fn in_one_line(news: &News) -> String {
+    match news {
+        News::Transaction { id, state } => format!("transaction {id}  {}", standing(state)),
+        News::Closed { id } => format!("transaction {id}  put back, no longer open"),
+        News::Value { id, knob, target, wanted, live, suspects } => {
+            let who =
+                if asks_who(live, suspects) { format!("; {}", in_words(suspects)) } else { String::new() };
+            format!("transaction {id}  {knob} {target} = {wanted}  {}{who}", now(live))
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `rxlab steal`: who pays for received packets, by CPU and by process.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::{machine, place, progress};
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::host::Host;
+use crate::probe::{LookError, Method, Missing, OpensslError, Tier, Wish, look};
+use crate::report::steal;
+use crate::units::{CpuId, parse_duration};
+
+/// Find out who pays for received packets: CPUs, and the processes whose time it takes
+///
+/// Measures with eBPF where that can be had (root), and says so; else from /proc.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long to look
+    #[arg(long = "for", value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
+    length: Duration,
+    /// The CPU for --probe and --with
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<u32>,
+    /// Keep the CPU busy with integer work, and print what that missed beside what was measured
+    #[arg(long, requires = "cpu", conflicts_with = "with")]
+    probe: bool,
+    /// The same with this program, for a whole number of seconds
+    #[arg(long, requires = "cpu", value_name = "PROGRAM")]
+    with: Option<With>,
+    /// Measure with this alone, and fail where it cannot be had
+    #[arg(long, value_name = "TIER")]
+    tier: Option<TierName>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum With {
+    Openssl,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TierName {
+    Ebpf,
+    Procfs,
+}
+
+/// /proc counts in ticks of 10 ms, and openssl in whole seconds.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if args.length < SHORTEST || args.length > LONGEST {
+        return Err(CommandError::usage("--for must be 100ms to 1h"));
+    }
+    if global.root != Path::new("/") {
+        return Err(CommandError::usage("steal measures this machine: --root does not go with it"));
+    }
+    if args.cpu.is_some() && !args.probe && args.with.is_none() {
+        return Err(CommandError::usage("--cpu says where --probe or --with runs: give one of them"));
+    }
+    let host = machine::host(global)?.0;
+    let cpu = args.cpu.map(CpuId);
+    if let Some(cpu) = cpu {
+        let inventory = crate::sample::Inventory::take(&host, crate::sample::Scope::Path);
+        machine::cpus(&machine::describe(&inventory)?, &[cpu].into_iter().collect())?;
+    }
+    let (method, length) = match args.with {
+        Some(With::Openssl) => {
+            (Method::Openssl, Duration::from_secs(args.length.as_nanos().div_ceil(1_000_000_000) as u64))
+        }
+        None => (Method::Spin, args.length),
+    };
+    let wish = Wish {
+        tier: args.tier.map(|tier| match tier {
+            TierName::Ebpf => Tier::Ebpf,
+            TierName::Procfs => Tier::Procfs,
+        }),
+        witness: cpu.map(|cpu| (method, cpu, length.as_secs())),
+    };
+    let stop = place::stop_flag()?;
+    let host: &dyn Host = &host;
+    let wait = || progress::wait("looking who pays", length, &stop);
+    let found = look(host, &wish, wait, &stop).map_err(explain)?;
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        writeln!(out, "{}", super::json(&found)?)?;
+    } else {
+        write!(out, "{}", steal::text(&found))?;
+    }
+    Ok(())
+}
+
+fn explain(error: LookError) -> CommandError {
+    let kind = match &error {
+        LookError::Missing(_) => Kind::Denied,
+        LookError::Pin(..) | LookError::Openssl(OpensslError::Pin(..)) => Kind::Usage,
+        LookError::Read(_) | LookError::Openssl(_) => Kind::Failed,
+    };
+    let hint = match &error {
+        LookError::Missing(Missing::Privilege) => Some("run as root, or with --tier procfs"),
+        LookError::Missing(_) => Some("--tier procfs needs no eBPF"),
+        LookError::Openssl(OpensslError::Start(_)) => {
+            Some("on Debian: apt-get install openssl; or use --probe")
+        }
+        _ => None,
+    };
+    let error = CommandError::new(kind, error);
+    hint.map_or_else(|| error.clone(), |hint| error.clone().hint(hint))
+}

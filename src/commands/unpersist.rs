@@ -1,0 +1,42 @@
+//! `rxlab unpersist`: remove what `rxlab persist` has installed.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::persist::{Etc, persist_error};
+use crate::cli::Global;
+use crate::error::CommandError;
+use crate::persist::{Folder, Restore, files};
+use crate::plan::Plan;
+
+/// Remove what persist has installed; the values of now stay
+///
+/// A file that was edited since is yours: then nothing is removed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    etc: Etc,
+}
+
+pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let etc = args.etc.path(global)?;
+    // Only the paths count here, and those are the same whatever was installed.
+    let restore =
+        Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };
+    let removed = Folder::new(etc).remove(&files(&Plan::of("", &[]), &restore)).map_err(persist_error)?;
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        writeln!(out, "{:#}", json!({ "schema": "rxlab.unpersist/1", "removed": removed }))?;
+        return Ok(());
+    }
+    for path in &removed {
+        writeln!(out, "removed {}", path.display())?;
+    }
+    match removed.is_empty() {
+        true => writeln!(out, "nothing is persisted")?,
+        false => writeln!(out, "the values of now stay; `rxlab undo` puts back what is applied")?,
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! What the open transactions hold on the machine, as a plan. Pure.
+
+use super::recover::{History, Touched};
+use crate::plan::{Plan, PlannedSetting, Setting};
+
+/// The settings of `open` (the oldest first, as [`super::Store::open_of`] gives them) that are to stay: of
+/// transactions that were finished and, where they had a deadline, confirmed. Of several values for one
+/// target the last counts. What a transaction has put back is none of it, nor are the interfaces of another
+/// network namespace; the ids of transactions left out come second.
+pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
+    let mut settings = Vec::new();
+    let mut left_out = Vec::new();
+    for (id, history) in open {
+        let elsewhere = history.begin().is_none_or(|begin| begin.netns.is_some());
+        if !history.is_complete() || history.pending_deadline().is_some() || elsewhere {
+            left_out.push(id.clone());
+            continue;
+        }
+        for touched in history.touched() {
+            // Put back, it is what an older transaction has made of it.
+            let undone = touched.outcome.as_ref().is_some_and(super::Outcome::settles);
+            if !undone {
+                settings.retain(|(other, _): &(Touched, _)| !touched.is_same(other));
+                let set = Setting {
+                    knob: touched.knob.clone(),
+                    target: touched.target.clone(),
+                    value: touched.wanted.clone(),
+                };
+                let why = format!("transaction {id}");
+                let planned = PlannedSetting { set, why, device: touched.device.clone() };
+                settings.push((touched, planned));
+            }
+        }
+    }
+    let mut plan = Plan::of("kept", &[]);
+    plan.settings = settings.into_iter().map(|(_, planned)| planned).collect();
+    (plan, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{History, kept};
+    use crate::journal::record::{Begin, Intent, Outcome, Record};
+    use crate::model::DeviceAddress;
+
+    fn history(deadline: Option<u64>, netns: bool, values: &[(&str, &str)], end: &[Record]) -> History {
+        let netns = netns.then(|| crate::journal::Namespace { path: "/run/netns/x".into(), inode: 1 });
+        let mut records = vec![Record::Begin(Begin {
+            schema: Begin::SCHEMA.into(),
+            id: String::new(),
+            boot_id: String::new(),
+            root: "/".into(),
+            netns,
+            started: String::new(),
+            what: String::new(),
+            deadline,
+        })];
+        for (at, (nic, after)) in values.iter().enumerate() {
+            records.push(Record::Intent(Intent {
+                seq: at as u64 + 1,
+                knob: "rps".into(),
+                target: format!("{nic}/rx-0").parse().expect("a target"),
+                device: Some(DeviceAddress(format!("pci:of-{}", nic.trim_end_matches(char::is_alphabetic)))),
+                before: "off".into(),
+                after: (*after).into(),
+                beside: Vec::new(),
+                foreign: false,
+            }));
+        }
+        records.extend_from_slice(end);
+        History { records, valid_bytes: 0 }
+    }
+
+    fn said(open: &[History]) -> (Vec<String>, Vec<String>) {
+        let open: Vec<_> = open.iter().enumerate().map(|(n, h)| (n.to_string(), h.clone())).collect();
+        let (plan, left_out) = kept(&open);
+        (plan.settings.iter().map(|planned| planned.set.to_string()).collect(), left_out)
+    }
+
+    #[test]
+    fn the_last_value_of_what_is_to_stay() {
+        let done = [Record::Complete];
+        let confirmed = [Record::Complete, Record::Confirmed];
+        let back = Record::Undone { seq: 1, outcome: Outcome::Restored };
+        let (settings, left_out) = said(&[
+            history(None, false, &[("1a", "1"), ("2a", "1")], &done),
+            // The same device under another name.
+            history(Some(5), false, &[("1b", "2")], &confirmed),
+            history(Some(5), false, &[("1b", "3")], &done),
+            history(None, false, &[("1b", "4")], &[]),
+            history(None, true, &[("3a", "5")], &done),
+            history(None, false, &[("2a", "6")], &[Record::Complete, back]),
+        ]);
+        assert_eq!(settings, ["rps 2a/rx-0 = 1", "rps 1b/rx-0 = 2"]);
+        assert_eq!(left_out, ["2", "3", "4"]);
+    }
+}

@@ -1,0 +1,65 @@
+//! What `openssl speed` says of one run: how long it ran, and how much of that it computed.
+
+use super::ParseError;
+
+/// One run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OpensslSpeed {
+    /// Wall time asked for, in seconds.
+    pub seconds: u32,
+    /// User time that it had, in seconds: from times(2), in steps of 10 ms.
+    pub user_seconds: f64,
+}
+
+/// Parses `Doing AES-256-CBC for 3s on 1024 size blocks: 1203434 AES-256-CBC's in 2.99s`, the first such line.
+pub fn openssl_speed(text: &str) -> Result<OpensslSpeed, ParseError> {
+    let lines = (1..).zip(text.lines());
+    let mut runs = lines.filter_map(|(number, line)| Some((number, line.strip_prefix("Doing ")?)));
+    let (number, line) =
+        runs.next().ok_or_else(|| ParseError::at(text.lines().count(), "no line `Doing`"))?;
+    let run = || {
+        let (_, rest) = line.split_once(" for ")?;
+        let (seconds, rest) = rest.split_once("s on ")?;
+        let (_, user) = rest.rsplit_once(" in ")?;
+        let user: f64 = user.trim_end().strip_suffix('s')?.parse().ok()?;
+        Some(OpensslSpeed { seconds: seconds.parse().ok()?, user_seconds: user })
+    };
+    let speed = run().filter(|run| run.user_seconds.is_finite() && run.user_seconds >= 0.0);
+    speed.ok_or_else(|| ParseError::at(number, "`Doing WHAT for Ns on ...: N in N.NNs` was expected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{OpensslSpeed, openssl_speed};
+
+    #[test]
+    fn captured_text() {
+        let text =
+            "Doing AES-256-CBC for 3s on 1024 size blocks: 2379453 AES-256-CBC's in 1.93s\nversion: 3\n";
+        assert_eq!(openssl_speed(text), Ok(OpensslSpeed { seconds: 3, user_seconds: 1.93 }));
+    }
+
+    #[test]
+    fn bad_text_is_named() {
+        assert_eq!(openssl_speed("x\nDoing AES for 3s on 1: 5 in NaNs\n").expect_err("bad").line, 2);
+        for bad in ["", "Doing", "Doing AES for 3s on 1: 5 in -1.00s\n", "Doing AES for s on 1: 5 in 1.00s"] {
+            assert!(openssl_speed(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(seconds in 0u32..4000, centis in 0u32..400_000) {
+            let user = f64::from(centis) / 100.0;
+            let text = format!("Doing AES-256-CBC for {seconds}s on 1024 size blocks: 7 AES-256-CBC's in {user:.2}s\n");
+            prop_assert_eq!(openssl_speed(&text), Ok(OpensslSpeed { seconds, user_seconds: user }));
+        }
+
+        #[test]
+        fn never_panics(text in "(Doing | for |s on | in |[0-9.]{1,4}|s|\n|-|inf){0,12}|.{0,60}") {
+            let _ = openssl_speed(&text);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Files below the directory of configuration: all put there, or none; taken away unless edited.
+
+#![allow(clippy::disallowed_methods)] // Configuration is kept in files.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::seal::is_ours;
+use crate::error::Kind;
+use crate::journal::{make_directory, sync_directory};
+
+/// Something that is installed; its path is below the directory of configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Installed {
+    /// A file whose first line seals the rest.
+    File {
+        /// Where.
+        path: String,
+        /// All of it.
+        text: String,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where.
+        path: String,
+        /// As it is stored.
+        target: String,
+    },
+}
+
+impl Installed {
+    fn path(&self) -> &str {
+        let (Installed::File { path, .. } | Installed::Link { path, .. }) = self;
+        path
+    }
+}
+
+/// Something was not installed or not removed.
+#[derive(Debug, Error)]
+pub enum PersistError {
+    /// A file or directory refuses.
+    #[error("cannot {verb} {}: {error}", path.display())]
+    Io {
+        /// What was being done.
+        verb: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is somebody else's, or was edited.
+    #[error("{} was edited or is not of rxlab: nothing was {done}", path.display())]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+        /// What would have been done.
+        done: &'static str,
+    },
+}
+
+impl PersistError {
+    /// What it means for the exit code.
+    pub fn kind(&self) -> Kind {
+        match self {
+            PersistError::Foreign { .. } => Kind::Changed,
+            PersistError::Io { error, .. } => match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
+                _ => Kind::Failed,
+            },
+        }
+    }
+}
+
+fn failed(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PersistError {
+    move |error| PersistError::Io { verb, path: path.to_owned(), error }
+}
+
+/// What is at a path.
+#[derive(Debug, PartialEq, Eq)]
+enum There {
+    Nothing,
+    /// What is to be there.
+    Same,
+    /// An earlier one of ours.
+    Ours,
+    Foreign,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// Which.
+    pub path: PathBuf,
+    /// `false`: it was so already.
+    pub changed: bool,
+}
+
+/// The directory of configuration.
+#[derive(Debug)]
+pub struct Folder {
+    etc: PathBuf,
+}
+
+impl Folder {
+    /// Below `etc`. Touches nothing.
+    pub fn new(etc: impl Into<PathBuf>) -> Self {
+        Self { etc: etc.into() }
+    }
+
+    fn there(&self, installed: &Installed) -> Result<There, PersistError> {
+        let path = self.etc.join(installed.path());
+        let about = match path.symlink_metadata() {
+            Ok(about) => about,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
+            Err(error) => return Err(failed("read", &path)(error)),
+        };
+        Ok(match installed {
+            Installed::File { text, .. } if about.is_file() => {
+                let bytes = std::fs::read(&path).map_err(failed("read", &path))?;
+                match bytes {
+                    bytes if bytes == text.as_bytes() => There::Same,
+                    bytes if is_ours(&bytes) => There::Ours,
+                    _ => There::Foreign,
+                }
+            }
+            Installed::Link { target, .. } if about.is_symlink() => {
+                let stored = std::fs::read_link(&path).map_err(failed("read", &path))?;
+                if stored == Path::new(target) { There::Same } else { There::Foreign }
+            }
+            _ => There::Foreign,
+        })
+    }
+
+    /// What is where, or an error when something is not ours.
+    fn survey<'i>(
+        &self,
+        all: &'i [Installed],
+        done: &'static str,
+    ) -> Result<Vec<(&'i Installed, There)>, PersistError> {
+        let mut found = Vec::new();
+        for installed in all {
+            match self.there(installed)? {
+                There::Foreign => {
+                    return Err(PersistError::Foreign { path: self.etc.join(installed.path()), done });
+                }
+                there => found.push((installed, there)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Puts everything in its place, in order. All is on the disk before the first name changes, so a full
+    /// disk changes nothing; a crash leaves the first few, and installing again or removing goes on.
+    pub fn install(&self, all: &[Installed]) -> Result<Vec<Written>, PersistError> {
+        let found = self.survey(all, "installed")?;
+        let mut parts = Vec::new();
+        for (installed, there) in &found {
+            let path = self.etc.join(installed.path());
+            if *there != There::Same {
+                let part = match installed {
+                    Installed::File { text, .. } => Part::of_file(&path, text.as_bytes(), 0o644),
+                    Installed::Link { target, .. } => Part::of_link(&path, target),
+                };
+                parts.push(part.map_err(failed("write", &path))?);
+            }
+        }
+        for part in parts {
+            let path = part.path.clone();
+            part.put().map_err(failed("write", &path))?;
+        }
+        let written = |(installed, there): (&Installed, There)| Written {
+            path: self.etc.join(installed.path()),
+            changed: there != There::Same,
+        };
+        Ok(found.into_iter().map(written).collect())
+    }
+
+    /// Takes away what [`Folder::install`] has put there, last first; nothing when one of the files was
+    /// edited. `all` says where; the texts do not matter. Gives what was there.
+    pub fn remove(&self, all: &[Installed]) -> Result<Vec<PathBuf>, PersistError> {
+        let found = self.survey(all, "removed")?;
+        let mut removed = Vec::new();
+        for (installed, there) in found.into_iter().rev() {
+            let path = self.etc.join(installed.path());
+            // Of an installation that was killed.
+            let _ = std::fs::remove_file(part_of(&path));
+            if there != There::Nothing {
+                std::fs::remove_file(&path).map_err(failed("remove", &path))?;
+                if let Some(directory) = path.parent() {
+                    sync_directory(directory).map_err(failed("sync", directory))?;
+                    // Only an empty one goes: the plan's own, and that of the link as systemctl(1) has it.
+                    if directory.ends_with("rxlab") || directory.ends_with("multi-user.target.wants") {
+                        let _ = std::fs::remove_dir(directory);
+                    }
+                }
+                removed.push(path);
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// A file or link under a name of its own, taken away again unless it is put in its place.
+struct Part {
+    part: PathBuf,
+    path: PathBuf,
+    done: bool,
+}
+
+/// Neither systemd nor udev reads files of such a name.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".part");
+    path.with_file_name(name)
+}
+
+impl Part {
+    /// A path for the part, with the directory there and nothing at the path.
+    fn new(path: &Path) -> io::Result<Self> {
+        let part = part_of(path);
+        make_directory(parent(path))?;
+        match std::fs::remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok(Self { part, path: path.to_owned(), done: false })
+    }
+
+    fn of_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Self> {
+        let part = Self::new(path)?;
+        // A new file: never one that somebody has put there meanwhile.
+        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part.part)?;
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(part)
+    }
+
+    fn of_link(path: &Path, target: &str) -> io::Result<Self> {
+        let part = Self::new(path)?;
+        symlink(target, &part.part)?;
+        Ok(part)
+    }
+
+    fn put(mut self) -> io::Result<()> {
+        std::fs::rename(&self.part, &self.path)?;
+        self.done = true;
+        sync_directory(parent(&self.path))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.done {
+            // An error is being reported already.
+            let _ = std::fs::remove_file(&self.part);
+        }
+    }
+}
+
+/// A relative path of one name has the empty parent, which stands for `.`.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes a file so that it is there whole or not at all, also after a crash. Refuses to put it in the
+/// place of anything but a file.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    if path.symlink_metadata().is_ok_and(|about| !about.is_file()) {
+        return Err(io::Error::other("it is there and is no regular file"));
+    }
+    Part::of_file(path, bytes, mode)?.put()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
+
+    use super::{Folder, Installed, PersistError, part_of, replace};
+    use crate::error::Kind;
+    use crate::persist::seal::sealed;
+
+    fn all(text: &str) -> Vec<Installed> {
+        let file = |path: &str| Installed::File { path: path.to_owned(), text: sealed(text) };
+        let path = "multi-user.target.wants/a.service".to_owned();
+        vec![
+            file("rxlab/plan"),
+            file("a.service"),
+            Installed::Link { path, target: "../a.service".to_owned() },
+        ]
+    }
+
+    /// Every name below a directory with what is in the file.
+    fn tree(folder: &Path) -> BTreeMap<PathBuf, String> {
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(folder).expect("listed") {
+            let path = entry.expect("listed").path();
+            if path.is_dir() {
+                found.extend(tree(&path));
+            } else {
+                let link = std::fs::read_link(&path).map(|target| target.display().to_string());
+                found.insert(
+                    path.clone(),
+                    link.unwrap_or_else(|_| std::fs::read_to_string(&path).expect("text")),
+                );
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn what_is_installed_is_removed() {
+        let etc = tempfile::tempdir().expect("a temporary directory");
+        std::fs::write(etc.path().join("hosts"), "x").expect("written");
+        let folder = Folder::new(etc.path());
+        let changed =
+            |text: &str| folder.install(&all(text)).expect("installed").iter().filter(|w| w.changed).count();
+        assert_eq!((changed("one\n"), changed("one\n"), changed("two\n")), (3, 0, 2));
+        assert_eq!(tree(etc.path())[&etc.path().join("rxlab/plan")], sealed("two\n"));
+        // Left by a process that was killed.
+        std::fs::write(part_of(&etc.path().join("a.service")), "x").expect("written");
+        assert_eq!(folder.remove(&all("")).expect("removed").len(), 3);
+        assert_eq!(tree(etc.path()).into_keys().collect::<Vec<_>>(), [etc.path().join("hosts")]);
+        assert!(!etc.path().join("rxlab").exists() && !etc.path().join("multi-user.target.wants").exists());
+        assert_eq!(folder.remove(&all("")).expect("nothing to do"), [""; 0].map(PathBuf::from));
+    }
+
+    #[test]
+    fn what_is_not_ours_stays_with_all_the_rest() {
+        let etc = tempfile::tempdir().expect("a temporary directory");
+        let folder = Folder::new(etc.path());
+        folder.install(&all("one\n")).expect("installed");
+        let service = etc.path().join("a.service");
+        std::fs::write(&service, format!("{}edited\n", sealed("one\n"))).expect("written");
+        let before = tree(etc.path());
+        for error in [folder.install(&all("two\n")).err(), folder.remove(&all("")).err()] {
+            let error = error.expect("refused");
+            assert_eq!(error.kind(), Kind::Changed);
+            assert!(
+                error.to_string().contains("a.service was edited or is not of rxlab: nothing was "),
+                "{error}"
+            );
+        }
+        assert_eq!(tree(etc.path()), before);
+        // A link that points elsewhere is not ours either, nor is a directory.
+        std::fs::remove_file(&service).expect("removed");
+        std::fs::create_dir(&service).expect("made");
+        assert!(matches!(folder.remove(&all("")), Err(PersistError::Foreign { .. })));
+    }
+
+    /// The third file cannot be written: its directory is a file.
+    #[test]
+    fn all_or_nothing() {
+        let etc = tempfile::tempdir().expect("a temporary directory");
+        std::fs::write(etc.path().join("multi-user.target.wants"), "x").expect("written");
+        let error = Folder::new(etc.path()).install(&all("one\n")).expect_err("refused");
+        assert!(!error.to_string().contains('\n'));
+        let names: Vec<PathBuf> = tree(etc.path()).into_keys().collect();
+        assert_eq!(names, [etc.path().join("multi-user.target.wants")]);
+    }
+
+    #[test]
+    fn only_files_are_replaced() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("a");
+        replace(&path, b"one", 0o755).expect("written");
+        replace(&path, b"two", 0o644).expect("written");
+        assert_eq!(std::fs::read(&path).expect("there"), b"two");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("linked");
+        assert!(replace(&link, b"x", 0o644).is_err() && link.is_symlink());
+    }
+}

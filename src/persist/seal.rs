@@ -1,0 +1,48 @@
+//! The first line of every file that is installed: whose it is, and the sum of what follows. A file whose
+//! sum is wrong was edited, and belongs to whoever did that.
+
+const MARK: &str = "# rxlab persist ";
+const ADVICE: &str = ": `rxlab unpersist` removes this file unless it was edited";
+
+/// `text` below its first line.
+pub(super) fn sealed(text: &str) -> String {
+    format!("{MARK}{:08x}{ADVICE}\n{text}", crc32fast::hash(text.as_bytes()))
+}
+
+/// Whether these are the bytes of a file that [`sealed`] has made and nobody has edited.
+pub(super) fn is_ours(bytes: &[u8]) -> bool {
+    let ours = || {
+        let (first, text) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+        let sum = first.strip_prefix(MARK)?.strip_suffix(ADVICE)?;
+        Some(sum == format!("{:08x}", crc32fast::hash(text.as_bytes())))
+    };
+    ours().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::{is_ours, sealed};
+
+    #[test]
+    fn any_edit_breaks_the_seal() {
+        let bytes = sealed("a = 1\nb = 2\n").into_bytes();
+        assert!(is_ours(&bytes));
+        for at in 0..bytes.len() {
+            let mut edited = bytes.clone();
+            edited[at] ^= 1;
+            assert!(!is_ours(&edited), "byte {at}");
+            assert!(!is_ours(&bytes[..at]), "cut at {at}");
+        }
+        assert!(!is_ours(&[&bytes[..], b"\n"].concat()));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sealed_is_ours_and_other_bytes_are_not(text in "(?s).{0,60}", bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            prop_assert!(is_ours(sealed(&text).as_bytes()));
+            prop_assert!(!is_ours(&bytes));
+        }
+    }
+}

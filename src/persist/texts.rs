@@ -1,0 +1,198 @@
+//! What is in the files: the plan, a unit for the boot, a unit for an interface that appears, and the
+//! udev rule that starts that one. Pure.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use super::folder::Installed;
+use super::seal::sealed;
+use crate::model::DeviceAddress;
+use crate::plan::{Plan, Target};
+
+/// The plan, below the directory of configuration.
+pub const PLAN: &str = "rxlab/plan.toml";
+
+/// What the units run, and where.
+#[derive(Debug, Clone)]
+pub struct Restore {
+    /// This program, absolute.
+    pub program: PathBuf,
+    /// Options that come before the verb: where the journal is, when it is not in its usual place.
+    pub options: Vec<String>,
+    /// The directory of configuration, absolute.
+    pub etc: PathBuf,
+    /// The directory of the journal, absolute.
+    pub state: PathBuf,
+}
+
+/// For how long a unit waits for interfaces, queues and interrupts: links come up meanwhile.
+const WAIT: &str = "60s";
+
+/// The files of a plan, in the order in which they are installed: what another one names comes first.
+pub fn files(plan: &Plan, restore: &Restore) -> Vec<Installed> {
+    let file = |path: &str, text: String| Installed::File { path: path.to_owned(), text: sealed(&text) };
+    vec![
+        file(PLAN, plan.to_toml()),
+        file("systemd/system/rxlab.service", unit("", "", restore)),
+        file("systemd/system/rxlab@.service", unit(" of %i", "--nic %i ", restore)),
+        file("udev/rules.d/90-rxlab.rules", rules(plan)),
+        Installed::Link {
+            path: "systemd/system/multi-user.target.wants/rxlab.service".to_owned(),
+            target: "../rxlab.service".to_owned(),
+        },
+    ]
+}
+
+fn unit(of: &str, nic: &str, restore: &Restore) -> String {
+    let plan = restore.etc.join(PLAN);
+    let options: String = restore.options.iter().map(|option| format!("{} ", word(option))).collect();
+    let etc = match restore.etc == Path::new("/etc") {
+        true => String::new(),
+        false => format!("--etc {} ", word(&restore.etc.to_string_lossy())),
+    };
+    let mut text = format!(
+        "[Unit]\nDescription=Receive path settings{of} that rxlab keeps\n\
+         ConditionPathExists={}\nRequiresMountsFor={} {}\n\
+         # Interrupts are there only once the link is up, so this comes before no network unit.\n\
+         After=sysinit.target network-pre.target irqbalance.service\n\n\
+         [Service]\nType=oneshot\nExecStart={} {options}restore {etc}{nic}--wait {WAIT}\nTimeoutStartSec=120\n",
+        specifiers(&plan.to_string_lossy()),
+        word(&restore.etc.to_string_lossy()),
+        word(&restore.state.to_string_lossy()),
+        word(&restore.program.to_string_lossy()),
+    );
+    if nic.is_empty() {
+        text += "\n[Install]\nWantedBy=multi-user.target\n";
+    }
+    text
+}
+
+/// `%` means something to systemd.
+fn specifiers(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+/// One word of a unit's line, whatever is in it.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    let escaped = text.replace('\\', r"\\").replace('"', "\\\"").replace('$', "$$").replace('\n', "\\n");
+    format!("\"{}\"", specifiers(&escaped))
+}
+
+/// A line for each interface of the plan. `systemctl` only asks for the unit: a rule must not wait. `$name` is
+/// the name that udev is about to give, where it gives one.
+fn rules(plan: &Plan) -> String {
+    let mut text =
+        String::from("# An interface of the persisted plan has appeared, or has got another name.\n");
+    let mut lines: Vec<String> = Vec::new();
+    for planned in &plan.settings {
+        let matched = match (&planned.device, &planned.set.target) {
+            (Some(device), target) => matched(device, target),
+            (None, _) => None,
+        };
+        let line = matched.map(|matched| {
+            format!(
+                "ACTION==\"add|move\", SUBSYSTEM==\"net\", {matched}, \
+                 RUN+=\"/bin/systemctl --no-block start rxlab@$name.service\"\n"
+            )
+        });
+        lines.extend(line.filter(|line| !lines.contains(line)));
+    }
+    lines.iter().for_each(|line| text.write_str(line).expect("writing to a string does not fail"));
+    text
+}
+
+/// What udev knows a device by.
+fn matched(device: &DeviceAddress, target: &Target) -> Option<String> {
+    let (kind, rest) = device.0.split_once(':')?;
+    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:@".contains(c));
+    Some(match kind {
+        "mac" if plain(rest) => format!("ATTR{{address}}==\"{rest}\""),
+        // The further ports of a function have its path; `restore` tells them apart.
+        "pci" => {
+            let function = rest.split('/').next().filter(|function| plain(function))?;
+            format!("ENV{{ID_PATH}}==\"pci-{function}\"")
+        }
+        _ => {
+            let name = target.nic()?.as_str();
+            plain(name).then(|| format!("KERNEL==\"{name}\""))?
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Installed, Restore, files};
+    use crate::model::DeviceAddress;
+    use crate::plan::{Plan, PlannedSetting};
+
+    fn plan(settings: &[(&str, &str)]) -> Plan {
+        let mut plan = Plan::of("spread", &[]);
+        plan.settings = settings
+            .iter()
+            .map(|(set, device)| PlannedSetting {
+                set: set.parse().expect("a setting"),
+                why: String::new(),
+                device: (!device.is_empty()).then(|| DeviceAddress((*device).to_owned())),
+            })
+            .collect();
+        plan
+    }
+
+    fn restore() -> Restore {
+        Restore {
+            program: "/usr/local/bin/rxlab".into(),
+            options: Vec::new(),
+            etc: "/etc".into(),
+            state: "/var/lib/rxlab".into(),
+        }
+    }
+
+    fn text(plan: &Plan, restore: &Restore, ending: &str) -> String {
+        let found = files(plan, restore).into_iter().find_map(|file| match file {
+            Installed::File { path, text } if path.ends_with(ending) => Some(text),
+            _ => None,
+        });
+        found.expect(ending)
+    }
+
+    #[test]
+    fn the_files_of_a_plan() {
+        let plan = plan(&[
+            ("rps eth0/rx-0 = 1", "pci:0000:00:03.0"),
+            ("rps eth0/rx-1 = 1", "pci:0000:00:03.0"),
+            ("rps eth1/rx-0 = 1", "pci:0000:00:04.0/port-1"),
+            ("rps eth2/rx-0 = 1", "mac:52:54:00:98:00:01"),
+            ("rps veth0/rx-0 = 1", "virtual:veth0"),
+            ("rfs_entries host = 32768", ""),
+        ]);
+        let show = |file: &Installed| match file {
+            Installed::File { path, text } => format!("== {path}\n{text}"),
+            Installed::Link { path, target } => format!("== {path} -> {target}\n"),
+        };
+        let all: String = files(&plan, &restore()).iter().map(show).collect();
+        insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn paths_are_words_of_the_unit() {
+        let mut restore = restore();
+        restore.program = "/opt/my tools/100%/rxlab".into();
+        restore.options = vec!["--state-dir".to_owned(), "/srv/$state".to_owned()];
+        restore.etc = "/srv/etc".into();
+        let unit = text(&plan(&[("rfs_entries host = 1", "")]), &restore, "/rxlab.service");
+        let line = "ExecStart=\"/opt/my tools/100%%/rxlab\" --state-dir \"/srv/$$state\" restore --etc /srv/etc --wait 60s\n";
+        assert!(unit.contains(line), "{unit}");
+    }
+
+    /// A name with a quote would end the string of the rule; such an interface has no rule.
+    #[test]
+    fn no_name_is_a_rule() {
+        let odd = plan(&[("rps a\",RUN+=\"x/rx-0 = 1", "virtual:a")]);
+        let rules = text(&odd, &restore(), ".rules");
+        assert!(!rules.contains("RUN"), "{rules}");
+    }
+}

@@ -1,0 +1,185 @@
+//! A plan in the forms that other programs read, one form a file. Text from values: nothing here looks
+//! at a machine, and what the names and paths of one are comes from the model.
+//!
+//! [`expression`] says once, a row for each knob, what a setting is to the kernel; the forms pick what
+//! they have words for. What a form has no words for is said in its output and to the caller.
+
+mod ansible;
+mod expression;
+mod irqbalance;
+mod link;
+mod sh;
+#[cfg(test)]
+mod sketch;
+mod sysctl;
+mod text;
+mod tuned;
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Plan, Setting};
+use crate::model::{Model, Nic};
+use expression::Expression;
+use text::one_line;
+
+/// Who is to read the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A POSIX shell script that sets the values and reads them back.
+    Sh,
+    /// A file for /etc/sysctl.d.
+    Sysctl,
+    /// Files for /etc/systemd/network that udev sets a link up by, one for each interface.
+    SystemdLink,
+    /// A profile directory of TuneD.
+    Tuned,
+    /// A playbook of builtin modules.
+    Ansible,
+    /// A policy script of irqbalance that keeps it from the interrupts of the plan.
+    IrqbalancePolicy,
+}
+
+impl Format {
+    /// Every form, by the name that people give it.
+    pub const ALL: [(&'static str, Format); 6] = [
+        ("sh", Format::Sh),
+        ("sysctl", Format::Sysctl),
+        ("systemd-link", Format::SystemdLink),
+        ("tuned", Format::Tuned),
+        ("ansible", Format::Ansible),
+        ("irqbalance-policy", Format::IrqbalancePolicy),
+    ];
+
+    /// Whether it is always a directory of several files.
+    pub fn is_directory(self) -> bool {
+        self == Format::Tuned
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Format::ALL.iter().find(|(_, format)| format == self).map(|(name, _)| *name);
+        f.write_str(name.expect("ALL has every form"))
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Format::ALL.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
+        found.ok_or_else(|| format!("write one of {}", Format::ALL.map(|(name, _)| name).join(", ")))
+    }
+}
+
+/// One file of an exported plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportFile {
+    /// Its name, without a directory.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+    /// Whether it is run.
+    pub executable: bool,
+}
+
+/// A setting that a form has no words for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Which.
+    pub setting: Setting,
+    /// Why, in a few words.
+    pub why: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", one_line(&self.setting.to_string()), one_line(&self.why))
+    }
+}
+
+/// A plan in another form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The files; none when the form has words for nothing of the plan.
+    pub files: Vec<ExportFile>,
+    /// What is not in them, in the order of applying.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Whether there is a row for this knob.
+pub fn knows(knob: &str) -> bool {
+    expression::place(knob).is_some()
+}
+
+/// Writes `plan` for `format`, in the order of applying. Interrupts and devices are looked up in `model`.
+pub fn export(format: Format, plan: &Plan, model: &Model) -> Export {
+    let mut settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
+    settings.sort_by_key(|setting| expression::place(&setting.knob));
+    let mut draft = Draft { name: one_line(&plan.name), said: Vec::new(), left_out: Vec::new() };
+    for setting in settings {
+        match expression::of(setting, model) {
+            Ok(expression) => draft.said.push(Said { setting, expression }),
+            Err(why) => draft.leave(setting, why),
+        }
+    }
+    let files = match format {
+        Format::Sh => sh::files(&mut draft),
+        Format::Sysctl => sysctl::files(&mut draft),
+        Format::SystemdLink => link::files(&mut draft, model),
+        Format::Tuned => tuned::files(&mut draft, model),
+        Format::Ansible => ansible::files(&mut draft),
+        Format::IrqbalancePolicy => irqbalance::files(&mut draft),
+    };
+    draft.left_out.sort_by_key(|left| expression::place(&left.setting.knob));
+    Export { files, left_out: draft.left_out }
+}
+
+/// A setting and what it is to the kernel.
+struct Said<'a> {
+    setting: &'a Setting,
+    expression: Expression,
+}
+
+/// A plan on its way into a form.
+struct Draft<'a> {
+    /// Name of the plan, in one line.
+    name: String,
+    /// What can be said, in the order of applying.
+    said: Vec<Said<'a>>,
+    left_out: Vec<LeftOut>,
+}
+
+impl<'a> Draft<'a> {
+    fn leave(&mut self, setting: &Setting, why: impl Into<String>) {
+        self.left_out.push(LeftOut { setting: setting.clone(), why: why.into() });
+    }
+
+    /// Keeps what `pick` has words for and leaves out the rest with its reason.
+    fn pick<T>(&mut self, pick: impl Fn(&Said<'a>) -> Result<T, String>) -> Vec<(Said<'a>, T)> {
+        let mut picked = Vec::new();
+        for said in std::mem::take(&mut self.said) {
+            match pick(&said) {
+                Ok(words) => picked.push((said, words)),
+                Err(why) => self.leave(said.setting, why),
+            }
+        }
+        picked
+    }
+
+    /// The comment at the top of a file: what it is, then what is not in it.
+    fn head(&self, what: &str) -> String {
+        let mut head = format!("# {}: {what}\n# Made by rxlab from a plan.\n", self.name);
+        if !self.left_out.is_empty() {
+            head += "#\n# Not in here:\n";
+            self.left_out.iter().for_each(|left| head += &format!("#   {left}\n"));
+        }
+        head
+    }
+}
+
+/// The interface of a setting, as the model has it.
+fn nic_of<'m>(setting: &Setting, model: &'m Model) -> Option<&'m Nic> {
+    model.nic(setting.target.nic()?)
+}

@@ -1,0 +1,53 @@
+//! A playbook of builtin modules: sysctls go into /etc/sysctl.d for the next boot, and the script of the sh
+//! form sets everything now. In check mode the script says what it would change.
+
+use super::sh::{self, PRELUDE};
+use super::sysctl;
+use super::{Draft, ExportFile, Said};
+
+pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
+    let said = sh::script(draft);
+    if said.is_empty() {
+        return Vec::new();
+    }
+    let head = draft.head("playbook; --check says what would change");
+    // JSON is YAML, whatever is in the text.
+    let name = serde_json::Value::from(format!("Receive path: {}", draft.name));
+    let mut text =
+        format!("{head}---\n- name: {name}\n  hosts: all\n  become: true\n  gather_facts: false\n  tasks:\n");
+    let keys: String = said.iter().filter_map(sysctl::key).collect();
+    if !keys.is_empty() {
+        text += "    - name: Sysctls of the next boot\n      ansible.builtin.copy:\n        \
+                 dest: /etc/sysctl.d/90-rxlab.conf\n        mode: \"0644\"\n        content: |\n";
+        text += &indented(&keys, 10);
+    }
+    text += "    - name: Values of now\n      ansible.builtin.shell:\n        cmd: !unsafe |\n";
+    text += &indented(&script(&said), 10);
+    text += "      environment:\n        RXLAB_CHECK: \"{{ '1' if ansible_check_mode else '' }}\"\n      \
+             check_mode: false\n      register: rxlab\n      changed_when: rxlab.stdout | length > 0\n";
+    vec![ExportFile { name: "rxlab.yml".to_owned(), text, executable: false }]
+}
+
+fn script(said: &[Said<'_>]) -> String {
+    format!("set -eu\n{PRELUDE}\n{}exit $failed\n", sh::lines(said))
+}
+
+/// A block of YAML: lines that hold nothing stay empty.
+fn indented(text: &str, by: usize) -> String {
+    let line = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Format;
+    use super::super::sketch::text;
+
+    #[test]
+    fn a_play_of_two_tasks() {
+        let text = text(Format::Ansible, &["rfs_entries host = 32768", "rps eth0/rx-0 = 1-3"]);
+        let (top, rest) = text.split_once("set -eu\n").expect("the script");
+        let (_, bottom) = rest.split_once("          setting=").expect("the lines");
+        insta::assert_snapshot!(format!("{top}[...]\n          setting={bottom}"));
+    }
+}

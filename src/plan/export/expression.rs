@@ -1,0 +1,350 @@
+//! What each setting is to the kernel and its tools: a row for each knob, in the order of applying.
+
+use super::nic_of;
+use crate::model::{Model, NicKind};
+use crate::plan::{Setting, Target};
+use crate::units::{CpuMask, Direction, NicName};
+
+/// What a setting is, in words that no form owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Expression {
+    /// A key of sysctl(8).
+    Sysctl { key: &'static str, value: Text },
+    /// A file below `/`, written whole.
+    File { path: String, value: Text },
+    /// Values that ethtool(8) sets in one go.
+    Ethtool { nic: NicName, option: Ethtool, values: Vec<(Word, String)> },
+    /// Where interrupts of a device may go: the action name of each, and its CPUs.
+    Irqs { nic: NicName, pci: Option<String>, irqs: Vec<(String, CpuMask)> },
+    /// irqbalance keeps away from every interrupt of a device.
+    Banned { pci: String },
+}
+
+/// A value as it is written, and as it is shown then without commas and leading zeros.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) written: String,
+    pub(super) shown: String,
+}
+
+/// An option of ethtool(8) that sets, such as `-G`, and the one that shows: `-g`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ethtool {
+    pub(super) set: &'static str,
+    pub(super) show: &'static str,
+}
+
+/// One value of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word {
+    /// What the value is called when it is set: `rx`.
+    pub(super) word: &'static str,
+    /// What stands before it when it is shown, as a basic regular expression; the last such line counts.
+    pub(super) label: &'static str,
+}
+
+/// How a value is spelt.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// Digits; `off` is 0.
+    Number,
+    /// Digits, rounded up to a power of two by the kernel; `off` is 0.
+    PowerOfTwo,
+    /// `on` or `off`, in the file 1 or 0.
+    Switch,
+    /// A list of CPUs or queues, in the file a mask; `off` is the empty one.
+    Mask,
+    /// Itself.
+    Itself,
+}
+
+/// What a knob is.
+enum Kind {
+    Sysctl(&'static str, Form),
+    HostFile(&'static str, Form),
+    NicFile(&'static str, Form),
+    QueueFile(Direction, &'static str, Form),
+    /// A number or `on` and `off`, as ethtool has them: option to set, word, option to show, label.
+    Ethtool(&'static str, &'static str, &'static str, &'static str),
+    /// Words and numbers, as ethtool takes them: option to set, option to show, each word and its label.
+    Words(&'static str, &'static str, &'static [(&'static str, &'static str)]),
+    IrqAffinity,
+    Irqbalance,
+    /// Why no form has words for it.
+    Never(&'static str),
+}
+
+use Direction::{Rx, Tx};
+use Form::{Itself, Mask, Number, PowerOfTwo, Switch};
+use Kind::{Ethtool as Tool, HostFile, IrqAffinity, Irqbalance, Never, NicFile, QueueFile, Sysctl, Words};
+
+const RSS: &str = "an RSS table is no single value; `ethtool -X` sets it";
+const RULE: &str = "a flow rule is no single value; `ethtool -N` sets it";
+const PROCESS: &str = "processes do not outlive a boot; give their unit CPUAffinity= or AllowedCPUs=";
+const THREAD: &str = "kernel threads are found by process id; `chrt` or `renice` sets their priority";
+
+/// Every knob, in the order of applying.
+const ROWS: [(&str, Kind); 38] = [
+    ("irqbalance", Irqbalance),
+    (
+        "rings",
+        Words("-G", "-g", &[("rx", "RX"), ("rx-mini", "RX Mini"), ("rx-jumbo", "RX Jumbo"), ("tx", "TX")]),
+    ),
+    ("channels", Words("-L", "-l", &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")])),
+    ("rss_table", Never(RSS)),
+    ("rss_context", Never(RSS)),
+    ("flow_rule", Never(RULE)),
+    ("adaptive_rx", Tool("-C", "adaptive-rx", "-c", "Adaptive RX")),
+    ("adaptive_tx", Tool("-C", "adaptive-tx", "-c", "Adaptive RX:.*TX")),
+    ("rx_usecs", Tool("-C", "rx-usecs", "-c", "rx-usecs")),
+    ("rx_frames", Tool("-C", "rx-frames", "-c", "rx-frames")),
+    ("tx_usecs", Tool("-C", "tx-usecs", "-c", "tx-usecs")),
+    ("tx_frames", Tool("-C", "tx-frames", "-c", "tx-frames")),
+    // A veth has NAPI, and so threads for it, only with GRO.
+    ("gro", Tool("-K", "gro", "-k", "generic-receive-offload")),
+    ("lro", Tool("-K", "lro", "-k", "large-receive-offload")),
+    ("rx_checksum", Tool("-K", "rx", "-k", "rx-checksumming")),
+    ("ntuple", Tool("-K", "ntuple", "-k", "ntuple-filters")),
+    ("threaded", NicFile("threaded", Switch)),
+    ("napi_defer_hard_irqs", NicFile("napi_defer_hard_irqs", Number)),
+    ("gro_flush_timeout", NicFile("gro_flush_timeout", Number)),
+    ("irq_affinity", IrqAffinity),
+    ("xps_cpus", QueueFile(Tx, "xps_cpus", Mask)),
+    ("xps_rxqs", QueueFile(Tx, "xps_rxqs", Mask)),
+    ("rps", QueueFile(Rx, "rps_cpus", Mask)),
+    ("rfs_entries", Sysctl("net.core.rps_sock_flow_entries", PowerOfTwo)),
+    ("rfs", QueueFile(Rx, "rps_flow_cnt", PowerOfTwo)),
+    ("netdev_budget", Sysctl("net.core.netdev_budget", Number)),
+    ("netdev_budget_usecs", Sysctl("net.core.netdev_budget_usecs", Number)),
+    ("netdev_max_backlog", Sysctl("net.core.netdev_max_backlog", Number)),
+    ("busy_poll", Sysctl("net.core.busy_poll", Number)),
+    ("busy_read", Sysctl("net.core.busy_read", Number)),
+    ("clocksource", HostFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", Itself)),
+    ("affinity", Never(PROCESS)),
+    ("process_affinity", Never(PROCESS)),
+    ("cgroup_affinity", Never(PROCESS)),
+    ("unit_affinity", Never(PROCESS)),
+    ("ksoftirqd_priority", Never(THREAD)),
+    ("napi_priority", Never(THREAD)),
+    ("irqbalance_service", Never("starting and stopping irqbalance is for its unit")),
+];
+
+/// The place of a knob in the order of applying.
+pub(super) fn place(knob: &str) -> Option<usize> {
+    ROWS.iter().position(|(name, _)| *name == knob)
+}
+
+/// What a setting is, or why it is nothing that could be written down.
+pub(super) fn of(setting: &Setting, model: &Model) -> Result<Expression, String> {
+    let (_, kind) = place(&setting.knob).map(|at| &ROWS[at]).ok_or("this knob is not known here")?;
+    let value = |form: Form| form.text(&setting.value).ok_or_else(|| bad_value(setting));
+    let of_queue = |direction: Direction| match &setting.target {
+        Target::Queue { nic, queue } if queue.direction == direction => Ok((nic, queue)),
+        _ => Err(bad_target(setting)),
+    };
+    let of_nic = || match &setting.target {
+        Target::Nic(nic) => Ok(nic),
+        _ => Err(bad_target(setting)),
+    };
+    let of_host = || if setting.target == Target::Host { Ok(()) } else { Err(bad_target(setting)) };
+    match kind {
+        Sysctl(key, form) => of_host().and_then(|()| Ok(Expression::Sysctl { key, value: value(*form)? })),
+        HostFile(path, form) => {
+            of_host().and_then(|()| Ok(Expression::File { path: (*path).to_owned(), value: value(*form)? }))
+        }
+        NicFile(file, form) => {
+            let path = format!("/sys/class/net/{}/{file}", of_nic()?);
+            Ok(Expression::File { path, value: value(*form)? })
+        }
+        QueueFile(direction, file, form) => {
+            let (nic, queue) = of_queue(*direction)?;
+            let path = format!("/sys/class/net/{nic}/queues/{queue}/{file}");
+            Ok(Expression::File { path, value: value(*form)? })
+        }
+        Tool(set, word, show, label) => {
+            let number = Number.text(&setting.value).filter(|_| setting.value != "off");
+            let value = number.map(|text| text.written);
+            let value = value.or_else(|| Switch.text(&setting.value).map(|_| setting.value.clone()));
+            let values = vec![(Word { word, label }, value.ok_or_else(|| bad_value(setting))?)];
+            Ok(Expression::Ethtool { nic: of_nic()?.clone(), option: Ethtool { set, show }, values })
+        }
+        Words(set, show, known) => {
+            let values = words(&setting.value, known).ok_or_else(|| bad_value(setting))?;
+            Ok(Expression::Ethtool { nic: of_nic()?.clone(), option: Ethtool { set, show }, values })
+        }
+        IrqAffinity => irqs(setting, model, of_queue(Rx)?.1.index),
+        Irqbalance => match setting.value.as_str() {
+            "banned" => {
+                of_nic()?;
+                let why = "only the interrupts of a PCI device can be told apart by irqbalance";
+                Ok(Expression::Banned { pci: pci(setting, model).ok_or(why)? })
+            }
+            _ => Err("leaving interrupts to irqbalance is what happens anyway".to_owned()),
+        },
+        Never(why) => Err((*why).to_owned()),
+    }
+}
+
+fn bad_value(setting: &Setting) -> String {
+    format!("`{}` is no value for it", setting.value)
+}
+
+fn bad_target(setting: &Setting) -> String {
+    format!("it does not act on {}", setting.target)
+}
+
+/// Words and numbers in turn, such as `rx 2 tx 2`.
+fn words(value: &str, known: &[(&'static str, &'static str)]) -> Option<Vec<(Word, String)>> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let pair = |pair: &[&str]| {
+        let [word, number] = pair else { return None };
+        let (word, label) = known.iter().find(|(known, _)| known == word)?;
+        let number = Number.text(number).filter(|text| text.written == *number)?;
+        Some((Word { word, label }, number.written))
+    };
+    words.chunks(2).map(pair).collect::<Option<Vec<_>>>().filter(|pairs| !pairs.is_empty())
+}
+
+impl Form {
+    fn text(self, value: &str) -> Option<Text> {
+        let same = |text: String| Text { written: text.clone(), shown: text };
+        let digits =
+            || value.bytes().all(|b| b.is_ascii_digit()).then(|| value.parse::<u64>().ok()).flatten();
+        let number = || if value == "off" { Some(0) } else { digits() };
+        match self {
+            Number => Some(same(number()?.to_string())),
+            PowerOfTwo => {
+                let flows = number()?;
+                let shown = if flows == 0 { 0 } else { flows.checked_next_power_of_two()? };
+                Some(Text { written: flows.to_string(), shown: shown.to_string() })
+            }
+            Switch => match value {
+                "on" => Some(same("1".to_owned())),
+                "off" => Some(same("0".to_owned())),
+                _ => None,
+            },
+            Mask => {
+                let set = if value == "off" { CpuMask::new() } else { value.parse().ok()? };
+                Some(mask(&set))
+            }
+            Itself => (!value.contains(|c: char| c.is_control())).then(|| same(value.to_owned())),
+        }
+    }
+}
+
+/// A set as the kernel's files take it, and as the script of the sh form compares it.
+pub(super) fn mask(set: &CpuMask) -> Text {
+    let written = set.to_hex();
+    let digits = written.replace(',', "");
+    let shown = digits.trim_start_matches('0');
+    Text { shown: if shown.is_empty() { "0".to_owned() } else { shown.to_owned() }, written }
+}
+
+/// The address of the PCI function behind a setting's interface.
+pub(super) fn pci(setting: &Setting, model: &Model) -> Option<String> {
+    let address = nic_of(setting, model)?.address.0.strip_prefix("pci:")?;
+    Some(address.split('/').next().unwrap_or(address).to_owned())
+}
+
+/// Interrupts are known by their action names: their numbers are given out anew at each boot.
+fn irqs(setting: &Setting, model: &Model, index: u32) -> Result<Expression, String> {
+    let missing = || format!("{} is not on this machine, so its interrupts are not known", setting.target);
+    let nic = nic_of(setting, model).ok_or_else(missing)?;
+    let queue = nic.rx.iter().find(|queue| queue.index == index).ok_or_else(missing)?;
+    if queue.irqs.is_empty() || nic.kind != NicKind::Device {
+        return Err("no interrupt is known to belong to this queue".to_owned());
+    }
+    if let Some(irq) = queue.irqs.iter().find(|irq| irq.action.is_empty()) {
+        return Err(format!("interrupt {} has no name to find it by", irq.number));
+    }
+    // One list for all of them, or one for each in the order of their numbers.
+    let lists: Option<Vec<CpuMask>> = setting
+        .value
+        .split(';')
+        .map(|part| part.parse().ok().filter(|mask: &CpuMask| !mask.is_empty()))
+        .collect();
+    let lists = lists.filter(|lists| lists.len() == 1 || lists.len() == queue.irqs.len());
+    let lists = lists.ok_or_else(|| bad_value(setting))?;
+    let mut irqs: Vec<_> = queue.irqs.iter().collect();
+    irqs.sort_by_key(|irq| irq.number);
+    let irqs = irqs.iter().map(|irq| irq.action.clone()).zip(lists.iter().cloned().cycle()).collect();
+    Ok(Expression::Irqs { nic: nic.name.clone(), pci: pci(setting, model), irqs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::model;
+    use super::{Expression, ROWS, Text, of};
+    use crate::plan::Setting;
+
+    fn say(setting: &str) -> Result<Expression, String> {
+        of(&setting.parse::<Setting>().expect(setting), &model())
+    }
+
+    fn file(setting: &str) -> [String; 3] {
+        match say(setting) {
+            Ok(Expression::File { path, value: Text { written, shown } }) => [path, written, shown],
+            other => panic!("{setting}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_knob_has_one_row() {
+        let names: std::collections::BTreeSet<&str> = ROWS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), ROWS.len());
+    }
+
+    #[test]
+    fn values_are_written_as_the_kernel_takes_them_and_compared_as_it_shows_them() {
+        let queue = |file: &str| format!("/sys/class/net/eth0/queues/{file}");
+        assert_eq!(file("rps eth0/rx-1 = 4-5,33"), [&queue("rx-1/rps_cpus"), "2,00000030", "200000030"]);
+        assert_eq!(file("rps eth0/rx-0 = off"), [&queue("rx-0/rps_cpus"), "0", "0"]);
+        assert_eq!(file("xps_rxqs eth0/tx-0 = 1"), [&queue("tx-0/xps_rxqs"), "2", "2"]);
+        assert_eq!(file("rfs eth0/rx-0 = 3000"), [&queue("rx-0/rps_flow_cnt"), "3000", "4096"]);
+        assert_eq!(file("rfs eth0/rx-0 = off"), [&queue("rx-0/rps_flow_cnt"), "0", "0"]);
+        assert_eq!(file("threaded eth0 = on"), ["/sys/class/net/eth0/threaded", "1", "1"]);
+        let words = |setting: &str| match say(setting) {
+            Ok(Expression::Ethtool { option, values, .. }) => {
+                let words = values.iter().map(|(word, value)| format!(" {} {value}", word.word));
+                format!("{}{}", option.set, words.collect::<String>())
+            }
+            other => panic!("{setting}: {other:?}"),
+        };
+        assert_eq!(words("adaptive_rx eth0 = off"), "-C adaptive-rx off");
+        assert_eq!(words("rx_usecs eth0 = 50"), "-C rx-usecs 50");
+        assert_eq!(words("channels eth0 = rx 2 tx 3"), "-L rx 2 tx 3");
+        let Ok(Expression::Irqs { pci, irqs, .. }) = say("irq_affinity eth0/rx-1 = 2;0-1") else { panic!() };
+        let irqs: Vec<_> = irqs.iter().map(|(action, cpus)| (action.as_str(), cpus.to_string())).collect();
+        assert_eq!(irqs, [("eth0-TxRx-1", "2".to_owned()), ("eth0-rx-1", "0-1".to_owned())]);
+        assert_eq!(pci.as_deref(), Some("0000:00:03.0"));
+    }
+
+    #[test]
+    fn what_cannot_be_said_has_a_reason() {
+        for (setting, why) in [
+            ("speed eth0 = 5", "this knob is not known here"),
+            ("rps eth0 = 2", "it does not act on eth0"),
+            ("rps eth0/tx-0 = 2", "it does not act on eth0/tx-0"),
+            ("rfs_entries eth0 = 2", "it does not act on eth0"),
+            ("rps eth0/rx-0 = x", "`x` is no value for it"),
+            ("rfs eth0/rx-0 = +5", "`+5` is no value for it"),
+            ("rfs eth0/rx-0 = 18446744073709551615", "`18446744073709551615` is no value for it"),
+            ("channels eth0 = 4", "`4` is no value for it"),
+            ("channels eth0 = rx 2 tx", "`rx 2 tx` is no value for it"),
+            ("rings eth0 = combined 2", "`combined 2` is no value for it"),
+            ("gro eth0 = maybe", "`maybe` is no value for it"),
+            (
+                "irq_affinity eth9/rx-0 = 2",
+                "eth9/rx-0 is not on this machine, so its interrupts are not known",
+            ),
+            ("irq_affinity veth0/rx-0 = 2", "no interrupt is known to belong to this queue"),
+            ("irq_affinity eth0/rx-1 = 0;1;2", "`0;1;2` is no value for it"),
+            (
+                "irqbalance veth0 = banned",
+                "only the interrupts of a PCI device can be told apart by irqbalance",
+            ),
+        ] {
+            assert_eq!(say(setting), Err(why.to_owned()), "{setting}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A policy script of irqbalance (`--policyscript`): it is asked about each interrupt, with the device's
+//! directory and the number, and answers `ban=true` for those that the plan places.
+
+use super::expression::Expression;
+use super::text::shell;
+use super::{Draft, ExportFile, Said};
+
+pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
+    let patterns = draft.pick(|said| match patterns(said) {
+        patterns if patterns.is_empty() => Err("irqbalance only knows interrupts".to_owned()),
+        patterns => Ok(patterns),
+    });
+    if patterns.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = String::new();
+    for (said, patterns) in &patterns {
+        lines += &format!("    # {}\n", super::one_line(&said.setting.to_string()));
+        patterns.iter().for_each(|pattern| lines += &format!("    {pattern}) echo ban=true ;;\n"));
+    }
+    let head = draft.head("keeps irqbalance from the interrupts that the plan places");
+    let text = format!(
+        "#!/bin/sh\n{head}#\n\
+         # For irqbalance --policyscript: $1 is the directory of a device, $2 the number of an interrupt.\n\
+         # Where the interrupts go is set by others; numbers are given out anew at each boot, so names count.\n\
+         line=$(grep \"^ *$2:\" /proc/interrupts) || exit 0\n\
+         case \"${{1##*/}} $line\" in\n{lines}esac\n"
+    );
+    vec![ExportFile { name: "rxlab-policy".to_owned(), text, executable: true }]
+}
+
+/// Patterns of `DEVICE LINE`, where the line is that of /proc/interrupts.
+fn patterns(said: &Said<'_>) -> Vec<String> {
+    match &said.expression {
+        Expression::Irqs { pci, irqs, .. } => {
+            let device = pci.as_ref().map(|pci| shell(&format!("{pci} "))).unwrap_or_default();
+            irqs.iter().map(|(action, _)| format!("{device}*{}", shell(&format!(" {action}")))).collect()
+        }
+        Expression::Banned { pci } => vec![format!("{}*", shell(&format!("{pci} ")))],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Format;
+    use super::super::sketch::{exported, text};
+
+    #[test]
+    fn interrupts_of_the_plan_are_banned() {
+        let settings = ["irq_affinity eth0/rx-1 = 1", "irqbalance eth0 = banned", "rps eth0/rx-0 = 1"];
+        insta::assert_snapshot!(text(Format::IrqbalancePolicy, &settings));
+        assert!(exported(Format::IrqbalancePolicy, &["rps eth0/rx-0 = 1"]).files.is_empty());
+    }
+}

@@ -1,0 +1,110 @@
+# With RXLAB_CHECK=1 it says what it would change, and changes nothing.
+check=${RXLAB_CHECK:-}
+failed=0 changed=0
+
+# fail WHY: says that the setting at hand could not be made, and goes on with the next one.
+fail() {
+    printf '%s: %s\n' "$setting" "$1" >&2
+    failed=1
+}
+
+# plain VALUE: as it is compared, which is without commas and leading zeros.
+plain() {
+    printf '%s\n' "$1" | tr -d , | sed 's/^0*\(.\)/\1/'
+}
+
+# begin NOW WANTED: whether anything has to be written, and may be.
+begin() {
+    [ "$1" != "$2" ] || return 1
+    changed=1
+    if [ -n "$check" ]; then
+        printf '%s: would change, it is %s\n' "$setting" "$1"
+        return 1
+    fi
+}
+
+# kept NOW WANTED: what the machine made of it.
+kept() {
+    if [ "$1" = "$2" ]; then
+        printf '%s: set\n' "$setting"
+    else
+        fail "the kernel kept $1"
+    fi
+}
+
+# file PATH VALUE SHOWN: writes a file of the kernel.
+file() {
+    if ! now=$(cat "$1" 2>&1); then
+        fail "$now"
+    elif begin "$(plain "$now")" "$3"; then
+        if error=$( { printf '%s\n' "$2" >"$1"; } 2>&1); then
+            kept "$(plain "$(cat "$1")")" "$3"
+        else
+            # What shells call an I/O error here is any answer of the kernel.
+            case $error in *'I/O error'*) error='the kernel refuses it' ;; esac
+            fail "cannot write $2 to $1: $error"
+        fi
+    fi
+}
+
+# shown NIC OPTION LABEL: a value as ethtool shows it; the last one, for maxima come first.
+shown() {
+    ethtool "$2" "$1" 2>/dev/null | sed -n "s/^[[:space:]]*$3:[[:space:]]*\([^[:space:]]*\).*/\1/p" | tail -n 1
+}
+
+# values_now NIC SHOW {WORD LABEL VALUE}...: the words with their values of now.
+values_now() (
+    nic=$1 show=$2 text=
+    shift 2
+    while [ $# -gt 0 ]; do
+        text="$text $1 $(shown "$nic" "$show" "$2")"
+        shift 3
+    done
+    printf '%s\n' "${text# }"
+)
+
+# values_wanted {WORD LABEL VALUE}...: the words with the values that they are to have.
+values_wanted() (
+    text=
+    while [ $# -gt 0 ]; do
+        text="$text $1 $3"
+        shift 3
+    done
+    printf '%s\n' "${text# }"
+)
+
+# option NIC SET SHOW {WORD LABEL VALUE}...: values that ethtool sets, all in one go.
+option() {
+    nic=$1 set=$2 show=$3
+    shift 3
+    now=$(values_now "$nic" "$show" "$@")
+    wanted=$(values_wanted "$@")
+    case "$now " in *'  '*) fail "ethtool $show $nic shows no value for it: $now" && return ;; esac
+    if begin "$now" "$wanted"; then
+        # Words and numbers: they are to be split.
+        # shellcheck disable=SC2086
+        if error=$(ethtool "$set" "$nic" $wanted 2>&1); then
+            kept "$(values_now "$nic" "$show" "$@")" "$wanted"
+        else
+            fail "ethtool $set $nic $wanted: $error"
+        fi
+    fi
+}
+
+# irq NIC ACTION MASK SHOWN: interrupts of a device by their action name; a number is given out anew at
+# each boot.
+irq() {
+    any=
+    for found in $(ACTION="$2" awk '
+        BEGIN { end = " " ENVIRON["ACTION"] }
+        $1 ~ /^[0-9]+:$/ && substr($0, length($0) - length(end) + 1) == end { print $1 + 0 }
+    ' /proc/interrupts); do
+        device=/sys/class/net/$1/device
+        if [ -e "$device/msi_irqs" ] || [ -e "$device/../msi_irqs" ]; then
+            [ -e "$device/msi_irqs/$found" ] || [ -e "$device/../msi_irqs/$found" ] || continue
+        fi
+        any=1
+        file "/proc/irq/$found/smp_affinity" "$3" "$4"
+    done
+    [ -n "$any" ] || fail "$1 has no interrupt $2 now (is its link up?)"
+}

@@ -1,0 +1,106 @@
+//! A POSIX shell script: sets each value that is not there yet, reads it back, goes on after a failure
+//! and ends with 1 then.
+
+use super::expression::{Expression, mask};
+use super::text::{one_line, shell};
+use super::{Draft, ExportFile, Said};
+
+/// What the lines of [`lines`] call.
+pub(super) const PRELUDE: &str = include_str!("prelude.sh");
+
+pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
+    let said = script(draft);
+    if said.is_empty() {
+        return Vec::new();
+    }
+    let head = draft.head("sets what the plan says, and reads it back");
+    let text = format!("#!/bin/sh\n{head}#\nset -eu\n\n{PRELUDE}\n{}exit $failed\n", lines(&said));
+    vec![ExportFile { name: "rxlab.sh".to_owned(), text, executable: true }]
+}
+
+/// What a script has words for; the rest is left out.
+pub(super) fn script<'a>(draft: &mut Draft<'a>) -> Vec<Said<'a>> {
+    let picked = draft.pick(|said| {
+        match &said.expression {
+            Expression::Banned { .. } => Err("irqbalance takes no word from a script; see irqbalance-policy"),
+            _ => Ok(()),
+        }
+        .map_err(str::to_owned)
+    });
+    picked.into_iter().map(|(said, ())| said).collect()
+}
+
+/// A line for the name of each setting and one, or more, that make it.
+pub(super) fn lines(said: &[Said<'_>]) -> String {
+    said.iter().map(line).collect()
+}
+
+fn line(said: &Said<'_>) -> String {
+    let mut text = format!("setting={}\n", shell(&one_line(&said.setting.to_string())));
+    let mut call = |words: &[&str]| {
+        text += &words.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ");
+        text += "\n";
+    };
+    match &said.expression {
+        Expression::Sysctl { key, value } => {
+            let path = format!("/proc/sys/{}", key.replace('.', "/"));
+            call(&["file", &path, &value.written, &value.shown]);
+        }
+        Expression::File { path, value } => call(&["file", path, &value.written, &value.shown]),
+        Expression::Ethtool { nic, option, values } => {
+            let mut words = vec!["option", nic.as_str(), option.set, option.show];
+            values.iter().for_each(|(word, value)| words.extend([word.word, word.label, value.as_str()]));
+            call(&words);
+        }
+        Expression::Irqs { nic, irqs, .. } => {
+            for (action, cpus) in irqs {
+                let mask = mask(cpus);
+                call(&["irq", nic.as_str(), action, &mask.written, &mask.shown]);
+            }
+        }
+        // Left out by `script`.
+        Expression::Banned { .. } => {}
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Format;
+    use super::super::sketch::{exported, text};
+
+    #[test]
+    fn each_setting_is_a_line() {
+        let text = text(
+            Format::Sh,
+            &[
+                "rfs_entries host = 3000",
+                "rps eth0/rx-0 = 1",
+                "irq_affinity eth0/rx-0 = 1",
+                "rx_usecs eth0 = 50",
+                "channels eth0 = rx 2 tx 2",
+                "flow_rule eth0/rule-1 = x",
+            ],
+        );
+        let (head, _) = text.split_once("set -eu").expect("a shell script");
+        assert!(
+            head.contains("# Not in here:\n#   flow_rule eth0/rule-1 = x: a flow rule is no single value")
+        );
+        let (_, lines) = text.split_once("(is its link up?)\"\n}\n\n").expect("the prelude");
+        insta::assert_snapshot!(lines);
+    }
+
+    /// An interface may have any name that has no slash, colon or white space, and a plan any value.
+    #[test]
+    fn no_name_is_run() {
+        let text = text(Format::Sh, &["rps $(reboot)/rx-0 = 1", "clocksource host = a\nreboot"]);
+        assert!(text.contains("file '/sys/class/net/$(reboot)/queues/rx-0/rps_cpus' 2 2\n"), "{text}");
+        assert!(!text.lines().any(|line| line.trim_start().starts_with("reboot")), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_no_file() {
+        let export = exported(Format::Sh, &["affinity pid:1 = 2"]);
+        assert!(export.files.is_empty() && export.left_out.len() == 1);
+    }
+}

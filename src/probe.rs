@@ -1,0 +1,29 @@
+//! Who pays for received packets: how long each CPU receives, why just then, and whose time that was.
+//!
+//! Three ways, side by side: eBPF programs that measure every run ([`Programs`]), the counters that every
+//! kernel has ([`coarse`]), and inference from a process that should have had its CPU to itself
+//! ([`Spin`], [`Openssl`]). [`look`] joins them in one value, [`Steal`]. Rendering does not belong here.
+
+mod class;
+mod counted;
+mod exact;
+mod inference;
+mod look;
+mod openssl;
+mod processes;
+mod programs;
+mod raw;
+mod spin;
+mod steal;
+
+pub use class::Class;
+pub use counted::{Moment, coarse};
+pub use exact::exact;
+pub use inference::{Inference, Method};
+pub use look::{LookError, Wish, look};
+pub use openssl::{Openssl, OpensslError};
+pub use processes::{ProcessTimes, Processes};
+pub use programs::{Missing, Programs};
+pub use raw::{CpuRecord, IrqRecord, NapiRecord, Reading, VictimRecord};
+pub use spin::Spin;
+pub use steal::{Cost, CpuSteal, IrqSteal, NapiPolls, Steal, ThreadTime, Tier, Victim};

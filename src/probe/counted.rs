@@ -1,0 +1,177 @@
+//! The tier without eBPF: what the kernel's own counters tell.
+
+use std::collections::BTreeMap;
+
+use super::Class;
+use super::processes::Processes;
+use super::steal::{CpuSteal, Steal, Tier};
+use crate::host::Host;
+use crate::sample::{Counters, Inventory, Scope};
+use crate::units::{CpuId, Fact};
+
+/// USER_HZ is 100 on every architecture that rxlab runs on.
+const TICK_NS: u64 = 10_000_000;
+
+/// The counters of one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// Of CPUs.
+    pub counters: Counters,
+    /// Of processes.
+    pub processes: Processes,
+}
+
+impl Moment {
+    /// What there is to count, for [`Moment::take`].
+    pub fn inventory(host: &dyn Host) -> Inventory {
+        Inventory::take(host, Scope::Counters)
+    }
+
+    /// Reads all counters.
+    pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
+        Self { counters: Counters::take(host, inventory), processes: Processes::take(host) }
+    }
+}
+
+/// Who paid, as far as counters tell: the softirq time of each CPU, the threads that receive, and no victims.
+pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: Option<String>) -> Steal {
+    let seconds = after.counters.taken_ns.saturating_sub(before.counters.taken_ns) as f64 / 1e9;
+    let mut notes = vec![
+        "NET_RX is the time of all softirqs here: /proc/stat does not part them. Who is robbed is not known \
+         without eBPF"
+            .to_owned(),
+    ];
+    let exact = inventory.settings.exact_softirq_time.clone();
+    if exact != Fact::Known(true) {
+        notes.push(
+            "softirq time is sampled by the kernel's ticks here, as far as is known: a run between two ticks \
+             counts for nothing, one that a tick hits counts for a whole one"
+                .to_owned(),
+        );
+    }
+    let threads = after.processes.threads(&before.processes);
+    if threads.iter().any(|thread| thread.name.starts_with("napi/") && thread.ns > 0) {
+        notes.push(
+            "threads of NAPIs are no softirqs: their time comes on top, on the CPUs they ran on".to_owned(),
+        );
+    }
+    Steal {
+        schema: Steal::SCHEMA.to_owned(),
+        tier: Tier::Procfs,
+        missing,
+        exact_softirq_time: exact,
+        seconds,
+        cpus: cpus(before, after),
+        victims: Fact::Unsupported,
+        irqs: Fact::Unsupported,
+        napis: Fact::Unsupported,
+        threads,
+        inference: Vec::new(),
+        cost: Fact::NotAsked,
+        notes,
+    }
+}
+
+/// The CPUs that are online at both moments.
+fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
+    let one = |cpu: CpuId| {
+        let time = |of: fn(&crate::parse::CpuTimes) -> u64| ticks(cpu, before, after, of);
+        let mut by_class: BTreeMap<Class, Fact<u64>> =
+            Class::OF_RUNS.into_iter().map(|class| (class, Fact::Unsupported)).collect();
+        let thread = |moment: &Moment| moment.counters.ksoftirqd_ns.get(&cpu).copied();
+        if let (Some(now), Some(then)) = (thread(after), thread(before)) {
+            by_class.insert(Class::Ksoftirqd, Fact::Known(now.saturating_sub(then)));
+        }
+        by_class.insert(Class::ThreadedNapi, Fact::Unsupported);
+        CpuSteal {
+            cpu,
+            net_rx_ns: time(|times| times.softirq),
+            runs: counted(cpu, before, after, |now, then| now.net_rx.saturating_sub(then.net_rx)),
+            hard_irq_ns: time(|times| times.irq),
+            by_class,
+            histogram: Fact::Unsupported,
+            busy_polled: Fact::Unsupported,
+            packets: packets(cpu, before, after),
+            hypervisor_ns: time(|times| times.steal),
+        }
+    };
+    let online = after.counters.times.known().into_iter().flatten().map(|(cpu, _)| *cpu);
+    let both = |cpu: &CpuId| before.counters.times.known().is_some_and(|times| times.contains_key(cpu));
+    online.filter(both).map(one).collect()
+}
+
+/// Packets that went up the stack of a CPU.
+pub(super) fn packets(cpu: CpuId, before: &Moment, after: &Moment) -> Fact<u64> {
+    // 32 bits wide in the kernel.
+    let packets = counted(cpu, before, after, |now, then| now.processed.wrapping_sub(then.processed).into());
+    after.counters.softnet.clone().and_then(|()| packets)
+}
+
+/// Time that the hypervisor gave to others.
+pub(super) fn hypervisor_ns(cpu: CpuId, before: &Moment, after: &Moment) -> Fact<u64> {
+    ticks(cpu, before, after, |times| times.steal)
+}
+
+fn ticks(cpu: CpuId, before: &Moment, after: &Moment, of: fn(&crate::parse::CpuTimes) -> u64) -> Fact<u64> {
+    let value = |moment: &Moment| {
+        moment
+            .counters
+            .times
+            .clone()
+            .and_then(|times| times.get(&cpu).map_or(Fact::Unsupported, |t| Fact::Known(of(t))))
+    };
+    value(after).and_then(|now| value(before).map(|then| now.saturating_sub(then).saturating_mul(TICK_NS)))
+}
+
+fn counted(
+    cpu: CpuId,
+    before: &Moment,
+    after: &Moment,
+    less: fn(&crate::sample::CpuCounters, &crate::sample::CpuCounters) -> u64,
+) -> Fact<u64> {
+    let value = |moment: &Moment| {
+        moment
+            .counters
+            .cpus
+            .clone()
+            .and_then(|cpus| cpus.get(&cpu).copied().map_or(Fact::Unsupported, Fact::Known))
+    };
+    value(after).and_then(|now| value(before).map(|then| less(&now, &then)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Moment, coarse};
+    use crate::host::RecordedHost;
+    use crate::probe::{Class, Tier};
+    use crate::units::Fact;
+
+    fn host(softirq: u32, steal: u32, ran: u64) -> RecordedHost {
+        RecordedHost::new()
+            .with("proc/stat", format!("cpu0 1 0 0 100 0 2 {softirq} {steal} 0 0\n"))
+            .with("proc/softirqs", "CPU0\nNET_TX: 0\nNET_RX: 40\n")
+            .with("proc/net/softnet_stat", "00000044 0 0 0 0 0 0 0 0 0 0 0 00000000\n")
+            .with("proc/12/comm", "ksoftirqd/0\n")
+            .with("proc/12/schedstat", format!("{ran} 0 1\n"))
+    }
+
+    fn moment(host: &RecordedHost) -> Moment {
+        Moment::take(host, &Moment::inventory(host))
+    }
+
+    #[test]
+    fn ticks_are_time_and_what_is_not_known_stays_so() {
+        let (first, last) = (host(5, 1, 1_000), host(25, 3, 900_000));
+        let steal =
+            coarse(&Moment::inventory(&last), &moment(&first), &moment(&last), Some("no root".into()));
+        let [cpu] = steal.cpus.as_slice() else { panic!("{steal:?}") };
+        assert_eq!(
+            (&cpu.net_rx_ns, &cpu.hypervisor_ns),
+            (&Fact::Known(200_000_000), &Fact::Known(20_000_000))
+        );
+        assert_eq!(cpu.by_class[&Class::Ksoftirqd], Fact::Known(899_000));
+        assert_eq!((cpu.stolen_ns(), &cpu.by_class[&Class::RpsIpi]), (None, &Fact::Unsupported));
+        assert_eq!((steal.tier, steal.victims), (Tier::Procfs, Fact::Unsupported));
+        assert_eq!(steal.notes.len(), 2, "nobody knows how this kernel counts");
+    }
+}

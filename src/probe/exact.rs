@@ -1,0 +1,267 @@
+//! From what the programs counted to who paid: names joined to numbers, processes folded.
+
+use std::collections::BTreeMap;
+
+use super::counted::{Moment, hypervisor_ns, packets};
+use super::processes::control_group;
+use super::raw::{CpuRecord, Reading, UNNUMBERED, VictimRecord};
+use super::steal::{CpuSteal, IrqSteal, NapiPolls, Steal, Tier, Victim};
+use super::{Class, Programs};
+use crate::host::Host;
+use crate::sample::Inventory;
+use crate::units::{CpuId, Fact, IrqId, QueueId};
+
+/// Who paid, of what was counted `between` two readings, `seconds` apart.
+pub fn exact(
+    host: &dyn Host,
+    inventory: &Inventory,
+    (before, after): (&Moment, &Moment),
+    (between, seconds): (&Reading, f64),
+    programs: &Programs,
+) -> Steal {
+    let exact_softirq_time = inventory.settings.exact_softirq_time.clone();
+    let groups = |pid| control_group(host, pid);
+    let losses = losses(between);
+    let mut notes = programs.limits();
+    notes.extend(remarks(between));
+    Steal {
+        schema: Steal::SCHEMA.to_owned(),
+        tier: Tier::Ebpf,
+        missing: None,
+        victims: Fact::Known(victims(&losses, (before, after), &exact_softirq_time, groups)),
+        exact_softirq_time,
+        seconds,
+        cpus: cpus(between, before, after),
+        irqs: Fact::Known(irqs(between, inventory)),
+        napis: Fact::Known(napis(between, inventory)),
+        threads: after.processes.threads(&before.processes),
+        inference: Vec::new(),
+        cost: programs.cost(),
+        notes,
+    }
+}
+
+fn by_class(ns: [u64; 9]) -> impl Iterator<Item = (Class, u64)> {
+    Class::OF_RUNS.into_iter().zip(ns)
+}
+
+/// CPUs that are online, or were while something was counted on them.
+fn cpus(between: &Reading, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
+    let online = |cpu: &CpuId| after.counters.times.known().is_none_or(|times| times.contains_key(cpu));
+    let counted = |record: &CpuRecord| record.irqs > 0 || record.runs.iter().any(|runs| *runs > 0);
+    let one = |(cpu, record): (&CpuId, &CpuRecord)| {
+        let mut classes: BTreeMap<Class, Fact<u64>> =
+            by_class(record.ns).map(|(class, ns)| (class, Fact::Known(ns))).collect();
+        classes.insert(Class::ThreadedNapi, Fact::Known(record.threaded_ns));
+        CpuSteal {
+            cpu: *cpu,
+            net_rx_ns: Fact::Known(record.ns.iter().sum::<u64>() + record.threaded_ns),
+            runs: Fact::Known(record.runs.iter().sum()),
+            hard_irq_ns: Fact::Known(record.irq_ns + record.ipi_ns),
+            by_class: classes,
+            histogram: Fact::Known(record.histogram.to_vec()),
+            busy_polled: Fact::Known(record.busy_work),
+            packets: packets(*cpu, before, after),
+            hypervisor_ns: hypervisor_ns(*cpu, before, after),
+        }
+    };
+    between.cpus.iter().filter(|(cpu, record)| online(cpu) || counted(record)).map(one).collect()
+}
+
+/// What each process lost on all CPUs together.
+fn losses(between: &Reading) -> BTreeMap<u32, VictimRecord> {
+    let mut sums: BTreeMap<u32, VictimRecord> = BTreeMap::new();
+    for ((_, pid), record) in &between.victims {
+        let sum = sums.entry(*pid).or_insert_with(|| VictimRecord {
+            command: record.command.clone(),
+            cgroup: record.cgroup,
+            ..VictimRecord::default()
+        });
+        for (sum, ns) in sum.ns.iter_mut().zip(record.ns) {
+            *sum += ns;
+        }
+        sum.irq_ns += record.irq_ns;
+    }
+    sums
+}
+
+/// Processes that still run by themselves; those that ended folded by name and control group.
+fn victims(
+    losses: &BTreeMap<u32, VictimRecord>,
+    (before, after): (&Moment, &Moment),
+    exact_softirq_time: &Fact<bool>,
+    group: impl Fn(u32) -> Fact<String>,
+) -> Vec<Victim> {
+    let mut ended: BTreeMap<(&str, u64), Victim> = BTreeMap::new();
+    let mut victims = Vec::new();
+    for (pid, loss) in losses {
+        if loss.irq_ns == 0 && loss.ns.iter().all(|ns| *ns == 0) {
+            continue;
+        }
+        let believed_ns = after.processes.spent(*pid, &before.processes);
+        let runs = believed_ns.known().is_some();
+        let mut victim = Victim {
+            command: loss.command.clone(),
+            pid: runs.then_some(*pid),
+            processes: 1,
+            control_group: if runs { group(*pid) } else { Fact::Known(format!("number {}", loss.cgroup)) },
+            by_class: by_class(loss.ns).filter(|(_, ns)| *ns > 0).collect(),
+            hard_irq_ns: loss.irq_ns,
+            really_ns: Fact::Unsupported,
+            believed_ns,
+        };
+        if runs {
+            victim.really_ns = really(&victim, exact_softirq_time);
+            victims.push(victim);
+            continue;
+        }
+        ended
+            .entry((&loss.command, loss.cgroup))
+            .and_modify(|fold| {
+                fold.processes += 1;
+                fold.hard_irq_ns += victim.hard_irq_ns;
+                for (class, ns) in &victim.by_class {
+                    *fold.by_class.entry(*class).or_default() += ns;
+                }
+            })
+            .or_insert(victim);
+    }
+    victims.extend(ended.into_values());
+    victims.sort_by_key(|victim| std::cmp::Reverse((victim.stolen_ns(), victim.own_ns())));
+    victims
+}
+
+/// A kernel that counts interrupts exactly has taken them out of the tasks' time already.
+fn really(victim: &Victim, exact_softirq_time: &Fact<bool>) -> Fact<u64> {
+    victim.believed_ns.clone().and_then(|believed| match exact_softirq_time {
+        Fact::Known(true) => Fact::Known(believed),
+        Fact::Known(false) => Fact::Known(believed.saturating_sub(victim.stolen_ns())),
+        absent => absent.clone().map(|_| believed),
+    })
+}
+
+fn irqs(between: &Reading, inventory: &Inventory) -> Vec<IrqSteal> {
+    let raw = inventory.irqs.known();
+    let actions = |number: u32| {
+        let irq = raw.into_iter().flatten().find(|irq| irq.number == IrqId(number));
+        irq.map(|irq| irq.actions.clone()).unwrap_or_default()
+    };
+    let queue = |number: u32| {
+        let napi = inventory.napis.known()?.iter().find(|napi| napi.irq == Some(IrqId(number)))?;
+        let nic = inventory.nics.known()?.iter().find(|nic| nic.ifindex.known() == Some(&napi.ifindex))?;
+        let queues = queues(inventory, napi.id);
+        let names: Vec<String> = queues.iter().map(ToString::to_string).collect();
+        Some(format!("{}/{}", nic.name, names.join(",")))
+    };
+    let used = between.irqs.iter().filter(|(_, record)| record.count > 0 || record.net_rx_ns > 0);
+    let one = |((cpu, number), record): (&(CpuId, u32), &super::raw::IrqRecord)| IrqSteal {
+        cpu: *cpu,
+        irq: IrqId(*number),
+        actions: actions(*number),
+        queue: queue(*number),
+        ns: record.ns,
+        count: record.count,
+        net_rx_ns: record.net_rx_ns,
+    };
+    let mut irqs: Vec<IrqSteal> = used.map(one).collect();
+    irqs.sort_by_key(|irq| std::cmp::Reverse(irq.ns + irq.net_rx_ns));
+    irqs
+}
+
+fn queues(inventory: &Inventory, napi: u32) -> Vec<QueueId> {
+    let queues = inventory.queues.known().into_iter().flatten();
+    queues.filter(|queue| queue.napi == Some(napi)).map(|queue| queue.queue).collect()
+}
+
+fn napis(between: &Reading, inventory: &Inventory) -> Vec<NapiPolls> {
+    let used = between.napis.iter().filter(|(_, record)| record.polls > 0);
+    let one = |((cpu, napi), record): (&(CpuId, u32), &super::raw::NapiRecord)| NapiPolls {
+        cpu: *cpu,
+        napi: if napi & UNNUMBERED == 0 { *napi } else { 0 },
+        device: record.device.clone(),
+        queues: queues(inventory, *napi),
+        polls: record.polls,
+        packets: record.work,
+        full: record.full,
+    };
+    let mut napis: Vec<NapiPolls> = used.map(one).collect();
+    napis.sort_by_key(|napi| std::cmp::Reverse(napi.packets));
+    napis
+}
+
+fn remarks(between: &Reading) -> Vec<String> {
+    let sum = |of: fn(&CpuRecord) -> u64| between.cpus.values().map(of).sum::<u64>();
+    let mut remarks = Vec::new();
+    let unlisted = sum(|cpu| cpu.unlisted);
+    if unlisted > 0 {
+        remarks.push(format!(
+            "a table was full {unlisted} times: {:.1} ms are in the CPUs' time and name no process",
+            sum(|cpu| cpu.unlisted_ns) as f64 / 1e6
+        ));
+    }
+    let polls = sum(|cpu| cpu.busy_polls);
+    if polls > 0 {
+        remarks.push(format!(
+            "tasks that wait for packets polled {polls} times themselves and got {} packets: that time is \
+             their own, and in no column",
+            sum(|cpu| cpu.busy_work)
+        ));
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Moment, losses, victims};
+    use crate::host::RecordedHost;
+    use crate::probe::raw::{Reading, VictimRecord};
+    use crate::probe::{Class, Victim};
+    use crate::units::{CpuId, Fact};
+
+    fn moment(ticks: u32) -> Moment {
+        let stat = format!("7 (busy) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 1 0 0 0\n");
+        let host = RecordedHost::new().with("proc/7/stat", stat);
+        Moment::take(&host, &Moment::inventory(&host))
+    }
+
+    fn record(command: &str, class: usize, ns: u64) -> VictimRecord {
+        let mut record =
+            VictimRecord { command: command.into(), cgroup: 3, irq_ns: 10, ..Default::default() };
+        record.ns[class] = ns;
+        record
+    }
+
+    fn robbed(exact: Fact<bool>) -> Vec<Victim> {
+        let reading = Reading {
+            victims: [
+                ((CpuId(0), 7), record("busy", 1, 400_000_000)),
+                ((CpuId(1), 7), record("busy", 4, 100_000_000)),
+                ((CpuId(0), 8), record("sh", 0, 5)),
+                ((CpuId(1), 9), record("sh", 0, 6)),
+                ((CpuId(1), 10), VictimRecord::default()),
+            ]
+            .into(),
+            ..Reading::default()
+        };
+        let group = |pid| Fact::Known(format!("/group of {pid}"));
+        victims(&losses(&reading), (&moment(0), &moment(100)), &exact, group)
+    }
+
+    #[test]
+    fn a_process_is_one_row_and_those_that_ended_are_folded() {
+        let victims = robbed(Fact::Known(false));
+        let [busy, shells] = victims.as_slice() else { panic!("{victims:?}") };
+        assert_eq!((busy.pid, busy.stolen_ns(), busy.own_ns()), (Some(7), 400_000_020, 100_000_000));
+        assert_eq!(busy.control_group, Fact::Known("/group of 7".into()));
+        assert_eq!(busy.believed_ns, Fact::Known(1_000_000_000));
+        assert_eq!(busy.really_ns, Fact::Known(599_999_980), "what it received itself was its own work");
+        assert_eq!((shells.pid, shells.processes, shells.by_class[&Class::NicIrq]), (None, 2, 11));
+        assert_eq!((shells.hard_irq_ns, &shells.believed_ns), (20, &Fact::Unsupported));
+    }
+
+    #[test]
+    fn an_exact_kernel_has_taken_it_out_already() {
+        assert_eq!(robbed(Fact::Known(true))[0].really_ns, Fact::Known(1_000_000_000));
+        assert_eq!(robbed(Fact::Unsupported)[0].really_ns, Fact::Unsupported);
+    }
+}

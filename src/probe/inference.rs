@@ -1,0 +1,124 @@
+//! The same as seen from user space: what a process missed that should have had its CPU to itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{CpuId, Fact};
+
+/// Who looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// A thread of this process: integer work in pieces of a microsecond; a piece that took longer was
+    /// interrupted.
+    Spin,
+    /// `openssl speed`: wall time without the user time that it says it had.
+    Openssl,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Seen {
+    /// Who looked.
+    pub(super) method: Method,
+    /// Where.
+    pub(super) cpu: CpuId,
+    /// For how long.
+    pub(super) wall_ns: u64,
+    /// How much of that it did not have.
+    pub(super) missing_ns: u64,
+    /// In how many pieces, where that was seen.
+    pub(super) interruptions: Fact<u64>,
+    /// How much others had by the scheduler's choice.
+    pub(super) waiting_ns: Fact<u64>,
+    /// How much the kernel says it had.
+    pub(super) believed_ns: Fact<u64>,
+}
+
+/// Theft as inferred, beside what was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Inference {
+    /// Who looked.
+    pub method: Method,
+    /// Where.
+    pub cpu: CpuId,
+    /// For how long.
+    pub seconds: f64,
+    /// Part of that time that the kernel says it had, as `top` shows it.
+    pub believed: Fact<f64>,
+    /// Part that it did not have.
+    pub missing: f64,
+    /// In how many pieces.
+    pub interruptions: Fact<u64>,
+    /// Part that other tasks had by the scheduler's choice.
+    pub waiting: Fact<f64>,
+    /// Part that the hypervisor gave to others.
+    pub hypervisor: Fact<f64>,
+    /// What is left of `missing` without these two as far as they are known: stolen.
+    pub inferred: f64,
+    /// What was measured to be stolen from it, where it was measured.
+    pub exact: Fact<f64>,
+    /// What was measured on its CPU of timers and of inter-processor interrupts that brought no packets.
+    pub other_interrupts: Fact<f64>,
+}
+
+impl Inference {
+    /// `hypervisor` and what was measured are parts of the whole look, which is about as long.
+    pub(super) fn new(
+        seen: &Seen,
+        hypervisor: Fact<f64>,
+        (exact, other_interrupts): (Fact<f64>, Fact<f64>),
+    ) -> Self {
+        let wall = seen.wall_ns as f64;
+        let part = |ns: u64| ns as f64 / wall;
+        let waiting = seen.waiting_ns.clone().map(part);
+        let missing = part(seen.missing_ns);
+        let others: f64 = [&waiting, &hypervisor].into_iter().filter_map(|part| part.known()).sum();
+        Self {
+            method: seen.method,
+            cpu: seen.cpu,
+            seconds: wall / 1e9,
+            believed: seen.believed_ns.clone().map(part),
+            missing,
+            interruptions: seen.interruptions.clone(),
+            waiting,
+            hypervisor,
+            inferred: (missing - others).max(0.0),
+            exact,
+            other_interrupts,
+        }
+    }
+
+    /// What is missing and no program in the kernel sees: the way into an interrupt and out of it, what the
+    /// hypervisor does for it without calling it stolen, other softirqs, and the measuring itself.
+    pub fn unseen(&self) -> Option<f64> {
+        Some((self.inferred - self.exact.known()? - self.other_interrupts.known()?).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inference, Method, Seen};
+    use crate::units::{CpuId, Fact};
+
+    #[test]
+    fn others_and_the_hypervisor_are_no_thieves() {
+        let seen = Seen {
+            method: Method::Spin,
+            cpu: CpuId(0),
+            wall_ns: 1_000,
+            missing_ns: 500,
+            interruptions: Fact::NotAsked,
+            waiting_ns: Fact::Known(100),
+            believed_ns: Fact::Known(900),
+        };
+        let inference = Inference::new(&seen, Fact::Known(0.05), (Fact::Known(0.30), Fact::Known(0.01)));
+        assert!((inference.inferred - 0.35).abs() < 1e-9, "{inference:?}");
+        assert_eq!(inference.believed, Fact::Known(0.9));
+        assert!((inference.unseen().expect("all known") - 0.04).abs() < 1e-9);
+        let unknown = Seen { waiting_ns: Fact::Unsupported, ..seen };
+        let unknown = Inference::new(&unknown, Fact::Unsupported, (Fact::Unsupported, Fact::Unsupported));
+        assert!((unknown.inferred - 0.5).abs() < 1e-9 && unknown.unseen().is_none());
+    }
+}

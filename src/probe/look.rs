@@ -1,0 +1,140 @@
+//! One look from beginning to end: programs attached, two readings, what lies between.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::counted::{Moment, coarse, hypervisor_ns};
+use super::exact::exact;
+use super::inference::{Inference, Method, Seen};
+use super::raw::Reading;
+use super::steal::{Steal, Tier};
+use super::{Missing, Openssl, OpensslError, Programs, Spin};
+use crate::host::Host;
+use crate::units::{CpuId, Fact};
+
+/// How to look.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// With what; `None`: with eBPF where that can be had.
+    pub tier: Option<Tier>,
+    /// Who else is to see what is stolen, where, and for how many seconds if it cannot be stopped.
+    pub witness: Option<(Method, CpuId, u64)>,
+}
+
+/// There was no look.
+#[derive(Debug, Error)]
+pub enum LookError {
+    /// eBPF was asked for.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The programs were attached, and cannot be read.
+    #[error("cannot read what the eBPF programs counted: {0}")]
+    Read(#[from] libbpf_rs::Error),
+    /// There is no witness.
+    #[error("cannot run on CPU {0}: {1}")]
+    Pin(CpuId, Errno),
+    /// Nor this one.
+    #[error(transparent)]
+    Openssl(#[from] OpensslError),
+}
+
+enum Witness {
+    Spin(Spin),
+    Openssl(Openssl),
+}
+
+impl Witness {
+    fn start(method: Method, cpu: CpuId, seconds: u64) -> Result<Self, LookError> {
+        Ok(match method {
+            Method::Spin => Self::Spin(Spin::start(cpu).map_err(|errno| LookError::Pin(cpu, errno))?),
+            Method::Openssl => Self::Openssl(Openssl::start(cpu, seconds)?),
+        })
+    }
+
+    fn pid(&self) -> u32 {
+        match self {
+            Witness::Spin(_) => std::process::id(),
+            Witness::Openssl(openssl) => openssl.pid(),
+        }
+    }
+
+    /// Waits until it ends by itself, if it does.
+    fn wait(&mut self, host: &dyn Host, stop: &AtomicBool) {
+        if let Witness::Openssl(openssl) = self {
+            while openssl.runs(host) && !stop.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
+    fn stop(self) -> Result<Seen, OpensslError> {
+        match self {
+            Witness::Spin(spin) => Ok(spin.stop()),
+            Witness::Openssl(openssl) => openssl.stop(),
+        }
+    }
+}
+
+/// Looks while `wait` lasts, or less when `stop` is set.
+pub fn look(
+    host: &dyn Host,
+    wish: &Wish,
+    wait: impl FnOnce(),
+    stop: &AtomicBool,
+) -> Result<Steal, LookError> {
+    let (programs, missing) =
+        match (wish.tier, Programs::attach_unless(wish.tier == Some(Tier::Procfs), host)) {
+            (_, Ok(programs)) => (programs, None),
+            (Some(Tier::Ebpf), Err(missing)) => return Err(missing.into()),
+            (_, Err(missing)) => (None, Some(missing.to_string())),
+        };
+    let inventory = Moment::inventory(host);
+    let witness = wish.witness.map(|(method, cpu, seconds)| Witness::start(method, cpu, seconds));
+    let mut witness = witness.transpose()?;
+    let read = || programs.as_ref().map(Programs::read).transpose();
+    let before = Moment::take(host, &inventory);
+    let first = read()?;
+    wait();
+    if let Some(witness) = &mut witness {
+        witness.wait(host, stop);
+    }
+    let last = read()?;
+    let after = Moment::take(host, &inventory);
+    let mut steal;
+    let mut between = None;
+    match (first, last, &programs) {
+        (Some(first), Some(last), Some(programs)) => {
+            let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+            let counted = last.since(&first);
+            steal = exact(host, &inventory, (&before, &after), (&counted, seconds), programs);
+            between = Some(counted);
+        }
+        _ => steal = coarse(&inventory, &before, &after, missing),
+    }
+    if let (Some(witness), Some((_, cpu, _))) = (witness, wish.witness) {
+        let pid = witness.pid();
+        if stop.load(Ordering::SeqCst) && matches!(witness, Witness::Openssl(_)) {
+            steal.notes.push("interrupted: openssl could not say what it missed".to_owned());
+            return Ok(steal);
+        }
+        let seen = witness.stop()?;
+        let share = |ns: u64| steal.share(ns);
+        let hypervisor = hypervisor_ns(cpu, &before, &after).map(share);
+        let known = |of: &dyn Fn(&Reading) -> u64| match &between {
+            Some(between) => Fact::Known(share(of(between))),
+            None => Fact::Unsupported,
+        };
+        let exact = known(&|between| taken(between, cpu, pid));
+        let others = known(&|between| between.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns));
+        steal.inference.push(Inference::new(&seen, hypervisor, (exact, others)));
+    }
+    Ok(steal)
+}
+
+/// What a process lost on a CPU, its own system calls included: a witness makes none.
+fn taken(between: &Reading, cpu: CpuId, pid: u32) -> u64 {
+    between.victims.get(&(cpu, pid)).map_or(0, |victim| victim.irq_ns + victim.ns.iter().sum::<u64>())
+}

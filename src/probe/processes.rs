@@ -1,0 +1,119 @@
+//! The CPU time of processes as the kernel accounts it, at one moment.
+
+use std::collections::BTreeMap;
+
+use super::steal::ThreadTime;
+use crate::host::Host;
+use crate::parse;
+use crate::units::Fact;
+
+/// USER_HZ is 100 on every architecture that rxlab runs on.
+const TICK_NS: u64 = 10_000_000;
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessTimes {
+    /// Its name.
+    pub command: String,
+    /// When it began: tells two processes with one number apart.
+    pub began_ticks: u64,
+    /// CPU time of all its threads, in steps of 10 ms.
+    pub cpu_ns: u64,
+}
+
+/// The processes that can be seen, by number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Processes {
+    /// All of them.
+    pub times: BTreeMap<u32, ProcessTimes>,
+    /// Time on a CPU of threads that receive, in nanoseconds.
+    receivers: BTreeMap<u32, u64>,
+}
+
+impl Processes {
+    /// Looks at all processes. One that ends meanwhile is left out, and so is what cannot be read.
+    pub fn take(host: &dyn Host) -> Self {
+        let mut processes = Self::default();
+        let names = host.list("proc").unwrap_or_default();
+        for pid in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
+            // The name may be any bytes.
+            let Ok(bytes) = host.read(&format!("proc/{pid}/stat")) else { continue };
+            let Ok(stat) = parse::process_stat(&String::from_utf8_lossy(&bytes)) else { continue };
+            if stat.command.starts_with("ksoftirqd/") || stat.command.starts_with("napi/") {
+                let text = host.read_text(&format!("proc/{pid}/schedstat")).ok();
+                if let Some(ns) = text.and_then(|text| parse::on_cpu_ns(&text).ok()) {
+                    processes.receivers.insert(pid, ns);
+                }
+            }
+            let times = ProcessTimes {
+                command: stat.command,
+                began_ticks: stat.began_ticks,
+                cpu_ns: stat.cpu_ticks.saturating_mul(TICK_NS),
+            };
+            processes.times.insert(pid, times);
+        }
+        processes
+    }
+
+    /// CPU time of a process since `earlier`; all of it when the process is younger.
+    pub(super) fn spent(&self, pid: u32, earlier: &Self) -> Fact<u64> {
+        let Some(now) = self.times.get(&pid) else { return Fact::Unsupported };
+        let before = earlier.times.get(&pid).filter(|before| before.began_ticks == now.began_ticks);
+        Fact::Known(now.cpu_ns.saturating_sub(before.map_or(0, |before| before.cpu_ns)))
+    }
+
+    /// What threads that receive ran since `earlier`.
+    pub(super) fn threads(&self, earlier: &Self) -> Vec<ThreadTime> {
+        let one = |(pid, ns): (&u32, &u64)| ThreadTime {
+            name: self.times.get(pid).map_or_else(String::new, |times| times.command.clone()),
+            pid: *pid,
+            ns: ns.saturating_sub(earlier.receivers.get(pid).copied().unwrap_or_default()),
+        };
+        self.receivers.iter().map(one).collect()
+    }
+}
+
+/// The control group of a process, as /proc names it.
+pub(super) fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
+    match host.read_text(&format!("proc/{pid}/cgroup")) {
+        Err(_) => Fact::Unsupported,
+        Ok(text) => match parse::control_groups(&text) {
+            Err(error) => Fact::Broken(format!("/proc/{pid}/cgroup: {error}")),
+            Ok(groups) => groups.telling().map_or(Fact::Unsupported, |path| Fact::Known(path.to_owned())),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Processes;
+    use crate::host::RecordedHost;
+    use crate::units::Fact;
+
+    fn stat(pid: u32, name: &str, ticks: u64, began: u64) -> String {
+        format!("{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 5 0 0 20 0 1 0 {began} 0 0 0\n")
+    }
+
+    #[test]
+    fn a_number_used_again_is_another_process() {
+        let before = Processes::take(&RecordedHost::new().with("proc/7/stat", stat(7, "old", 90, 1)));
+        let after = Processes::take(&RecordedHost::new().with("proc/7/stat", stat(7, "new", 10, 2)));
+        assert_eq!(after.spent(7, &before), Fact::Known(150_000_000));
+        assert_eq!(before.spent(7, &before), Fact::Known(0));
+        assert_eq!(after.spent(8, &before), Fact::Unsupported);
+    }
+
+    #[test]
+    fn threads_that_receive_are_told_by_name() {
+        let host = |ns: &str| {
+            RecordedHost::new()
+                .with("proc/9/stat", stat(9, "napi/eth0-12", 0, 1))
+                .with("proc/9/schedstat", format!("{ns} 0 1\n"))
+                .with("proc/10/stat", stat(10, "napier", 0, 1))
+                .with("proc/10/schedstat", format!("{ns} 0 1\n"))
+        };
+        let threads = Processes::take(&host("5000")).threads(&Processes::take(&host("2000")));
+        let [thread] = threads.as_slice() else { panic!("{threads:?}") };
+        assert_eq!((thread.name.as_str(), thread.pid, thread.ns), ("napi/eth0-12", 9, 3000));
+    }
+}

@@ -1,0 +1,322 @@
+//! What the programs write into their maps, as values: the structs of net_rx.bpf.c, taken from bytes.
+
+use std::collections::BTreeMap;
+
+use crate::units::CpuId;
+
+/// The classes of `enum class`.
+const CLASSES: usize = 9;
+/// Buckets of the histogram.
+const BUCKETS: usize = 32;
+/// State of `struct cpu` before its counters: five 64-bit and eight 32-bit fields.
+const STATE: usize = 5 * 8 + 8 * 4;
+
+/// Set in the key of a NAPI that has no number, beside the index of its device.
+pub(super) const UNNUMBERED: u32 = 0x8000_0000;
+
+/// Everything at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub at_ns: u64,
+    /// By CPU; every possible one is in.
+    pub cpus: BTreeMap<CpuId, CpuRecord>,
+    /// By CPU and interrupt.
+    pub irqs: BTreeMap<(CpuId, u32), IrqRecord>,
+    /// By CPU and NAPI; 0 is the CPU's backlog. NAPIs of transmit queues have no number: their key has the device.
+    pub napis: BTreeMap<(CpuId, u32), NapiRecord>,
+    /// By CPU and process.
+    pub victims: BTreeMap<(CpuId, u32), VictimRecord>,
+}
+
+/// Counters of one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuRecord {
+    /// NET_RX nanoseconds by class.
+    pub ns: [u64; CLASSES],
+    /// NET_RX runs by class.
+    pub runs: [u64; CLASSES],
+    /// Runs by length: entry N counts 2^N to 2^(N+1) - 1 nanoseconds.
+    pub histogram: [u64; BUCKETS],
+    /// Nanoseconds in handlers of numbered interrupts.
+    pub irq_ns: u64,
+    /// How many.
+    pub irqs: u64,
+    /// Nanoseconds in inter-processor interrupts that handed packets over.
+    pub ipi_ns: u64,
+    /// How many.
+    pub ipis: u64,
+    /// Nanoseconds of NAPI threads.
+    pub threaded_ns: u64,
+    /// Their polls.
+    pub threaded_polls: u64,
+    /// Polls of tasks that wait for packets.
+    pub busy_polls: u64,
+    /// Packets of these.
+    pub busy_work: u64,
+    /// Time of tasks for which the table had no room.
+    pub unlisted_ns: u64,
+    /// How often any table had no room.
+    pub unlisted: u64,
+    /// Nanoseconds in timer interrupts, and in inter-processor interrupts with other reasons.
+    pub other_ns: u64,
+    /// How many.
+    pub others: u64,
+}
+
+/// Counters of an interrupt on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IrqRecord {
+    /// Nanoseconds in its handlers.
+    pub ns: u64,
+    /// How often.
+    pub count: u64,
+    /// NET_RX nanoseconds that it caused.
+    pub net_rx_ns: u64,
+}
+
+/// Counters of a NAPI on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NapiRecord {
+    /// How often it was polled.
+    pub polls: u64,
+    /// Packets.
+    pub work: u64,
+    /// Polls that used up their budget.
+    pub full: u64,
+    /// Index of its device in the device's own namespace; 0 = none.
+    pub ifindex: u32,
+    /// Name of its device; empty = none.
+    pub device: String,
+}
+
+/// What a process lost on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VictimRecord {
+    /// NET_RX nanoseconds by class.
+    pub ns: [u64; CLASSES],
+    /// Nanoseconds in interrupts.
+    pub irq_ns: u64,
+    /// Identity of its control group (version 2).
+    pub cgroup: u64,
+    /// Its name.
+    pub command: String,
+}
+
+/// Takes numbers off the front of bytes that the programs wrote in the byte order of this machine.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_ne_bytes)
+    }
+
+    fn number32(&mut self) -> Option<u32> {
+        self.bytes().map(u32::from_ne_bytes)
+    }
+
+    fn numbers<const N: usize>(&mut self) -> Option<[u64; N]> {
+        let mut all = [0; N];
+        for one in &mut all {
+            *one = self.number()?;
+        }
+        Some(all)
+    }
+
+    /// A name of at most 16 bytes, ended by a zero where it is shorter.
+    fn name(&mut self) -> Option<String> {
+        let bytes: [u8; 16] = self.bytes()?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+}
+
+/// `struct key`.
+pub(super) fn key(bytes: &[u8]) -> Option<(CpuId, u32)> {
+    let mut words = Words(bytes);
+    Some((CpuId(words.number32()?), words.number32()?))
+}
+
+/// A record that a map of the programs holds; `None` for bytes that are too few.
+pub(super) trait Record: Sized {
+    fn parse(bytes: &[u8]) -> Option<Self>;
+
+    /// What was counted since `earlier`.
+    fn since(self, earlier: &Self) -> Self;
+}
+
+fn less<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
+    std::array::from_fn(|index| now[index].saturating_sub(before[index]))
+}
+
+impl Record for CpuRecord {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes.get(STATE..)?);
+        Some(Self {
+            ns: words.numbers()?,
+            runs: words.numbers()?,
+            histogram: words.numbers()?,
+            irq_ns: words.number()?,
+            irqs: words.number()?,
+            ipi_ns: words.number()?,
+            ipis: words.number()?,
+            threaded_ns: words.number()?,
+            threaded_polls: words.number()?,
+            busy_polls: words.number()?,
+            busy_work: words.number()?,
+            unlisted_ns: words.number()?,
+            unlisted: words.number()?,
+            other_ns: words.number()?,
+            others: words.number()?,
+        })
+    }
+
+    fn since(self, earlier: &Self) -> Self {
+        Self {
+            ns: less(self.ns, earlier.ns),
+            runs: less(self.runs, earlier.runs),
+            histogram: less(self.histogram, earlier.histogram),
+            irq_ns: self.irq_ns.saturating_sub(earlier.irq_ns),
+            irqs: self.irqs.saturating_sub(earlier.irqs),
+            ipi_ns: self.ipi_ns.saturating_sub(earlier.ipi_ns),
+            ipis: self.ipis.saturating_sub(earlier.ipis),
+            threaded_ns: self.threaded_ns.saturating_sub(earlier.threaded_ns),
+            threaded_polls: self.threaded_polls.saturating_sub(earlier.threaded_polls),
+            busy_polls: self.busy_polls.saturating_sub(earlier.busy_polls),
+            busy_work: self.busy_work.saturating_sub(earlier.busy_work),
+            unlisted_ns: self.unlisted_ns.saturating_sub(earlier.unlisted_ns),
+            unlisted: self.unlisted.saturating_sub(earlier.unlisted),
+            other_ns: self.other_ns.saturating_sub(earlier.other_ns),
+            others: self.others.saturating_sub(earlier.others),
+        }
+    }
+}
+
+impl Record for IrqRecord {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        Some(Self { ns: words.number()?, count: words.number()?, net_rx_ns: words.number()? })
+    }
+
+    fn since(self, earlier: &Self) -> Self {
+        Self {
+            ns: self.ns.saturating_sub(earlier.ns),
+            count: self.count.saturating_sub(earlier.count),
+            net_rx_ns: self.net_rx_ns.saturating_sub(earlier.net_rx_ns),
+        }
+    }
+}
+
+impl Record for NapiRecord {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        Some(Self {
+            polls: words.number()?,
+            work: words.number()?,
+            full: words.number()?,
+            ifindex: words.number32()?,
+            device: words.name()?,
+        })
+    }
+
+    fn since(self, earlier: &Self) -> Self {
+        Self {
+            polls: self.polls.saturating_sub(earlier.polls),
+            work: self.work.saturating_sub(earlier.work),
+            full: self.full.saturating_sub(earlier.full),
+            ..self
+        }
+    }
+}
+
+impl Record for VictimRecord {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        Some(Self {
+            ns: words.numbers()?,
+            irq_ns: words.number()?,
+            cgroup: words.number()?,
+            command: words.name()?,
+        })
+    }
+
+    fn since(self, earlier: &Self) -> Self {
+        Self { ns: less(self.ns, earlier.ns), irq_ns: self.irq_ns.saturating_sub(earlier.irq_ns), ..self }
+    }
+}
+
+impl Reading {
+    /// What was counted between `earlier` and this; what was not there before began with nothing.
+    pub fn since(self, earlier: &Self) -> Self {
+        fn all<K: Ord, R: Record + Default>(now: BTreeMap<K, R>, before: &BTreeMap<K, R>) -> BTreeMap<K, R> {
+            let none = R::default();
+            let one = |(key, record): (K, R)| {
+                let before = before.get(&key).unwrap_or(&none);
+                (key, record.since(before))
+            };
+            now.into_iter().map(one).collect()
+        }
+        Self {
+            at_ns: self.at_ns,
+            cpus: all(self.cpus, &earlier.cpus),
+            irqs: all(self.irqs, &earlier.irqs),
+            napis: all(self.napis, &earlier.napis),
+            victims: all(self.victims, &earlier.victims),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{CpuRecord, IrqRecord, NapiRecord, Reading, Record, STATE, VictimRecord, key};
+    use crate::units::CpuId;
+
+    fn numbers(from: u64, count: u64) -> Vec<u8> {
+        (from..from + count).flat_map(u64::to_ne_bytes).collect()
+    }
+
+    #[test]
+    fn fields_are_where_the_programs_put_them() {
+        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 62)].concat()).expect("long enough");
+        assert_eq!((cpu.ns[0], cpu.ns[8], cpu.runs[0], cpu.histogram[31]), (1, 9, 10, 50));
+        assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.others), (51, 54, 55, 62));
+        let napi = [numbers(1, 3), 7u32.to_ne_bytes().to_vec(), b"eth0\0xxxxxxxxxxx".to_vec()].concat();
+        let napi = NapiRecord::parse(&napi).expect("long enough");
+        assert_eq!((napi.full, napi.ifindex, napi.device.as_str()), (3, 7, "eth0"));
+        let victim = [numbers(1, 11), b"sixteen bytes xx".to_vec()].concat();
+        let victim = VictimRecord::parse(&victim).expect("long enough");
+        assert_eq!(
+            (victim.ns[8], victim.irq_ns, victim.cgroup, victim.command.as_str()),
+            (9, 10, 11, "sixteen bytes xx")
+        );
+    }
+
+    #[test]
+    fn differences_are_by_key() {
+        let irq = |ns| IrqRecord { ns, count: 1, net_rx_ns: 0 };
+        let before = Reading { irqs: [((CpuId(0), 5), irq(3))].into(), ..Reading::default() };
+        let now = Reading {
+            irqs: [((CpuId(0), 5), irq(10)), ((CpuId(1), 5), irq(4))].into(),
+            ..Reading::default()
+        };
+        let between = now.since(&before).irqs;
+        assert_eq!((between[&(CpuId(0), 5)].ns, between[&(CpuId(1), 5)].ns), (7, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let _ = (CpuRecord::parse(&bytes), IrqRecord::parse(&bytes));
+            let _ = (NapiRecord::parse(&bytes), VictimRecord::parse(&bytes));
+            prop_assert_eq!(key(&bytes).is_some(), bytes.len() >= 8);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Who paid for received packets, as text: CPUs, processes, and what was inferred beside what was measured.
+
+use super::number::{grouped, share};
+use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
+use crate::probe::{Class, CpuSteal, Inference, Method, Steal, Tier, Victim};
+use crate::units::{CpuMask, Fact};
+
+/// Rows of a table; JSON has all.
+const ROWS: usize = 12;
+/// What is shorter than this part of the look is not listed as a victim's loss.
+const LEAST: f64 = 0.0005;
+
+/// The whole report; ends with a line break.
+pub fn text(steal: &Steal) -> String {
+    let mut out = head(steal);
+    out += &cpus(steal);
+    if let Fact::Known(victims) = &steal.victims {
+        out += &section("who paid", &victims_table(steal, victims));
+    }
+    out += &threads(steal);
+    if let Fact::Known(irqs) = &steal.irqs {
+        let mut table = Table::new([
+            Column::right("IRQ"),
+            Column::left("name").wrapping(),
+            Column::right("CPU"),
+            Column::right("count"),
+            Column::right("handlers"),
+            Column::right("NET_RX caused"),
+        ])
+        .indented(2);
+        for irq in irqs.iter().filter(|irq| irq.net_rx_ns > 0).take(ROWS) {
+            let name =
+                irq.queue.iter().cloned().chain([irq.actions.join(", ")]).collect::<Vec<_>>().join(" ");
+            table.row([
+                irq.irq.to_string().into(),
+                clean(&name).into(),
+                irq.cpu.to_string().into(),
+                grouped(irq.count).into(),
+                share(steal.share(irq.ns)).into(),
+                share(steal.share(irq.net_rx_ns)).into(),
+            ]);
+        }
+        if irqs.iter().any(|irq| irq.net_rx_ns > 0) {
+            out += &section("interrupts that brought packets", &table.render());
+        }
+    }
+    out += &napis(steal);
+    for inference in &steal.inference {
+        out += &inferred(inference);
+    }
+    out += &foot(steal);
+    out
+}
+
+fn section(title: &str, body: &str) -> String {
+    format!("\n{}\n{body}", styled(STRONG, title))
+}
+
+fn head(steal: &Steal) -> String {
+    let tier = match steal.tier {
+        Tier::Ebpf => "measured with eBPF".to_owned(),
+        Tier::Procfs => format!("from /proc, {}", accounting(&steal.exact_softirq_time)),
+    };
+    let mut out =
+        format!("{}\n", styled(STRONG, &format!("receive time over {:.1} s, {tier}", steal.seconds)));
+    if let Some(missing) = &steal.missing {
+        out += &paragraph(&format!("{CAUTION}no eBPF:{CAUTION:#} "), missing);
+    }
+    out
+}
+
+fn accounting(exact: &Fact<bool>) -> &'static str {
+    match exact {
+        Fact::Known(true) => "softirq time exact",
+        Fact::Known(false) => "softirq time sampled by ticks",
+        _ => "nobody knows how exact",
+    }
+}
+
+/// Part of the look that a time is; `-` for what is not known.
+fn part(steal: &Steal, ns: &Fact<u64>) -> Cell {
+    match ns {
+        Fact::Known(0) => Cell::styled(FAINT, "0 %"),
+        Fact::Known(ns) => share(steal.share(*ns)).into(),
+        _ => Cell::styled(FAINT, "-"),
+    }
+}
+
+/// The columns of the table of CPUs, and the classes that each adds up.
+const COLUMNS: [(&str, &[Class]); 7] = [
+    ("NIC IRQ", &[Class::NicIrq]),
+    ("RPS IPI", &[Class::RpsIpi]),
+    ("self", &[Class::SelfInflicted]),
+    ("ksoftirqd", &[Class::Ksoftirqd]),
+    ("threads", &[Class::ThreadedNapi, Class::IrqThread]),
+    ("idle", &[Class::Idle]),
+    ("other", &[Class::OtherIrq, Class::OtherSoftirq, Class::Unknown]),
+];
+
+fn cpus(steal: &Steal) -> String {
+    let titles = ["CPU", "NET_RX", "IRQs"].into_iter().chain(COLUMNS.map(|(title, _)| title));
+    let mut table = Table::new(titles.map(Column::right)).indented(2);
+    // Of many CPUs most have nothing to show.
+    let (shown, quiet): (Vec<&CpuSteal>, Vec<&CpuSteal>) =
+        steal.cpus.iter().partition(|cpu| steal.cpus.len() <= ROWS || is_busy(steal, cpu));
+    for cpu in shown {
+        let classes = COLUMNS.map(|(_, classes)| part(steal, &sum(cpu, classes)));
+        let first = [cpu.cpu.to_string().into(), part(steal, &cpu.net_rx_ns), part(steal, &cpu.hard_irq_ns)];
+        table.row(first.into_iter().chain(classes));
+    }
+    let mut out = table.render();
+    if !quiet.is_empty() {
+        let quiet: CpuMask = quiet.into_iter().map(|cpu| cpu.cpu).collect();
+        out += &paragraph("  next to nothing on CPUs ", &quiet.to_string());
+    }
+    out
+}
+
+/// What is not known may be anything.
+fn is_busy(steal: &Steal, cpu: &CpuSteal) -> bool {
+    [&cpu.net_rx_ns, &cpu.hard_irq_ns]
+        .into_iter()
+        .any(|ns| ns.known().is_none_or(|ns| steal.share(*ns) >= LEAST))
+}
+
+/// The sum of those that are known; not known when none is.
+fn sum(cpu: &CpuSteal, classes: &[Class]) -> Fact<u64> {
+    let known: Vec<u64> =
+        classes.iter().filter_map(|class| cpu.by_class.get(class)?.known().copied()).collect();
+    if known.is_empty() { Fact::Unsupported } else { Fact::Known(known.iter().sum()) }
+}
+
+fn victims_table(steal: &Steal, victims: &[Victim]) -> String {
+    let mut table = Table::new([
+        Column::left("process").wrapping(),
+        Column::right("believed"),
+        Column::right("really"),
+        Column::right("stolen"),
+        Column::left("by").wrapping(),
+        Column::right("own"),
+    ])
+    .indented(2);
+    let shown: Vec<&Victim> =
+        victims.iter().filter(|victim| steal.share(victim.stolen_ns() + victim.own_ns()) >= LEAST).collect();
+    for victim in shown.iter().take(ROWS) {
+        table.row([
+            who(victim).into(),
+            part(steal, &victim.believed_ns),
+            part(steal, &victim.really_ns),
+            part(steal, &Fact::Known(victim.stolen_ns())),
+            by(steal, victim).into(),
+            part(steal, &Fact::Known(victim.own_ns())),
+        ]);
+    }
+    match shown.len() {
+        0 => "  nobody lost more than a two-thousandth of the time\n".to_owned(),
+        n if n > ROWS => format!("{}  and {} more (--json has all)\n", table.render(), n - ROWS),
+        _ => table.render(),
+    }
+}
+
+fn who(victim: &Victim) -> String {
+    let mut name = clean(&victim.command);
+    match victim.pid {
+        Some(pid) => name += &format!(" {pid}"),
+        None if victim.processes > 1 => name += &format!(" ({} that ended)", victim.processes),
+        None => name += " (ended)",
+    }
+    match &victim.control_group {
+        Fact::Known(group) if group != "/" && victim.pid.is_some() => format!("{name} {}", clean(group)),
+        _ => name,
+    }
+}
+
+/// What robbed it, the greatest thief first.
+fn by(steal: &Steal, victim: &Victim) -> String {
+    let classes = victim.by_class.iter().filter(|(class, _)| class.robs());
+    let mut thieves: Vec<(&str, u64)> = classes.map(|(class, ns)| (class.name(), *ns)).collect();
+    thieves.push(("handlers", victim.hard_irq_ns));
+    thieves.retain(|(_, ns)| steal.share(*ns) >= LEAST);
+    thieves.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let texts: Vec<String> =
+        thieves.iter().map(|(name, ns)| format!("{name} {}", share(steal.share(*ns)))).collect();
+    texts.join(", ")
+}
+
+fn threads(steal: &Steal) -> String {
+    let busy = steal.threads.iter().filter(|thread| steal.share(thread.ns) >= LEAST);
+    let texts: Vec<String> =
+        busy.map(|thread| format!("{} {}", clean(&thread.name), share(steal.share(thread.ns)))).collect();
+    if texts.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", paragraph("threads that receive, by the scheduler: ", &texts.join(", ")))
+}
+
+fn napis(steal: &Steal) -> String {
+    let Some(napis) = steal.napis.known().filter(|napis| !napis.is_empty()) else { return String::new() };
+    let mut table = Table::new([
+        Column::left("NAPI").wrapping(),
+        Column::right("CPU"),
+        Column::right("polls"),
+        Column::right("packets"),
+        Column::right("a poll"),
+        Column::right("budget used up"),
+    ])
+    .indented(2);
+    for napi in napis.iter().take(ROWS) {
+        let queues: Vec<String> = napi.queues.iter().map(ToString::to_string).collect();
+        let name = match (napi.napi, queues.is_empty()) {
+            (0, _) if napi.device.is_empty() => "backlog".to_owned(),
+            (0, _) => format!("{} transmit", napi.device),
+            (id, true) => format!("{} napi {id}", napi.device),
+            (_, false) => format!("{}/{}", napi.device, queues.join(",")),
+        };
+        table.row([
+            clean(&name).into(),
+            napi.cpu.to_string().into(),
+            grouped(napi.polls).into(),
+            grouped(napi.packets).into(),
+            format!("{:.1}", napi.packets as f64 / napi.polls as f64).into(),
+            share(napi.full as f64 / napi.polls as f64).into(),
+        ]);
+    }
+    let more = napis.len().saturating_sub(ROWS);
+    let more = if more > 0 { format!("  and {more} more (--json has all)\n") } else { String::new() };
+    section("polls", &(table.render() + &more))
+}
+
+fn inferred(inference: &Inference) -> String {
+    let who = match inference.method {
+        Method::Spin => "integer work",
+        Method::Openssl => "openssl speed",
+    };
+    let mut table = Table::new([Column::left(""), Column::right("")]).indented(2).without_titles();
+    let mut row = |label: &str, value: &Fact<f64>| {
+        let cell = match value {
+            Fact::Known(part) => share(*part).into(),
+            Fact::NotAsked => return,
+            _ => Cell::styled(FAINT, "-"),
+        };
+        table.row([label.into(), cell]);
+    };
+    row("had, as top shows it", &inference.believed);
+    row("missed", &Fact::Known(inference.missing));
+    row("  other tasks", &inference.waiting);
+    row("  hypervisor", &inference.hypervisor);
+    row("  stolen (inferred)", &Fact::Known(inference.inferred));
+    row("stolen (measured)", &inference.exact);
+    row("other interrupts (measured)", &inference.other_interrupts);
+    if let Some(unseen) = inference.unseen() {
+        row("nobody sees", &Fact::Known(unseen));
+    }
+    let mut wrong = match &inference.believed {
+        Fact::Known(believed) => {
+            format!("  top is wrong by {}\n", share((believed - (1.0 - inference.missing)).max(0.0)))
+        }
+        _ => String::new(),
+    };
+    if let (Fact::Known(count @ 1..), Some(unseen)) = (&inference.interruptions, inference.unseen()) {
+        let each = unseen * inference.seconds * 1e6 / *count as f64;
+        wrong += &paragraph(
+            "  ",
+            &format!(
+                "{} interruptions, each with {each:.1} us that nobody sees: the way in and out, the \
+                 hypervisor's part, other softirqs, the measuring itself",
+                grouped(*count)
+            ),
+        );
+    }
+    let title = format!("{who} on CPU {} for {:.1} s", inference.cpu, inference.seconds);
+    section(&title, &(table.render() + &wrong))
+}
+
+fn foot(steal: &Steal) -> String {
+    let mut out = "\n".to_owned();
+    match &steal.cost {
+        Fact::Known(cost) => {
+            let each = cost.ns.checked_div(cost.runs).unwrap_or_default();
+            let missed = match cost.missed {
+                0 => String::new(),
+                missed => format!("; {} events were missed", grouped(missed)),
+            };
+            out += &paragraph(
+                "cost: ",
+                &format!(
+                    "the eBPF programs took {} of one CPU, {} runs of {each} ns, without what calling them takes{missed}",
+                    share(steal.share(cost.ns)),
+                    grouped(cost.runs),
+                ),
+            );
+        }
+        Fact::NotAsked => out += &paragraph("cost: ", "two readings of /proc"),
+        Fact::Denied(need) => out += &paragraph("cost: ", &format!("not known: its statistics need {need}")),
+        Fact::Unsupported => out += &paragraph("cost: ", "not known"),
+        Fact::Broken(why) => out += &paragraph("cost: ", &format!("not known: {why}")),
+    }
+    for note in &steal.notes {
+        out += &paragraph("note: ", note);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+    use crate::probe::{CpuSteal, Steal};
+    use crate::report::sample_steal::{counted, measured};
+    use crate::units::{CpuId, Fact};
+
+    /// As it comes without colours.
+    fn plain(steal: &Steal) -> String {
+        let text = anstream::adapter::strip_str(&text(steal)).to_string();
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{text}");
+        text
+    }
+
+    #[test]
+    fn measured_by_programs() {
+        insta::assert_snapshot!(plain(&measured()));
+    }
+
+    #[test]
+    fn counted_by_the_kernel() {
+        insta::assert_snapshot!(plain(&counted()));
+    }
+
+    #[test]
+    fn of_many_cpus_the_quiet_ones_are_one_line() {
+        let mut steal = measured();
+        let quiet =
+            CpuSteal { net_rx_ns: Fact::Known(9), hard_irq_ns: Fact::Known(0), ..steal.cpus[0].clone() };
+        steal.cpus.extend((4..128).map(|cpu| CpuSteal { cpu: CpuId(cpu), ..quiet.clone() }));
+        let text = plain(&steal);
+        assert!(text.contains("next to nothing on CPUs 4-127\n"), "{text}");
+    }
+
+    #[test]
+    fn a_quiet_machine_has_no_victims() {
+        let quiet = Steal { victims: Fact::Known(Vec::new()), ..measured() };
+        assert!(plain(&quiet).contains("nobody lost more than"));
+    }
+
+    #[test]
+    fn json_reads_back() {
+        let steal = measured();
+        let json = crate::report::json::pretty(&steal).expect("JSON");
+        assert!(json.starts_with("{\n  \"schema\": \"rxlab.steal/1\""));
+        assert_eq!(serde_json::from_str::<Steal>(&json).expect("a look"), steal);
+    }
+}

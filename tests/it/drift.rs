@@ -1,0 +1,259 @@
+//! Values that somebody else changed: who probably did it, watching for it, and setting them again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use rxlab::apply::{BeginInfo, Transaction};
+use rxlab::host::{FlakyHost, Fuse};
+use rxlab::journal::{Disk, FlakyStorage, Outcome, Store};
+
+use crate::process::{Running, wait_for};
+use crate::tree::{Tree, model, said};
+
+/// What a stranger writes: to a queue, and to the two interrupts of another one.
+const STRANGER: [(&str, &str); 3] =
+    [(RPS, "20"), ("proc/irq/25/smp_affinity", "08"), ("proc/irq/26/smp_affinity", "08")];
+
+const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
+
+fn ok(tree: &Tree, args: &[&str]) -> String {
+    let (code, text) = said(&tree.rxlab(args));
+    assert_eq!(code, 0, "{args:?}: {text}");
+    text
+}
+
+/// Text whose line breaks are those of an 80-column terminal.
+fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn changed_set_again_and_undone() {
+    let tree = Tree::new();
+    let original = tree.values();
+    ok(&tree, &[&APPLY[..], &["--setting", "rps eth0/rx-1 = 4"]].concat());
+    tree.write(RPS, "20\n");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 1 && text.contains("DRIFTED: it is 5 now\n    unknown who did it\n"), "{text}");
+    let text = ok(&tree, &["reapply", "--dry-run"]);
+    assert!(text.contains("rps eth0/rx-0 = 2-3: would be set again, it is 5 (unknown who did it)"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "20");
+    let text = ok(&tree, &["reapply"]);
+    assert!(text.contains("rps eth0/rx-0 = 2-3: set again, it was 5 (unknown who did it)"), "{text}");
+    assert!(text.contains("rps eth0/rx-1 = 4: holds"), "{text}");
+    assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("c".into(), "10".into()));
+    assert!(ok(&tree, &["status"]).contains("rps eth0/rx-0 = 2-3  (was off)  kept"));
+    assert!(ok(&tree, &["undo"]).contains("rps eth0/rx-0: back to off"));
+    assert_eq!(tree.values(), original);
+    assert_eq!(ok(&tree, &["reapply"]), "nothing is applied\n");
+}
+
+#[test]
+fn only_one_of_several() {
+    let tree = Tree::new();
+    ok(&tree, &APPLY);
+    ok(&tree, &["apply", "--setting", "rps eth0/rx-1 = 4"]);
+    ok(&tree, &["apply", "--setting", "rps eth0/rx-0 = 1"]);
+    tree.write(RPS, "20\n");
+    tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "20\n");
+    let text = ok(&tree, &["reapply", "000001"]);
+    assert!(text.contains("rps eth0/rx-0 = 2-3: left to 000003-"), "{text}");
+    ok(&tree, &["reapply", "000002"]);
+    assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "10".into()));
+    let (code, text) = said(&tree.rxlab(&["reapply", "000009"]));
+    assert!(code == 2 && text.contains("there is no open transaction `000009`"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&ok(&tree, &["reapply", "--json"])).expect("JSON");
+    assert_eq!(json["schema"], "rxlab.reapply/1");
+    assert_eq!(json["transactions"][0]["values"][0]["outcome"], "covered");
+    assert_eq!(json["transactions"][2]["values"][0]["was"], "5");
+    assert_eq!(tree.rps("eth0", 0), "2");
+}
+
+#[test]
+fn what_cannot_be_set_again_says_why() {
+    let tree = Tree::new();
+    ok(&tree, &APPLY);
+    tree.write(RPS, "20\n");
+    tree.write("sys/devices/system/cpu/online", "0-2,4-6\n");
+    let (code, text) = said(&tree.rxlab(&["reapply"]));
+    assert_eq!(code, 5, "{text}");
+    assert!(
+        joined(&text).contains("not set again: rps eth0/rx-0: CPU 3 is offline (online: 0-2,4-6)"),
+        "{text}"
+    );
+    std::fs::remove_file(tree.root().join("sys/class/net/eth0")).expect("removed");
+    let (code, text) = said(&tree.rxlab(&["reapply"]));
+    assert!(code == 4 && text.contains("gone with its device"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 1 && joined(&text).contains("no interface has the address pci:0000:00:03.0"), "{text}");
+}
+
+#[test]
+fn nothing_is_set_again_while_a_change_waits_for_its_confirmation() {
+    let tree = Tree::new();
+    ok(&tree, &APPLY);
+    ok(&tree, &["apply", "--confirm", "600s", "--setting", "rps eth0/rx-1 = 4"]);
+    tree.write(RPS, "20\n");
+    for args in [&["reapply"][..], &["reapply", "--dry-run"]] {
+        let (code, text) = said(&tree.rxlab(args));
+        assert!(code == 4 && text.contains("waits for its confirmation"), "{text}");
+    }
+    assert_eq!(tree.rps("eth0", 0), "20");
+    ok(&tree, &["confirm"]);
+    ok(&tree, &["reapply"]);
+    assert_eq!(tree.rps("eth0", 0), "c");
+}
+
+/// The interface was deleted and made anew under its name: a virtual one keeps its address.
+#[test]
+fn an_interface_made_anew_is_seen() {
+    let tree = Tree::new();
+    tree.write("sys/class/net/veth0/ifindex", "3\n");
+    ok(&tree, &["apply", "--setting", "rps veth0/rx-0 = 1"]);
+    tree.write("sys/class/net/veth0/ifindex", "8\n");
+    tree.write("sys/class/net/veth0/queues/rx-0/rps_cpus", "00\n");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert_eq!(code, 1, "{text}");
+    let who = "probably new queues made by the driver: veth0 had the interface number 3 and has 8";
+    assert!(joined(&text).contains(who), "{text}");
+    let json = said(&tree.rxlab(&["status", "--json"])).1;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let suspect = &json["transactions"][0]["values"][0]["suspects"][0];
+    assert_eq!(
+        (suspect["who"].as_str(), suspect["likelihood"].as_str()),
+        (Some("new_queues"), Some("probable"))
+    );
+    ok(&tree, &["reapply"]);
+    assert_eq!(tree.rps("veth0", 0), "2");
+}
+
+/// A reapply ends at every one of its operations, on the machine or in the journal. After undo each value
+/// is the original one or the stranger's, which the reapply had not written over yet; the journal is in
+/// order.
+#[test]
+fn ended_at_every_operation_of_a_reapply() {
+    let settings = ["rps eth0/rx-0 = 2-3", "irq_affinity eth0/rx-1 = 4", "rps eth0/rx-1 = 1"];
+    let settings = settings.map(|text| text.parse().expect("a setting"));
+    let run = |at: Option<u64>| {
+        let tree = Tree::new();
+        let original = tree.values();
+        let (identity, root) = (model().identity, tree.root());
+        let info =
+            BeginInfo { identity: &identity, root: &root, netns: None, what: "a test".into(), confirm: None };
+        let transaction = Transaction::begin(&tree.store(), info).expect("begun");
+        let id = transaction.id().to_owned();
+        transaction.apply(&tree.host(), &model(), &settings, &AtomicBool::new(false)).expect("applied");
+        STRANGER.iter().for_each(|(path, value)| tree.write(path, value));
+        let strangers = tree.values();
+        let fuse = Fuse::new(at, || panic!("the fuse has blown"));
+        let reapply = || {
+            let store = Store::new(FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), None));
+            let host = FlakyHost::new(tree.host(), Vec::new(), fuse.clone());
+            let mut transaction = Transaction::resume(&store, &id, Duration::ZERO).expect("resumed");
+            transaction.reapply(&[], &host, &model())
+        };
+        let ended = catch_unwind(AssertUnwindSafe(reapply));
+        assert_eq!(ended.is_err(), at.is_some(), "{at:?}");
+        let transaction = Transaction::resume(&tree.store(), &id, Duration::ZERO).expect("resumed");
+        let undo = transaction.undo(&tree.host(), &model());
+        assert!(undo.closed, "{at:?}: {undo:?}");
+        let mut left = 0;
+        for (name, value) in tree.values() {
+            let is_theirs = value == strangers[&name] && value != original[&name];
+            assert!(is_theirs || value == original[&name], "{name} = {value}, ended at {at:?}");
+            let told = undo.outcomes.iter().any(|outcome| {
+                name == format!("{} {}", outcome.knob, outcome.target)
+                    && outcome.outcome == Outcome::Drift { live: value.clone() }
+            });
+            assert_eq!(is_theirs, told, "{name} = {value}, ended at {at:?}");
+            left += usize::from(is_theirs);
+        }
+        (fuse.count(), left)
+    };
+    let (points, left) = run(None);
+    assert!(points > 20 && left == 0, "{points} operations, {left} values left");
+    let left: Vec<usize> = (1..=points).map(|at| run(Some(at)).1).collect();
+    assert!(left.is_sorted_by(|a, b| a >= b), "the stranger's values go one after the other: {left:?}");
+    assert_eq!((left.first(), left.last()), (Some(&2), Some(&0)));
+    println!("reapply: {points} stop points, {points} recovered, 0 lost");
+}
+
+/// Lines of a watch as they come, in a file: reading them must not wait.
+struct Watch {
+    process: Running,
+    file: std::path::PathBuf,
+}
+
+impl Watch {
+    fn start(tree: &Tree, args: &[&str]) -> Self {
+        let file = tree.path().join("watched");
+        let out = std::fs::File::create(&file).expect("created");
+        let mut command = Command::new("sh");
+        // `Running` pipes the output of what it starts; the watch itself writes to the file.
+        command.args(["-c", "exec \"$@\" >\"$OUT\"", "sh", env!("CARGO_BIN_EXE_rxlab"), "--root"]);
+        command.arg(tree.root()).arg("--state-dir").arg(tree.state()).args(["status", "--watch"]);
+        command.args(["--every", "50ms"]).args(args).env("OUT", &file).stdin(Stdio::null());
+        drop(out);
+        Self { process: Running::start(&mut command), file }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.file).expect("readable");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits for a line that holds `part`. A file of a tree is empty for a moment while it is written, and
+    /// a watch may see it so: other lines may come before.
+    fn wait_for(&self, part: &str) -> String {
+        wait_for(part, || self.lines().iter().any(|line| line.contains(part)));
+        self.lines().into_iter().find(|line| line.contains(part)).expect("it was there")
+    }
+
+    fn end(self) -> (i32, usize) {
+        self.process.signal(Signal::INT);
+        let lines = self.file.clone();
+        let code = self.process.output().status.code().expect("not killed");
+        (code, std::fs::read_to_string(lines).expect("readable").lines().count())
+    }
+}
+
+#[test]
+fn a_watch_tells_what_changes_and_is_quiet_in_between() {
+    let tree = Tree::new();
+    ok(&tree, &APPLY);
+    let watch = Watch::start(&tree, &[]);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(watch.lines(), [""; 0], "all holds");
+    tree.write(RPS, "20\n");
+    watch.wait_for("rps eth0/rx-0 = 2-3  DRIFTED: it is 5 now; unknown who did it");
+    ok(&tree, &["reapply"]);
+    watch.wait_for("rps eth0/rx-0 = 2-3  kept");
+    ok(&tree, &["apply", "--setting", "rps eth0/rx-1 = 4"]);
+    let id = tree.store().open_ids().expect("listed").remove(1);
+    watch.wait_for(&format!("transaction {id}  applied"));
+    ok(&tree, &["undo", "--last"]);
+    watch.wait_for(&format!("transaction {id}  put back, no longer open"));
+    let lines = watch.lines().len();
+    assert_eq!(watch.end(), (0, lines));
+}
+
+#[test]
+fn the_end_of_a_watch_is_that_of_a_status() {
+    let tree = Tree::new();
+    ok(&tree, &APPLY);
+    assert_eq!(ok(&tree, &["status", "--watch", "--every", "20ms", "--for", "100ms"]), "");
+    tree.write(RPS, "20\n");
+    let watch = Watch::start(&tree, &["--json"]);
+    let line: serde_json::Value = serde_json::from_str(&watch.wait_for("drifted")).expect("JSON");
+    assert_eq!((&line["schema"], &line["news"]), (&"rxlab.news/1".into(), &"value".into()));
+    assert_eq!((&line["live"], &line["value"]), (&"drifted".into(), &"5".into()));
+    assert_eq!(watch.end(), (1, 1));
+    let (code, text) = said(&tree.rxlab(&["status", "--watch", "--every", "0s"]));
+    assert!(code == 2 && text.contains("--every needs a time above 0"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["status", "--for", "1s"]));
+    assert!(code == 2 && text.contains("--watch"), "{text}");
+}

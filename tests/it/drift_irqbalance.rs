@@ -1,0 +1,72 @@
+//! The real irqbalance as a suspect, by its own word.
+//!
+//! The interrupt whose affinity has changed is one of this machine by number, and one of a tree by
+//! everything else: irqbalance is asked, and moves nothing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use rustix::process::Signal;
+use rxlab::apply::{BeginInfo, Culprit, Likelihood, Suspect, Transaction, status};
+use rxlab::host::LiveHost;
+use rxlab::model::Model;
+use rxlab::sample::{Inventory, Scope};
+use rxlab::units::IrqId;
+
+use crate::irqbalance::Affinities;
+use crate::process::{Running, wait_for};
+use crate::require;
+use crate::tree::{Tree, model};
+
+/// Who may have changed the affinity of `irq`, while irqbalance runs with these further arguments.
+fn suspects(host: &LiveHost, irq: IrqId, arguments: &[String]) -> Vec<Suspect> {
+    let mut command = Command::new("irqbalance");
+    // It moves interrupts at the end of an interval, and this test ends long before.
+    command.args(["--foreground", "--interval", "3600"]).args(arguments).stdin(Stdio::null());
+    let irqbalance = Running::start(&mut command);
+    let mut found = None;
+    wait_for("irqbalance's answer", || {
+        found = Model::new(&Inventory::take(host, Scope::Path)).irqbalance.known().cloned().flatten();
+        found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
+    });
+    // Asked to end, it takes its socket away; killed, it would not.
+    irqbalance.signal(Signal::TERM);
+    irqbalance.output();
+
+    let tree = Tree::new();
+    let affinity = format!("proc/irq/{irq}/smp_affinity");
+    tree.write(&affinity, "01\n");
+    let mut model = model();
+    model.irqbalance = rxlab::model::Fact::Known(found);
+    let eth0 = model.nics.iter_mut().find(|nic| nic.name.as_str() == "eth0").expect("there");
+    eth0.rx[0].irqs[0].number = irq;
+    let (identity, root) = (model.identity.clone(), tree.root());
+    let info =
+        BeginInfo { identity: &identity, root: &root, netns: None, what: "a test".into(), confirm: None };
+    let transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    let settings = ["irq_affinity eth0/rx-0 = 3".parse().expect("a setting")];
+    transaction.apply(&tree.host(), &model, &settings, &AtomicBool::new(false)).expect("applied");
+    tree.write(&affinity, "02\n");
+    let open = tree.store().open_of(&root.to_string_lossy(), &identity.boot_id).expect("listed");
+    let found = status(&open[0].1, &[], &tree.host(), &model).expect("begun");
+    found.values[0].suspects.clone()
+}
+
+#[test]
+fn irqbalance_is_suspected_unless_it_leaves_the_interrupt_alone() {
+    let _alone = require::alone_with_irqbalance();
+    if !require::irqbalance() {
+        return;
+    }
+    let host = LiveHost::open(Path::new("/")).expect("opened");
+    let _affinities = Affinities::save(&host);
+    let irqs = Inventory::take(&host, Scope::All).irqs;
+    let irq = irqs.known().and_then(|irqs| irqs.first()).expect("a machine has one").number;
+    let free = suspects(&host, irq, &[]);
+    let [suspect] = &free[..] else { panic!("{free:?}") };
+    assert_eq!((suspect.who, suspect.likelihood), (Culprit::Irqbalance, Likelihood::Probable));
+    assert!(suspect.evidence[0].starts_with("it runs (pid "), "{suspect:?}");
+    assert_eq!(suspect.evidence[1], format!("interrupt {irq} is not banned there"));
+    assert_eq!(suspects(&host, irq, &[format!("--banirq={irq}")]), []);
+}

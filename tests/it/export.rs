@@ -1,0 +1,77 @@
+//! Exported plans, each read by the program that it is for.
+
+mod ansible;
+mod irqbalance;
+mod link;
+mod netns;
+mod sh;
+mod sysctl;
+mod tuned;
+
+use std::path::Path;
+use std::process::Output;
+
+use rxlab::knob::KNOBS;
+use rxlab::plan::export::knows;
+
+use crate::process::rxlab;
+use crate::tree::{Tree, said};
+
+/// `rxlab export` of settings for the interfaces of a network namespace, into `output`.
+fn exported(folder: &Path, netns: Option<&Path>, form: &str, settings: &[&str]) -> Output {
+    let plan = folder.join("plan.toml");
+    let text: String = settings.iter().map(|setting| format!("[[setting]]\nset = \"{setting}\"\n")).collect();
+    std::fs::write(&plan, format!("name = \"test\"\n{text}")).expect("written");
+    let mut command = rxlab(folder, &["export", "--to", form]);
+    command.arg(&plan).arg("-o").arg(folder.join("out"));
+    if let Some(netns) = netns {
+        command.arg("--netns").arg(netns);
+    }
+    command.output().expect("rxlab runs")
+}
+
+#[test]
+fn every_knob_has_a_row() {
+    let missing: Vec<&str> = KNOBS.iter().map(|knob| knob.name()).filter(|name| !knows(name)).collect();
+    assert_eq!(missing, [""; 0], "add them to ROWS of src/plan/export/expression.rs");
+}
+
+#[test]
+fn what_cannot_be_said_is_said() {
+    let tree = Tree::new();
+    let plan = tree.path().join("plan.toml");
+    std::fs::write(
+        &plan,
+        "[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n[[setting]]\nset = \"rfs_entries host = 4096\"\n",
+    )
+    .expect("written");
+    let export = |form: &str, more: &[&str]| {
+        let plan = plan.to_str().expect("text");
+        tree.rxlab(&[&["export", "--to", form, plan], more].concat())
+    };
+    let out = export("sysctl", &[]);
+    let (text, said_too) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && text.contains("\nnet.core.rps_sock_flow_entries = 4096\n"), "{text}");
+    assert!(text.contains("# Not in here:\n#   rps eth0/rx-0 = 1: no sysctl;"), "{text}");
+    assert!(said_too.starts_with("rxlab: not in sysctl: rps eth0/rx-0 = 1: no sysctl;"), "{said_too}");
+    assert_eq!(said_too.lines().count(), 1);
+    let (code, text) = said(&export("irqbalance-policy", &[]));
+    assert!(
+        code == 1 && text.ends_with("rxlab: irqbalance-policy has no words for any setting of the plan\n"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 3);
+    let (code, text) = said(&export("yaml", &[]));
+    assert!(code == 2 && text.contains("write one of sh, sysctl, systemd-link"), "{text}");
+    let (code, text) = said(&export("sh", &["-o", "/dev/null"]));
+    assert!(
+        code == 5 && text.contains("cannot write /dev/null: it is there and is no regular file"),
+        "{text}"
+    );
+    // Without a plan: what is applied and confirmed.
+    let (code, text) = said(&tree.rxlab(&["export", "--to", "sh"]));
+    assert!(code == 4 && text.contains("nothing is applied and confirmed"), "{text}");
+    assert_eq!(said(&tree.rxlab(&["apply", plan.to_str().expect("text")])).0, 0);
+    let (code, text) = said(&tree.rxlab(&["export", "--to", "sh"]));
+    assert!(code == 0 && text.contains("\nfile /sys/class/net/eth0/queues/rx-0/rps_cpus 2 2\n"), "{text}");
+}

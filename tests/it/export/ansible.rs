@@ -1,0 +1,63 @@
+//! Ansible reads the playbook, says what it would change, and changes it.
+
+use super::exported;
+use super::netns::Lab;
+use crate::require;
+use crate::tree::said;
+
+/// With a /etc/sysctl.d and a home of its own.
+const PRELUDE: &str = r#"
+mount -t tmpfs tmpfs /etc/sysctl.d
+mount -t tmpfs tmpfs /mnt
+export HOME=/mnt ANSIBLE_LOCALHOST_WARNING=False ANSIBLE_NOCOLOR=1
+play() { ansible-playbook -i localhost, -c local -e ansible_become=false "$@"; }
+"#;
+
+const RUN: &str = r#"
+play --syntax-check "$1"
+echo "== check"; play --check "$1"
+echo "== values $(cat /sys/class/net/srv0/queues/rx-1/rps_cpus)"
+echo "== run"; play "$1"
+echo "== values $(cat /sys/class/net/srv0/queues/rx-1/rps_cpus)"
+echo "== again"; play "$1"
+"#;
+
+#[test]
+fn ansible_checks_and_runs_the_playbook() {
+    if !require::netns() || !require::program("ansible", "ansible-playbook", "--version") {
+        return;
+    }
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let out = exported(folder.path(), Some(&lab.netns()), "ansible", &["rps srv0/rx-1 = 0-1"]);
+    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    let playbook = folder.path().join("out");
+    let (code, text) = said(&lab.sh(&[PRELUDE, RUN].concat(), &[playbook.to_str().expect("text")]));
+    assert_eq!(code, 0, "{text}");
+    let parts: Vec<&str> = text.split("\n== ").collect();
+    let [_, check, nothing, run, values, again] = parts[..] else { panic!("{text}") };
+    assert!(check.contains("changed=1") && check.contains("failed=0"), "{check}");
+    assert_eq!(nothing.trim_end(), "values 0");
+    assert!(run.contains("changed=1") && run.contains("failed=0"), "{run}");
+    assert_eq!(values.trim_end(), "values 3");
+    assert!(again.contains("changed=0") && again.contains("failed=0"), "{again}");
+}
+
+/// The sysctls are those of the whole machine, so this one is set to what it is.
+#[test]
+fn ansible_keeps_sysctls_for_the_next_boot() {
+    if !require::root() || !require::program("ansible", "ansible-playbook", "--version") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let now = std::fs::read_to_string("/proc/sys/net/core/busy_read").expect("readable");
+    let out = exported(folder.path(), None, "ansible", &[&format!("busy_read host = {}", now.trim())]);
+    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    let mut command = std::process::Command::new("unshare");
+    let script = "play --check \"$1\"; ls /etc/sysctl.d; play \"$1\"; cat /etc/sysctl.d/90-rxlab.conf";
+    command.args(["--mount", "sh", "-euc", &[PRELUDE, script].concat(), "sh"]).arg(folder.path().join("out"));
+    let (code, text) = said(&command.output().expect("unshare runs"));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(text.matches("changed=1 ").count(), 2, "{text}");
+    assert!(text.ends_with(&format!("\nnet.core.busy_read = {}\n", now.trim())), "{text}");
+}

@@ -1,0 +1,44 @@
+//! The real irqbalance asks the policy script.
+
+use std::process::Command;
+
+use rxlab::host::LiveHost;
+use rxlab::model::{Model, NicKind};
+use rxlab::sample::{Inventory, Scope};
+
+use super::exported;
+use crate::require;
+use crate::tree::said;
+
+#[test]
+fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
+    if !require::irqbalance() {
+        return;
+    }
+    let host = LiveHost::open("/".as_ref()).expect("opened");
+    let inventory = Inventory::take(&host, Scope::Path);
+    let model = Model::new(&inventory);
+    let queue = model.nics.iter().filter(|nic| nic.kind == NicKind::Device).find_map(|nic| {
+        let queue = nic.rx.iter().find(|queue| !queue.irqs.is_empty())?;
+        Some((format!("{}/rx-{}", nic.name, queue.index), queue.irqs[0].number))
+    });
+    let Some((target, irq)) = queue else {
+        return assert!(!require::have(
+            "irqbalance",
+            Some("no NIC of this machine has interrupts".to_owned())
+        ));
+    };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let out = exported(folder.path(), None, "irqbalance-policy", &[&format!("irq_affinity {target} = 0")]);
+    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    // All others are banned as well: the machine stays as it is.
+    let all = inventory.irqs.known().expect("known").iter().map(|irq| irq.number);
+    let others = all.filter(|other| *other != irq).map(|other| format!("--banirq={other}"));
+    let mut command = Command::new("irqbalance");
+    command.args(["--oneshot", "--debug"]).args(others);
+    command.arg(format!("--policyscript={}", folder.path().join("out").display()));
+    let (_, text) = said(&command.output().expect("irqbalance runs"));
+    let overridden: Vec<&str> = text.lines().filter(|line| line.contains("Override ban to true")).collect();
+    assert_eq!(overridden, [format!("IRQ {irq}: Override ban to true")], "{text}");
+    assert!(text.contains(&format!("IRQ {irq} was BANNED.")), "{text}");
+}

@@ -1,0 +1,64 @@
+//! The script sets what the plan says on the real kernel.
+
+use super::exported;
+use super::netns::Lab;
+use crate::require;
+use crate::tree::said;
+
+const SETTINGS: [&str; 7] = [
+    "rps srv0/rx-1 = 0-1",
+    "rfs srv0/rx-1 = 3000",
+    "xps_cpus srv0/tx-2 = 1",
+    "gro srv0 = on",
+    "threaded srv0 = on",
+    "channels srv0 = rx 3 tx 4",
+    "rps srv0/rx-3 = 1",
+];
+
+#[test]
+fn the_script_sets_the_values_once_and_says_what_fails() {
+    if !require::netns() || !require::program("ethtool", "ethtool", "--version") {
+        return;
+    }
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let out = exported(folder.path(), Some(&lab.netns()), "sh", &SETTINGS);
+    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    let script = folder.path().join("out");
+    let script = script.to_str().expect("text");
+    let values = || {
+        ["queues/rx-1/rps_cpus", "queues/rx-1/rps_flow_cnt", "queues/tx-2/xps_cpus", "threaded"]
+            .map(|file| lab.read(file))
+            .into_iter()
+            .chain([lab.ethtool("-k", "generic-receive-offload"), lab.ethtool("-l", "RX")])
+            .collect::<Vec<_>>()
+    };
+    let before = values();
+    let (code, text) = said(&lab.sh("RXLAB_CHECK=1 exec sh -eu \"$1\"", &[script]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("rps srv0/rx-1 = 0-1: would change, it is 0\n"), "{text}");
+    assert_eq!(values(), before, "a check changes nothing");
+    // The fourth queue goes with the channels, which come first: its line fails, and the others do not.
+    let (code, text) = said(&lab.sh("exec sh -eu \"$1\"", &[script]));
+    assert_eq!(code, 1, "{text}");
+    let failures: Vec<&str> = text.lines().filter(|line| !line.ends_with(": set")).collect();
+    assert!(matches!(failures[..], [line] if line.starts_with("rps srv0/rx-3 = 1: ")), "{text}");
+    assert_eq!(values(), ["3", "4096", "2", "1", "on", "3"]);
+    let (_, text) = said(&lab.sh("exec sh -eu \"$1\"", &[script]));
+    assert_eq!(text.lines().count(), 1, "nothing is set twice: {text}");
+}
+
+#[test]
+fn a_script_that_finds_everything_set_is_silent() {
+    if !require::netns() {
+        return;
+    }
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    assert!(exported(folder.path(), Some(&lab.netns()), "sh", &SETTINGS[..5]).status.success());
+    let script = folder.path().join("out");
+    let script = script.to_str().expect("text");
+    let (code, text) = said(&lab.sh("exec \"$1\"", &[script]));
+    assert!(code == 0 && text.lines().all(|line| line.ends_with(": set")), "{text}");
+    assert_eq!(said(&lab.sh("exec \"$1\"", &[script])), (0, String::new()));
+}

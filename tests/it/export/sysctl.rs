@@ -1,0 +1,47 @@
+//! sysctl(8) reads the file and sets the keys.
+
+use std::process::Command;
+
+use rxlab::host::{Host, LiveHost};
+
+use super::exported;
+use crate::tree::said;
+use crate::{quiet, require};
+
+const KEYS: [(&str, &str, &str); 3] = [
+    ("rfs_entries", "proc/sys/net/core/rps_sock_flow_entries", "4096"),
+    ("netdev_budget", "proc/sys/net/core/netdev_budget", "301"),
+    ("busy_read", "proc/sys/net/core/busy_read", "7"),
+];
+
+/// Puts the values back, however the test ends.
+struct Saved(LiveHost, Vec<Vec<u8>>);
+
+impl Drop for Saved {
+    fn drop(&mut self) {
+        for ((_, path, _), value) in KEYS.iter().zip(&self.1) {
+            self.0.write(path, value).expect("put back");
+        }
+    }
+}
+
+#[test]
+fn sysctl_sets_what_the_file_says() {
+    if !require::root() || !require::program("sysctl", "sysctl", "--version") {
+        return;
+    }
+    let _alone = quiet::alone();
+    let host = LiveHost::open("/".as_ref()).expect("opened");
+    let values = KEYS.map(|(_, path, _)| host.read(path).expect("readable")).to_vec();
+    let saved = Saved(host, values);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let settings = KEYS.map(|(knob, _, value)| format!("{knob} host = {value}"));
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    assert!(exported(folder.path(), None, "sysctl", &settings).status.success());
+    let out = Command::new("sysctl").arg("-p").arg(folder.path().join("out")).output().expect("sysctl runs");
+    let (code, text) = said(&out);
+    assert_eq!(code, 0, "{text}");
+    for (knob, path, value) in KEYS {
+        assert_eq!(saved.0.read_text(path).expect("readable").trim(), value, "{knob}");
+    }
+}

@@ -1,0 +1,112 @@
+//! TuneD applies the profile and verifies it: its own daemon on a bus of its own, in the namespace.
+
+use super::exported;
+use super::netns::Lab;
+use crate::require;
+use crate::tree::said;
+
+/// TuneD keeps its profiles and logs in fixed places, so they get mounts of their own.
+const SCRIPT: &str = r#"
+mount -t tmpfs tmpfs /etc/tuned
+mount -t tmpfs tmpfs /run
+mkdir -p /run/log /run/udev
+mount --bind /run/log /var/log/tuned
+printf 'daemon = 1\ndynamic_tuning = 0\n' >/etc/tuned/tuned-main.conf
+cp -r "$1" /etc/tuned/rxlab
+export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/bus
+dbus-daemon --session --fork --address="$DBUS_SYSTEM_BUS_ADDRESS"
+tuned --profile rxlab --no-socket --log /run/log/tuned.log --pid /run/tuned.pid >/run/out 2>&1 &
+verified=1
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sleep 0.5
+    timeout 10 tuned-adm verify && verified=0 && break
+done
+cat "/sys/class/net/srv0/queues/rx-1/rps_cpus"
+ethtool -k srv0 | grep generic-receive-offload
+echo 0 >/sys/class/net/srv0/queues/rx-1/rps_cpus
+! timeout 10 tuned-adm verify || verified=2
+grep -E 'ERROR|verify' /run/log/tuned.log | grep -v polkit
+exit $verified
+"#;
+
+#[test]
+fn tuned_applies_and_verifies_the_profile() {
+    if !require::netns() || !require::program("tuned", "tuned-adm", "--version") {
+        return;
+    }
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let settings = ["rps srv0/rx-1 = 0-1", "gro srv0 = on"];
+    let out = exported(folder.path(), Some(&lab.netns()), "tuned", &settings);
+    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    let profile = folder.path().join("out");
+    let (code, text) = said(&lab.sh(SCRIPT, &[profile.to_str().expect("text")]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("\n3\ngeneric-receive-offload: on\n"), "{text}");
+}
+
+/// What the plugins are given is what they know: their own tables of options, asked with their own reader.
+#[test]
+fn tuned_knows_every_option() {
+    if !require::netns() || !require::program("tuned", "tuned-adm", "--version") {
+        return;
+    }
+    let tree = crate::tree::Tree::new();
+    let plan = tree.path().join("plan.toml");
+    let settings = [
+        "rings eth0 = rx 512",
+        "channels eth0 = combined 2 rx 2",
+        "adaptive_rx eth0 = off",
+        "rx_usecs eth0 = 50",
+        "rx_frames eth0 = 8",
+        "tx_usecs eth0 = 5",
+        "gro eth0 = on",
+        "lro eth0 = off",
+        "ntuple eth0 = off",
+        "rx_checksum eth0 = on",
+        "busy_poll host = 50",
+    ];
+    let text: String = settings.iter().map(|setting| format!("[[setting]]\nset = \"{setting}\"\n")).collect();
+    std::fs::write(&plan, text).expect("written");
+    let profile = tree.path().join("rxlab");
+    let out = tree.rxlab(&[
+        "export",
+        "--to",
+        "tuned",
+        plan.to_str().expect("text"),
+        "-o",
+        profile.to_str().expect("text"),
+    ]);
+    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    // Debian's TuneD is of Debian's Python.
+    let python = r#"
+import sys
+from configparser import ConfigParser
+from tuned.plugins.plugin_net import NetTuningPlugin as Net
+from tuned.profiles.locator import Locator
+from tuned.profiles.loader import Loader
+from tuned.profiles.factory import Factory
+from tuned.profiles.merger import Merger
+from tuned.utils.global_config import GlobalConfig
+from tuned.profiles.variables import Variables
+loader = Loader(Locator([sys.argv[1]]), Factory(), Merger(), GlobalConfig(), Variables())
+units = loader.load("rxlab").units
+net = units["net_eth0"]
+assert (net.type, net.devices) == ("net", "eth0"), net
+plugin = Net.__new__(Net)
+known = {"ring": Net._get_config_options_ring(), "channels": Net._get_config_options_channels(),
+         "coalesce": Net._get_config_options_coalesce()}
+for name, value in net.options.items():
+    assert name in Net._get_config_options(), name
+    parsed = plugin._parse_config_parameters(value, name)
+    assert parsed, (name, value)
+    assert set(parsed) <= set(known.get(name, parsed)), (name, parsed)
+    print(name, parsed)
+print(dict(units["sysctl"].options))
+"#;
+    let mut command = std::process::Command::new("/usr/bin/python3");
+    let (code, text) = said(&command.args(["-c", python]).arg(tree.path()).output().expect("python3 runs"));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("ring {'rx': '512'}") && text.contains("{'net.core.busy_poll': '50'}"), "{text}");
+    assert!(text.contains("features {'gro': 'on', 'lro': 'off', 'rx': 'on', 'ntuple': 'off'}"), "{text}");
+}
