@@ -25,6 +25,11 @@ if [ "$goal" = test ]; then
   need openssl openssl
   need sysctl procps
   need taskset util-linux
+  # The tools that read what export and persist write.
+  need ansible-playbook ansible-core
+  need systemd-analyze systemd
+  need tuned-adm tuned
+  need udevadm udev
   # The lab of virtual machines.
   if [ "$(uname -m)" = x86_64 ]; then
     need qemu-system-x86_64 qemu-system-x86
@@ -60,6 +65,10 @@ if [ -n "$missing" ]; then
   # Word splitting is wanted: one argument a package.
   # shellcheck disable=SC2086
   apt-get install -y -qq --no-install-recommends $missing >/dev/null
+  # Nor may it tune this machine from its next boot on.
+  case " $missing " in
+  *" tuned "*) systemctl disable tuned >/dev/null 2>&1 || rm -f /etc/systemd/system/*.wants/tuned.service ;;
+  esac
 fi
 
 # The kernels of the virtual machines are Debian packages as well; without root nothing could boot them.

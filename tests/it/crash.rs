@@ -176,8 +176,9 @@ fn killed_at_every_operation_of_an_undo() {
 /// The disk fills up at any point: what was set is put back at once, without room for a single
 /// further line, and the journal is in order once there is room again.
 #[test]
-fn a_full_disk_at_every_operation() {
+fn a_full_or_read_only_disk_at_every_operation() {
     const ENOSPC: i32 = 28;
+    const EROFS: i32 = 30;
     let run = |trouble: Option<Trouble>| {
         let tree = Tree::new();
         let original = tree.values();
@@ -196,10 +197,12 @@ fn a_full_disk_at_every_operation() {
         operations
     };
     let points = run(None);
-    for at in 1..=points {
-        run(Some(Trouble { at, errno: ENOSPC }));
+    for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
+        for at in 1..=points {
+            run(Some(Trouble { at, errno }));
+        }
+        println!("{disk} disk: {points} stop points, {points} recovered, 0 lost");
     }
-    println!("full disk: {points} points, all put back");
 }
 
 /// The kernel refuses one of the files with EIO, as it does for a managed interrupt.

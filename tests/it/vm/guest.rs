@@ -38,6 +38,11 @@ counts() {
 
 /// Ends with the test, also when that is killed; `None` when this is skipped.
 pub(super) fn run(shape: &str, job: &str, peer: Option<&str>) -> Option<Answer> {
+    run_with(&[], shape, job, peer)
+}
+
+/// The same with further programs of this machine in the guest.
+pub(super) fn run_with(programs: &[&str], shape: &str, job: &str, peer: Option<&str>) -> Option<Answer> {
     if !require::vm() {
         return None;
     }
@@ -46,8 +51,11 @@ pub(super) fn run(shape: &str, job: &str, peer: Option<&str>) -> Option<Answer> 
     let file = directory.path().join("job.sh");
     std::fs::write(&file, [PRELUDE, job].concat()).expect("written");
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL"]).arg(lab()).args(["--rxlab", env!("CARGO_BIN_EXE_rxlab"), shape]);
-    command.arg(&file).stdin(Stdio::null()).env("RXLAB_LAB_SECONDS", "240");
+    command.args(["--pdeathsig", "KILL"]).arg(lab()).args(["--rxlab", env!("CARGO_BIN_EXE_rxlab")]);
+    for program in programs {
+        command.args(["--with", program]);
+    }
+    command.arg(shape).arg(&file).stdin(Stdio::null()).env("RXLAB_LAB_SECONDS", "240");
     command.env("RXLAB_LAB_PEER", peer.unwrap_or_default());
     let out = command.output().expect("lab/vm runs");
     let text = String::from_utf8(out.stdout).expect("text");

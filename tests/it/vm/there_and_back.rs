@@ -1,0 +1,88 @@
+//! Everything at once under traffic, on real drivers, and back: the machine is as it was.
+
+use super::guest;
+
+/// Whatever rxlab can set on this machine, as the kernel shows it. Counters are not among it.
+const STATE: &str = r#"
+state() {
+    for file in /proc/irq/*/smp_affinity /sys/class/net/eth*/queues/*/* /sys/class/net/eth*/napi_defer_hard_irqs \
+        /sys/class/net/eth*/gro_flush_timeout /sys/class/net/eth*/threaded /proc/sys/net/core/netdev_* \
+        /proc/sys/net/core/rps_sock_flow_entries; do
+        [ ! -f "$file" ] || echo "$file $(cat "$file" 2>/dev/null)"
+    done
+    rxlab show --json
+}
+"#;
+
+/// Each step is a transaction of its own. `arrived` has what the NIC received, so that traffic is known to
+/// have flowed all the while.
+const JOB: &str = r"
+arrived() { part $1; cat /sys/class/net/eth0/statistics/rx_packets; }
+ping -c 1 10.98.0.1 >&2
+ping -c 1 10.98.1.1 >&2
+sleep 1
+state >/tmp/before
+rxlab snapshot --unredacted --for 1s -o /tmp/before.tar.zst >&2
+arrived first
+ran pins rxlab apply --setting 'irq_affinity eth0/rx-0 = 3' --setting 'irq_affinity eth0/rx-1 = 2' \
+    --setting 'irq_affinity eth0/rx-2 = 1' --setting 'irq_affinity eth0/rx-3 = 0' \
+    --setting 'xps_cpus eth0/tx-0 = 3' --setting 'rps eth0/rx-0 = 0-2' --setting 'rps eth0/rx-3 = 1-3' \
+    --setting 'rfs_entries host = 4096' --setting 'rfs eth0/rx-0 = 1024'
+ran fewer rxlab apply --setting 'channels eth0 = 2'
+ran shown rxlab show --json
+ran more rxlab apply --setting 'channels eth0 = 4'
+ran moderated rxlab apply --setting 'rx_usecs eth1 = 100' --setting 'ring_rx eth1 = 512'
+ran status rxlab status
+arrived between
+ran undo rxlab undo
+sleep 1
+arrived last
+state >/tmp/after
+rxlab snapshot --unredacted --for 1s -o /tmp/after.tar.zst >&2
+ran same diff /tmp/before /tmp/after
+rxlab show --json --snapshot /tmp/before.tar.zst >/tmp/before.json
+rxlab show --json --snapshot /tmp/after.tar.zst >/tmp/after.json
+ran snapshots diff /tmp/before.json /tmp/after.json
+ran unconfirmed rxlab apply --confirm 10s --setting 'rps eth0/rx-1 = 1'
+date -s '2040-01-01 00:00:00' >&2
+sleep 1
+part jumped
+cat /sys/class/net/eth0/queues/rx-1/rps_cpus
+date -s '1999-01-01 00:00:00' >&2
+sleep 15
+part late
+cat /sys/class/net/eth0/queues/rx-1/rps_cpus
+";
+
+#[test]
+fn all_of_it_under_traffic_goes_back() {
+    let traffic = "until ip neigh | grep -q '^10.98.1.2 .*lladdr'; do sleep 0.2; done
+        ping -i 0.01 -q 10.98.1.2 & exec ping -i 0.002 -q 10.98.0.2";
+    let Some(answer) = guest::run("4cpu-knobs", &[STATE, JOB].concat(), Some(traffic)) else { return };
+    for step in ["pins", "fewer", "more", "moderated"] {
+        let (code, text) = answer.ran(step);
+        assert_eq!(code, 0, "{step}: {text}");
+    }
+    // The driver spreads its interrupts anew and drops RPS with the queues; what was set is set again.
+    let shown = answer.model("shown");
+    let queues = &shown.nics[0].rx;
+    let places: Vec<String> = queues
+        .iter()
+        .map(|queue| queue.irqs[0].effective.known().map(ToString::to_string).unwrap_or_default())
+        .collect();
+    assert_eq!(places, ["3", "2"]);
+    assert_eq!(queues[0].rps_cpus.known().map(ToString::to_string).as_deref(), Some("0-2"));
+    let (code, text) = answer.ran("undo");
+    assert_eq!(code, 0, "{text}");
+    for same in ["same", "snapshots"] {
+        let (code, text) = answer.ran(same);
+        assert_eq!(code, 0, "{same}: {text}");
+    }
+    // The deadline is no time of day.
+    let (code, text) = answer.ran("unconfirmed");
+    assert_eq!(code, 0, "{text}");
+    assert_eq!((answer.part("jumped").trim(), answer.part("late").trim()), ("2", "0"));
+    let arrived = |name: &str| answer.part(name).trim().parse::<u64>().expect("a number");
+    let (first, between, last) = (arrived("first"), arrived("between"), arrived("last"));
+    assert!(first + 50 < between && between + 50 < last, "no traffic: {first}, {between}, {last}");
+}
