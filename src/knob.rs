@@ -1,14 +1,21 @@
-//! Tunables: how to find, read, check, write and compare each of them. One tunable a file.
+//! Tunables: how to find, read, check, write and compare each of them. One tunable a file, or one family
+//! of tunables that differ in a name and a path.
 //!
 //! A knob knows how; `plan` decides what, and only `apply` writes. A new knob is one file here, one
 //! `mod` line and one entry in [`KNOBS`].
 
+mod affinity;
 mod channels;
+mod clocksource;
 mod coalesce;
 mod error;
 mod irq_affinity;
+mod irqbalance;
+mod napi;
 mod ntuple_rule;
+mod number;
 mod offload;
+mod priority;
 mod reference;
 mod registry;
 mod rfs;
@@ -17,9 +24,12 @@ mod ring;
 mod rps;
 mod rss;
 mod rss_context;
+mod sysctl;
 #[cfg(test)]
 pub(crate) mod testbed;
+mod threaded;
 mod value;
+mod xps;
 
 pub use error::KnobError;
 pub use reference::reference;
@@ -61,6 +71,9 @@ pub struct Doc {
     pub since: &'static str,
     /// What a write can do to traffic.
     pub risk: Risk,
+    /// What throws the value away, short of a reboot: a link that goes down and up, another number of
+    /// queues.
+    pub lost: &'static str,
     /// What the kernel does with a value that one would not expect.
     pub beware: &'static str,
 }
@@ -70,7 +83,7 @@ pub struct Doc {
 /// Values are text in the knob's canonical form, the one that [`Knob::read`] and [`Knob::check`]
 /// give. Targets are re-resolved through the model at each call: nothing is remembered.
 pub trait Knob: Sync {
-    /// One word, unique; also the name of its file.
+    /// One word, unique.
     fn name(&self) -> &'static str;
 
     /// What people need to know.
@@ -113,6 +126,12 @@ pub trait Knob: Sync {
 
     /// Makes `model` look as it will once `value` is set, as far as other knobs' targets depend on it.
     fn foresee(&self, _model: &mut Model, _target: &Target, _value: &str) {}
+
+    /// Whether what it acts on comes and goes while the machine stays as it is, and takes its value along:
+    /// processes and threads. That one is gone is then no reason to worry.
+    fn is_fleeting(&self) -> bool {
+        false
+    }
 
     /// Whether `got` is what the kernel shows after `want` was written.
     fn same(&self, want: &str, got: &str) -> bool {

@@ -46,6 +46,9 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::allowed_cpus);
         with(bytes, parse::last_cpu);
         with(bytes, parse::children);
+        with(bytes, parse::scheduling);
+        with(bytes, parse::start_time);
+        with(bytes, parse::parent);
     }),
     ("parse/schedstat", |bytes| {
         with(bytes, parse::on_cpu_ns);

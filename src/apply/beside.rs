@@ -85,6 +85,7 @@ pub(super) fn is_gone(error: &KnobError) -> bool {
         KnobError::UnknownQueue { .. }
             | KnobError::UnknownNic { .. }
             | KnobError::NoIrq { .. }
+            | KnobError::NotThere { .. }
             | KnobError::Unsupported { .. }
     )
 }

@@ -6,6 +6,7 @@ use super::ApplyError;
 use crate::host::Host;
 use crate::knob::{self, KNOBS, Knob};
 use crate::model::{DeviceAddress, Model};
+use crate::parse;
 use crate::plan::{Plan, PlannedSetting, Setting, Target};
 use crate::units::Direction;
 
@@ -14,10 +15,16 @@ pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
     knob::find(name).ok_or_else(|| ApplyError::UnknownKnob { name: name.to_owned() })
 }
 
-/// The lasting address of a target's device; `None` for the whole machine, and for an interface
-/// that is not there.
-pub(super) fn device_of(model: &Model, target: &Target) -> Option<DeviceAddress> {
-    model.nic(target.nic()?).map(|nic| nic.address.clone())
+/// The lasting address of a target's device or process; `None` for the whole machine and what is in it for good,
+/// and for an interface or a process that is not there.
+pub(super) fn device_of(host: &dyn Host, model: &Model, target: &Target) -> Option<DeviceAddress> {
+    match target {
+        Target::Process(pid) => {
+            let stat = host.read_text(&format!("proc/{pid}/stat")).ok()?;
+            Some(DeviceAddress::of_process(*pid, parse::start_time(&stat).ok()?))
+        }
+        _ => model.nic(target.nic()?).map(|nic| nic.address.clone()),
+    }
 }
 
 /// Checks a whole plan against the machine: the host, the devices, every target, every value.
@@ -46,7 +53,7 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
         let Setting { knob: name, target, value } = &planned.set;
         let knob = knob_of(name)?;
         if let Some(expected) = &planned.device {
-            let here = device_of(model, target);
+            let here = device_of(host, model, target);
             if here.as_ref() != Some(expected) {
                 return Err(ApplyError::OtherDevice {
                     target: target.clone(),

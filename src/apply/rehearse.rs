@@ -9,6 +9,7 @@ use super::check::has;
 use super::{ApplyError, BeginInfo, Transaction};
 use crate::host::{Host, OverlayHost};
 use crate::journal::{Memory, Store};
+use crate::knob::{self, Knob, KnobError};
 use crate::model::Model;
 use crate::plan::Setting;
 
@@ -17,7 +18,7 @@ use crate::plan::Setting;
 pub struct Change {
     /// What to set, with the value in the knob's canonical form.
     pub setting: Setting,
-    /// The value now; `None` for a queue that an earlier setting will make.
+    /// The value now; `None` for a queue or a thread that an earlier setting will make.
     pub before: Option<String>,
     /// Whether the value has to be written at all.
     pub needed: bool,
@@ -26,8 +27,10 @@ pub struct Change {
 /// Applies checked settings to a copy in memory of what `host` shows. Writes nothing to `host` and
 /// nothing to a disk. Values for queues to come cannot be tried; the rest is, in the same order.
 pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<Vec<Change>, ApplyError> {
-    let (there, to_come): (Vec<Setting>, Vec<Setting>) =
-        settings.iter().cloned().partition(|setting| has(model, &setting.target));
+    let (there, to_come): (Vec<Setting>, Vec<Setting>) = settings
+        .iter()
+        .cloned()
+        .partition(|setting| has(model, &setting.target) && !is_awaited(host, model, setting, settings));
     let info = BeginInfo {
         identity: &model.identity,
         root: Path::new("/"),
@@ -52,4 +55,15 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
     };
     changes.sort_by_key(place);
     Ok(changes)
+}
+
+/// Whether the thread that a setting acts on is not there yet, and another setting may make it.
+fn is_awaited(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Setting]) -> bool {
+    let makes = |other: &Setting| {
+        other.target.nic() == setting.target.nic()
+            && knob::find(&other.knob).is_some_and(|knob| knob.disturbs().contains(&setting.knob.as_str()))
+    };
+    let missing =
+        |knob: &dyn Knob| matches!(knob.read(host, model, &setting.target), Err(KnobError::NotThere { .. }));
+    settings.iter().any(makes) && knob::find(&setting.knob).is_some_and(missing)
 }

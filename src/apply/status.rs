@@ -82,7 +82,7 @@ pub enum Live {
         /// The value.
         value: String,
     },
-    /// The device or its namespace is no more.
+    /// The device, its namespace, the process or the thread is no more.
     Gone,
     /// It cannot be read.
     Unreadable {
@@ -140,7 +140,7 @@ pub fn status(
         let now = surroundings(host, model, &touched);
         for (index, touched) in drifted {
             let Some(knob) = knob::find(&touched.knob) else { continue };
-            let target = present_target(model, touched);
+            let target = present_target(host, model, touched);
             let scene = Scene {
                 host,
                 model,
@@ -183,7 +183,7 @@ impl Live {
 }
 
 fn value(touched: &Touched, covered_by: Option<&str>, host: &dyn Host, model: &Model) -> ValueStatus {
-    let target = present_target(model, touched);
+    let target = present_target(host, model, touched);
     let live = match (covered_by, &target, knob::find(&touched.knob)) {
         (Some(id), _, _) => Live::Covered { by: id.to_owned() },
         (_, None, _) => Live::Gone,
@@ -192,7 +192,9 @@ fn value(touched: &Touched, covered_by: Option<&str>, host: &dyn Host, model: &M
             Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
             Ok(live) if knob.same(&touched.original, &live) => Live::Original,
             Ok(value) => Live::Drifted { value },
-            Err(KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. }) => Live::Gone,
+            Err(
+                KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. } | KnobError::NotThere { .. },
+            ) => Live::Gone,
             Err(error) => Live::Unreadable { why: error.to_string() },
         },
     };

@@ -157,7 +157,7 @@ impl Transaction {
             let (kept, replayed) = (before.clone(), Vec::new());
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
-        let device = device_of(model, target);
+        let device = device_of(host, model, target);
         let beside = beside::beside(host, model, knob, target);
         let armed = self.journal.arm(Intent {
             seq: 0,

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::beside;
+use super::check::device_of;
 use crate::host::Host;
 use crate::journal::{Beside, History, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, Knob, KnobError};
@@ -103,7 +104,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
             continue;
         }
-        let target = present_target(&model, &touched);
+        let target = present_target(host, &model, &touched);
         let outcome = match &target {
             Some(target) => put_back(&mut journal, host, &mut model, &touched, target),
             None => Outcome::Gone,
@@ -114,8 +115,12 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
         }
         let trouble = match &outcome {
             Outcome::Unchanged | Outcome::Restored => false,
-            // A virtual device takes its values with it when it goes; hardware should not go.
-            Outcome::Gone => !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual),
+            // A virtual device takes its values with it when it goes, and so do processes and threads; hardware
+            // should not go.
+            Outcome::Gone => {
+                let fleeting = knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
+                !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
+            }
             Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Failed { .. } => true,
         };
         outcomes.push(UndoOutcome {
@@ -137,10 +142,14 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
     Undo { id: journal.id().to_owned(), outcomes, closed, journal_error }
 }
 
-/// The target by the names of now: the device is found by its lasting address.
-pub(super) fn present_target(model: &Model, touched: &Touched) -> Option<Target> {
+/// The target by the names of now: the device is found by its lasting address. Another process with the same number
+/// is not the target.
+pub(super) fn present_target(host: &dyn Host, model: &Model, touched: &Touched) -> Option<Target> {
     match (touched.target.nic(), &touched.device) {
-        (None, _) => Some(touched.target.clone()),
+        (None, device) => {
+            let is_same = device.is_none() || device_of(host, model, &touched.target) == *device;
+            is_same.then(|| touched.target.clone())
+        }
         (Some(_), Some(device)) => {
             let nic = model.nics.iter().find(|nic| nic.address == *device)?;
             Some(touched.target.of_nic(&nic.name))
@@ -180,8 +189,10 @@ fn put_back(
     };
     let live = match knob.read(host, model, target) {
         Ok(live) => live,
-        // The queue went away, and the kernel frees what belonged to it.
-        Err(KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. }) => return Outcome::Gone,
+        // The queue went away, and the kernel frees what belonged to it; or the process or thread has ended.
+        Err(KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. } | KnobError::NotThere { .. }) => {
+            return Outcome::Gone;
+        }
         Err(error) => return failed(error.to_string()),
     };
     let is_original = knob.same(&touched.original, &live);

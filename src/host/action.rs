@@ -1,16 +1,17 @@
-//! What is changed over a socket instead of a file.
+//! What is changed over a socket or by a system call instead of a file.
 
 use rustix::io::Errno;
 
-use super::{EthtoolGet, Host, HostError, Operation, Question};
-use crate::parse::ethtool::{features, rss, rules};
-use crate::parse::{WireError, with_attributes};
-use crate::units::NicName;
+use super::{EthtoolChange, EthtoolGet, Host, HostError, Operation, Question};
+use crate::parse::ethtool::features;
+use crate::parse::{self, Scheduling};
+use crate::units::{CpuMask, IrqId, NicName};
 
-/// One change. What it made of the machine is for the [`Question`] that asks for the same to say.
+/// One change. What it made of the machine is for the [`Question`] that asks for the same to say, or for the file
+/// of procfs that shows it.
 ///
-/// Below any root but `/` and in recordings the answer to that question is a file, and the change is one of
-/// that file: such a machine keeps whatever is asked of it.
+/// Below any root but `/` and in recordings the answer to that question is a file too, and the change is one of
+/// the file: such a machine keeps whatever is asked of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sets attributes of the ethtool message that answers `get`, in their encoded form: those that the
@@ -30,112 +31,93 @@ pub enum Action {
         /// What.
         change: EthtoolChange,
     },
-}
-
-/// A change of what lies in the tables of a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EthtoolChange {
-    /// The default RSS table.
-    Table {
-        /// The question that was answered with the table before.
-        get: EthtoolGet,
-        /// The whole table. For `reset`, what the kernel will make of it: it is not asked for that.
-        queues: Vec<u32>,
-        /// Goes back to the kernel's default, which follows the number of queues.
-        reset: bool,
+    /// Says on which CPUs a thread may run: sched_setaffinity(2).
+    ThreadCpus {
+        /// The process that it belongs to.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// The CPUs.
+        cpus: CpuMask,
     },
-    /// A further RSS context that is not there yet. The kernel chooses its number; EEXIST when that is another
-    /// one, and nothing is left of it.
-    NewContext {
-        /// Its number.
-        id: u32,
-        /// Its whole table.
-        queues: Vec<u32>,
+    /// Says how the main thread of a process is scheduled: sched_setattr(2).
+    ThreadPolicy {
+        /// The process.
+        pid: u32,
+        /// Policy, priority and nice value.
+        scheduling: Scheduling,
     },
-    /// Another table for an RSS context.
-    Context {
-        /// Its number.
-        id: u32,
-        /// The whole table.
-        queues: Vec<u32>,
+    /// Replaces the list of interrupts that irqbalance leaves alone by number.
+    IrqbalanceBan {
+        /// irqbalance's process.
+        pid: u32,
+        /// All of them.
+        irqs: Vec<IrqId>,
     },
-    /// No such RSS context any more.
-    NoContext {
-        /// Its number.
-        id: u32,
-    },
-    /// A flow rule on a place, instead of one that is there.
-    Rule {
-        /// Its place, which the rule names too.
-        location: u32,
-        /// `struct ethtool_rxnfc` (see [`crate::parse::ethtool::flow_bytes`]).
-        rule: Vec<u8>,
-    },
-    /// No flow rule on a place.
-    NoRule {
-        /// Which one.
-        location: u32,
-    },
-}
-
-impl EthtoolChange {
-    fn get(&self) -> EthtoolGet {
-        match self {
-            EthtoolChange::Table { get, .. } => *get,
-            EthtoolChange::NewContext { .. }
-            | EthtoolChange::Context { .. }
-            | EthtoolChange::NoContext { .. } => EthtoolGet::RssContexts,
-            EthtoolChange::Rule { .. } | EthtoolChange::NoRule { .. } => EthtoolGet::Rules,
-        }
-    }
-
-    fn answer_after(&self, before: &[u8]) -> Result<Vec<u8>, WireError> {
-        match self {
-            EthtoolChange::Table { get: EthtoolGet::RssIoctl, queues, .. } => {
-                rss::ioctl_with_table(before, queues)
-            }
-            EthtoolChange::Table { queues, .. } => rss::with_table(before, queues),
-            EthtoolChange::NewContext { id, queues } | EthtoolChange::Context { id, queues } => {
-                rss::with_context(before, *id, Some(queues))
-            }
-            EthtoolChange::NoContext { id } => rss::with_context(before, *id, None),
-            EthtoolChange::Rule { location, rule } => rules::with_rule(before, *location, Some(rule)),
-            EthtoolChange::NoRule { location } => rules::with_rule(before, *location, None),
-        }
-    }
 }
 
 impl Action {
-    /// The question whose answer shows what became of it.
-    pub fn question(&self) -> Question {
+    /// What shows what became of it.
+    fn shown(&self) -> Shown {
         match self {
-            Action::Ethtool { get, nic, .. } => Question::Ethtool(*get, nic.clone()),
-            Action::EthtoolIoctl { nic, change } => Question::Ethtool(change.get(), nic.clone()),
+            Action::Ethtool { get, nic, .. } => Shown::Answer(Question::Ethtool(*get, nic.clone())),
+            Action::EthtoolIoctl { nic, change } => {
+                Shown::Answer(Question::Ethtool(change.get(), nic.clone()))
+            }
+            Action::ThreadCpus { pid, tid, .. } => Shown::File(format!("proc/{pid}/task/{tid}/status")),
+            Action::ThreadPolicy { pid, .. } => Shown::File(format!("proc/{pid}/stat")),
+            Action::IrqbalanceBan { pid, .. } => Shown::Answer(Question::IrqbalanceSetup { pid: *pid }),
         }
     }
 
-    /// What errors call it: the place of the answer that it changes.
+    /// What errors call it: the place of the answer, or the file, that shows what became of it.
     pub fn path(&self) -> String {
-        self.question().path()
+        match self.shown() {
+            Shown::Answer(question) => question.path(),
+            Shown::File(path) => path,
+        }
     }
 
-    /// The answer to [`Action::question`] once it is done, made from the answer before.
-    pub(super) fn answer_after(&self, before: &[u8]) -> Result<Vec<u8>, WireError> {
+    /// What will be at [`Action::path`] once it is done, made from what `host` shows there now.
+    pub(super) fn outcome(&self, host: &dyn Host) -> Result<Vec<u8>, HostError> {
+        let failed = |cause| HostError { operation: Operation::Act, path: self.path(), cause };
+        let before = match self.shown() {
+            Shown::Answer(question) => host.ask(&question),
+            Shown::File(path) => host.read(&path),
+        };
+        let before = before.map_err(|error| failed(error.cause))?;
+        self.content_after(&before).ok_or_else(|| failed(Errno::INVAL.into()))
+    }
+
+    /// What is at [`Action::path`] once it is done, made from what is there before; `None` when that cannot be
+    /// understood.
+    fn content_after(&self, before: &[u8]) -> Option<Vec<u8>> {
+        let text = || std::str::from_utf8(before).ok();
         match self {
             Action::Ethtool { get: EthtoolGet::Features, attributes, .. } => {
-                features::with_wanted(before, attributes)
+                features::with_wanted(before, attributes).ok()
             }
-            Action::Ethtool { attributes, .. } => with_attributes(before, attributes),
-            Action::EthtoolIoctl { change, .. } => change.answer_after(before),
+            Action::Ethtool { attributes, .. } => parse::with_attributes(before, attributes).ok(),
+            Action::EthtoolIoctl { change, .. } => change.answer_after(before).ok(),
+            Action::ThreadCpus { cpus, .. } => {
+                parse::with_allowed_cpus(text()?, cpus).ok().map(String::into_bytes)
+            }
+            Action::ThreadPolicy { scheduling, .. } => {
+                parse::with_scheduling(text()?, scheduling).ok().map(String::into_bytes)
+            }
+            Action::IrqbalanceBan { irqs, .. } => parse::with_banned_irqs(before, irqs).ok(),
         }
     }
+}
+
+/// Where the change is seen.
+enum Shown {
+    Answer(Question),
+    File(String),
 }
 
 /// Does `action` on a machine whose answers are files.
 pub(super) fn act_on_answer(host: &dyn Host, action: &Action) -> Result<(), HostError> {
-    let path = action.path();
-    let failed = |cause| HostError { operation: Operation::Act, path: path.clone(), cause };
-    let before = host.read(&path).map_err(|error| failed(error.cause))?;
-    let after = action.answer_after(&before).map_err(|_| failed(Errno::INVAL.into()))?;
-    host.write(&path, &after).map_err(|error| failed(error.cause))
+    let (path, after) = (action.path(), action.outcome(host)?);
+    host.write(&path, &after).map_err(|error| HostError { operation: Operation::Act, ..error })
 }

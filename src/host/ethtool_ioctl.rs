@@ -1,4 +1,4 @@
-//! ethtool by ioctl: what its netlink family does not have. The only unsafe code of the host.
+//! ethtool by ioctl: what its netlink family does not have. Unsafe code: an ioctl.
 //!
 //! An answer is a structure of include/uapi/linux/ethtool.h as a 64-bit kernel fills it, pushed as a
 //! message, so that recordings have one form; `parse::ethtool` knows the fields.

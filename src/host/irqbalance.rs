@@ -1,4 +1,4 @@
-//! irqbalance's socket, on which it tells what it leaves alone.
+//! irqbalance's socket, on which it tells what it leaves alone, and is told.
 //!
 //! Anybody can give a process this name and bind an abstract socket, so nothing that answers is trusted: not to
 //! be irqbalance unless it is the superuser's, not to stop, and not to be quick.
@@ -16,36 +16,66 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Uid, getegid, geteuid, getpid};
 
+use crate::units::IrqId;
+
 /// irqbalance answers from its main loop, which at times rebalances; it never takes this long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bytes of the longest answer: it has under a hundred for an interrupt, and machines have thousands of these.
 const LONGEST: usize = 1 << 20;
 
+/// Bytes that a list of interrupts may have: of a longer one some versions take the beginning, and so the beginning
+/// of a number.
+const LONGEST_LIST: usize = 255;
+
 /// The answer to `setup` of the irqbalance with this process id. To anybody but the superuser it says
 /// nothing: EACCES.
 pub(super) fn setup(pid: u32) -> Result<Vec<u8>, Errno> {
-    ask(pid, Uid::ROOT, PATIENCE)
+    match say(pid, Uid::ROOT, PATIENCE, b"setup")? {
+        answer if answer.is_empty() => Err(Errno::ACCESS),
+        answer => Ok(answer),
+    }
 }
 
-/// Asks the process if it is this user's; all of it takes no longer than `patience`.
-fn ask(pid: u32, owner: Uid, patience: Duration) -> Result<Vec<u8>, Errno> {
+/// Bans these interrupts by number and lifts every other ban. It gives no answer, also when it does not listen to
+/// us; what became of it is for [`setup`] to say. EMSGSIZE: they are too many to be told.
+pub(super) fn ban(pid: u32, irqs: &[IrqId]) -> Result<(), Errno> {
+    let list = ban_list(irqs)?;
+    if !geteuid().is_root() {
+        return Err(Errno::PERM);
+    }
+    say(pid, Uid::ROOT, PATIENCE, format!("settings ban irqs {list}").as_bytes()).map(|_| ())
+}
+
+fn ban_list(irqs: &[IrqId]) -> Result<String, Errno> {
+    // Some versions take a 0 for the end of the list. It is the timer's, and nobody balances that.
+    let numbers = irqs.iter().filter(|irq| irq.0 != 0).map(ToString::to_string);
+    let list = numbers.collect::<Vec<_>>().join(" ");
+    match list.len() {
+        0 => Ok("NONE".to_owned()),
+        length if length <= LONGEST_LIST => Ok(list),
+        _ => Err(Errno::MSGSIZE),
+    }
+}
+
+/// Says something to the process if it is this user's, and gives what it answers; all of it takes no longer than
+/// `patience`.
+fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u8>, Errno> {
     let deadline = Instant::now() + patience;
     let socket = connected(pid, owner, deadline)?;
-    // It wants to be shown who asks, in the message itself.
+    // It wants to be shown who speaks, in the message itself.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let own = UCred { pid: getpid(), uid: geteuid(), gid: getegid() };
     let fits = ancillary.push(SendAncillaryMessage::ScmCredentials(own));
     assert!(fits, "the buffer was made for it");
-    sendmsg(&socket, &[IoSlice::new(b"setup")], &mut ancillary, SendFlags::NOSIGNAL).map_err(late)?;
+    sendmsg(&socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL).map_err(late)?;
     let mut answer = Vec::new();
     let mut part = [0; 4096];
     while answer.len() <= LONGEST {
         wait_until(&socket, deadline)?;
         match recv(&socket, &mut part, RecvFlags::empty()).map_err(late)?.0 {
             // It closes the connection behind its answer, or at once when it gives none.
-            0 if answer.is_empty() => return Err(Errno::ACCESS),
             0 => return Ok(answer),
             length => answer.extend_from_slice(&part[..length]),
         }
@@ -117,7 +147,8 @@ mod tests {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid};
 
-    use super::{PATIENCE, ask, setup};
+    use super::{LONGEST_LIST, PATIENCE, ban_list, say, setup};
+    use crate::units::IrqId;
 
     // This process stands in for irqbalance, and has the name once.
     static NAME: Mutex<()> = Mutex::new(());
@@ -141,7 +172,7 @@ mod tests {
                     assert_eq!(&asked, b"setup");
                     answer(peer);
                 });
-                ask(pid, geteuid(), patience)
+                say(pid, geteuid(), patience, b"setup")
             })
         })
     }
@@ -151,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_a_refusal() {
+    fn silence_is_no_answer() {
         assert_eq!(said(b"SLEEP 10 BANNED 0"), Ok(b"SLEEP 10 BANNED 0".to_vec()));
-        assert_eq!(said(b""), Err(Errno::ACCESS));
+        assert_eq!(said(b""), Ok(Vec::new()));
         assert_eq!(setup(i32::MAX.unsigned_abs()), Err(Errno::NOENT), "no such process");
     }
 
@@ -183,7 +214,7 @@ mod tests {
             rustix::net::listen(&listener, 0).expect("a queue of one");
             let name = listener.local_addr().expect("its name");
             let _first = UnixStream::connect_addr(&name).expect("queued");
-            ask(pid, geteuid(), Duration::from_millis(100))
+            say(pid, geteuid(), Duration::from_millis(100), b"setup")
         });
         assert_eq!(result, Err(Errno::TIMEDOUT));
     }
@@ -191,7 +222,18 @@ mod tests {
     #[test]
     fn a_process_of_somebody_else_is_not_asked() {
         let somebody = Uid::from_raw(geteuid().as_raw() + 1);
-        let result = stand_in(|_listener, pid| ask(pid, somebody, PATIENCE));
+        let result = stand_in(|_listener, pid| say(pid, somebody, PATIENCE, b"setup"));
         assert_eq!(result, Err(Errno::NOENT));
+    }
+
+    /// A list that is cut off bans the interrupt whose number is the beginning of another one.
+    #[test]
+    fn a_list_too_long_is_not_sent() {
+        let list = |count: u32| ban_list(&(100..100 + count).map(IrqId).collect::<Vec<_>>());
+        assert_eq!(list(2).as_deref(), Ok("100 101"));
+        assert_eq!(list(0).as_deref(), Ok("NONE"));
+        assert_eq!(list(64).map(|list| list.len()), Ok(LONGEST_LIST));
+        assert_eq!(list(65), Err(Errno::MSGSIZE));
+        assert_eq!(ban_list(&[IrqId(0), IrqId(5)]).as_deref(), Ok("5"));
     }
 }

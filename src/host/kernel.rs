@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::ethtool;
 use super::netlink::{Extent, Netlink};
-use super::{Action, Question, enter_netns, irqbalance};
+use super::{Action, Question, enter_netns, irqbalance, scheduler};
 use crate::parse::push_attribute;
 
 // Commands and attributes of include/uapi/linux/netdev.h.
@@ -84,6 +84,9 @@ impl Kernel {
         match action {
             Action::Ethtool { get, nic, attributes } => ethtool::set(self.netlink()?, *get, nic, attributes),
             Action::EthtoolIoctl { nic, change } => ethtool::change(self.netlink()?, nic, change),
+            Action::ThreadCpus { tid, cpus, .. } => scheduler::set_cpus(*tid, cpus),
+            Action::ThreadPolicy { pid, scheduling } => scheduler::set_policy(*pid, scheduling),
+            Action::IrqbalanceBan { pid, irqs } => irqbalance::ban(*pid, irqs),
         }
     }
 

@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use rustix::io::Errno;
-
 use super::{Action, Host, HostError, Operation, Question};
 
 /// Another host with changes laid over it. It keeps whatever it is given, which is more than a kernel does.
@@ -59,11 +57,8 @@ impl Host for OverlayHost<'_> {
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
-        let path = action.path();
-        let failed = |cause| HostError { operation: Operation::Act, path: path.clone(), cause };
-        let before = self.ask(&action.question()).map_err(|error| failed(error.cause))?;
-        let after = action.answer_after(&before).map_err(|_| failed(Errno::INVAL.into()))?;
-        self.change(&path, after);
+        let after = action.outcome(self)?;
+        self.change(&action.path(), after);
         Ok(())
     }
 
@@ -75,8 +70,9 @@ impl Host for OverlayHost<'_> {
 #[cfg(test)]
 mod tests {
     use super::OverlayHost;
-    use crate::host::{Action, Cause, EthtoolGet, Host, RecordedHost};
+    use crate::host::{Action, Cause, EthtoolGet, Host, Question, RecordedHost};
     use crate::parse::{push_attribute, push_message};
+    use crate::units::NicName;
 
     #[test]
     fn changes_are_read_back_and_stay_above() {
@@ -99,12 +95,24 @@ mod tests {
             push_message(&mut bytes, &attribute(value));
             bytes
         };
-        let nic = "eth0".parse().expect("a name");
+        let nic: NicName = "eth0".parse().expect("a name");
+        let question = Question::Ethtool(EthtoolGet::Channels, nic.clone());
         let action = Action::Ethtool { get: EthtoolGet::Channels, nic, attributes: attribute(b"new!") };
         let below = RecordedHost::new().with(&action.path(), answer(b"old!"));
         let host = OverlayHost::new(&below);
         host.act(&action).expect("done");
-        assert_eq!(host.ask(&action.question()), Ok(answer(b"new!")));
-        assert_eq!(below.ask(&action.question()), Ok(answer(b"old!")));
+        assert_eq!(host.ask(&question), Ok(answer(b"new!")));
+        assert_eq!(below.ask(&question), Ok(answer(b"old!")));
+    }
+
+    #[test]
+    fn a_thread_is_moved_above_and_stays_below() {
+        let status = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\n");
+        let action = Action::ThreadCpus { pid: 7, tid: 8, cpus: "1".parse().expect("a list") };
+        let below = RecordedHost::new().with("proc/7/task/8/status", status("0-3"));
+        let host = OverlayHost::new(&below);
+        host.act(&action).expect("done");
+        assert_eq!(host.read_text(&action.path()), Ok(status("1")));
+        assert_eq!(below.read_text(&action.path()), Ok(status("0-3")));
     }
 }

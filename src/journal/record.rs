@@ -92,7 +92,8 @@ pub struct Intent {
     /// What it acts on, by the names of the moment. The queue in it is lasting, the interface's
     /// name is not: [`Intent::device`] is.
     pub target: Target,
-    /// The device by its lasting address; `None` for a target that is the whole machine.
+    /// The device or process by its lasting address; `None` for a target that is the whole machine or a lasting part
+    /// of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceAddress>,
     /// The value before, in the knob's text form.
@@ -142,7 +143,7 @@ pub enum Outcome {
         /// The value found.
         live: String,
     },
-    /// The device or its network namespace is no more, and the value with it.
+    /// The device, its network namespace, the process or the thread is no more, and the value with it.
     Gone,
     /// The value could be neither read nor restored.
     Failed {

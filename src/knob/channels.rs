@@ -24,12 +24,14 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/ethtool-netlink.rst, \"CHANNELS_SET\"",
     since: "2.6.38; netlink since 5.7",
     risk: Risk::BriefStall,
+    lost: "Making the interface anew, as reloading its driver does.",
     beware: "Drivers spread interrupts and XPS anew and drop RPS and RFS of the queues; rxlab replays them. Refused \
              while the RSS table, flow rules or AF_XDP use a queue that would go. Some drivers reset the link.",
 };
 
 /// What a driver may throw away with the old queues.
-const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs", "rps", "rfs"];
+const OF_QUEUES: &[&str] =
+    &["irqbalance", "irq_affinity", "xps_cpus", "xps_rxqs", "rps", "rfs", "napi_priority"];
 
 /// The kinds that a setting names. The others are for events of the device and are left alone.
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];

@@ -29,6 +29,7 @@ const TARGET: &str = "`NIC`";
 const PATH: &str = "ethtool COALESCE_GET and COALESCE_SET";
 const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"COALESCE_SET\"";
 const SINCE: &str = "2.6; netlink since 5.7";
+const LOST: &str = "Making the interface anew, as reloading its driver does. Some drivers forget it in a reset, or when the number of queues changes.";
 const SWITCH: &str = "`on` or `off`";
 const USECS: &str = "microseconds; 0 for none";
 const FRAMES: &str = "a number of packets; many drivers take 0 or 1 for no limit but the time";
@@ -54,6 +55,7 @@ pub(super) static ADAPTIVE_RX: Moderation = Moderation {
         source: SOURCE,
         since: SINCE,
         risk: Risk::BriefStall,
+        lost: LOST,
         beware: SWITCH_BEWARE,
     },
 };
@@ -70,6 +72,7 @@ pub(super) static ADAPTIVE_TX: Moderation = Moderation {
         source: SOURCE,
         since: SINCE,
         risk: Risk::BriefStall,
+        lost: LOST,
         beware: SWITCH_BEWARE,
     },
 };
@@ -87,6 +90,7 @@ pub(super) static RX_USECS: Moderation = Moderation {
         source: SOURCE,
         since: SINCE,
         risk: Risk::Safe,
+        lost: LOST,
         beware: NUMBER_BEWARE,
     },
 };
@@ -103,6 +107,7 @@ pub(super) static RX_FRAMES: Moderation = Moderation {
         source: SOURCE,
         since: SINCE,
         risk: Risk::Safe,
+        lost: LOST,
         beware: NUMBER_BEWARE,
     },
 };
@@ -119,6 +124,7 @@ pub(super) static TX_USECS: Moderation = Moderation {
         source: SOURCE,
         since: SINCE,
         risk: Risk::Safe,
+        lost: LOST,
         beware: NUMBER_BEWARE,
     },
 };
@@ -135,6 +141,7 @@ pub(super) static TX_FRAMES: Moderation = Moderation {
         source: SOURCE,
         since: SINCE,
         risk: Risk::Safe,
+        lost: LOST,
         beware: NUMBER_BEWARE,
     },
 };

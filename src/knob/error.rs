@@ -90,6 +90,15 @@ pub enum KnobError {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// What the knob acts on comes and goes by itself, and is not there now: a process, a thread, a
+    /// control group. Its value went with it.
+    #[error("{target}: {why}")]
+    NotThere {
+        /// As asked for.
+        target: Target,
+        /// What is not there, and what to do.
+        why: String,
+    },
     /// A permission is missing.
     #[error("cannot {verb} /{path}: permission denied{meaning}")]
     Denied {

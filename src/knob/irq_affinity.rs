@@ -24,6 +24,8 @@ static DOC: Doc = Doc {
     source: "Documentation/core-api/irq/irq-affinity.rst",
     since: "2.4; `effective_affinity` since 4.13",
     risk: Risk::Safe,
+    lost: "Another number of queues or other ring sizes, with many drivers; a link that goes down and up, with \
+           some: the interrupts are then asked for anew. A CPU that goes offline takes its interrupts elsewhere.",
     beware: "The kernel picks among the CPUs, often one, and an idle interrupt moves only when it next fires. \
              Interrupts that the kernel manages itself cannot be moved. A running irqbalance moves them back.",
 };

@@ -25,9 +25,12 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "2.6.34",
     risk: Risk::Safe,
-    beware: "Devices differ in what they can match, often only with the same mask in all rules, and in which places they \
-             have. A rule that is there is replaced in one step; a driver that refuses this wants it taken out first. Drivers number queues as they like for virtual \
-             functions. Tried on composed answers only: no device at hand has flow rules.",
+    lost: "Making the interface anew. Switching `ntuple` off. Some drivers forget rules when the link goes down or the device \
+           is reset.",
+    beware: "Devices differ in what they can match, often only with the same mask in all rules, and in which \
+             places they have. A rule that is there is replaced in one step; a driver that refuses this wants it \
+             taken out first. Drivers number queues as they like for virtual functions. Tried on composed answers \
+             only: no device at hand has flow rules.",
 };
 
 const NONE: &str = "none";

@@ -25,6 +25,8 @@ pub(super) struct Offload {
 
 const TARGET: &str = "`NIC`";
 const VALUES: &str = "`on` or `off`";
+const LOST: &str =
+    "Making the interface anew, as reloading its driver does. A bond, a bridge or XDP on it may switch it.";
 const PATH: &str = "ethtool FEATURES_GET and FEATURES_SET";
 const SOURCE: &str = "Documentation/networking/netdev-features.rst";
 
@@ -47,6 +49,7 @@ pub(super) static GRO: Offload = Offload {
         source: SOURCE,
         since: "2.6.29; netlink since 5.7",
         risk: Risk::Safe,
+        lost: LOST,
         beware: "A veth polls with NAPI as long as it is on (since 5.13): packets are then taken in by that, and can be \
                  merged and threaded.",
     },
@@ -67,6 +70,7 @@ pub(super) static LRO: Offload = Offload {
         source: SOURCE,
         since: "2.6.24; netlink since 5.7",
         risk: Risk::LinkReset,
+        lost: LOST,
         beware: "Not for what forwards: the kernel switches it off when forwarding or bridging begins, and keeps it off. \
                  Drivers reset the device for it, and bnxt makes its interrupts anew, \
                  without affinity; rxlab replays that.",
@@ -88,6 +92,7 @@ pub(super) static RX_CHECKSUM: Offload = Offload {
         source: SOURCE,
         since: "2.4; netlink since 5.7",
         risk: Risk::LinkReset,
+        lost: LOST,
         beware: "Without it the CPU reads every byte, and some drivers cannot have `lro` either. Drivers reset the device \
                  for it: on e1000e the link goes down for seconds.",
     },
@@ -109,6 +114,7 @@ pub(super) static NTUPLE: Offload = Offload {
         source: SOURCE,
         since: "2.6.34; netlink since 5.7",
         risk: Risk::LinkReset,
+        lost: LOST,
         beware: "Flow rules go away with it: rxlab does not switch it off while there are some. Some drivers reset the \
                  device for it. Applied before the rules.",
     },

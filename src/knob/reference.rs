@@ -24,7 +24,7 @@ pub fn reference() -> String {
             text,
             "\n## {}\n\n{}\n\n\
              - Target: {}\n- Value: {}\n- Example: `{}`\n- Kernel file: `{}`\n- Kernel documentation: {}\n\
-             - Since Linux: {}\n- Risk: {risk}\n- Beware: {}\n",
+             - Since Linux: {}\n- Risk: {risk}\n- Lost by: {}\n- Beware: {}\n",
             knob.name(),
             doc.summary,
             doc.target,
@@ -33,6 +33,7 @@ pub fn reference() -> String {
             doc.path,
             doc.source,
             doc.since,
+            doc.lost,
             doc.beware,
         )
         .expect("writing to a string does not fail");

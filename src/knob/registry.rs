@@ -1,22 +1,32 @@
 //! The only list of knobs, in the order of applying.
 
 use super::Knob;
+use super::affinity::Affinity;
 use super::channels::NicChannels;
+use super::clocksource::ClocksourceKnob;
 use super::coalesce::{ADAPTIVE_RX, ADAPTIVE_TX, RX_FRAMES, RX_USECS, TX_FRAMES, TX_USECS};
 use super::irq_affinity::IrqAffinity;
+use super::irqbalance::IrqbalanceKnob;
+use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS};
 use super::ntuple_rule::NtupleRule;
 use super::offload::{GRO, LRO, NTUPLE, RX_CHECKSUM};
+use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
 use super::rfs::Rfs;
 use super::rfs_entries::RfsEntries;
 use super::ring::{RING_RX, RING_TX};
 use super::rps::Rps;
 use super::rss::RssTable;
 use super::rss_context::RssContext;
+use super::sysctl::{BUSY_POLL, BUSY_READ, NETDEV_BUDGET, NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG};
+use super::threaded::Threaded;
+use super::xps::{XPS_CPUS, XPS_RXQS};
 
-/// Every knob. The order is that of applying: which queues there are first; then which of them the device
-/// picks, where a switch comes before what hangs on it and a table before the rules that lead to it; then
-/// where interrupts land, then who gets the packets, then the global flow table before those of the queues.
+/// Every knob. The order is that of applying: who else moves interrupts; which queues there are; which of them the
+/// device picks, where a switch comes before what hangs on it (also GRO, without which a veth has no NAPI) and a
+/// table before the rules that lead to it; how queues are polled; where interrupts land, who gets the packets (the
+/// global flow table before those of the queues), the whole machine, and last the processes.
 pub static KNOBS: &[&dyn Knob] = &[
+    &IrqbalanceKnob,
     &RING_RX,
     &RING_TX,
     &NicChannels,
@@ -33,10 +43,24 @@ pub static KNOBS: &[&dyn Knob] = &[
     &GRO,
     &LRO,
     &RX_CHECKSUM,
+    &Threaded,
+    &NAPI_DEFER_HARD_IRQS,
+    &GRO_FLUSH_TIMEOUT,
     &IrqAffinity,
+    &XPS_CPUS,
+    &XPS_RXQS,
     &Rps,
     &RfsEntries,
     &Rfs,
+    &NETDEV_BUDGET,
+    &NETDEV_BUDGET_USECS,
+    &NETDEV_MAX_BACKLOG,
+    &BUSY_POLL,
+    &BUSY_READ,
+    &ClocksourceKnob,
+    &Affinity,
+    &KSOFTIRQD_PRIORITY,
+    &NAPI_PRIORITY,
 ];
 
 /// A knob by name.
@@ -50,8 +74,8 @@ mod tests {
 
     use super::KNOBS;
 
-    /// Files of this folder that hold no knob.
-    const OTHERS: [&str; 5] = ["error", "reference", "registry", "testbed", "value"];
+    /// Files of this folder that hold no knob: what knobs share.
+    const OTHERS: [&str; 6] = ["error", "number", "reference", "registry", "testbed", "value"];
 
     #[test]
     #[allow(clippy::disallowed_methods)] // The test compares the folder with the slice.
@@ -82,6 +106,7 @@ mod tests {
                 doc.path,
                 doc.source,
                 doc.since,
+                doc.lost,
                 doc.beware,
                 doc.example,
             ] {
@@ -94,7 +119,7 @@ mod tests {
 
     #[test]
     fn every_target_listed_can_be_located() {
-        let model = crate::knob::testbed::model();
+        let model = crate::knob::testbed::balanced();
         for knob in KNOBS {
             let targets = knob.targets(&model);
             assert!(!targets.is_empty(), "{}", knob.name());

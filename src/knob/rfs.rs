@@ -22,6 +22,7 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RFS: Receive Flow Steering\"",
     since: "2.6.35",
     risk: Risk::Safe,
+    lost: "Taking the queue away, also when it comes back later. A link that goes down and up does not.",
     beware: "Rounded up to a power of two. The CPU it picks is not limited by the `rps` list. Only \
              connected sockets are followed (sock_rps_record_flow in include/net/sock.h): TCP, and UDP \
              after connect().",

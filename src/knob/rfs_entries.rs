@@ -24,24 +24,12 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RFS: Receive Flow Steering\"",
     since: "2.6.35",
     risk: Risk::Safe,
+    lost: "Nothing.",
     beware: "Rounded up to a power of two. One table for all network namespaces, visible in the initial one only.",
 };
 
 fn meaning(errno: i32) -> Option<&'static str> {
     (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some("the largest table has 536870912 entries")
-}
-
-impl RfsEntries {
-    fn only_host(&self, target: &Target) -> Result<(), KnobError> {
-        match target {
-            Target::Host => Ok(()),
-            _ => Err(KnobError::WrongTarget {
-                knob: self.name(),
-                acts_on: "the whole machine (host)",
-                target: target.clone(),
-            }),
-        }
-    }
 }
 
 impl Knob for RfsEntries {
@@ -67,17 +55,17 @@ impl Knob for RfsEntries {
         target: &Target,
         value: &str,
     ) -> Result<String, KnobError> {
-        self.only_host(target)?;
+        value::only_host(self.name(), target)?;
         value::flows(self.name(), value)
     }
 
     fn locate(&self, _model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
-        self.only_host(target)?;
+        value::only_host(self.name(), target)?;
         Ok(vec![PATH.to_owned()])
     }
 
     fn read(&self, host: &dyn Host, _model: &Model, target: &Target) -> Result<String, KnobError> {
-        self.only_host(target)?;
+        value::only_host(self.name(), target)?;
         value::number(PATH, &value::read_plain(self.name(), host, target, PATH)?)
     }
 
@@ -89,7 +77,7 @@ impl Knob for RfsEntries {
         value: &str,
         _armed: &Armed,
     ) -> Result<(), KnobError> {
-        self.only_host(target)?;
+        value::only_host(self.name(), target)?;
         host.write(PATH, value.as_bytes()).map_err(|error| {
             let denied = " (it needs root)";
             KnobError::from_host(self.name(), target, Some(value), &error, denied, meaning)

@@ -22,6 +22,7 @@ const VALUES: &str = "a number of packets from 1 to the device's maximum";
 const PATH: &str = "ethtool RINGS_GET and RINGS_SET";
 const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"";
 const SINCE: &str = "2.4; netlink since 5.7";
+const LOST: &str = "Making the interface anew, as reloading its driver does. Neither a link that goes down and up nor another number of queues does.";
 const BEWARE: &str = "Drivers round it to a multiple or a power of two and lift it to their minimum, silently; rxlab then \
                       puts the old value back and says what the driver would have kept. Most drivers stop the device or \
                       reset the link for it, and some (ena, bnxt) make their interrupts anew, without affinity \
@@ -40,6 +41,7 @@ pub(super) static RING_RX: Ring = Ring {
         source: SOURCE,
         since: SINCE,
         risk: Risk::LinkReset,
+        lost: LOST,
         beware: BEWARE,
     },
 };
@@ -56,6 +58,7 @@ pub(super) static RING_TX: Ring = Ring {
         source: SOURCE,
         since: SINCE,
         risk: Risk::LinkReset,
+        lost: LOST,
         beware: BEWARE,
     },
 };

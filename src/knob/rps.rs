@@ -23,6 +23,7 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RPS: Receive Packet Steering\"",
     since: "2.6.35",
     risk: Risk::Safe,
+    lost: "Taking the queue away, also when it comes back later. A link that goes down and up does not.",
     beware: "Offline and isolated CPUs are dropped silently; rxlab refuses them by name and reads back every write.",
 };
 

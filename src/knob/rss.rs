@@ -28,6 +28,8 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "2.6.36",
     risk: Risk::Safe,
+    lost: "Making the interface anew. Another number of queues, for `default`, and in some drivers for any table. Some \
+           drivers forget it in a reset.",
     beware: "Each table is shown in the first of these forms that fits it, so that `equal 8` on eight queues is \
              `default`: that one follows the number of queues where the driver sees to it (virtio_net of 6.1 does not), \
              all others stay as they are and forbid fewer queues than they use. Some drivers begin with another table \

@@ -23,6 +23,7 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "6.12, which can list them",
     risk: Risk::Safe,
+    lost: "Making the interface anew. Some drivers forget it in a reset.",
     beware: "The kernel chooses the number of a new context, as a rule the lowest free one: rxlab refuses another than \
              was asked for, and deletes it. Undo makes a context that was deleted anew, with the hash key and function \
              that the driver then chooses. Tried on composed answers only: no device at hand has contexts.",

@@ -1,14 +1,19 @@
 //! The small machine that the knobs' own tests look at.
 
+use super::{Knob, KnobError};
+use crate::host::Host;
 use crate::journal::{Armed, Begin, Disk, Intent, Store};
-use crate::model::{Cpu, DeviceAddress, Fact, Identity, Irq, Model, Nic, NicKind, RxQueue};
+use crate::model::{
+    Clocksource, Cpu, DeviceAddress, Fact, Identity, Irq, Irqbalance, Listener, Model, Napi, NapiSettings,
+    Nic, NicKind, Process, RxQueue, Settings, Transport, TxQueue,
+};
 use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss};
 use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, IrqId};
 
-/// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26), an RSS
-/// context and a flow rule, and `veth0` with one queue.
+/// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 is of none),
+/// an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
 pub(crate) fn model() -> Model {
     let cpu = |n| Cpu {
         id: CpuId(n),
@@ -32,15 +37,32 @@ pub(crate) fn model() -> Model {
         rps_cpus: Fact::Known(CpuMask::new()),
         rps_flow_cnt: Fact::Known(0),
         irqs: irqs.iter().copied().map(irq).collect(),
-        napi: None,
+        napi: (!irqs.is_empty()).then_some(Napi { id: 8193 + index, irq: None, thread: Some(500 + index) }),
         channel_cpu: None,
     };
-    let nic = |name: &str, address: &str, kind, rx| Nic {
+    let tx = |queues, xps_cpus: Fact<CpuMask>| {
+        let queue = |index| TxQueue { index, xps_cpus: xps_cpus.clone() };
+        (0..queues).map(queue).collect::<Vec<_>>()
+    };
+    let napi = NapiSettings {
+        threaded: Fact::Known(false),
+        defer_hard_irqs: Fact::Known(0),
+        gro_flush_timeout_ns: Fact::Known(0),
+    };
+    let nic = |name: &str, address: &str, kind, rx, tx| Nic {
         rx,
+        tx,
+        napi: napi.clone(),
         ..Nic::new(name.parse().expect("a name"), DeviceAddress(address.to_owned()), kind)
     };
-    let mut eth0 =
-        nic("eth0", "pci:0000:00:03.0", NicKind::Device, vec![queue(0, &[24]), queue(1, &[25, 26])]);
+    let mut eth0 = nic(
+        "eth0",
+        "pci:0000:00:03.0",
+        NicKind::Device,
+        vec![queue(0, &[24]), queue(1, &[25, 26])],
+        tx(2, Fact::Known(CpuMask::new())),
+    );
+    eth0.other_irqs = vec![irq(27)];
     eth0.hardware.rss_contexts = Fact::Known(vec![Rss { context: 1, ..Rss::default() }]);
     let spec = FlowSpec { kind: "udp4".to_owned(), fields: vec!["dst-port 53".to_owned()] };
     eth0.hardware.rules = Fact::Known(vec![FlowRule { location: 7, spec, action: FlowAction::Queue(1) }]);
@@ -52,11 +74,57 @@ pub(crate) fn model() -> Model {
             boot_id: "boot-1".to_owned(),
         },
         cpus: (0..8).map(cpu).collect(),
-        nics: vec![eth0, nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])])],
+        nics: vec![
+            eth0,
+            nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])], tx(1, Fact::Unsupported)),
+        ],
         rps_sock_flow_entries: Fact::Known(0),
         irqbalance: Fact::Known(None),
+        settings: Settings {
+            netdev_budget: Fact::Known(300),
+            netdev_budget_usecs: Fact::Known(8000),
+            netdev_max_backlog: Fact::Known(1000),
+            busy_poll: Fact::Known(0),
+            busy_read: Fact::Known(0),
+            clocksource: Fact::Known(Clocksource {
+                current: "tsc".to_owned(),
+                available: ["tsc", "hpet"].map(str::to_owned).to_vec(),
+            }),
+            ..Settings::default()
+        },
+        listeners: Fact::Known(vec![listener()]),
         ..Model::default()
     }
+}
+
+/// The same with irqbalance as process 70.
+pub(crate) fn balanced() -> Model {
+    let irqbalance = Irqbalance { pid: 70, ..Irqbalance::default() };
+    Model { irqbalance: Fact::Known(Some(irqbalance)), ..model() }
+}
+
+fn listener() -> Listener {
+    let owner = Process {
+        pid: 812,
+        command: "web".to_owned(),
+        cgroup: Some("/system.slice/web.service".to_owned()),
+        unit: Some("web.service".to_owned()),
+        container: None,
+        allowed: Fact::Unsupported,
+        ran_on: Fact::Unsupported,
+    };
+    Listener {
+        transport: Transport::Tcp,
+        address: std::net::Ipv4Addr::UNSPECIFIED.into(),
+        port: 80,
+        sockets: 1,
+        owners: Fact::Known(vec![owner]),
+    }
+}
+
+/// Writes a canonical value, as the applier would.
+pub(crate) fn write(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> Result<(), KnobError> {
+    knob.write(host, &balanced(), &target(at), value, &armed())
 }
 
 /// A target as people write it.

@@ -1,9 +1,9 @@
-//! What several knobs share: receive queues as targets, CPU lists and table sizes as values, and
+//! What several knobs share: interfaces and queues as targets, CPU lists and table sizes as values, and
 //! files of one value.
 
 use super::KnobError;
 use crate::host::{Action, EthtoolGet, Host, Question};
-use crate::model::{Model, Nic, RxQueue};
+use crate::model::{Model, Nic, RxQueue, TxQueue};
 use crate::parse::WireError;
 use crate::plan::Target;
 use crate::units::{CpuMask, Direction, NicName, QueueId};
@@ -22,6 +22,47 @@ pub(super) fn rx_targets(model: &Model) -> Vec<Target> {
         nic.rx.iter().map(target).collect::<Vec<_>>()
     };
     model.nics.iter().flat_map(queues).collect()
+}
+
+/// Every transmit queue of every interface that `wanted` wants.
+pub(super) fn tx_targets(model: &Model, wanted: impl Fn(&TxQueue) -> bool) -> Vec<Target> {
+    let queues = |nic: &Nic| {
+        let name = nic.name.clone();
+        let target = |q: &TxQueue| Target::Queue { nic: name.clone(), queue: QueueId::tx(q.index) };
+        nic.tx.iter().filter(|q| wanted(q)).map(target).collect::<Vec<_>>()
+    };
+    model.nics.iter().flat_map(queues).collect()
+}
+
+/// Refuses any target but the whole machine.
+pub(super) fn only_host(knob: &'static str, target: &Target) -> Result<(), KnobError> {
+    let acts_on = "the whole machine (host)";
+    match target {
+        Target::Host => Ok(()),
+        _ => Err(KnobError::WrongTarget { knob, acts_on, target: target.clone() }),
+    }
+}
+
+/// The transmit queue that `target` names.
+pub(super) fn tx_queue<'m>(
+    knob: &'static str,
+    model: &'m Model,
+    target: &Target,
+) -> Result<(&'m Nic, &'m TxQueue), KnobError> {
+    let acts_on = "a transmit queue (NIC/tx-N)";
+    let wrong = || KnobError::WrongTarget { knob, acts_on, target: target.clone() };
+    let Target::Queue { nic: name, queue } = target else { return Err(wrong()) };
+    if queue.direction != Direction::Tx {
+        return Err(wrong());
+    }
+    let nic = known_nic(model, name)?;
+    let found = nic.tx.iter().find(|tx| tx.index == queue.index);
+    let found = found.ok_or_else(|| KnobError::UnknownQueue {
+        nic: name.clone(),
+        queue: *queue,
+        known: nic.tx.iter().map(|tx| QueueId::tx(tx.index)).collect(),
+    })?;
+    Ok((nic, found))
 }
 
 /// The receive queue that `target` names.

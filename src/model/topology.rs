@@ -95,13 +95,19 @@ pub struct Cpu {
 
 /// A device identity that survives renames and reboots: `pci:0000:00:03.0`, with `/port-1` and so on for
 /// the further ports of one function, or `virtual:veth0` for what has no bus address. No two interfaces
-/// of a machine have the same.
+/// of a machine have the same. `process:812@5137` is a process by its number and its start.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct DeviceAddress(pub String);
 
 impl DeviceAddress {
+    /// That of a process: its number may be another one's later in the same boot, but not with the same start (in
+    /// clock ticks since boot).
+    pub fn of_process(pid: u32, start: u64) -> Self {
+        Self(format!("process:{pid}@{start}"))
+    }
+
     /// Whether it is that of an interface without hardware, which takes its values with it when it
     /// goes.
     pub fn is_virtual(&self) -> bool {

@@ -47,6 +47,14 @@ pub fn irqbalance_setup(answer: &[u8]) -> Result<IrqbalanceSetup, ParseError> {
     words.next().map_or(Ok(found), |word| Err(ParseError::at(1, format!("`{word}` behind the mask"))))
 }
 
+/// The answer to `setup` once these interrupts, and no others, are banned by number.
+pub fn with_banned_irqs(answer: &[u8], irqs: &[IrqId]) -> Result<Vec<u8>, ParseError> {
+    let IrqbalanceSetup { sleep, banned_cpus, .. } = irqbalance_setup(answer)?;
+    let part = |irq: &IrqId| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 0 ");
+    let parts: String = irqs.iter().map(part).collect();
+    Ok(format!("SLEEP {sleep} {parts}BANNED {}", banned_cpus.to_hex()).into_bytes())
+}
+
 fn expect(found: &str, wanted: &str) -> Result<(), ParseError> {
     if found == wanted { Ok(()) } else { Err(ParseError::at(1, format!("`{found}` where {wanted} belongs"))) }
 }
@@ -60,7 +68,7 @@ fn number(word: &str) -> Result<u32, ParseError> {
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{IrqbalanceSetup, irqbalance_setup};
+    use super::{IrqbalanceSetup, irqbalance_setup, with_banned_irqs};
     use crate::units::{CpuId, CpuMask, IrqId};
 
     /// irqbalance 1.9.2, started with `--interval 3600 --banirq=1 --banirq=38`.
@@ -86,6 +94,15 @@ mod tests {
         assert!(irqbalance_setup(b"SLEEP 10 IRQ -1 LOAD 0 DIFF 0 CLASS 0 BANNED 0").is_err());
         assert!(irqbalance_setup(b"SLEEP 10 BANNED 0 IRQ 3").is_err());
         assert!(irqbalance_setup(b"\xff").is_err());
+    }
+
+    #[test]
+    fn other_interrupts_banned_and_nothing_else() {
+        let after = with_banned_irqs(CAPTURED.as_bytes(), &[IrqId(7)]).expect("valid");
+        let before = irqbalance_setup(CAPTURED.as_bytes()).expect("valid");
+        let expected = IrqbalanceSetup { banned_irqs: vec![IrqId(7)], ..before };
+        assert_eq!(irqbalance_setup(&after), Ok(expected));
+        assert!(with_banned_irqs(b"SLEEP", &[]).is_err());
     }
 
     proptest! {

@@ -34,6 +34,7 @@ impl<H: Host> Driver<H> {
                 write(&format!("{base}/rx-{queue}/rps_cpus"), "00\n");
                 write(&format!("{base}/rx-{queue}/rps_flow_cnt"), "0\n");
                 write(&format!("{base}/tx-{queue}/xps_cpus"), "7f\n");
+                write(&format!("{base}/tx-{queue}/xps_rxqs"), "0\n");
             } else {
                 for kind in ["rx", "tx"] {
                     let _ = std::fs::remove_dir_all(self.root.join(format!("{base}/{kind}-{queue}")));

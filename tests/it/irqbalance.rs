@@ -1,16 +1,18 @@
 //! The real irqbalance, asked over its socket.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use rxlab::host::{Host, LiveHost};
-use rxlab::model::Model;
+use rxlab::model::{Model, Nic};
 use rxlab::sample::{Inventory, Scope};
 use rxlab::units::{CpuMask, IrqId};
 
-use crate::process::{Running, wait_for};
+use crate::process::{Running, rxlab, wait_for};
 use crate::require;
+use crate::tree::said;
 
 /// Every affinity of this machine, put back at the end, however it comes: irqbalance is about to run.
 pub(crate) struct Affinities(Vec<(String, Vec<u8>)>);
@@ -43,14 +45,7 @@ fn irqbalance_tells_what_it_leaves_alone() {
     }
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
-    let irqs: Vec<IrqId> = Inventory::take(&host, Scope::All)
-        .irqs
-        .known()
-        .expect("known")
-        .iter()
-        .take(2)
-        .map(|irq| irq.number)
-        .collect();
+    let irqs: Vec<IrqId> = all_irqs(&host).into_iter().take(2).collect();
     // It moves interrupts at the end of an interval, and this test ends long before.
     let mut command = Command::new("irqbalance");
     command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
@@ -67,4 +62,68 @@ fn irqbalance_tells_what_it_leaves_alone() {
     let found = found.expect("it runs");
     assert_eq!(found.banned_irqs.known(), Some(&irqs));
     assert_eq!(found.banned_cpus.known(), Some(&"1".parse::<CpuMask>().expect("a list")));
+}
+
+/// The interrupts of an interface leave the list and come back to it, and the bans of others stay.
+#[test]
+fn irqbalance_is_told_what_to_leave_alone() {
+    let _alone = require::alone_with_irqbalance();
+    if !require::irqbalance() {
+        return;
+    }
+    let host = LiveHost::open(Path::new("/")).expect("opened");
+    let _affinities = Affinities::save(&host);
+    let look = || Model::new(&Inventory::take(&host, Scope::All));
+    let knob = rxlab::knob::find("irqbalance").expect("registered");
+    let of = |nic: &Nic| {
+        let irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+        irqs.map(|irq| irq.number).collect::<BTreeSet<_>>()
+    };
+    let model = look();
+    let Some(nic) = model.nics.iter().find(|nic| of(nic).len() > 1) else {
+        println!("skipped: no interface here has two interrupts");
+        return;
+    };
+    let own = of(nic);
+    let others: Vec<IrqId> = all_irqs(&host).into_iter().filter(|irq| !own.contains(irq)).take(1).collect();
+    let one = *own.first().expect("more than one");
+    // Banned before: an interrupt of somebody else, and one of the interface's own.
+    let mut command = Command::new("irqbalance");
+    command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
+    command.args(others.iter().chain([&one]).map(|irq| format!("--banirq={irq}")));
+    let irqbalance = Running::start(&mut command);
+    let list = || {
+        let running = look().irqbalance.known().cloned().flatten()?;
+        running.banned_irqs.known().map(|irqs| irqs.iter().copied().collect::<BTreeSet<_>>())
+    };
+    wait_for("irqbalance's answer", || list().is_some());
+    let before = list().expect("it answers");
+    let target = rxlab::plan::Target::Nic(nic.name.clone());
+    assert_eq!(knob.read(&host, &look(), &target).expect("told"), "banned:0");
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let (setting, managed) =
+        (format!("irqbalance {target} = banned"), format!("irqbalance {target} = managed"));
+    let run = |args: &[&str]| said(&rxlab(state.path(), args).output().expect("rxlab runs"));
+    for (setting, expected) in [(&setting, &before | &own), (&managed, &before - &own)] {
+        let (code, text) = run(&["apply", "--setting", setting]);
+        assert_eq!(code, 0, "{text}");
+        assert_eq!(list().expect("it answers"), expected, "{setting}");
+        let (code, text) = run(&["undo"]);
+        assert!(code == 0 && text.contains("back to banned:0"), "{text}");
+        assert_eq!(list().expect("it answers"), before, "{setting}");
+    }
+    // Without irqbalance its list is gone, and nothing is left to put back.
+    assert_eq!(run(&["apply", "--setting", &setting]).0, 0);
+    irqbalance.signal(Signal::TERM);
+    irqbalance.output();
+    let (code, text) = run(&["undo"]);
+    assert!(code == 0 && text.contains("gone, and its value with it"), "{text}");
+    let (code, text) = run(&["apply", "--setting", &setting]);
+    assert!(code == 2 && text.contains("irqbalance does not run"), "{code}: {text}");
+}
+
+/// Every numbered interrupt.
+fn all_irqs(host: &LiveHost) -> Vec<IrqId> {
+    let inventory = Inventory::take(host, Scope::All);
+    inventory.irqs.known().expect("known").iter().map(|irq| irq.number).collect()
 }

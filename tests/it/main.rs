@@ -18,6 +18,7 @@ mod fixtures;
 mod fuzz;
 mod guard;
 mod irqbalance;
+mod knobs;
 mod lab;
 mod load;
 mod nginx;

@@ -57,7 +57,7 @@ fn what_the_driver_throws_away_is_set_again_both_ways() {
     let (original, host) = (tree.values(), driver(&tree));
     let kept = apply(&tree, &host, &["channels eth0 = 1", "rfs eth0/rx-0 = 2048"]);
     let replayed: Vec<String> = kept[0].replayed.iter().map(ToString::to_string).collect();
-    assert_eq!(replayed, ["irq_affinity eth0/rx-0 = 4", "rps eth0/rx-0 = 2-3"]);
+    assert_eq!(replayed, ["irq_affinity eth0/rx-0 = 4", "xps_cpus eth0/tx-0 = off", "rps eth0/rx-0 = 2-3"]);
     assert_eq!(tree.rps("eth0", 0), "c");
     assert!(!tree.root().join("sys/class/net/eth0/queues/rx-1").exists());
     undo(&tree, &host);

@@ -74,7 +74,7 @@ fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
     let queue = ["apply", "--dry-run", "--setting", "channels eth0 = 3", "--setting", "rps eth0/rx-2 = 1"];
     let (code, text) = said(&tree.rxlab(&queue));
     let expected = "channels eth0 = combined 3  (now combined 2)\n\
-                    rps eth0/rx-2 = 1  (once the queue is there)\nnothing was changed\n";
+                    rps eth0/rx-2 = 1  (once it is there)\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
     assert!(!tree.state().exists(), "not even a state directory");
     assert_eq!(tree.values(), Tree::new().values());

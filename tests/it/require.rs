@@ -89,3 +89,16 @@ pub(crate) fn vm() -> bool {
     };
     have("vm", missing)
 }
+
+/// What sets offloads.
+pub(crate) fn ethtool() -> bool {
+    let found = std::process::Command::new("ethtool").arg("--version").output();
+    have("ethtool", found.err().map(|error| format!("cannot run ethtool: {error}")))
+}
+
+/// Held by a test that changes settings of the whole machine, and by one that takes them for what does not change.
+pub(crate) fn settings() -> std::sync::MutexGuard<'static, ()> {
+    static SETTINGS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    // A test that failed while it held them has put them back.
+    SETTINGS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -5,15 +5,31 @@ use std::collections::BTreeSet;
 use rxlab::knob::KNOBS;
 use rxlab::plan::Setting;
 
-/// One value of each knob, and one queue with two interrupts: a write of two files.
-pub(crate) const SETTINGS: [&str; 7] = [
+/// One value of each knob, one queue with two interrupts and one process with two threads: writes of two files.
+pub(crate) const SETTINGS: [&str; 23] = [
+    "irqbalance eth0 = banned",
+    "threaded eth0 = on",
+    "napi_defer_hard_irqs eth0 = 2",
+    "gro_flush_timeout eth0 = 20000",
     "irq_affinity eth0/rx-0 = 3",
     "irq_affinity eth0/rx-1 = 4-5",
+    "xps_cpus eth0/tx-0 = 0-1",
+    "xps_rxqs eth0/tx-1 = 1",
     "rps eth0/rx-0 = 1-3",
     "rps veth0/rx-0 = 2",
     "rfs_entries host = 32768",
     "rfs eth0/rx-0 = 16384",
     "rfs eth0/rx-1 = 16384",
+    "netdev_budget host = 600",
+    "netdev_budget_usecs host = 12000",
+    "netdev_max_backlog host = 2000",
+    "busy_poll host = 50",
+    "busy_read host = 50",
+    "clocksource host = hpet",
+    "affinity pid:812 = 4-5",
+    "ksoftirqd_priority cpu:2 = fifo:10",
+    "ksoftirqd_priority cpu:3 = nice:-5",
+    "napi_priority eth0/rx-1 = rr:3",
 ];
 
 /// The driver makes its queues anew, and one more.
@@ -50,8 +66,9 @@ pub(crate) fn settings(texts: &[&str]) -> Vec<Setting> {
 /// All of them, in the order of applying.
 pub(crate) fn everything() -> Vec<Setting> {
     let [channels, irq, rps] = QUEUES;
-    let (irqs, rest) = SETTINGS.split_at(2);
-    settings(&[&RINGS[..], &[channels], &DEVICE, irqs, &[irq, rps], rest].concat())
+    let (before, rest) = SETTINGS.split_at(1);
+    let (irqs, rest) = rest.split_at(5);
+    settings(&[before, &RINGS, &[channels], &DEVICE, irqs, &[irq, rps], rest].concat())
 }
 
 #[test]

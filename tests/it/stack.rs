@@ -142,6 +142,7 @@ fn settings_are_the_machine_s_in_every_namespace() {
     if !require::netns() {
         return;
     }
+    let _settings = require::settings();
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let here = Inventory::take(&host, Scope::All).settings;
     assert!(matches!(here.netdev_budget, Fact::Known(1..)));

@@ -10,6 +10,7 @@ use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
 use rxlab::knob::{KNOBS, KnobError};
 use rxlab::model::Model;
+use rxlab::parse::{push_attribute, push_message};
 use rxlab::sample::{Inventory, Scope};
 
 use crate::answers::answers;
@@ -55,6 +56,7 @@ impl Tree {
                 tree.write(&format!("{base}/queues/rx-{queue}/rps_cpus"), "00\n");
                 tree.write(&format!("{base}/queues/rx-{queue}/rps_flow_cnt"), "0\n");
                 tree.write(&format!("{base}/queues/tx-{queue}/xps_cpus"), "00\n");
+                tree.write(&format!("{base}/queues/tx-{queue}/xps_rxqs"), "0\n");
             }
             tree.write(&format!("{base}/operstate"), "up\n");
             tree.write(&format!("{base}/type"), "1\n");
@@ -66,7 +68,68 @@ impl Tree {
         tree.link(&format!("{PCI}/net/eth0/device"), "../../../0000:00:03.0");
         tree.write("sys/bus/pci/devices/README", "\n");
         tree.link(&format!("{PCI}/subsystem"), "../../../bus/pci");
+        tree.set_up_kernel();
+        tree.start_processes();
         tree
+    }
+
+    /// Sysctls, a clock, NAPIs, and threads that poll those of `eth0`.
+    fn set_up_kernel(&self) {
+        for (name, value) in [
+            ("netdev_budget", "300"),
+            ("netdev_budget_usecs", "8000"),
+            ("netdev_max_backlog", "1000"),
+            ("busy_poll", "0"),
+            ("busy_read", "0"),
+        ] {
+            self.write(&format!("proc/sys/net/core/{name}"), &format!("{value}\n"));
+        }
+        let clock = "sys/devices/system/clocksource/clocksource0";
+        self.write(&format!("{clock}/current_clocksource"), "tsc\n");
+        self.write(&format!("{clock}/available_clocksource"), "tsc hpet acpi_pm \n");
+        for nic in ["eth0", "veth0"] {
+            for file in ["threaded", "napi_defer_hard_irqs", "gro_flush_timeout"] {
+                self.write(&format!("sys/class/net/{nic}/{file}"), "0\n");
+            }
+        }
+        self.write("sys/class/net/eth0/ifindex", "4\n");
+        let (mut queues, mut napis) = (Vec::new(), Vec::new());
+        for queue in 0..2u32 {
+            let (napi, thread) = (8193 + queue, 500 + queue);
+            push_message(&mut queues, &numbers(&[(1, queue), (2, 4), (3, 0), (4, napi)]));
+            push_message(&mut napis, &numbers(&[(1, 4), (2, napi), (4, thread)]));
+            self.process(thread, &format!("napi/eth0-{napi}"), 2, 950);
+        }
+        self.write_bytes("netlink/netdev/queue-get", &queues);
+        self.write_bytes("netlink/netdev/napi-get", &napis);
+    }
+
+    /// The kernel's threads for softirqs, irqbalance as process 70, and process 812, which listens with two threads.
+    fn start_processes(&self) {
+        for cpu in 0..8 {
+            self.process(20 + cpu, &format!("ksoftirqd/{cpu}"), 2, 31);
+        }
+        self.process(70, "irqbalance", 1, 900);
+        self.write("socket/irqbalance/70/setup", "SLEEP 10 IRQ 3 LOAD 0 DIFF 0 CLASS 0 BANNED 00000000");
+        self.process(812, "web", 1, 5000);
+        for (thread, list) in [(812, "0-7"), (813, "2")] {
+            let status = format!("Name:\tweb\nCpus_allowed_list:\t{list}\n");
+            self.write(&format!("proc/812/task/{thread}/status"), &status);
+        }
+        self.link("proc/812/fd/3", "socket:[99]");
+        self.write(
+            "proc/net/tcp",
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+             0: 0700000A:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 99 1 0 0\n",
+        );
+    }
+
+    /// What procfs says of a process of this name, parent and start.
+    pub(crate) fn process(&self, pid: u32, name: &str, parent: u32, start: u64) {
+        let zeros = "0 ".repeat(19);
+        let stat = format!("{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} {zeros}\n");
+        self.write(&format!("proc/{pid}/stat"), &stat);
+        self.write(&format!("proc/{pid}/comm"), &format!("{name}\n"));
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -131,15 +194,26 @@ impl Tree {
     }
 }
 
+/// Attributes of 32 bits.
+fn numbers(all: &[(u16, u32)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    all.iter().for_each(|(kind, value)| push_attribute(&mut bytes, *kind, &value.to_ne_bytes()));
+    bytes
+}
+
 /// The value of every target of every knob.
 pub(crate) fn values(host: &dyn Host) -> BTreeMap<String, String> {
-    let model = model();
+    values_in(host, &model())
+}
+
+/// The value of every target of every knob on this machine.
+pub(crate) fn values_in(host: &dyn Host, model: &Model) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for knob in KNOBS {
-        for target in knob.targets(&model) {
-            match knob.read(host, &model, &target) {
+        for target in knob.targets(model) {
+            match knob.read(host, model, &target) {
                 Ok(value) => values.insert(format!("{} {target}", knob.name()), value),
-                Err(KnobError::Unsupported { .. }) => None,
+                Err(KnobError::Unsupported { .. } | KnobError::NotThere { .. }) => None,
                 Err(error) => panic!("{error}"),
             };
         }

@@ -1,0 +1,150 @@
+//! Control groups with a cpuset: where they are, in either version, and which one a systemd unit has.
+
+use super::{DENIED, NAME};
+use crate::host::{Cause, Host};
+use crate::knob::KnobError;
+use crate::parse::{self, Mount};
+use crate::plan::Target;
+use crate::units::CpuMask;
+
+/// What stands for a group without CPUs of its own.
+pub(super) const INHERIT: &str = "inherit";
+
+/// Where distributions mount the versions, for hosts whose mounts cannot be read.
+const USUAL: [&str; 3] = ["sys/fs/cgroup/cpuset", "sys/fs/cgroup", "sys/fs/cgroup/unified"];
+
+/// Units live in slices, and those of users below the user's own manager. Deeper than this nobody nests them.
+const DEPTH: u32 = 16;
+
+/// The file with the CPUs of a group or a unit.
+pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError> {
+    let path = match target {
+        Target::Unit(name) => of_unit(host, target, name)?,
+        Target::Cgroup(path) if !path.split('/').any(|part| part == "..") => {
+            path.trim_end_matches('/').to_owned()
+        }
+        _ => return Err(not_there(target, "there is no such control group")),
+    };
+    let mut found = false;
+    for directory in directories(host) {
+        let group = format!("{directory}{path}");
+        let file = format!("{group}/cpuset.cpus");
+        match host.read(&file) {
+            Ok(_) => return Ok(file),
+            Err(error) if error.cause == Cause::Missing => found |= host.list(&group).is_ok(),
+            Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", |_| None)),
+        }
+    }
+    if !found {
+        return Err(not_there(target, "there is no such control group"));
+    }
+    let why = "the cpuset controller is not enabled for its control group (for a unit, \
+               `systemctl set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N";
+    Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
+}
+
+/// The value of the file.
+pub(super) fn read(host: &dyn Host, target: &Target, file: &str) -> Result<String, KnobError> {
+    let text = host
+        .read_text(file)
+        .map_err(|error| KnobError::from_host(NAME, target, None, &error, "", |_| None))?;
+    list(file, &text).map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })
+}
+
+/// Writes a canonical value.
+pub(super) fn write(host: &dyn Host, target: &Target, file: &str, value: &str) -> Result<(), KnobError> {
+    // An empty write would be none.
+    let text = if value == INHERIT { "\n" } else { value };
+    host.write(file, text.as_bytes())
+        .map_err(|error| KnobError::from_host(NAME, target, Some(value), &error, DENIED, meaning))
+}
+
+/// What the groups above leave of the CPUs, when that is not all of them.
+pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String> {
+    let wanted: CpuMask = value.parse().ok()?;
+    let group = file.strip_suffix("cpuset.cpus")?;
+    let effective = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
+    let text = effective.iter().find_map(|name| host.read_text(&format!("{group}{name}")).ok())?;
+    let lost = wanted.difference(&list(file, &text).ok()?);
+    (!lost.is_empty()).then(|| format!("the groups above it, or other partitions, leave it no CPU {lost}"))
+}
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::NOSPC => Some("a group of version 1 with processes in it must have CPUs"),
+        Errno::INVAL => Some("another group has these CPUs for itself, or this kernel has none of them"),
+        Errno::RANGE | Errno::OVERFLOW => Some("this kernel has no such CPU"),
+        _ => None,
+    }
+}
+
+fn list(file: &str, text: &str) -> Result<CpuMask, KnobError> {
+    let broken =
+        |_| KnobError::Broken { path: file.to_owned(), text: text.trim().to_owned(), expected: "CPU list" };
+    text.trim().parse().map_err(broken)
+}
+
+/// Where control groups are, relative to the root: those that can have a cpuset first.
+fn directories(host: &dyn Host) -> Vec<String> {
+    let text = host.read_text("proc/self/mountinfo").ok();
+    let Some(mounts) = text.and_then(|text| parse::mounts(&text).ok()) else {
+        return USUAL.map(str::to_owned).to_vec();
+    };
+    let rank = |mount: &Mount| {
+        let has = |name: &str| mount.options.iter().any(|option| option == name);
+        match mount.kind.as_str() {
+            "cgroup" if has("cpuset") => Some(0),
+            "cgroup2" => Some(1),
+            "cgroup" if has("name=systemd") => Some(2),
+            _ => None,
+        }
+    };
+    let mut found: Vec<(u8, String)> = mounts
+        .iter()
+        .filter_map(|mount| Some((rank(mount)?, mount.point.trim_matches('/').to_owned())))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, point)| point).collect()
+}
+
+/// The control group of a unit: the one that has its name, below slices.
+fn of_unit(host: &dyn Host, target: &Target, name: &str) -> Result<String, KnobError> {
+    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
+    for directory in directories(host) {
+        let mut found = Vec::new();
+        let mut open = vec![String::new()];
+        for _ in 0..DEPTH {
+            let mut below = Vec::new();
+            for path in open {
+                for child in host.list(&format!("{directory}{path}")).unwrap_or_default() {
+                    if child == name {
+                        found.push(format!("{path}/{child}"));
+                    }
+                    if child.ends_with(".slice")
+                        || (child.starts_with("user@") && child.ends_with(".service"))
+                    {
+                        below.push(format!("{path}/{child}"));
+                    }
+                }
+            }
+            open = below;
+        }
+        match &found[..] {
+            [] => {}
+            [one] => return Ok(one.clone()),
+            several => {
+                let why = format!(
+                    "several units have this name; write one of cgroup:{}",
+                    several.join(", cgroup:")
+                );
+                return Err(not_there(target, &why));
+            }
+        }
+    }
+    Err(not_there(target, "no control group has the name of this unit: it does not run"))
+}
+
+fn not_there(target: &Target, why: &str) -> KnobError {
+    KnobError::NotThere { target: target.clone(), why: why.to_owned() }
+}

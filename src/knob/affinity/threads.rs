@@ -1,0 +1,122 @@
+//! The threads of a process: where each may run, and moving them.
+
+use std::collections::BTreeSet;
+
+use super::lists::{ALL, Lists};
+use super::{DENIED, NAME};
+use crate::host::{Action, Cause, Host};
+use crate::knob::KnobError;
+use crate::model::Model;
+use crate::parse;
+use crate::plan::Target;
+use crate::units::{CpuId, CpuMask};
+
+/// CPUs that sched_setaffinity(2) can be given (rustix's `CpuSet`).
+const NAMEABLE: u32 = 1024;
+
+/// How often to look for threads that were started while the others were moved. Each was started by one that
+/// had not been moved yet, so these get fewer.
+const ROUNDS: u32 = 10;
+
+/// Where each thread may run, the main one first. Those that end meanwhile are left out.
+pub(super) fn read(host: &dyn Host, model: &Model, target: &Target, pid: u32) -> Result<Lists, KnobError> {
+    let online = model.online();
+    let mut threads = Vec::new();
+    for tid in tids(host, target, pid)? {
+        if let Some(cpus) = allowed(host, target, pid, tid)? {
+            let all = !online.is_empty() && online.difference(&cpus).is_empty();
+            threads.push((tid, if all { ALL.to_owned() } else { cpus.to_string() }));
+        }
+    }
+    if threads.is_empty() { Err(gone(target)) } else { Ok(Lists::of(&threads)) }
+}
+
+/// Moves each thread to where `lists` has it.
+pub(super) fn write(
+    host: &dyn Host,
+    model: &Model,
+    target: &Target,
+    pid: u32,
+    lists: &Lists,
+) -> Result<(), KnobError> {
+    let mut done = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let new: Vec<u32> = tids(host, target, pid)?.into_iter().filter(|tid| !done.contains(tid)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for tid in new {
+            done.insert(tid);
+            move_to(host, model, target, (pid, tid), lists.list(tid))?;
+        }
+    }
+    // Whoever starts threads this fast has some that were not moved: the read back tells.
+    Ok(())
+}
+
+fn move_to(
+    host: &dyn Host,
+    model: &Model,
+    target: &Target,
+    (pid, tid): (u32, u32),
+    list: &str,
+) -> Result<(), KnobError> {
+    let cpus: CpuMask = match list {
+        ALL => (0..NAMEABLE).map(CpuId).collect(),
+        list => list.parse().unwrap_or_default(),
+    };
+    let online = model.online();
+    // The way back from a move that was refused halfway must not ask the refusing thread for what it has.
+    let Some(now) = allowed(host, target, pid, tid)? else { return Ok(()) };
+    if now == cpus || (list == ALL && online.difference(&now).is_empty()) {
+        return Ok(());
+    }
+    match host.act(&Action::ThreadCpus { pid, tid, cpus }) {
+        // It has ended.
+        Err(error) if error.cause == Cause::Missing => Ok(()),
+        done => done.map_err(|error| KnobError::from_host(NAME, target, Some(list), &error, DENIED, meaning)),
+    }
+}
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::INVAL => {
+            Some("its cpuset has none of these CPUs, or it is a thread of the kernel that stays where it is")
+        }
+        Errno::OVERFLOW => Some("rxlab can name CPUs up to 1023 here"),
+        _ => None,
+    }
+}
+
+/// The threads, the main one first.
+fn tids(host: &dyn Host, target: &Target, pid: u32) -> Result<Vec<u32>, KnobError> {
+    let path = format!("proc/{pid}/task");
+    let names = host.list(&path).map_err(|error| match error.cause {
+        Cause::Missing => gone(target),
+        _ => KnobError::from_host(NAME, target, None, &error, "", |_| None),
+    })?;
+    let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    tids.sort_by_key(|tid| (*tid != pid, *tid));
+    Ok(tids)
+}
+
+/// Where a thread may run; `None` when it has ended.
+fn allowed(host: &dyn Host, target: &Target, pid: u32, tid: u32) -> Result<Option<CpuMask>, KnobError> {
+    let path = format!("proc/{pid}/task/{tid}/status");
+    let text = match host.read_text(&path) {
+        Ok(text) => text,
+        Err(error) if error.cause == Cause::Missing => return Ok(None),
+        Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", |_| None)),
+    };
+    let broken = |error: parse::ParseError| KnobError::Broken {
+        path: path.clone(),
+        text: error.to_string(),
+        expected: "status of a thread",
+    };
+    parse::allowed_cpus(&text).map(Some).map_err(broken)
+}
+
+fn gone(target: &Target) -> KnobError {
+    KnobError::NotThere { target: target.clone(), why: "there is no such process".to_owned() }
+}

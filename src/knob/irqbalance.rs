@@ -1,0 +1,305 @@
+//! `irqbalance`: whether irqbalance may move the interrupts of an interface.
+
+use std::collections::BTreeSet;
+
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::{Action, Cause, Host, HostError, Question};
+use crate::journal::Armed;
+use crate::model::{Fact, Model, Nic};
+use crate::parse;
+use crate::plan::Target;
+use crate::units::IrqId;
+
+/// The ban list of a running irqbalance, as far as it is about one interface.
+///
+/// Over its socket: irqbalance(1), "settings ban irqs", which replaces the whole list; the bans of others are kept.
+/// Numbers of interrupts are no identity: where some are banned and others not, the value says which by their
+/// place among the interface's interrupts, `banned:0,2`.
+pub(super) struct IrqbalanceKnob;
+
+const NAME: &str = "irqbalance";
+const MANAGED: &str = "managed";
+const BANNED: &str = "banned";
+const SOME: &str = "banned:";
+
+static DOC: Doc = Doc {
+    summary: "Tells a running irqbalance to leave the interrupts of an interface where they are. Before `irq_affinity`, \
+              else irqbalance moves them back.",
+    target: "`NIC`, of a NIC that has interrupts, while irqbalance runs",
+    values: "`banned` or `managed`",
+    example: "irqbalance eth0 = banned",
+    path: "/run/irqbalance/irqbalancePID.sock",
+    source: "irqbalance(1), \"SOCKET\"",
+    since: "irqbalance 1.2",
+    risk: Risk::Safe,
+    lost: "Restarting irqbalance. Another number of queues: new interrupts are not banned, and the numbers of the old \
+           ones stay on the list.",
+    beware: "irqbalance looks at its list anew at the end of an interval, 10 seconds as a rule. What a policy script or \
+             --banmod exempts cannot be seen here and is not changed. Over 255 bytes of numbers some versions cut \
+             the list off: rxlab refuses to send it.",
+};
+
+/// Everything that irqbalance could move of an interface, by number.
+fn irqs(model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
+    let nic = value::nic(NAME, model, target)?;
+    let irqs = irqs_of(nic);
+    if irqs.is_empty() {
+        let why = "the interface has no interrupts of its own";
+        return Err(KnobError::Lacks { knob: NAME, target: target.clone(), why });
+    }
+    Ok(irqs)
+}
+
+fn irqs_of(nic: &Nic) -> Vec<IrqId> {
+    let all = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+    all.map(|irq| irq.number).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn pid(model: &Model, target: &Target) -> Result<u32, KnobError> {
+    match &model.irqbalance {
+        Fact::Known(Some(irqbalance)) => Ok(irqbalance.pid),
+        Fact::Known(None) => Err(not_running(target)),
+        _ => {
+            let why = "whether irqbalance runs cannot be seen from here";
+            Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
+        }
+    }
+}
+
+fn not_running(target: &Target) -> KnobError {
+    let why = "irqbalance does not run: nobody moves its interrupts".to_owned();
+    KnobError::NotThere { target: target.clone(), why }
+}
+
+/// All interrupts that irqbalance leaves alone by number.
+fn banned(host: &dyn Host, target: &Target, pid: u32) -> Result<BTreeSet<IrqId>, KnobError> {
+    let question = Question::IrqbalanceSetup { pid };
+    let answer = host.ask(&question).map_err(|error| failed(host, target, None, pid, &error))?;
+    let broken = |error: parse::ParseError| KnobError::Broken {
+        path: question.path(),
+        text: error.to_string(),
+        expected: "answer of irqbalance",
+    };
+    Ok(parse::irqbalance_setup(&answer).map_err(broken)?.banned_irqs.into_iter().collect())
+}
+
+fn failed(host: &dyn Host, target: &Target, value: Option<&str>, pid: u32, error: &HostError) -> KnobError {
+    match error.cause {
+        Cause::Missing if host.read(&format!("proc/{pid}/comm")).is_err() => not_running(target),
+        Cause::Missing => KnobError::Lacks {
+            knob: NAME,
+            target: target.clone(),
+            why: "irqbalance runs and has no socket here; stop the service, or ban in its configuration",
+        },
+        Cause::Denied => {
+            let meaning = "; irqbalance listens to root alone: be root, or stop the service";
+            KnobError::from_host(NAME, target, value, error, meaning, |_| None)
+        }
+        _ => KnobError::from_host(NAME, target, value, error, "", meaning),
+    }
+}
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::MSGSIZE => {
+            Some("irqbalance takes a list of 255 bytes, and this one is longer; stop the service")
+        }
+        Errno::TIMEDOUT => Some("irqbalance does not answer; try again, or stop the service"),
+        _ => None,
+    }
+}
+
+/// Which of `all` are banned, in words.
+fn text(all: &[IrqId], banned: &BTreeSet<IrqId>) -> String {
+    let places = (0..).zip(all).filter(|(_, irq)| banned.contains(irq)).map(|(place, _): (usize, _)| place);
+    let places: Vec<String> = places.map(|place| place.to_string()).collect();
+    match places.len() {
+        0 => MANAGED.to_owned(),
+        some if some == all.len() => BANNED.to_owned(),
+        _ => format!("{SOME}{}", places.join(",")),
+    }
+}
+
+/// Which of `all` are to be banned; `None` for what is no value.
+fn wanted(all: &[IrqId], value: &str) -> Option<BTreeSet<IrqId>> {
+    match value {
+        MANAGED => Some(BTreeSet::new()),
+        BANNED => Some(all.iter().copied().collect()),
+        _ => {
+            let place = |text: &str| text.parse::<usize>().ok();
+            let places = value.strip_prefix(SOME)?.split(',').map(place).collect::<Option<Vec<_>>>()?;
+            // Places that there are not any more took their interrupts along.
+            Some(places.into_iter().filter_map(|place| all.get(place).copied()).collect())
+        }
+    }
+}
+
+impl Knob for IrqbalanceKnob {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn doc(&self) -> &'static Doc {
+        &DOC
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        if !matches!(model.irqbalance, Fact::Known(Some(_))) {
+            return Vec::new();
+        }
+        value::nic_targets(model, |nic| !irqs_of(nic).is_empty())
+    }
+
+    fn check(
+        &self,
+        _host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        irqs(model, target)?;
+        pid(model, target)?;
+        match value {
+            MANAGED | BANNED => Ok(value.to_owned()),
+            _ => Err(KnobError::BadValue {
+                knob: NAME,
+                value: value.to_owned(),
+                why: "write banned or managed".to_owned(),
+            }),
+        }
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        irqs(model, target)?;
+        Ok(vec![Question::IrqbalanceSetup { pid: pid(model, target)? }.path()])
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        let irqs = irqs(model, target)?;
+        Ok(text(&irqs, &banned(host, target, pid(model, target)?)?))
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let (own, pid) = (irqs(model, target)?, pid(model, target)?);
+        let bad = || KnobError::BadValue { knob: NAME, value: value.to_owned(), why: "no ban".to_owned() };
+        let wanted = wanted(&own, value).ok_or_else(bad)?;
+        let mut list = banned(host, target, pid)?;
+        list.retain(|irq| !own.contains(irq));
+        list.extend(wanted);
+        let irqs = list.into_iter().collect();
+        host.act(&Action::IrqbalanceBan { pid, irqs })
+            .map_err(|error| failed(host, target, Some(value), pid, &error))
+    }
+
+    // irqbalance takes its list along when it ends.
+    fn is_fleeting(&self) -> bool {
+        true
+    }
+
+    fn difference(&self, want: &str, got: &str) -> String {
+        format!("asked for {want}, irqbalance has {got}: it does not listen to us")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{IrqbalanceKnob, Knob, text, wanted};
+    use crate::host::{Cause, Host, RecordedHost};
+    use crate::knob::KnobError;
+    use crate::knob::testbed::{balanced, target, write};
+    use crate::model::Fact;
+    use crate::units::IrqId;
+
+    const SETUP: &str = "socket/irqbalance/70/setup";
+
+    /// Interrupt 3 is somebody else's; `eth0` has 24 to 27.
+    fn host(own: &[u32]) -> RecordedHost {
+        let part = |irq: &u32| format!("IRQ {irq} LOAD 7 DIFF 0 CLASS 5 ");
+        let parts: String = [3].iter().chain(own).map(part).collect();
+        RecordedHost::new()
+            .with(SETUP, format!("SLEEP 10 {parts}BANNED 00000001"))
+            .with("proc/70/comm", "irqbalance\n")
+    }
+
+    fn list(host: &RecordedHost) -> Vec<u32> {
+        let answer = host.read(SETUP).expect("there");
+        let setup = crate::parse::irqbalance_setup(&answer).expect("valid");
+        assert_eq!(setup.banned_cpus.to_string(), "0", "left alone");
+        setup.banned_irqs.into_iter().map(|irq| irq.0).collect()
+    }
+
+    #[test]
+    fn the_bans_of_others_stay() {
+        let eth0 = target("eth0");
+        for (own, value) in [(&[][..], "managed"), (&[25, 27], "banned:1,3"), (&[24, 25, 26, 27], "banned")] {
+            let host = host(own);
+            let before = list(&host);
+            assert_eq!(IrqbalanceKnob.read(&host, &balanced(), &eth0).as_deref(), Ok(value));
+            write(&IrqbalanceKnob, &host, "eth0", "banned").expect("told");
+            assert_eq!(list(&host), [3, 24, 25, 26, 27]);
+            write(&IrqbalanceKnob, &host, "eth0", "managed").expect("told");
+            assert_eq!(list(&host), [3]);
+            write(&IrqbalanceKnob, &host, "eth0", value).expect("told");
+            assert_eq!(list(&host), before, "exactly as it was");
+        }
+    }
+
+    #[test]
+    fn each_absence_says_what_to_do() {
+        let eth0 = target("eth0");
+        let says = |host: &RecordedHost| IrqbalanceKnob.read(host, &balanced(), &eth0).expect_err("absent");
+        let silent = RecordedHost::new().with("proc/70/comm", "irqbalance\n");
+        let no_socket = says(&silent);
+        assert!(matches!(no_socket, KnobError::Lacks { .. }));
+        assert!(no_socket.to_string().contains("has no socket here; stop the service"), "{no_socket}");
+        assert!(matches!(says(&RecordedHost::new()), KnobError::NotThere { .. }), "it has ended");
+        let denied = says(&host(&[]).with_failure(SETUP, Cause::Denied)).to_string();
+        assert!(denied.ends_with("be root, or stop the service"), "{denied}");
+        let late = says(&host(&[]).with_failure(SETUP, Cause::Errno(110))).to_string();
+        assert!(late.contains("does not answer; try again"), "{late}");
+        assert!(matches!(says(&host(&[]).with(SETUP, "SLEEP")), KnobError::Broken { .. }));
+        let mut model = balanced();
+        let check = |model: &_, at: &str, value: &str| {
+            IrqbalanceKnob
+                .check(&RecordedHost::new(), model, &target(at), value)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&model, "eth0", "banned").as_deref(), Ok("banned"));
+        assert!(check(&model, "eth0", "banned:1").is_err(), "nobody asks by place");
+        assert!(check(&model, "veth0", "banned").expect_err("none").contains("has no interrupts of its own"));
+        model.irqbalance = Fact::Known(None);
+        assert_eq!(
+            check(&model, "eth0", "banned").expect_err("none"),
+            "eth0: irqbalance does not run: nobody moves its interrupts"
+        );
+        assert!(IrqbalanceKnob.targets(&model).is_empty());
+        model.irqbalance = Fact::Denied(crate::units::Need::AllProcesses);
+        assert!(check(&model, "eth0", "banned").expect_err("hidden").contains("cannot be seen from here"));
+    }
+
+    proptest! {
+        #[test]
+        fn reads_as_it_is_written(places in proptest::collection::btree_set(0u32..9, 0..9)) {
+            let all: Vec<IrqId> = (20..29).map(IrqId).collect();
+            let banned: BTreeSet<IrqId> = places.into_iter().map(|place| IrqId(20 + place)).collect();
+            prop_assert_eq!(wanted(&all, &text(&all, &banned)), Some(banned));
+        }
+
+        #[test]
+        fn never_panics(value in "(banned|managed)?:?[0-9,]{0,24}|.{0,20}") {
+            let _ = wanted(&[IrqId(4)], &value);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! `ksoftirqd_priority` and `napi_priority`: how the kernel threads that take packets are scheduled.
+
+mod text;
+
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::{Action, Cause, Host, Question};
+use crate::journal::Armed;
+use crate::model::Model;
+use crate::parse::{self, Scheduling};
+use crate::plan::Target;
+use crate::units::{CpuId, CpuMask, QueueId};
+
+/// How one kernel thread is scheduled: sched_setattr(2).
+pub(super) struct Priority {
+    name: &'static str,
+    doc: &'static Doc,
+    of: Of,
+}
+
+/// Whose thread.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Ksoftirqd,
+    Napi,
+}
+
+/// The parent of every thread of the kernel.
+const KTHREADD: u32 = 2;
+
+const VALUES: &str = "`other`, `nice:N` from -20 to 19, `fifo:N` or `rr:N` from 1 to 99";
+const BEWARE: &str = "A realtime thread that never runs out of packets leaves its CPU to nobody of a lower priority, but \
+                      for the kernel's safeguard (sched_rt_runtime_us, 50 ms of a second).";
+
+/// The thread that takes over when softirqs of a CPU get too many.
+pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
+    name: "ksoftirqd_priority",
+    doc: &Doc {
+        summary: "How `ksoftirqd/N` is scheduled, which does a CPU's softirqs when they are too many to be done in \
+                  between: against the processes that run on that CPU.",
+        target: "`cpu:N`",
+        values: VALUES,
+        example: "ksoftirqd_priority cpu:2 = nice:-5",
+        path: "/proc/PID/stat",
+        source: "sched(7), sched_setattr(2)",
+        since: "2.6",
+        risk: Risk::Safe,
+        lost: "Nothing; a CPU that goes offline keeps its thread.",
+        beware: BEWARE,
+    },
+    of: Of::Ksoftirqd,
+};
+
+/// The thread of a NAPI.
+pub(super) static NAPI_PRIORITY: Priority = Priority {
+    name: "napi_priority",
+    doc: &Doc {
+        summary: "How the thread is scheduled that polls a receive queue of an interface with threaded NAPI \
+                  (`threaded`).",
+        target: "`NIC/rx-N`, of an interface with `threaded`",
+        values: VALUES,
+        example: "napi_priority eth0/rx-0 = fifo:10",
+        path: "/proc/PID/stat",
+        source: "sched(7), sched_setattr(2); Documentation/networking/napi.rst, \"Threaded NAPI\"",
+        since: "5.12; rxlab finds the thread since 6.8",
+        risk: Risk::Safe,
+        lost: "A link that goes down and up and `threaded` switched off and on: both make new threads.",
+        beware: BEWARE,
+    },
+    of: Of::Napi,
+};
+
+impl Priority {
+    fn not_there(&self, target: &Target, why: &str) -> KnobError {
+        KnobError::NotThere { target: target.clone(), why: why.to_owned() }
+    }
+
+    /// The target is one that there can be; what thread it has is not asked.
+    fn known(&self, model: &Model, target: &Target) -> Result<(), KnobError> {
+        match (self.of, target) {
+            (Of::Napi, _) => value::rx_queue(self.name, model, target).map(|_| ()),
+            (Of::Ksoftirqd, Target::Cpu(cpu)) if model.cpu(*cpu).is_some() => Ok(()),
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => Err(KnobError::UnusableCpus {
+                knob: self.name,
+                target: target.clone(),
+                cpus: [*cpu].into_iter().collect::<CpuMask>(),
+                why: "does not exist on this machine".to_owned(),
+            }),
+            (Of::Ksoftirqd, _) => Err(KnobError::WrongTarget {
+                knob: self.name,
+                acts_on: "a CPU (cpu:N)",
+                target: target.clone(),
+            }),
+        }
+    }
+
+    /// The thread's number. Looked for each time: a NAPI has another one after its link went down and up.
+    fn thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32, KnobError> {
+        self.known(model, target)?;
+        match (self.of, target) {
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(host, *cpu).ok_or_else(|| {
+                self.not_there(target, "its ksoftirqd is not to be seen (from within a container it is not)")
+            }),
+            _ => self.napi_thread(host, model, target),
+        }
+    }
+
+    fn napi_thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32, KnobError> {
+        let (nic, queue) = value::rx_queue(self.name, model, target)?;
+        let Some(napi) = &queue.napi else {
+            let why =
+                "the kernel does not say which NAPI polls it (it does since 6.8, while the interface is up)";
+            return Err(self.not_there(target, why));
+        };
+        let answer = host
+            .ask(&Question::Napis)
+            .map_err(|error| KnobError::from_host(self.name, target, None, &error, "", |_| None))?;
+        let broken = |error: parse::WireError| KnobError::Broken {
+            path: Question::Napis.path(),
+            text: error.to_string(),
+            expected: "list of NAPIs",
+        };
+        let napis = parse::netdev_napis(&answer).map_err(broken)?;
+        let pid = napis.iter().find(|found| found.id == napi.id).and_then(|found| found.pid);
+        let Some(pid) = pid else {
+            let why = format!("its NAPI has no thread; `threaded {} = on` makes one", nic.name);
+            return Err(self.not_there(target, &why));
+        };
+        // The kernel's number, which within a container is somebody else's.
+        if is_kernel_thread(host, pid, |name| name.starts_with("napi/")) {
+            return Ok(pid);
+        }
+        Err(self.not_there(target, &format!("its thread, process {pid}, is not to be seen from here")))
+    }
+}
+
+/// Whether this is a thread of the kernel with such a name: anybody can give a process any name.
+fn is_kernel_thread(host: &dyn Host, pid: u32, named: impl Fn(&str) -> bool) -> bool {
+    let name = host.read_text(&format!("proc/{pid}/comm"));
+    name.is_ok_and(|name| named(parse::thread_name(&name)))
+        && host.read_text(&format!("proc/{pid}/stat")).is_ok_and(|stat| parse::parent(&stat) == Ok(KTHREADD))
+}
+
+fn ksoftirqd(host: &dyn Host, cpu: CpuId) -> Option<u32> {
+    let name = format!("ksoftirqd/{cpu}");
+    let mut pids: Vec<u32> = host.list("proc").ok()?.iter().filter_map(|name| name.parse().ok()).collect();
+    // Those of the boot come first.
+    pids.sort_unstable();
+    pids.into_iter().find(|pid| is_kernel_thread(host, *pid, |found| found == name))
+}
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some("this kernel has no such policy or priority")
+}
+
+impl Knob for Priority {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static Doc {
+        self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        match self.of {
+            Of::Ksoftirqd => {
+                model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| Target::Cpu(cpu.id)).collect()
+            }
+            Of::Napi => {
+                let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |rx| (nic, rx)));
+                let threaded =
+                    queues.filter(|(_, rx)| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()));
+                let target = |name: &crate::units::NicName, index| Target::Queue {
+                    nic: name.clone(),
+                    queue: QueueId::rx(index),
+                };
+                threaded.map(|(nic, rx)| target(&nic.name, rx.index)).collect()
+            }
+        }
+    }
+
+    // Not whether there is a thread: `threaded` before it in the same plan makes one.
+    fn check(
+        &self,
+        _host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        self.known(model, target)?;
+        let bad = || KnobError::BadValue {
+            knob: self.name,
+            value: value.to_owned(),
+            why: "write other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)".to_owned(),
+        };
+        text::asked(value).map(|scheduling| text::of(&scheduling)).ok_or_else(bad)
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        self.known(model, target)?;
+        Ok(vec![match self.of {
+            // Which process it is, is found by name.
+            Of::Ksoftirqd => "proc".to_owned(),
+            Of::Napi => Question::Napis.path(),
+        }])
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        let path = format!("proc/{}/stat", self.thread(host, model, target)?);
+        let stat = value::read_plain(self.name, host, target, &path)?;
+        let broken = |error: parse::ParseError| KnobError::Broken {
+            path,
+            text: error.to_string(),
+            expected: "stat file",
+        };
+        let now = parse::scheduling(&stat).map_err(broken)?;
+        if text::parse(&text::of(&now)) == Some(now) {
+            return Ok(text::of(&now));
+        }
+        let why = "its thread has a scheduling policy that rxlab could not put back";
+        Err(KnobError::Lacks { knob: self.name, target: target.clone(), why })
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let bad = || KnobError::BadValue {
+            knob: self.name,
+            value: value.to_owned(),
+            why: "no scheduling policy".to_owned(),
+        };
+        let scheduling: Scheduling = text::parse(value).ok_or_else(bad)?;
+        let pid = self.thread(host, model, target)?;
+        host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {
+            Cause::Missing => self.not_there(target, "its thread has ended"),
+            _ => {
+                let denied = " (it needs CAP_SYS_NICE)";
+                KnobError::from_host(self.name, target, Some(value), &error, denied, meaning)
+            }
+        })
+    }
+
+    fn is_fleeting(&self) -> bool {
+        self.of == Of::Napi
+    }
+
+    // The policy and the nice value of a realtime thread are set one after the other.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let values: Vec<Scheduling> =
+            ours.iter().chain(unsettled).filter_map(|value| text::parse(value)).collect();
+        text::parse(live).is_some_and(|live| {
+            let policy = |ours: &Scheduling| (ours.policy, ours.priority) == (live.policy, live.priority);
+            values.iter().any(policy) && values.iter().any(|ours| ours.nice == live.nice)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

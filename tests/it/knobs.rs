@@ -1,0 +1,156 @@
+//! Knobs that are files or system calls: all of them on a machine of plain files, and on the running kernel those
+//! that another namespace, a process or a moment confines.
+
+mod kernel;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use rxlab::apply::{BeginInfo, Transaction};
+use rxlab::host::{Cause, FlakyHost, Fuse, Host, Mishap, Rule};
+use rxlab::journal::{Outcome, Store};
+use rxlab::model::Model;
+use rxlab::plan::Setting;
+use rxlab::sample::{Inventory, Scope};
+
+use crate::tree::{Tree, said, values_in};
+
+/// A value of each, none of which it has, and the file that the write changes.
+const SETTINGS: [(&str, &str); 16] = [
+    ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
+    ("threaded eth0 = on", "eth0/threaded"),
+    ("napi_defer_hard_irqs eth0 = 2", "eth0/napi_defer_hard_irqs"),
+    ("gro_flush_timeout eth0 = 20000", "eth0/gro_flush_timeout"),
+    ("xps_cpus eth0/tx-0 = 0-1", "tx-0/xps_cpus"),
+    ("xps_rxqs eth0/tx-1 = 1", "tx-1/xps_rxqs"),
+    ("netdev_budget host = 600", "netdev_budget"),
+    ("netdev_budget_usecs host = 12000", "netdev_budget_usecs"),
+    ("netdev_max_backlog host = 2000", "netdev_max_backlog"),
+    ("busy_poll host = 50", "busy_poll"),
+    ("busy_read host = 50", "busy_read"),
+    ("clocksource host = hpet", "current_clocksource"),
+    ("affinity pid:812 = 4-5", "task/813/status"),
+    ("ksoftirqd_priority cpu:2 = fifo:10", "22/stat"),
+    ("ksoftirqd_priority cpu:3 = nice:-5", "23/stat"),
+    ("napi_priority eth0/rx-1 = rr:3", "501/stat"),
+];
+
+fn look(host: &dyn Host) -> Model {
+    Model::new(&Inventory::take(host, Scope::All))
+}
+
+fn begin(store: &Store, model: &Model, root: &Path) -> Transaction {
+    let info =
+        BeginInfo { identity: &model.identity, root, netns: None, what: "a test".into(), confirm: None };
+    Transaction::begin(store, info).expect("begun")
+}
+
+fn settings() -> Vec<Setting> {
+    SETTINGS.iter().map(|(text, _)| text.parse().expect(text)).collect()
+}
+
+#[test]
+fn all_go_and_all_come_back() {
+    let tree = Tree::new();
+    let model = look(&tree.host());
+    let original = values_in(&tree.host(), &model);
+    let arguments = SETTINGS.iter().flat_map(|(text, _)| ["--setting", text]);
+    let arguments: Vec<&str> = ["apply"].into_iter().chain(arguments).collect();
+    let (code, text) = said(&tree.rxlab(&arguments));
+    assert_eq!(code, 0, "{text}");
+    assert!(!text.contains("it is so already"), "{text}");
+    let changed = values_in(&tree.host(), &model);
+    for setting in settings() {
+        let place = format!("{} {}", setting.knob, setting.target);
+        assert_ne!(changed[&place], original[&place], "{place}");
+    }
+    assert_eq!(changed["affinity pid:812"], "4-5@812-813");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(text.matches("  kept").count(), SETTINGS.len(), "{text}");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(values_in(&tree.host(), &model), original);
+}
+
+#[test]
+fn a_refusal_of_any_puts_all_others_back() {
+    for (setting, file) in SETTINGS {
+        let tree = Tree::new();
+        let model = look(&tree.host());
+        let original = values_in(&tree.host(), &model);
+        let refuse = Rule { suffix: file.into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
+        let host = FlakyHost::new(tree.host(), vec![refuse], Fuse::new(None, || ()));
+        let transaction = begin(&tree.store(), &model, &tree.root());
+        let result = transaction.apply(&host, &model, &settings(), &AtomicBool::new(false));
+        let failure = result.expect_err(setting);
+        assert!(failure.error.to_string().contains("the kernel refuses it"), "{setting}: {}", failure.error);
+        assert!(failure.undo.is_clean() && failure.undo.closed, "{setting}: {:?}", failure.undo);
+        assert_eq!(values_in(&tree.host(), &model), original, "{setting}");
+    }
+}
+
+/// A kernel that says nothing and does nothing must not be taken at its word.
+#[test]
+fn a_write_without_effect_is_noticed() {
+    for (setting, file) in SETTINGS {
+        let tree = Tree::new();
+        let model = look(&tree.host());
+        let ignore = Rule { suffix: file.into(), mishap: Mishap::Ignore };
+        let host = FlakyHost::new(tree.host(), vec![ignore], Fuse::new(None, || ()));
+        let mut transaction = begin(&tree.store(), &model, &tree.root());
+        let error = transaction
+            .set(&host, &mut model.clone(), &setting.parse().expect("a setting"))
+            .expect_err(setting);
+        assert!(matches!(error, rxlab::apply::ApplyError::NotKept { .. }), "{setting}: {error}");
+        assert!(error.to_string().contains("asked for"), "{error}");
+    }
+}
+
+/// The number of the process that was moved is somebody else's by now.
+#[test]
+fn another_process_of_the_same_number_is_left_alone() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]));
+    assert_eq!(code, 0, "{text}");
+    tree.process(812, "web", 1, 6000);
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 1 && text.contains("gone with its device"), "{code}: {text}");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("affinity pid:812: gone, and its value with it"), "{text}");
+    assert!(tree.read("proc/812/task/812/status").ends_with("4-5"), "left alone");
+}
+
+/// Threads come and go between apply and undo.
+#[test]
+fn threads_that_came_later_go_where_the_main_one_goes() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]));
+    assert_eq!(code, 0, "{text}");
+    std::fs::remove_dir_all(tree.root().join("proc/812/task/813")).expect("ended");
+    tree.write("proc/812/task/814/status", "Name:\tweb\nCpus_allowed_list:\t4-5\n");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("affinity pid:812: back to all@812;2@813"), "{text}");
+    for thread in [812, 814] {
+        assert!(tree.read(&format!("proc/812/task/{thread}/status")).ends_with("0-1023"), "{thread}");
+    }
+}
+
+#[test]
+fn what_is_gone_with_its_process_is_no_trouble() {
+    let tree = Tree::new();
+    // Who sees the kernel's threads sees everybody, and so also who is not there.
+    tree.process(2, "kthreadd", 0, 30);
+    let model = look(&tree.host());
+    let mut transaction = begin(&tree.store(), &model, &tree.root());
+    transaction
+        .set(&tree.host(), &mut model.clone(), &"irqbalance eth0 = banned".parse().expect("a setting"))
+        .expect("set");
+    std::fs::remove_dir_all(tree.root().join("proc/70")).expect("ended");
+    std::fs::remove_dir_all(tree.root().join("socket")).expect("ended");
+    let undo = transaction.undo(&tree.host(), &look(&tree.host()));
+    assert!(undo.is_clean() && undo.closed, "{undo:?}");
+    assert_eq!(undo.outcomes[0].outcome, Outcome::Gone);
+}

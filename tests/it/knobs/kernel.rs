@@ -1,0 +1,291 @@
+//! On the running kernel. What is set for the whole machine is put back also by a test that fails.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use rxlab::apply::Transaction;
+use rxlab::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Question, Rule, enter_netns};
+use rxlab::journal::{Disk, Outcome, Store};
+use rxlab::knob::find;
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::model::Model;
+use rxlab::plan::{Setting, Target};
+
+use super::{begin, look};
+use crate::process::{Running, rxlab, wait_for};
+use crate::require;
+
+struct Bench {
+    state: tempfile::TempDir,
+    host: LiveHost,
+}
+
+impl Bench {
+    fn new(host: LiveHost) -> Self {
+        Self { state: tempfile::tempdir().expect("a temporary directory"), host }
+    }
+
+    fn here() -> Self {
+        Self::new(LiveHost::open(Path::new("/")).expect("opened"))
+    }
+
+    fn store(&self) -> Store {
+        Store::new(Disk::new(self.state.path()))
+    }
+
+    fn model(&self) -> Model {
+        look(&self.host)
+    }
+
+    fn begin(&self) -> Open<'_> {
+        let model = self.model();
+        Open { bench: self, transaction: Some(begin(&self.store(), &model, Path::new("/"))) }
+    }
+
+    fn read(&self, setting: &str) -> String {
+        let setting: Setting = setting.parse().expect("a setting");
+        let knob = find(&setting.knob).expect("registered");
+        knob.read(&self.host, &self.model(), &setting.target).expect(&setting.knob)
+    }
+}
+
+/// A transaction that goes back, however its test ends.
+struct Open<'a> {
+    bench: &'a Bench,
+    transaction: Option<Transaction>,
+}
+
+impl Open<'_> {
+    fn set(&mut self, setting: &str) {
+        let transaction = self.transaction.as_mut().expect("not undone yet");
+        let setting: Setting = setting.parse().expect("a setting");
+        let kept = transaction.set(&self.bench.host, &mut self.bench.model(), &setting);
+        assert!(kept.expect("set").changed, "{setting}");
+    }
+
+    fn undo(mut self) -> Vec<Outcome> {
+        let transaction = self.transaction.take().expect("not undone yet");
+        let undo = transaction.undo(&self.bench.host, &self.bench.model());
+        assert!(undo.is_clean() && undo.closed, "{undo:?}");
+        undo.outcomes.into_iter().map(|outcome| outcome.outcome).collect()
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(transaction) = self.transaction.take() {
+            transaction.undo(&self.bench.host, &self.bench.model());
+        }
+    }
+}
+
+#[test]
+fn an_interface_of_another_namespace() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let bench =
+        Bench::new(LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened"));
+    let settings = [
+        ("napi_defer_hard_irqs srv0 = 2", "0"),
+        ("gro_flush_timeout srv0 = 20000", "0"),
+        ("xps_cpus srv0/tx-0 = 0", "off"),
+        ("xps_cpus srv0/tx-1 = 1", "off"),
+        ("xps_rxqs srv0/tx-1 = 0-1", "off"),
+    ];
+    let mut open = bench.begin();
+    for (setting, before) in settings {
+        assert_eq!(bench.read(setting), before, "{setting}");
+        open.set(setting);
+    }
+    assert_eq!(open.undo(), [const { Outcome::Restored }; 5]);
+    for (setting, before) in settings {
+        assert_eq!(bench.read(setting), before, "{setting}");
+    }
+    // A veth has no NAPI until GRO is on.
+    let model = bench.model();
+    let mut transaction = begin(&bench.store(), &model, Path::new("/"));
+    let error =
+        transaction.set(&bench.host, &mut model.clone(), &"threaded srv0 = on".parse().expect("a setting"));
+    let text = error.expect_err("no NAPI").to_string();
+    assert!(text.starts_with("srv0 has no threaded: it has no NAPI now"), "{text}");
+    assert!(transaction.undo(&bench.host, &model).is_clean());
+}
+
+#[test]
+fn an_interface_with_one_transmit_queue() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+    let (model, tx): (Model, Target) = (look(&host), "srv0/tx-0".parse().expect("a target"));
+    for name in ["xps_cpus", "xps_rxqs"] {
+        let knob = find(name).expect("registered");
+        assert!(knob.targets(&model).is_empty(), "{name}");
+        let text = knob.check(&host, &model, &tx, "0").expect_err("one queue").to_string();
+        assert!(text.contains("has one transmit queue"), "{text}");
+    }
+}
+
+/// A veth has a NAPI while GRO is on. Its driver does not tell which of them polls which queue.
+#[test]
+fn a_napi_of_its_own_thread() {
+    if !require::netns() || !require::ethtool() {
+        return;
+    }
+    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let path = range.server.path();
+    let with_gro = || {
+        enter_netns(&path).expect("entered");
+        Command::new("ethtool").args(["-K", "srv0", "gro", "on"]).status().expect("ethtool runs")
+    };
+    let status = std::thread::scope(|scope| scope.spawn(with_gro).join().expect("no panic"));
+    assert!(status.success());
+    let bench = Bench::new(LiveHost::open_in_namespace(Path::new("/"), &path).expect("opened"));
+    let threads = || {
+        let napis = bench.host.ask(&Question::Napis).expect("answered");
+        let napis = rxlab::parse::netdev_napis(&napis).expect("understood");
+        napis.iter().filter(|napi| napi.pid.is_some()).count()
+    };
+    assert_eq!(threads(), 0);
+    let mut open = bench.begin();
+    open.set("threaded srv0 = on");
+    assert_eq!((bench.read("threaded srv0 = on").as_str(), threads()), ("on", 2));
+    let model = bench.model();
+    let knob = find("napi_priority").expect("registered");
+    let read = knob.read(&bench.host, &model, &"srv0/rx-0".parse().expect("a target"));
+    let text = read.expect_err("which of the two?").to_string();
+    assert!(text.starts_with("srv0/rx-0: the kernel does not say which NAPI polls it"), "{text}");
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!(bench.read("threaded srv0 = on"), "off");
+}
+
+#[test]
+fn sysctls_go_back_also_after_a_failure() {
+    if !require::root() {
+        return;
+    }
+    let _settings = require::settings();
+    let bench = Bench::here();
+    let settings = [
+        "netdev_budget host = 301",
+        "netdev_budget_usecs host = 20000",
+        "netdev_max_backlog host = 1001",
+        "busy_poll host = 1",
+        "busy_read host = 1",
+    ];
+    // In a container of another network namespace the kernel does not show them.
+    if bench.model().settings.netdev_budget.known().is_none() {
+        println!("skipped: net.core is that of the initial namespace");
+        return;
+    }
+    let before = settings.map(|setting| bench.read(setting));
+    let mut open = bench.begin();
+    for setting in settings {
+        open.set(setting);
+    }
+    assert!(open.undo().iter().all(|outcome| *outcome == Outcome::Restored));
+    assert_eq!(settings.map(|setting| bench.read(setting)), before);
+
+    let rule = Rule { suffix: "busy_read".into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
+    let host =
+        FlakyHost::new(LiveHost::open(Path::new("/")).expect("opened"), vec![rule], Fuse::new(None, || ()));
+    let model = bench.model();
+    let all: Vec<Setting> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
+    let transaction = begin(&bench.store(), &model, Path::new("/"));
+    let failure = transaction.apply(&host, &model, &all, &AtomicBool::new(false)).expect_err("refused");
+    assert!(failure.undo.is_clean(), "{:?}", failure.undo);
+    assert_eq!(settings.map(|setting| bench.read(setting)), before);
+}
+
+/// As in a container: `proc/sys/net` is that of whoever looks. Looking into a namespace from outside, it is ours.
+#[test]
+fn another_namespace_has_no_sysctls_of_the_machine() {
+    if !require::netns() {
+        return;
+    }
+    let namespace = rxlab::lab::Namespace::new().expect("made");
+    let inside = || {
+        enter_netns(&namespace.path()).expect("entered");
+        let host = LiveHost::open(Path::new("/")).expect("opened");
+        let (model, knob) = (look(&host), find("netdev_budget").expect("registered"));
+        assert!(knob.targets(&model).is_empty());
+        knob.read(&host, &model, &Target::Host).expect_err("not there").to_string()
+    };
+    let text = std::thread::scope(|scope| scope.spawn(inside).join().expect("no panic"));
+    assert!(text.starts_with("host has no netdev_budget: "), "{text}");
+    let _settings = require::settings();
+    let host = LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened");
+    let own = LiveHost::open(Path::new("/")).expect("opened");
+    assert_eq!(look(&host).settings.netdev_budget, look(&own).settings.netdev_budget);
+}
+
+#[test]
+fn the_thread_that_does_softirqs() {
+    if !require::root() {
+        return;
+    }
+    let bench = Bench::here();
+    let before = bench.read("ksoftirqd_priority cpu:0 = other");
+    let mut open = bench.begin();
+    for value in ["nice:-1", "fifo:1", "nice:1"] {
+        let setting = format!("ksoftirqd_priority cpu:0 = {value}");
+        open.set(&setting);
+        assert_eq!(bench.read(&setting), value);
+    }
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!(bench.read("ksoftirqd_priority cpu:0 = other"), before);
+}
+
+/// A server with three threads beside the main one, of which one is pinned.
+#[test]
+fn threads_of_a_real_process() {
+    let bench = Bench::here();
+    let mut command =
+        rxlab(bench.state.path(), &["target", "--http", "127.0.0.1:0", "--threads", "3", "--cpus", "0"]);
+    let server = Running::start(&mut command);
+    let pid = server.pid().as_raw_nonzero();
+    let place = format!("affinity pid:{pid} = all");
+    let lists = || bench.read(&place);
+    wait_for("its threads", || lists().matches("0@").count() == 1 && lists().contains("all@"));
+    let before = lists();
+    let mut open = bench.begin();
+    open.set(&format!("affinity pid:{pid} = 1"));
+    let after = lists();
+    assert!(after.starts_with("1@") && !after.contains(';'), "{after}");
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!(lists(), before);
+
+    let mut open = bench.begin();
+    open.set(&format!("affinity pid:{pid} = 1"));
+    drop(server);
+    assert_eq!(open.undo(), [Outcome::Gone]);
+}
+
+/// A process of one thread, through the program itself.
+#[test]
+fn a_process_moved_by_the_program() {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let sleeper = Running::start(Command::new("sleep").arg("600").stdin(Stdio::null()));
+    let setting = format!("affinity pid:{} = 1", sleeper.pid().as_raw_nonzero());
+    let run = |args: &[&str]| {
+        let output = rxlab(state.path(), args).output().expect("rxlab runs");
+        crate::tree::said(&output)
+    };
+    let (code, text) = run(&["apply", "--setting", &setting]);
+    assert!(code == 0 && text.contains("(was all)"), "{text}");
+    let allowed = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", sleeper.pid().as_raw_nonzero()))
+            .expect("it runs");
+        rxlab::parse::allowed_cpus(&text).expect("whole").to_string()
+    };
+    assert_eq!(allowed(), "1");
+    let (code, text) = run(&["undo"]);
+    assert!(code == 0 && text.contains("back to all"), "{text}");
+    assert_ne!(allowed(), "1");
+    let (code, text) = run(&["apply", "--setting", "affinity pid:2147483647 = 1"]);
+    assert!(code == 2 && text.contains("pid:2147483647: there is no such process"), "{code}: {text}");
+}
