@@ -6,6 +6,7 @@
 
 mod action;
 mod ethtool;
+mod ethtool_change;
 mod ethtool_ioctl;
 mod files;
 mod flaky;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use action::Action;
+pub use ethtool_change::EthtoolChange;
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netns::{enter_netns, netns_path};

@@ -7,17 +7,23 @@
 mod affinity;
 mod channels;
 mod clocksource;
+mod coalesce;
 mod error;
 mod irq_affinity;
 mod irqbalance;
 mod napi;
+mod ntuple_rule;
 mod number;
+mod offload;
 mod priority;
 mod reference;
 mod registry;
 mod rfs;
 mod rfs_entries;
+mod ring;
 mod rps;
+mod rss;
+mod rss_context;
 mod sysctl;
 #[cfg(test)]
 pub(crate) mod testbed;

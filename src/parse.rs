@@ -40,6 +40,7 @@ pub use sockets::{NetSocket, tcp_listeners, udp_listeners};
 pub use softirqs::{Softirqs, softirqs};
 pub use softnet::{SoftnetRow, softnet};
 pub use stat::{CpuTimes, Stat, stat};
+pub(crate) use wire::NESTED;
 pub use wire::{Attributes, WireError, messages, push_attribute, push_message, with_attributes};
 
 /// A line that is not of the format, by number from 1.

@@ -2,7 +2,8 @@
 
 use rustix::io::Errno;
 
-use super::{EthtoolGet, Host, HostError, Operation, Question};
+use super::{EthtoolChange, EthtoolGet, Host, HostError, Operation, Question};
+use crate::parse::ethtool::features;
 use crate::parse::{self, Scheduling};
 use crate::units::{CpuMask, IrqId, NicName};
 
@@ -22,6 +23,13 @@ pub enum Action {
         nic: NicName,
         /// Attributes, one behind another (see [`crate::parse::push_attribute`]).
         attributes: Vec<u8>,
+    },
+    /// Changes what ethtool changes by ioctl.
+    EthtoolIoctl {
+        /// Which interface.
+        nic: NicName,
+        /// What.
+        change: EthtoolChange,
     },
     /// Says on which CPUs a thread may run: sched_setaffinity(2).
     ThreadCpus {
@@ -53,6 +61,9 @@ impl Action {
     fn shown(&self) -> Shown {
         match self {
             Action::Ethtool { get, nic, .. } => Shown::Answer(Question::Ethtool(*get, nic.clone())),
+            Action::EthtoolIoctl { nic, change } => {
+                Shown::Answer(Question::Ethtool(change.get(), nic.clone()))
+            }
             Action::ThreadCpus { pid, tid, .. } => Shown::File(format!("proc/{pid}/task/{tid}/status")),
             Action::ThreadPolicy { pid, .. } => Shown::File(format!("proc/{pid}/stat")),
             Action::IrqbalanceBan { pid, .. } => Shown::Answer(Question::IrqbalanceSetup { pid: *pid }),
@@ -83,7 +94,11 @@ impl Action {
     fn content_after(&self, before: &[u8]) -> Option<Vec<u8>> {
         let text = || std::str::from_utf8(before).ok();
         match self {
+            Action::Ethtool { get: EthtoolGet::Features, attributes, .. } => {
+                features::with_wanted(before, attributes).ok()
+            }
             Action::Ethtool { attributes, .. } => parse::with_attributes(before, attributes).ok(),
+            Action::EthtoolIoctl { change, .. } => change.answer_after(before).ok(),
             Action::ThreadCpus { cpus, .. } => {
                 parse::with_allowed_cpus(text()?, cpus).ok().map(String::into_bytes)
             }

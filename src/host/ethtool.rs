@@ -2,10 +2,10 @@
 
 use rustix::io::Errno;
 
-use super::EthtoolGet;
 use super::ethtool_ioctl as ioctl;
 use super::netlink::{Extent, Netlink};
-use crate::parse::push_attribute;
+use super::{EthtoolChange, EthtoolGet};
+use crate::parse::{NESTED, push_attribute};
 use crate::units::NicName;
 
 // Messages and attributes of include/uapi/linux/ethtool_netlink.h and ethtool_netlink_generated.h.
@@ -22,8 +22,6 @@ const RSS_GET: u8 = 38;
 const A_HEADER: u16 = 1;
 const A_HEADER_DEV_NAME: u16 = 2;
 const A_RSS_START_CONTEXT: u16 = 7;
-/// The flag of an attribute that has attributes inside: a strict kernel wants it.
-const NESTED: u16 = 0x8000;
 
 pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let one = |command: u8| netlink.generic("ethtool", command, &header(nic), Extent::One);
@@ -44,6 +42,7 @@ pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<V
         EthtoolGet::StatNames => ioctl::stat_names(&*netlink.socket(), nic),
         EthtoolGet::Stats => ioctl::stats(&*netlink.socket(), nic),
         EthtoolGet::Rules => ioctl::rules(&*netlink.socket(), nic),
+        EthtoolGet::RxRings => ioctl::rx_rings(&*netlink.socket(), nic),
     }
 }
 
@@ -58,6 +57,26 @@ pub(super) fn set(netlink: &Netlink, get: EthtoolGet, nic: &NicName, attributes:
     };
     let request = [header(nic), attributes.to_vec()].concat();
     netlink.generic("ethtool", command, &request, Extent::Change).map(|_| ())
+}
+
+/// Makes a change that netlink has no message for, or did not have for long.
+pub(super) fn change(netlink: &Netlink, nic: &NicName, change: &EthtoolChange) -> Result<(), Errno> {
+    let socket = &*netlink.socket();
+    match change {
+        EthtoolChange::Table { reset: true, .. } => ioctl::set_table(socket, nic, &[]),
+        EthtoolChange::Table { queues, .. } => ioctl::set_table(socket, nic, queues),
+        EthtoolChange::NewContext { id, queues } => match ioctl::new_context(socket, nic, queues)? {
+            given if given == *id => Ok(()),
+            other => {
+                ioctl::set_context(socket, nic, other, &[])?;
+                Err(Errno::EXIST)
+            }
+        },
+        EthtoolChange::Context { id, queues } => ioctl::set_context(socket, nic, *id, queues),
+        EthtoolChange::NoContext { id } => ioctl::set_context(socket, nic, *id, &[]),
+        EthtoolChange::Rule { rule, .. } => ioctl::insert_rule(socket, nic, rule),
+        EthtoolChange::NoRule { location } => ioctl::delete_rule(socket, nic, *location),
+    }
 }
 
 fn header(nic: &NicName) -> Vec<u8> {

@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code)] // An ioctl takes a pointer to memory that the kernel reads and writes.
 
+mod change;
+
 use std::ffi::c_void;
 use std::os::fd::AsFd;
 use std::ptr;
@@ -16,12 +18,15 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 use crate::parse::push_message;
 use crate::units::NicName;
 
+pub(super) use change::{delete_rule, insert_rule, new_context, set_context, set_table};
+
 const SIOCETHTOOL: Opcode = 0x8946;
 
 // Commands.
 const GDRVINFO: u32 = 0x03;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
+const GRXRINGS: u32 = 0x2d;
 const GRXCLSRLCNT: u32 = 0x2e;
 const GRXCLSRULE: u32 = 0x2f;
 const GRXCLSRLALL: u32 = 0x30;
@@ -133,6 +138,13 @@ pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> 
         }
     }
     Ok(rules)
+}
+
+/// Over how many queues the default RSS table spreads.
+pub(super) fn rx_rings(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+    let mut rings = Fixed::<RXNFC>::new(GRXRINGS);
+    rings.fill(&socket, nic)?;
+    Ok(message(&rings.0))
 }
 
 fn message(bytes: &[u8]) -> Vec<u8> {

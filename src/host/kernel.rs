@@ -83,6 +83,7 @@ impl Kernel {
     pub(super) fn act(&self, action: &Action) -> Result<(), Errno> {
         match action {
             Action::Ethtool { get, nic, attributes } => ethtool::set(self.netlink()?, *get, nic, attributes),
+            Action::EthtoolIoctl { nic, change } => ethtool::change(self.netlink()?, nic, change),
             Action::ThreadCpus { tid, cpus, .. } => scheduler::set_cpus(*tid, cpus),
             Action::ThreadPolicy { pid, scheduling } => scheduler::set_policy(*pid, scheduling),
             Action::IrqbalanceBan { pid, irqs } => irqbalance::ban(*pid, irqs),

@@ -59,6 +59,8 @@ pub enum EthtoolGet {
     Stats,
     /// The flow rules, "ntuple" (ioctl).
     Rules,
+    /// Over how many queues the default RSS table spreads (ioctl).
+    RxRings,
 }
 
 impl EthtoolGet {
@@ -76,6 +78,7 @@ impl EthtoolGet {
             EthtoolGet::StatNames => "ioctl/ethtool/gstrings",
             EthtoolGet::Stats => "ioctl/ethtool/gstats",
             EthtoolGet::Rules => "ioctl/ethtool/grxclsrlall",
+            EthtoolGet::RxRings => "ioctl/ethtool/grxrings",
         }
     }
 }

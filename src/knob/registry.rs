@@ -4,23 +4,45 @@ use super::Knob;
 use super::affinity::Affinity;
 use super::channels::NicChannels;
 use super::clocksource::ClocksourceKnob;
+use super::coalesce::{ADAPTIVE_RX, ADAPTIVE_TX, RX_FRAMES, RX_USECS, TX_FRAMES, TX_USECS};
 use super::irq_affinity::IrqAffinity;
 use super::irqbalance::IrqbalanceKnob;
 use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS};
+use super::ntuple_rule::NtupleRule;
+use super::offload::{GRO, LRO, NTUPLE, RX_CHECKSUM};
 use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
 use super::rfs::Rfs;
 use super::rfs_entries::RfsEntries;
+use super::ring::{RING_RX, RING_TX};
 use super::rps::Rps;
+use super::rss::RssTable;
+use super::rss_context::RssContext;
 use super::sysctl::{BUSY_POLL, BUSY_READ, NETDEV_BUDGET, NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG};
 use super::threaded::Threaded;
 use super::xps::{XPS_CPUS, XPS_RXQS};
 
-/// Every knob. The order is that of applying: who else moves interrupts, which queues there are, how they are polled, where
-/// interrupts land, who gets the packets (the global flow table before those of the queues), the whole
-/// machine, and last the processes.
+/// Every knob. The order is that of applying: who else moves interrupts; which queues there are; which of them the
+/// device picks, where a switch comes before what hangs on it (also GRO, without which a veth has no NAPI) and a
+/// table before the rules that lead to it; how queues are polled; where interrupts land, who gets the packets (the
+/// global flow table before those of the queues), the whole machine, and last the processes.
 pub static KNOBS: &[&dyn Knob] = &[
     &IrqbalanceKnob,
+    &RING_RX,
+    &RING_TX,
     &NicChannels,
+    &RssTable,
+    &RssContext,
+    &NTUPLE,
+    &NtupleRule,
+    &ADAPTIVE_RX,
+    &ADAPTIVE_TX,
+    &RX_USECS,
+    &RX_FRAMES,
+    &TX_USECS,
+    &TX_FRAMES,
+    &GRO,
+    &LRO,
+    &RX_CHECKSUM,
     &Threaded,
     &NAPI_DEFER_HARD_IRQS,
     &GRO_FLUSH_TIMEOUT,

@@ -7,13 +7,13 @@ use crate::model::{
     Clocksource, Cpu, DeviceAddress, Fact, Identity, Irq, Irqbalance, Listener, Model, Napi, NapiSettings,
     Nic, NicKind, Process, RxQueue, Settings, Transport, TxQueue,
 };
-use crate::parse::ethtool::Channels;
+use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss};
 use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, IrqId};
 
-/// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 is of none)
-/// and `veth0` with one; process 812 listens.
+/// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 is of none),
+/// an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
 pub(crate) fn model() -> Model {
     let cpu = |n| Cpu {
         id: CpuId(n),
@@ -55,6 +55,17 @@ pub(crate) fn model() -> Model {
         napi: napi.clone(),
         ..Nic::new(name.parse().expect("a name"), DeviceAddress(address.to_owned()), kind)
     };
+    let mut eth0 = nic(
+        "eth0",
+        "pci:0000:00:03.0",
+        NicKind::Device,
+        vec![queue(0, &[24]), queue(1, &[25, 26])],
+        tx(2, Fact::Known(CpuMask::new())),
+    );
+    eth0.other_irqs = vec![irq(27)];
+    eth0.hardware.rss_contexts = Fact::Known(vec![Rss { context: 1, ..Rss::default() }]);
+    let spec = FlowSpec { kind: "udp4".to_owned(), fields: vec!["dst-port 53".to_owned()] };
+    eth0.hardware.rules = Fact::Known(vec![FlowRule { location: 7, spec, action: FlowAction::Queue(1) }]);
     Model {
         schema: "rxlab.model/2".to_owned(),
         identity: Identity {
@@ -64,16 +75,7 @@ pub(crate) fn model() -> Model {
         },
         cpus: (0..8).map(cpu).collect(),
         nics: vec![
-            Nic {
-                other_irqs: vec![irq(27)],
-                ..nic(
-                    "eth0",
-                    "pci:0000:00:03.0",
-                    NicKind::Device,
-                    vec![queue(0, &[24]), queue(1, &[25, 26])],
-                    tx(2, Fact::Known(CpuMask::new())),
-                )
-            },
+            eth0,
             nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])], tx(1, Fact::Unsupported)),
         ],
         rps_sock_flow_entries: Fact::Known(0),
@@ -138,6 +140,27 @@ pub(crate) fn channels_answer(channels: &Channels) -> Vec<u8> {
         let Some(count) = count else { continue };
         push_attribute(&mut message, max, &count.max.to_ne_bytes());
         push_attribute(&mut message, now, &count.now.to_ne_bytes());
+    }
+    let mut answer = Vec::new();
+    push_message(&mut answer, &message);
+    answer
+}
+
+/// The answer of ethtool for these offloads: all that are known, those that are on, and those that stay as
+/// they are.
+pub(crate) fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Vec<u8> {
+    let mut message = Vec::new();
+    for (kind, names) in [(2, known), (4, on), (5, fixed)] {
+        let mut list = Vec::new();
+        for name in names {
+            let mut bit = Vec::new();
+            push_attribute(&mut bit, 2, format!("{name}\0").as_bytes());
+            push_attribute(&mut bit, 3, &[]);
+            push_attribute(&mut list, 1, &bit);
+        }
+        let mut bits = Vec::new();
+        push_attribute(&mut bits, 3, &list);
+        push_attribute(&mut message, kind, &bits);
     }
     let mut answer = Vec::new();
     push_message(&mut answer, &message);

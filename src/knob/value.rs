@@ -223,6 +223,47 @@ pub(super) fn act(
     })
 }
 
+/// [`act`] on a driver that may show a value and not let it be set: `why` is said of such a one.
+pub(super) fn act_or(
+    knob: &'static str,
+    host: &dyn Host,
+    target: &Target,
+    value: &str,
+    action: &Action,
+    meaning: fn(i32) -> Option<&'static str>,
+    why: &'static str,
+) -> Result<(), KnobError> {
+    act(knob, host, target, value, action, meaning).map_err(|error| match error {
+        KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why },
+        error => error,
+    })
+}
+
+/// Reads `value` as a switch.
+pub(super) fn switch(knob: &'static str, value: &str) -> Result<bool, KnobError> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => {
+            let why = "write on or off".to_owned();
+            Err(KnobError::BadValue { knob, value: value.to_owned(), why })
+        }
+    }
+}
+
+/// A switch as [`switch`] reads it.
+pub(super) fn on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+/// Reads `value` as a number of 32 bits; `what` names one.
+pub(super) fn number32(knob: &'static str, value: &str, what: &str) -> Result<u32, KnobError> {
+    plain_number(value).ok_or_else(|| {
+        let why = format!("write {what}");
+        KnobError::BadValue { knob, value: value.to_owned(), why }
+    })
+}
+
 /// Digits only, and not more than 32 bits hold.
 pub(super) fn plain_number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

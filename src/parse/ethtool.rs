@@ -5,13 +5,14 @@
 //! a driver does not report is `None`, never 0.
 //!
 //! Answers in the tests were captured on Linux 6.18 with virtio_net, except those that say that they
-//! are composed: no machine at hand has RSS tables, RSS contexts or flow rules.
+//! are composed: no machine that was recorded has RSS tables, RSS contexts or flow rules.
 
 mod channels;
 mod coalesce;
 mod driver;
-mod features;
+pub(crate) mod features;
 pub(crate) mod flow_fields;
+mod flow_text;
 mod queue_statistics;
 mod rings;
 pub(crate) mod rss;
@@ -20,12 +21,13 @@ mod stats;
 mod values;
 
 pub use channels::channels;
-pub use coalesce::coalesce;
+pub use coalesce::{Adaptive, Holdback, coalesce};
 pub use driver::driver;
-pub use features::features;
+pub use features::{features, wanted};
+pub use flow_text::{flow_bytes, flow_text, same_flow};
 pub use queue_statistics::{Counted, QueueStatistic, QueueStatistics};
-pub use rings::rings;
-pub use rss::{rss, rss_contexts, rss_ioctl};
+pub use rings::{RingKind, rings};
+pub use rss::{rss, rss_contexts, rss_ioctl, rx_rings};
 pub use rules::rules;
 pub use stats::{stat_names, stats};
 pub use values::{

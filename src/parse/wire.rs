@@ -104,6 +104,9 @@ fn text(kind: u16, bytes: &[u8]) -> Result<&str, WireError> {
     std::str::from_utf8(&bytes[..end]).map_err(|_| WireError::new(format!("attribute {kind}: not text")))
 }
 
+/// The flag of an attribute that has attributes inside: a strict kernel wants it in requests.
+pub(crate) const NESTED: u16 = 0x8000;
+
 /// Puts one attribute behind those that `bytes` holds, padded to four bytes.
 pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let length = u16::try_from(4 + value.len()).expect("attributes of requests are short");

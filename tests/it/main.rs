@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)] // Tests make files and processes of their own.
 
+mod answers;
 mod apply;
 mod cli;
 mod crash;
@@ -11,6 +12,7 @@ mod doctor;
 mod drift;
 mod drift_irqbalance;
 mod driver;
+mod ethtool;
 mod export;
 mod fixtures;
 mod fuzz;

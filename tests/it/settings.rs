@@ -35,6 +35,30 @@ pub(crate) const SETTINGS: [&str; 23] = [
 /// The driver makes its queues anew, and one more.
 const QUEUES: [&str; 3] = ["channels eth0 = combined 3", "irq_affinity eth0/rx-2 = 5", "rps eth0/rx-2 = 1"];
 
+/// Before the queues: what is of the device.
+const RINGS: [&str; 2] = ["ring_rx eth0 = 512", "ring_tx eth0 = 1024"];
+
+/// Behind them: which of them the device picks, and when it says so.
+const DEVICE: [&str; 17] = [
+    "rss eth0 = weights 1,3",
+    "rss_context eth0/context-1 = equal 1",
+    "rss_context eth0/context-2 = equal 2",
+    "rss_context eth0/context-3 = none",
+    "ntuple eth0 = on",
+    "ntuple_rule eth0/rule-3 = tcp4 dst-ip 10.0.0.2 dst-port 443 action 1",
+    "ntuple_rule eth0/rule-7 = ether dst 02:fc:00:00:00:01 action 0",
+    "ntuple_rule eth0/rule-8 = none",
+    "adaptive_rx eth0 = off",
+    "adaptive_tx eth0 = off",
+    "rx_usecs eth0 = 50",
+    "rx_frames eth0 = 64",
+    "tx_usecs eth0 = 60",
+    "tx_frames eth0 = 32",
+    "gro eth0 = off",
+    "lro eth0 = on",
+    "rx_checksum eth0 = off",
+];
+
 pub(crate) fn settings(texts: &[&str]) -> Vec<Setting> {
     texts.iter().map(|text| text.parse().expect("a setting")).collect()
 }
@@ -44,7 +68,7 @@ pub(crate) fn everything() -> Vec<Setting> {
     let [channels, irq, rps] = QUEUES;
     let (before, rest) = SETTINGS.split_at(1);
     let (irqs, rest) = rest.split_at(5);
-    settings(&[before, &[channels], irqs, &[irq, rps], rest].concat())
+    settings(&[before, &RINGS, &[channels], &DEVICE, irqs, &[irq, rps], rest].concat())
 }
 
 #[test]

@@ -13,6 +13,8 @@ use rxlab::model::Model;
 use rxlab::parse::{push_attribute, push_message};
 use rxlab::sample::{Inventory, Scope};
 
+use crate::answers::answers;
+
 const INTERRUPTS: &str = "           CPU0       CPU1
  24:  1  2  PCI-MSI 1-edge  eth0-TxRx-0
  25:  3  4  PCI-MSI 2-edge  eth0-TxRx-1
@@ -60,7 +62,7 @@ impl Tree {
             tree.write(&format!("{base}/type"), "1\n");
             tree.write(&format!("{base}/flags"), "0x1003\n");
         }
-        tree.write_bytes("netlink/ethtool/channels-get/eth0", &channels_answer(2, 4));
+        answers().iter().for_each(|(path, answer)| tree.write_bytes(path, answer));
         tree.link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
         tree.link("sys/class/net/veth0", "../../devices/virtual/net/veth0");
         tree.link(&format!("{PCI}/net/eth0/device"), "../../../0000:00:03.0");
@@ -190,16 +192,6 @@ impl Tree {
     pub(crate) fn values(&self) -> BTreeMap<String, String> {
         values(&self.host())
     }
-}
-
-/// What ethtool answers for so many combined channels, of so many at most.
-fn channels_answer(now: u32, max: u32) -> Vec<u8> {
-    let mut message = Vec::new();
-    push_attribute(&mut message, 5, &max.to_ne_bytes());
-    push_attribute(&mut message, 9, &now.to_ne_bytes());
-    let mut answer = Vec::new();
-    push_message(&mut answer, &message);
-    answer
 }
 
 /// Attributes of 32 bits.

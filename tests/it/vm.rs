@@ -9,5 +9,6 @@ mod guest;
 mod hotspot;
 mod interrupts;
 mod killed;
+mod knobs;
 mod persist;
 mod two_nodes;

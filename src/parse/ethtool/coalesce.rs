@@ -1,7 +1,7 @@
-//! `ETHTOOL_MSG_COALESCE_GET`: interrupt moderation.
+//! `ETHTOOL_MSG_COALESCE_GET` and `ETHTOOL_MSG_COALESCE_SET`: interrupt moderation.
 
 use super::{Coalesce, only};
-use crate::parse::{Attributes, WireError};
+use crate::parse::{Attributes, WireError, push_attribute};
 
 const A_RX_USECS: u16 = 2;
 const A_RX_MAX_FRAMES: u16 = 3;
@@ -24,13 +24,84 @@ pub fn coalesce(answer: &[u8]) -> Result<Coalesce, WireError> {
     })
 }
 
+/// A number of the moderation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holdback {
+    /// [`Coalesce::rx_usecs`].
+    RxUsecs,
+    /// [`Coalesce::rx_frames`].
+    RxFrames,
+    /// [`Coalesce::tx_usecs`].
+    TxUsecs,
+    /// [`Coalesce::tx_frames`].
+    TxFrames,
+}
+
+/// A switch of the moderation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adaptive {
+    /// [`Coalesce::adaptive_rx`].
+    Rx,
+    /// [`Coalesce::adaptive_tx`].
+    Tx,
+}
+
+impl Holdback {
+    /// The attribute of `ETHTOOL_MSG_COALESCE_SET` that asks for it.
+    pub fn attribute(self, value: u32) -> Vec<u8> {
+        let kind = match self {
+            Holdback::RxUsecs => A_RX_USECS,
+            Holdback::RxFrames => A_RX_MAX_FRAMES,
+            Holdback::TxUsecs => A_TX_USECS,
+            Holdback::TxFrames => A_TX_MAX_FRAMES,
+        };
+        let mut attribute = Vec::new();
+        push_attribute(&mut attribute, kind, &value.to_ne_bytes());
+        attribute
+    }
+}
+
+impl Adaptive {
+    /// The attribute of `ETHTOOL_MSG_COALESCE_SET` that switches it.
+    pub fn attribute(self, on: bool) -> Vec<u8> {
+        let kind = match self {
+            Adaptive::Rx => A_USE_ADAPTIVE_RX,
+            Adaptive::Tx => A_USE_ADAPTIVE_TX,
+        };
+        let mut attribute = Vec::new();
+        push_attribute(&mut attribute, kind, &[u8::from(on)]);
+        attribute
+    }
+}
+
+impl Coalesce {
+    /// One of its numbers.
+    pub fn holdback(&self, which: Holdback) -> Option<u32> {
+        match which {
+            Holdback::RxUsecs => self.rx_usecs,
+            Holdback::RxFrames => self.rx_frames,
+            Holdback::TxUsecs => self.tx_usecs,
+            Holdback::TxFrames => self.tx_frames,
+        }
+    }
+
+    /// One of its switches.
+    pub fn adaptive(&self, which: Adaptive) -> Option<bool> {
+        match which {
+            Adaptive::Rx => self.adaptive_rx,
+            Adaptive::Tx => self.adaptive_tx,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::coalesce;
+    use super::{Adaptive, Holdback, coalesce};
     use crate::parse::ethtool::Coalesce;
     use crate::parse::wire::testing::answer;
+    use crate::parse::with_attributes;
 
     const ETH0: &str = "1800018008000100040000000900020065746830000000000800020000000000080003000100000008000600\
                         00000000080007000100000005000b0000000000";
@@ -46,6 +117,22 @@ mod tests {
             adaptive_tx: None,
         };
         assert_eq!(coalesce(&answer(&[ETH0])), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_set_is_read() {
+        let before = coalesce(&answer(&[ETH0])).expect("valid");
+        let after = |attribute: Vec<u8>| {
+            let answer = with_attributes(&answer(&[ETH0]), &attribute).expect("one message");
+            coalesce(&answer).expect("valid")
+        };
+        for which in [Holdback::RxUsecs, Holdback::RxFrames, Holdback::TxUsecs, Holdback::TxFrames] {
+            let after = after(which.attribute(70_000));
+            assert_eq!(after.holdback(which), Some(70_000));
+            assert_ne!(after, before);
+        }
+        assert_eq!(after(Adaptive::Rx.attribute(true)), Coalesce { adaptive_rx: Some(true), ..before });
+        assert_eq!(after(Adaptive::Tx.attribute(false)).adaptive(Adaptive::Tx), Some(false));
     }
 
     proptest! {

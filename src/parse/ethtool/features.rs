@@ -1,11 +1,12 @@
-//! `ETHTOOL_MSG_FEATURES_GET`: offloads, as bitsets that name their bits.
+//! `ETHTOOL_MSG_FEATURES_GET` and `ETHTOOL_MSG_FEATURES_SET`: offloads, as bitsets that name their bits.
 
 use std::collections::BTreeSet;
 
 use super::{Feature, only};
-use crate::parse::{Attributes, WireError};
+use crate::parse::{Attributes, NESTED, WireError, push_attribute, push_message};
 
 const A_HW: u16 = 2;
+const A_WANTED: u16 = 3;
 const A_ACTIVE: u16 = 4;
 const A_NOCHANGE: u16 = 5;
 const A_BITSET_BITS: u16 = 3;
@@ -29,6 +30,56 @@ pub fn features(answer: &[u8]) -> Result<Vec<Feature>, WireError> {
     Ok(known.into_iter().map(feature).collect())
 }
 
+/// The attribute of `ETHTOOL_MSG_FEATURES_SET` that asks for one offload to be on or off.
+pub fn wanted(name: &str, on: bool) -> Vec<u8> {
+    let mut attribute = Vec::new();
+    push_bits(&mut attribute, A_WANTED, [(name, on)]);
+    attribute
+}
+
+/// A bitset that lists these bits, each set or not.
+fn push_bits<'a>(bytes: &mut Vec<u8>, kind: u16, listed: impl IntoIterator<Item = (&'a str, bool)>) {
+    let mut list = Vec::new();
+    for (name, set) in listed {
+        let mut bit = Vec::new();
+        push_attribute(&mut bit, A_BIT_NAME, format!("{name}\0").as_bytes());
+        if set {
+            push_attribute(&mut bit, A_BIT_VALUE, &[]);
+        }
+        push_attribute(&mut list, A_BITS_BIT | NESTED, &bit);
+    }
+    let mut set = Vec::new();
+    push_attribute(&mut set, A_BITSET_BITS | NESTED, &list);
+    push_attribute(bytes, kind | NESTED, &set);
+}
+
+/// The answer once `attributes`, made by [`wanted`], are set. As in the kernel, what cannot be changed
+/// stays as it is.
+pub(crate) fn with_wanted(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
+    let asked = Attributes::parse(attributes)?;
+    let asked = bits(&asked, A_WANTED)?;
+    let after: Vec<Feature> = features(answer)?
+        .into_iter()
+        .map(|feature| match asked.iter().find(|(name, _)| *name == feature.name) {
+            Some((_, on)) if feature.changeable => Feature { on: *on, ..feature },
+            _ => feature,
+        })
+        .collect();
+    let mut message = Vec::new();
+    for (kind, value) in Attributes::parse(only(answer)?)?.iter() {
+        if kind == A_ACTIVE {
+            let active = after.iter().filter(|feature| feature.on);
+            // Without values: the list is of those that are set.
+            push_bits(&mut message, kind, active.map(|feature| (feature.name.as_str(), false)));
+        } else {
+            push_attribute(&mut message, kind, value);
+        }
+    }
+    let mut changed = Vec::new();
+    push_message(&mut changed, &message);
+    Ok(changed)
+}
+
 /// The bits that a bitset lists, and whether each is set.
 fn bits<'a>(message: &Attributes<'a>, kind: u16) -> Result<Vec<(&'a str, bool)>, WireError> {
     // The kernel sends an empty list where no bit is set. No list at all is a bitset of the compact form,
@@ -49,7 +100,7 @@ fn bits<'a>(message: &Attributes<'a>, kind: u16) -> Result<Vec<(&'a str, bool)>,
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::features;
+    use super::{features, wanted, with_wanted};
     use crate::parse::ethtool::Feature;
     use crate::parse::push_message;
     use crate::parse::wire::testing::answer;
@@ -86,12 +137,28 @@ mod tests {
         assert!(features(&answer(&[&ETH0[..48]])).is_err(), "a name and nothing else");
     }
 
+    #[test]
+    fn what_is_wanted_is_active_unless_it_is_fixed() {
+        let on = |name: &str, to: bool| {
+            let after = with_wanted(&answer(&[ETH0]), &wanted(name, to)).expect("valid");
+            let features = features(&after).expect("valid");
+            assert_eq!(features.len(), 6);
+            features.into_iter().filter(|feature| feature.on).map(|feature| feature.name).collect::<Vec<_>>()
+        };
+        let before = ["tx-scatter-gather", "tx-checksum-ip-generic", "highdma", "rx-gro"];
+        assert_eq!(on("rx-gro", true), before);
+        assert_eq!(on("rx-gro", false), before[..3]);
+        assert_eq!(on("rx-lro", true), before, "the device cannot do it");
+        assert_eq!(on("rx-rainbow", true), before);
+    }
+
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
             let mut answer = Vec::new();
             push_message(&mut answer, &bytes);
             let _ = (features(&bytes), features(&answer));
+            let _ = (with_wanted(&answer, &wanted("rx-gro", true)), with_wanted(&answer, &bytes));
         }
     }
 }

@@ -12,18 +12,18 @@ use super::FlowSpec;
 pub(super) type Spec = [u8; 148];
 
 /// Where the values of the kind's own fields are, and those of the fields that all kinds have.
-const VALUE: usize = 4;
-const VALUE_EXT: usize = 56;
+pub(super) const VALUE: usize = 4;
+pub(super) const VALUE_EXT: usize = 56;
 /// Masks are as far behind their values.
 pub(crate) const MASK: usize = 72;
 
-const FLOW_EXT: u32 = 0x8000_0000;
-const FLOW_MAC_EXT: u32 = 0x4000_0000;
+pub(super) const FLOW_EXT: u32 = 0x8000_0000;
+pub(super) const FLOW_MAC_EXT: u32 = 0x4000_0000;
 const FLAGS: u32 = FLOW_EXT | FLOW_MAC_EXT | 0x2000_0000;
 
 /// How a field is written.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+pub(super) enum Form {
     Ip4,
     Ip6,
     Mac,
@@ -34,7 +34,7 @@ enum Form {
 
 impl Form {
     /// In bytes.
-    fn length(self) -> usize {
+    pub(super) fn length(self) -> usize {
         match self {
             Form::Ip4 => 4,
             Form::Ip6 => 16,
@@ -45,7 +45,7 @@ impl Form {
 }
 
 /// A field: its name for `ethtool -N`, where it is, how it is written.
-type Field = (&'static str, usize, Form);
+pub(super) type Field = (&'static str, usize, Form);
 
 const TCP4: &[Field] = &[
     ("src-ip", 0, Form::Ip4),
@@ -90,11 +90,11 @@ const IP6: &[Field] = &[
 const ETHER: &[Field] = &[("dst", 0, Form::Mac), ("src", 6, Form::Mac), ("proto", 12, Form::Hex(2))];
 
 /// With `FLOW_MAC_EXT` and with `FLOW_EXT`.
-const MAC_EXT: &[Field] = &[("dst-mac", 2, Form::Mac)];
-const EXT: &[Field] =
+pub(super) const MAC_EXT: &[Field] = &[("dst-mac", 2, Form::Mac)];
+pub(super) const EXT: &[Field] =
     &[("vlan-etype", 8, Form::Hex(2)), ("vlan", 10, Form::Decimal(2)), ("user-def", 12, Form::Hex(8))];
 
-const KINDS: [(u32, &str, &[Field]); 13] = [
+pub(super) const KINDS: [(u32, &str, &[Field]); 13] = [
     (0x01, "tcp4", TCP4),
     (0x02, "udp4", TCP4),
     (0x03, "sctp4", TCP4),

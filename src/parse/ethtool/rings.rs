@@ -1,7 +1,7 @@
-//! `ETHTOOL_MSG_RINGS_GET`: ring sizes.
+//! `ETHTOOL_MSG_RINGS_GET` and `ETHTOOL_MSG_RINGS_SET`: ring sizes.
 
-use super::{Rings, count, only};
-use crate::parse::{Attributes, WireError};
+use super::{Count, Rings, count, only};
+use crate::parse::{Attributes, WireError, push_attribute};
 
 const A_RX_MAX: u16 = 2;
 const A_RX_MINI_MAX: u16 = 3;
@@ -23,13 +23,46 @@ pub fn rings(answer: &[u8]) -> Result<Rings, WireError> {
     })
 }
 
+/// The rings that every driver with rings has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RingKind {
+    /// Receive.
+    Rx,
+    /// Transmit.
+    Tx,
+}
+
+impl RingKind {
+    /// The attribute of `ETHTOOL_MSG_RINGS_SET` that asks for so many descriptors in each ring.
+    pub fn attribute(self, size: u32) -> Vec<u8> {
+        let kind = match self {
+            RingKind::Rx => A_RX,
+            RingKind::Tx => A_TX,
+        };
+        let mut attribute = Vec::new();
+        push_attribute(&mut attribute, kind, &size.to_ne_bytes());
+        attribute
+    }
+}
+
+impl Rings {
+    /// Those of one kind.
+    pub fn of(&self, kind: RingKind) -> Option<Count> {
+        match kind {
+            RingKind::Rx => self.rx,
+            RingKind::Tx => self.tx,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::rings;
+    use super::{RingKind, rings};
     use crate::parse::ethtool::{Count, Rings};
     use crate::parse::wire::testing::answer;
+    use crate::parse::with_attributes;
 
     const ETH0: &str = "1800018008000100040000000900020065746830000000000800020000010000080006000001000008000500\
                         00010000080009000001000005000d000000000005000e0000000000";
@@ -38,6 +71,17 @@ mod tests {
     fn a_captured_answer() {
         let full = Some(Count { now: 256, max: 256 });
         assert_eq!(rings(&answer(&[ETH0])), Ok(Rings { rx: full, tx: full, ..Rings::default() }));
+    }
+
+    #[test]
+    fn what_is_set_is_read() {
+        let after =
+            |kind: RingKind| with_attributes(&answer(&[ETH0]), &kind.attribute(64)).expect("one message");
+        for kind in [RingKind::Rx, RingKind::Tx] {
+            let after = rings(&after(kind)).expect("valid");
+            assert_eq!(after.of(kind), Some(Count { now: 64, max: 256 }));
+            assert_eq!([after.rx, after.tx].iter().flatten().map(|count| count.now).sum::<u32>(), 64 + 256);
+        }
     }
 
     proptest! {

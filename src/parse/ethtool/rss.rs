@@ -1,9 +1,9 @@
-//! `ETHTOOL_MSG_RSS_GET` and `ETHTOOL_GRSSH`: RSS tables, keys and functions.
+//! `ETHTOOL_MSG_RSS_GET`, `ETHTOOL_GRSSH` and `ETHTOOL_GRXRINGS`: RSS tables, keys and functions.
 
 use std::fmt::Write;
 
-use super::{Rss, field32, only};
-use crate::parse::{Attributes, WireError, messages};
+use super::{Rss, field, field32, only};
+use crate::parse::{Attributes, WireError, messages, push_attribute, push_message, with_attributes};
 
 const A_CONTEXT: u16 = 2;
 const A_HFUNC: u16 = 3;
@@ -54,6 +54,65 @@ pub fn rss_ioctl(answer: &[u8]) -> Result<Rss, WireError> {
     })
 }
 
+/// How many queues the driver spreads over by default: in `struct ethtool_rxnfc`, `data` is behind the
+/// command and the kind of flow.
+pub fn rx_rings(answer: &[u8]) -> Result<u32, WireError> {
+    let rings = u64::from_ne_bytes(field(only(answer)?, 8)?);
+    u32::try_from(rings).map_err(|_| WireError::new(format!("{rings} receive rings")))
+}
+
+/// The answer of netlink with another table.
+pub(crate) fn with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>, WireError> {
+    let mut attributes = Vec::new();
+    push_attribute(&mut attributes, A_INDIR, &entries(queues));
+    with_attributes(answer, &attributes)
+}
+
+/// The answer of the ioctl with another table of the same length.
+pub(crate) fn ioctl_with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>, WireError> {
+    let before = rss_ioctl(answer)?;
+    if before.table.len() != queues.len() {
+        return Err(WireError::new(format!(
+            "{} entries for a table of {}",
+            queues.len(),
+            before.table.len()
+        )));
+    }
+    let mut message = only(answer)?.to_vec();
+    // That many entries were read from there.
+    message[TABLE..TABLE + 4 * queues.len()].copy_from_slice(&entries(queues));
+    let mut after = Vec::new();
+    push_message(&mut after, &message);
+    Ok(after)
+}
+
+/// The answer to a dump with this table for a context, whether it was there before or not; `None` takes the
+/// context out.
+pub(crate) fn with_context(answer: &[u8], id: u32, queues: Option<&[u32]>) -> Result<Vec<u8>, WireError> {
+    let mut after = Vec::new();
+    let mut set = queues;
+    for message in messages(answer)? {
+        let mut context = Vec::new();
+        push_message(&mut context, message);
+        if one(message)?.context != id {
+            after.extend(context);
+        } else if let Some(queues) = set.take() {
+            after.extend(with_table(&context, queues)?);
+        }
+    }
+    if let Some(queues) = set {
+        let mut message = Vec::new();
+        push_attribute(&mut message, A_CONTEXT, &id.to_ne_bytes());
+        push_attribute(&mut message, A_INDIR, &entries(queues));
+        push_message(&mut after, &message);
+    }
+    Ok(after)
+}
+
+fn entries(queues: &[u32]) -> Vec<u8> {
+    queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect()
+}
+
 fn table(bytes: &[u8]) -> Result<Vec<u32>, WireError> {
     match bytes.as_chunks() {
         (queues, []) => Ok(queues.iter().map(|queue| u32::from_ne_bytes(*queue)).collect()),
@@ -86,7 +145,10 @@ fn function(bits: u32) -> Option<String> {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, rss, rss_contexts, rss_ioctl};
+    use super::{
+        A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, ioctl_with_table, rss, rss_contexts, rss_ioctl, rx_rings,
+        with_context, with_table,
+    };
     use crate::parse::ethtool::Rss;
     use crate::parse::wire::testing::answer;
     use crate::parse::{push_attribute, push_message};
@@ -128,7 +190,7 @@ mod tests {
         assert_eq!(rss_contexts(&[]), Ok(vec![]));
     }
 
-    /// Composed: no machine at hand has an RSS table.
+    /// Composed: no machine that was recorded has an RSS table.
     #[test]
     fn by_ioctl() {
         let mut rxfh = table(&[0x46, 0, 4, 2, 1, 0]);
@@ -151,11 +213,58 @@ mod tests {
         assert!(parsed(&rxfh).is_err(), "a table larger than the answer");
     }
 
+    /// Composed, as the two above.
+    #[test]
+    fn what_is_set_is_read() {
+        let mut message = Vec::new();
+        push_attribute(&mut message, A_HFUNC, &1u32.to_ne_bytes());
+        push_attribute(&mut message, A_INDIR, &table(&[0, 1, 0, 1]));
+        let mut netlink = Vec::new();
+        push_message(&mut netlink, &message);
+        let before = rss(&netlink).expect("valid");
+        let after = rss(&with_table(&netlink, &[2, 2, 3, 3]).expect("valid")).expect("valid");
+        assert_eq!(after, Rss { table: vec![2, 2, 3, 3], ..before });
+
+        let mut ioctl = Vec::new();
+        push_message(&mut ioctl, &[table(&[0x46, 0, 2, 0, 1, 0]), table(&[0, 1])].concat());
+        let after = ioctl_with_table(&ioctl, &[5, 6]).expect("as long");
+        assert_eq!(rss_ioctl(&after).expect("valid").table, [5, 6]);
+        assert!(ioctl_with_table(&ioctl, &[5]).is_err());
+
+        let two = with_context(&[], 1, Some(&[0, 1])).expect("valid");
+        let two = with_context(&two, 3, Some(&[2, 3])).expect("valid");
+        let two = with_context(&two, 1, Some(&[4, 5])).expect("valid");
+        let tables = |answer: &[u8]| {
+            rss_contexts(answer)
+                .expect("valid")
+                .into_iter()
+                .map(|rss| (rss.context, rss.table))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(tables(&two), [(1, vec![4, 5]), (3, vec![2, 3])]);
+        assert_eq!(tables(&with_context(&two, 1, None).expect("valid")), [(3, vec![2, 3])]);
+    }
+
+    #[test]
+    fn rings_to_spread_over() {
+        let mut rxnfc = vec![0; 192];
+        rxnfc[8] = 12;
+        let mut answer = Vec::new();
+        push_message(&mut answer, &rxnfc);
+        assert_eq!(rx_rings(&answer), Ok(12));
+        rxnfc[15] = 1;
+        answer.clear();
+        push_message(&mut answer, &rxnfc);
+        assert!(rx_rings(&answer).is_err(), "more than there can be");
+    }
+
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
             let mut answer = Vec::new();
             push_message(&mut answer, &bytes);
+            let _ = (with_table(&answer, &[1]), ioctl_with_table(&answer, &[1]), with_context(&answer, 1, None));
+            let _ = (rx_rings(&answer), with_context(&bytes, 1, Some(&[1])));
             let _ = (rss(&answer), rss_contexts(&bytes), rss_ioctl(&answer), rss_ioctl(&bytes));
         }
     }

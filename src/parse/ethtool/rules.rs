@@ -2,25 +2,44 @@
 
 use super::flow_fields::spec;
 use super::{FlowAction, FlowRule, field, field32};
-use crate::parse::{WireError, messages};
+use crate::parse::{WireError, messages, push_message};
 
 /// Where `struct ethtool_rx_flow_spec` begins, and its fields in there, on 64-bit machines.
 pub(crate) const SPEC: usize = 16;
-const COOKIE: usize = SPEC + 152;
-const LOCATION: usize = SPEC + 160;
-const CONTEXT: usize = 184;
+pub(super) const COOKIE: usize = SPEC + 152;
+pub(super) const LOCATION: usize = SPEC + 160;
+pub(super) const CONTEXT: usize = 184;
 
-const DISCARD: u64 = u64::MAX;
-const WAKE: u64 = u64::MAX - 1;
+/// The whole structure.
+pub(super) const LENGTH: usize = 192;
+
+pub(super) const DISCARD: u64 = u64::MAX;
+pub(super) const WAKE: u64 = u64::MAX - 1;
 /// The rule names an RSS context.
-const FLOW_RSS: u32 = 0x2000_0000;
+pub(super) const FLOW_RSS: u32 = 0x2000_0000;
 
 /// The flow rules of one interface.
 pub fn rules(answer: &[u8]) -> Result<Vec<FlowRule>, WireError> {
     messages(answer)?.into_iter().map(rule).collect()
 }
 
-fn rule(rxnfc: &[u8]) -> Result<FlowRule, WireError> {
+/// The answer with `rule` at a location, whatever stood there before; `None` takes it out.
+pub(crate) fn with_rule(answer: &[u8], location: u32, rule: Option<&[u8]>) -> Result<Vec<u8>, WireError> {
+    let mut all = Vec::new();
+    for message in messages(answer)? {
+        let at = field32(message, LOCATION)?;
+        if at != location {
+            all.push((at, message));
+        }
+    }
+    all.extend(rule.map(|rule| (location, rule)));
+    all.sort_by_key(|(at, _)| *at);
+    let mut after = Vec::new();
+    all.into_iter().for_each(|(_, message)| push_message(&mut after, message));
+    Ok(after)
+}
+
+pub(super) fn rule(rxnfc: &[u8]) -> Result<FlowRule, WireError> {
     let context = match field32(rxnfc, SPEC)? & FLOW_RSS {
         0 => None,
         _ => Some(field32(rxnfc, CONTEXT)?),

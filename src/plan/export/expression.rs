@@ -84,16 +84,16 @@ const PROCESS: &str = "processes do not outlive a boot; give their unit CPUAffin
 const THREAD: &str = "kernel threads are found by process id; `chrt` or `renice` sets their priority";
 
 /// Every knob, in the order of applying.
-const ROWS: [(&str, Kind); 38] = [
+const ROWS: [(&str, Kind); 39] = [
     ("irqbalance", Irqbalance),
-    (
-        "rings",
-        Words("-G", "-g", &[("rx", "RX"), ("rx-mini", "RX Mini"), ("rx-jumbo", "RX Jumbo"), ("tx", "TX")]),
-    ),
+    ("ring_rx", Tool("-G", "rx", "-g", "RX")),
+    ("ring_tx", Tool("-G", "tx", "-g", "TX")),
     ("channels", Words("-L", "-l", &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")])),
-    ("rss_table", Never(RSS)),
+    ("rss", Never(RSS)),
     ("rss_context", Never(RSS)),
-    ("flow_rule", Never(RULE)),
+    // The switch before what it switches.
+    ("ntuple", Tool("-K", "ntuple", "-k", "ntuple-filters")),
+    ("ntuple_rule", Never(RULE)),
     ("adaptive_rx", Tool("-C", "adaptive-rx", "-c", "Adaptive RX")),
     ("adaptive_tx", Tool("-C", "adaptive-tx", "-c", "Adaptive RX:.*TX")),
     ("rx_usecs", Tool("-C", "rx-usecs", "-c", "rx-usecs")),
@@ -104,7 +104,6 @@ const ROWS: [(&str, Kind); 38] = [
     ("gro", Tool("-K", "gro", "-k", "generic-receive-offload")),
     ("lro", Tool("-K", "lro", "-k", "large-receive-offload")),
     ("rx_checksum", Tool("-K", "rx", "-k", "rx-checksumming")),
-    ("ntuple", Tool("-K", "ntuple", "-k", "ntuple-filters")),
     ("threaded", NicFile("threaded", Switch)),
     ("napi_defer_hard_irqs", NicFile("napi_defer_hard_irqs", Number)),
     ("gro_flush_timeout", NicFile("gro_flush_timeout", Number)),
@@ -312,6 +311,7 @@ mod tests {
         };
         assert_eq!(words("adaptive_rx eth0 = off"), "-C adaptive-rx off");
         assert_eq!(words("rx_usecs eth0 = 50"), "-C rx-usecs 50");
+        assert_eq!(words("ring_tx eth0 = 512"), "-G tx 512");
         assert_eq!(words("channels eth0 = rx 2 tx 3"), "-L rx 2 tx 3");
         let Ok(Expression::Irqs { pci, irqs, .. }) = say("irq_affinity eth0/rx-1 = 2;0-1") else { panic!() };
         let irqs: Vec<_> = irqs.iter().map(|(action, cpus)| (action.as_str(), cpus.to_string())).collect();
@@ -331,7 +331,7 @@ mod tests {
             ("rfs eth0/rx-0 = 18446744073709551615", "`18446744073709551615` is no value for it"),
             ("channels eth0 = 4", "`4` is no value for it"),
             ("channels eth0 = rx 2 tx", "`rx 2 tx` is no value for it"),
-            ("rings eth0 = combined 2", "`combined 2` is no value for it"),
+            ("ring_rx eth0 = rx 2", "`rx 2` is no value for it"),
             ("gro eth0 = maybe", "`maybe` is no value for it"),
             (
                 "irq_affinity eth9/rx-0 = 2",

@@ -16,10 +16,8 @@ const DEFAULTS: &str = "NamePolicy=keep kernel database onboard slot path\n\
                         MACAddressPolicy=persistent\n";
 
 /// Options by ethtool's option and word.
-const OPTIONS: [(&str, &str, &str); 17] = [
+const OPTIONS: [(&str, &str, &str); 15] = [
     ("-G", "rx", "RxBufferSize"),
-    ("-G", "rx-mini", "RxMiniBufferSize"),
-    ("-G", "rx-jumbo", "RxJumboBufferSize"),
     ("-G", "tx", "TxBufferSize"),
     ("-L", "combined", "CombinedChannels"),
     ("-L", "rx", "RxChannels"),

@@ -79,12 +79,12 @@ mod tests {
                 "irq_affinity eth0/rx-0 = 1",
                 "rx_usecs eth0 = 50",
                 "channels eth0 = rx 2 tx 2",
-                "flow_rule eth0/rule-1 = x",
+                "ntuple_rule eth0/rule-1 = x",
             ],
         );
         let (head, _) = text.split_once("set -eu").expect("a shell script");
         assert!(
-            head.contains("# Not in here:\n#   flow_rule eth0/rule-1 = x: a flow rule is no single value")
+            head.contains("# Not in here:\n#   ntuple_rule eth0/rule-1 = x: a flow rule is no single value")
         );
         let (_, lines) = text.split_once("(is its link up?)\"\n}\n\n").expect("the prelude");
         insta::assert_snapshot!(lines);

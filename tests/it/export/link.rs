@@ -41,7 +41,8 @@ fn udev_knows_every_option() {
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let settings = [
-        "rings srv0 = rx 512 rx-mini 8 rx-jumbo 8 tx 512",
+        "ring_rx srv0 = 512",
+        "ring_tx srv0 = 512",
         "channels srv0 = combined 2 tx 2",
         "adaptive_rx srv0 = off",
         "adaptive_tx srv0 = on",

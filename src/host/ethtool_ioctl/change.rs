@@ -1,0 +1,115 @@
+//! Changes of the tables of a device: RSS and flow rules.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use super::{Fixed, RXFH, RXFH_TABLE, RXNFC, RXNFC_LOCATION, Region};
+use crate::units::NicName;
+
+// Commands.
+const SRXCLSRLDEL: u32 = 0x31;
+const SRXCLSRLINS: u32 = 0x32;
+const SRXFHINDIR: u32 = 0x39;
+const SRSSH: u32 = 0x47;
+
+// `struct ethtool_rxfh_indir`: command, size, table.
+const RXFH_INDIR: usize = 8;
+const RXFH_INDIR_SIZE: usize = 4;
+
+const RXFH_CONTEXT: usize = 4;
+/// Hash function (0 = as it is), transformation of the input, and two spare bytes.
+const RXFH_FUNCTION: usize = 16;
+/// "As it is" for the transformation, since kernels have one (6.8); they list contexts only since 6.12.
+const NO_TRANSFORMATION: [u8; 4] = [0, 0xff, 0, 0];
+const CONTEXT_ALLOC: u32 = u32::MAX;
+
+/// Sets the default table. An empty one asks for the kernel's default. The command of old, since it leaves
+/// key, function and transformation alone on every kernel.
+pub(in crate::host) fn set_table(socket: impl AsFd, nic: &NicName, queues: &[u32]) -> Result<(), Errno> {
+    let mut table = Region::new(RXFH_INDIR + 4 * queues.len())?;
+    table.put(0, SRXFHINDIR);
+    put_table(&mut table, RXFH_INDIR_SIZE, RXFH_INDIR, queues)?;
+    table.fill(socket, nic)
+}
+
+/// Makes a context with this table, and gives the number that the kernel chose for it.
+pub(in crate::host) fn new_context(socket: impl AsFd, nic: &NicName, queues: &[u32]) -> Result<u32, Errno> {
+    context(socket, nic, CONTEXT_ALLOC, queues)
+}
+
+/// Gives a context another table; an empty one deletes it.
+pub(in crate::host) fn set_context(
+    socket: impl AsFd,
+    nic: &NicName,
+    id: u32,
+    queues: &[u32],
+) -> Result<(), Errno> {
+    context(socket, nic, id, queues).map(|_| ())
+}
+
+fn context(socket: impl AsFd, nic: &NicName, id: u32, queues: &[u32]) -> Result<u32, Errno> {
+    // Context 0 is the default one, which deleting would reset.
+    if id == 0 {
+        return Err(Errno::INVAL);
+    }
+    let mut rss = Region::new(RXFH + 4 * queues.len())?;
+    rss.put(0, SRSSH);
+    rss.put(RXFH_CONTEXT, id);
+    rss.put(RXFH_FUNCTION, u32::from_ne_bytes(NO_TRANSFORMATION));
+    put_table(&mut rss, RXFH_TABLE, RXFH, queues)?;
+    rss.fill(socket, nic)?;
+    Ok(rss.number(RXFH_CONTEXT))
+}
+
+fn put_table(region: &mut Region, size: usize, start: usize, queues: &[u32]) -> Result<(), Errno> {
+    region.put(size, u32::try_from(queues.len()).map_err(|_| Errno::TOOBIG)?);
+    for (at, queue) in queues.iter().enumerate() {
+        region.put(start + 4 * at, *queue);
+    }
+    Ok(())
+}
+
+/// Puts in a rule, given as the structure of the command.
+pub(in crate::host) fn insert_rule(socket: impl AsFd, nic: &NicName, rule: &[u8]) -> Result<(), Errno> {
+    let mut bytes = Fixed::<RXNFC>::new(SRXCLSRLINS);
+    let fields = rule.get(4..RXNFC).ok_or(Errno::INVAL)?;
+    bytes.0[4..].copy_from_slice(fields);
+    bytes.fill(socket, nic)
+}
+
+/// Takes out the rule at a location.
+pub(in crate::host) fn delete_rule(socket: impl AsFd, nic: &NicName, location: u32) -> Result<(), Errno> {
+    let mut bytes = Fixed::<RXNFC>::new(SRXCLSRLDEL);
+    bytes.0[RXNFC_LOCATION..RXNFC_LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
+    bytes.fill(socket, nic)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::{delete_rule, insert_rule, new_context, set_context, set_table};
+    use crate::units::NicName;
+
+    /// The loopback interface has no such tables: the kernel looks at the command, and no further.
+    #[test]
+    fn what_the_kernel_says_of_a_device_without_tables() {
+        let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
+        let lo: NicName = "lo".parse().expect("a name");
+        let answers = [
+            set_table(&socket, &lo, &[]),
+            set_table(&socket, &lo, &[0; 128]),
+            new_context(&socket, &lo, &[0; 128]).map(|_| ()),
+            set_context(&socket, &lo, 1, &[]),
+            insert_rule(&socket, &lo, &[0; 192]),
+            delete_rule(&socket, &lo, 1),
+        ];
+        for answer in answers {
+            assert!(matches!(answer, Err(Errno::OPNOTSUPP | Errno::PERM)), "{answer:?}");
+        }
+        assert_eq!(set_context(&socket, &lo, 0, &[]), Err(Errno::INVAL), "that is the default table");
+        assert_eq!(insert_rule(&socket, &lo, &[0; 100]), Err(Errno::INVAL), "no whole rule");
+    }
+}

@@ -1,0 +1,263 @@
+//! `ntuple_rule`: flows that the device sends to a queue of their own.
+
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
+use crate::journal::Armed;
+use crate::model::{Model, Nic};
+use crate::parse::ethtool::{FlowAction, FlowRule, flow_bytes, flow_text, rules};
+use crate::plan::Target;
+
+/// One place in the device's table of flow rules.
+///
+/// Kernel: `Documentation/networking/scaling.rst`, "RSS", and include/uapi/linux/ethtool.h. A place has a rule
+/// or none; where two rules match, the lower place wins.
+pub(super) struct NtupleRule;
+
+static DOC: Doc = Doc {
+    summary: "A rule by which the device itself sends a kind of packets to one queue, or drops them, before RSS looks \
+              at them. `ntuple` has to be on.",
+    target: "`NIC/rule-N`, N as in `ethtool -n`",
+    values: "`none`, or words of `ethtool -N`: a kind (tcp4, udp4, sctp4, tcp6, udp6, sctp6, ip4, ip6, ether and others), \
+             fields with values (src-ip, dst-ip, src-port, dst-port, dst, vlan and others; a mask or a prefix length \
+             stands behind `/`), then `action QUEUE`, `action -1` to drop, or `context N action 0`",
+    example: "ntuple_rule eth0/rule-7 = tcp4 dst-ip 10.0.0.2 dst-port 443 action 3",
+    path: "ethtool ETHTOOL_GRXCLSRLALL, ETHTOOL_SRXCLSRLINS and ETHTOOL_SRXCLSRLDEL",
+    source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
+    since: "2.6.34",
+    risk: Risk::Safe,
+    lost: "Making the interface anew. Switching `ntuple` off. Some drivers forget rules when the link goes down or the device \
+           is reset.",
+    beware: "Devices differ in what they can match, often only with the same mask in all rules, and in which \
+             places they have. A rule that is there is replaced in one step; a driver that refuses this wants it \
+             taken out first. Drivers number queues as they like for virtual functions. Tried on composed answers \
+             only: no device at hand has flow rules.",
+};
+
+const NONE: &str = "none";
+const LACKS: &str = "the driver has no flow rules, or they are off (ntuple)";
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::INVAL => Some("the device cannot match this, or has no such place or queue"),
+        Errno::NOSPC | Errno::FBIG => Some("the device has no room for a further rule, or no such place"),
+        Errno::EXIST | Errno::BUSY => Some(
+            "another rule stands in the way: the same one elsewhere, or the one that is there, which this driver wants \
+             taken out first (= none)",
+        ),
+        _ => None,
+    }
+}
+
+impl NtupleRule {
+    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
+        let Target::Rule { nic, location } = target else {
+            let acts_on = "a flow rule (NIC/rule-N)";
+            return Err(KnobError::WrongTarget { knob: self.name(), acts_on, target: target.clone() });
+        };
+        Ok((value::nic(self.name(), model, &Target::Nic(nic.clone()))?, *location))
+    }
+
+    fn ask(
+        &self,
+        host: &dyn Host,
+        target: &Target,
+        nic: &Nic,
+        location: u32,
+    ) -> Result<Option<FlowRule>, KnobError> {
+        let all = value::ethtool(self.name(), host, target, EthtoolGet::Rules, &nic.name, rules);
+        let all = all.map_err(|error| match error {
+            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why: LACKS },
+            error => error,
+        })?;
+        Ok(all.into_iter().find(|rule| rule.location == location))
+    }
+
+    fn bad(&self, value: &str, why: String) -> KnobError {
+        KnobError::BadValue { knob: self.name(), value: value.to_owned(), why }
+    }
+
+    /// The bytes of the rule, and the rule that the kernel will see in them.
+    fn encode(&self, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule), KnobError> {
+        let bytes = flow_bytes(location, value).map_err(|why| self.bad(value, why))?;
+        let mut answer = Vec::new();
+        crate::parse::push_message(&mut answer, &bytes);
+        let understood = rules(&answer).ok().and_then(|mut rules| rules.pop());
+        let rule = understood.ok_or_else(|| self.bad(value, "it is no rule".to_owned()))?;
+        Ok((bytes, rule))
+    }
+}
+
+fn text(rule: Option<&FlowRule>) -> String {
+    rule.map_or_else(|| NONE.to_owned(), flow_text)
+}
+
+impl Knob for NtupleRule {
+    fn name(&self) -> &'static str {
+        "ntuple_rule"
+    }
+
+    fn doc(&self) -> &'static Doc {
+        &DOC
+    }
+
+    /// Those that are there; others can be made.
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        let of = |nic: &Nic| {
+            let name = nic.name.clone();
+            let rules = nic.hardware.rules.known().cloned().unwrap_or_default();
+            rules.into_iter().map(move |rule| Target::Rule { nic: name.clone(), location: rule.location })
+        };
+        model.nics.iter().flat_map(of).collect()
+    }
+
+    fn check(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        let (nic, location) = self.find(model, target)?;
+        let now = text(self.ask(host, target, nic, location)?.as_ref());
+        if now != NONE && flow_bytes(location, &now).is_err() {
+            return Err(self.bad(value, format!("the rule there now, {now}, could not be put back")));
+        }
+        if value == NONE {
+            return Ok(NONE.to_owned());
+        }
+        let (_, rule) = self.encode(location, value)?;
+        if let FlowAction::Queue(queue) = rule.action
+            && nic.rx.iter().all(|rx| rx.index != queue)
+        {
+            let why = format!("{} has {} receive queues, and no rx-{queue}", nic.name, nic.rx.len());
+            return Err(self.bad(value, why));
+        }
+        Ok(flow_text(&rule))
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        let (nic, _) = self.find(model, target)?;
+        let nic = Target::Nic(nic.name.clone());
+        value::ethtool_path(self.name(), model, &nic, EthtoolGet::Rules)
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        let (nic, location) = self.find(model, target)?;
+        Ok(text(self.ask(host, target, nic, location)?.as_ref()))
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let (nic, location) = self.find(model, target)?;
+        let change = if value == NONE {
+            if self.ask(host, target, nic, location)?.is_none() {
+                return Ok(());
+            }
+            EthtoolChange::NoRule { location }
+        } else {
+            // In one step also where there is a rule already: between taking it out and putting another one in, it
+            // could be lost.
+            EthtoolChange::Rule { location, rule: self.encode(location, value)?.0 }
+        };
+        let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
+        value::act_or(self.name(), host, target, value, &action, meaning, LACKS)
+    }
+
+    // Drivers may clear the bits of a value that its mask leaves out.
+    fn same(&self, want: &str, got: &str) -> bool {
+        crate::parse::ethtool::same_flow(want, got)
+    }
+
+    // A driver that refuses a rule may have taken out the one that it was to replace.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let one_of = |values: &[String]| values.iter().any(|value| self.same(value, live));
+        one_of(ours) || one_of(unsettled) || (live == NONE && !unsettled.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EthtoolGet, Knob, NtupleRule};
+    use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
+    use crate::knob::testbed::{self, model, target};
+    use crate::parse::ethtool::flow_bytes;
+    use crate::parse::push_message;
+
+    fn path() -> String {
+        Question::Ethtool(EthtoolGet::Rules, "eth0".parse().expect("a name")).path()
+    }
+
+    /// Composed: no machine at hand has flow rules. One on place 7, and one of an unknown kind on 9.
+    fn host() -> RecordedHost {
+        let mut answer = Vec::new();
+        push_message(&mut answer, &flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule"));
+        let mut unknown = flow_bytes(9, "udp4 action 1").expect("a rule");
+        unknown[16..20].copy_from_slice(&0x33u32.to_ne_bytes());
+        push_message(&mut answer, &unknown);
+        RecordedHost::new().with(&path(), answer)
+    }
+
+    #[test]
+    fn a_rule_comes_is_replaced_and_goes() {
+        let (host, model, armed) = (host(), model(), testbed::armed());
+        let read = |at: &str| NtupleRule.read(&host, &model, &target(at)).expect("readable");
+        for (at, value, kept) in [
+            ("eth0/rule-3", "tcp4 dst-ip 10.0.0.2 action 1", "tcp4 dst-ip 10.0.0.2 action 1"),
+            ("eth0/rule-3", "ether dst 02:fc:00:00:00:0A action 0", "ether dst 02:fc:00:00:00:0a action 0"),
+            ("eth0/rule-3", "tcp6 dst-port 0x1bb action -1", "tcp6 dst-port 443 action -1"),
+            ("eth0/rule-3", "none", "none"),
+            ("eth0/rule-3", "none", "none"),
+            ("eth0/rule-7", "none", "none"),
+        ] {
+            let value = NtupleRule.check(&host, &model, &target(at), value).expect(value);
+            NtupleRule.write(&host, &model, &target(at), &value, &armed).expect("written");
+            assert_eq!(read(at), kept);
+        }
+        assert_eq!(read("eth0/rule-9"), "unknown(51) action 1", "the others stay");
+    }
+
+    #[test]
+    fn refusals_say_what_and_why() {
+        let says = |at: &str, value: &str| {
+            NtupleRule.check(&host(), &model(), &target(at), value).expect_err(value).to_string()
+        };
+        assert!(says("eth0/rule-3", "tcp4 action 2").ends_with("eth0 has 2 receive queues, and no rx-2"));
+        assert!(says("eth0/rule-3", "tcp4 dst-prt 2 action 1").contains("there is no field `dst-prt`"));
+        assert!(says("eth0/rule-9", "none").contains("unknown(51) action 1, could not be put back"));
+        assert_eq!(says("eth0", "none"), "ntuple_rule acts on a flow rule (NIC/rule-N), not on eth0");
+        let none = RecordedHost::new();
+        let error = NtupleRule.check(&none, &model(), &target("eth0/rule-3"), "none").expect_err("no table");
+        assert_eq!(error.to_string(), format!("eth0/rule-3 has no ntuple_rule: {}", super::LACKS));
+        let rule = Rule { suffix: "grxclsrlall/eth0".into(), mishap: Mishap::Refuse(Cause::Errno(28)) };
+        let full = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
+        let error =
+            NtupleRule.write(&full, &model(), &target("eth0/rule-3"), "tcp4 action 1", &testbed::armed());
+        assert!(error.expect_err("full").to_string().contains("no room for a further rule"));
+    }
+
+    #[test]
+    fn a_rule_that_went_with_a_refused_one_is_ours() {
+        let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
+        let (old, new) = ("udp4 dst-port 53 action 1", "udp4 dst-port 53 action 0");
+        assert!(NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "none"));
+        assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "somebody else took it out");
+        assert!(!NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "udp4 dst-port 54 action 0"));
+    }
+
+    #[test]
+    fn nothing_is_done_for_what_is_no_rule() {
+        let host = host();
+        let before = host.read(&path()).expect("there");
+        NtupleRule
+            .write(&host, &model(), &target("eth0/rule-7"), "bad", &testbed::armed())
+            .expect_err("no rule");
+        assert_eq!(host.read(&path()).expect("there"), before);
+    }
+}

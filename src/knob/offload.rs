@@ -1,0 +1,295 @@
+//! Offloads: what the device, or the kernel right behind it, does with packets before the protocols see them.
+
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::{Action, EthtoolGet, Host};
+use crate::journal::Armed;
+use crate::model::Model;
+use crate::parse::ethtool::{Feature, features, rules, wanted};
+use crate::plan::Target;
+use crate::units::Fact;
+
+/// One offload that can be on or off.
+///
+/// Kernel: `Documentation/networking/netdev-features.rst`.
+pub(super) struct Offload {
+    name: &'static str,
+    /// As the kernel calls it.
+    feature: &'static str,
+    /// Why it cannot be changed where the kernel says so.
+    fixed: &'static str,
+    /// Whether flow rules go away with it.
+    holds_rules: bool,
+    disturbs: &'static [&'static str],
+    doc: &'static Doc,
+}
+
+const TARGET: &str = "`NIC`";
+const VALUES: &str = "`on` or `off`";
+const LOST: &str =
+    "Making the interface anew, as reloading its driver does. A bond, a bridge or XDP on it may switch it.";
+const PATH: &str = "ethtool FEATURES_GET and FEATURES_SET";
+const SOURCE: &str = "Documentation/networking/netdev-features.rst";
+
+/// What drivers that start their device anew may throw away.
+const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
+
+pub(super) static GRO: Offload = Offload {
+    name: "gro",
+    feature: "rx-gro",
+    fixed: "the kernel holds rx-gro where it is (fixed)",
+    holds_rules: false,
+    disturbs: &[],
+    doc: &Doc {
+        summary: "Merges packets of a flow that come close together into one large one before the protocols see them: \
+                  less work for each byte.",
+        target: TARGET,
+        values: VALUES,
+        example: "gro eth0 = on",
+        path: PATH,
+        source: SOURCE,
+        since: "2.6.29; netlink since 5.7",
+        risk: Risk::Safe,
+        lost: LOST,
+        beware: "A veth polls with NAPI as long as it is on (since 5.13): packets are then taken in by that, and can be \
+                 merged and threaded.",
+    },
+};
+
+pub(super) static LRO: Offload = Offload {
+    name: "lro",
+    feature: "rx-lro",
+    fixed: "the device has no rx-lro, or the kernel holds it where it is (fixed)",
+    holds_rules: false,
+    disturbs: OF_QUEUES,
+    doc: &Doc {
+        summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses what it merges.",
+        target: TARGET,
+        values: VALUES,
+        example: "lro eth0 = off",
+        path: PATH,
+        source: SOURCE,
+        since: "2.6.24; netlink since 5.7",
+        risk: Risk::LinkReset,
+        lost: LOST,
+        beware: "Not for what forwards: the kernel switches it off when forwarding or bridging begins, and keeps it off. \
+                 Drivers reset the device for it, and bnxt makes its interrupts anew, \
+                 without affinity; rxlab replays that.",
+    },
+};
+
+pub(super) static RX_CHECKSUM: Offload = Offload {
+    name: "rx_checksum",
+    feature: "rx-checksum",
+    fixed: "the device has no rx-checksum, or the kernel holds it where it is (fixed)",
+    holds_rules: false,
+    disturbs: &[],
+    doc: &Doc {
+        summary: "Lets the device verify checksums of received packets.",
+        target: TARGET,
+        values: VALUES,
+        example: "rx_checksum eth0 = on",
+        path: PATH,
+        source: SOURCE,
+        since: "2.4; netlink since 5.7",
+        risk: Risk::LinkReset,
+        lost: LOST,
+        beware: "Without it the CPU reads every byte, and some drivers cannot have `lro` either. Drivers reset the device \
+                 for it: on e1000e the link goes down for seconds.",
+    },
+};
+
+pub(super) static NTUPLE: Offload = Offload {
+    name: "ntuple",
+    feature: "rx-ntuple-filter",
+    fixed: "the device has no rx-ntuple-filter, or the kernel holds it where it is (fixed)",
+    holds_rules: true,
+    disturbs: &[],
+    doc: &Doc {
+        summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to where they are read \
+                  (accelerated RFS).",
+        target: TARGET,
+        values: VALUES,
+        example: "ntuple eth0 = on",
+        path: PATH,
+        source: SOURCE,
+        since: "2.6.34; netlink since 5.7",
+        risk: Risk::LinkReset,
+        lost: LOST,
+        beware: "Flow rules go away with it: rxlab does not switch it off while there are some. Some drivers reset the \
+                 device for it. Applied before the rules.",
+    },
+};
+
+impl Offload {
+    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Feature, KnobError> {
+        let nic = value::nic(self.name, model, target)?;
+        let all = value::ethtool(self.name, host, target, EthtoolGet::Features, &nic.name, features)?;
+        let unknown = || self.lacks(target, "this kernel does not know the offload");
+        all.into_iter().find(|feature| feature.name == self.feature).ok_or_else(unknown)
+    }
+
+    fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
+        KnobError::Lacks { knob: self.name, target: target.clone(), why }
+    }
+
+    /// Refuses to take flow rules away that nobody mentioned.
+    fn keeps_rules(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<(), KnobError> {
+        let nic = value::nic(self.name, model, target)?;
+        match value::ethtool(self.name, host, target, EthtoolGet::Rules, &nic.name, rules) {
+            Ok(rules) if rules.is_empty() => Ok(()),
+            Ok(rules) => {
+                let place = rules[0].location;
+                let why = format!(
+                    "{target} has {} flow rules, which would go away; take them out first: ntuple_rule \
+                     {target}/rule-{place} = none",
+                    rules.len()
+                );
+                Err(KnobError::BadValue { knob: self.name, value: value::on_off(false), why })
+            }
+            // Some drivers have the switch for accelerated RFS alone.
+            Err(KnobError::Unsupported { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Knob for Offload {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static Doc {
+        self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::nic_targets(model, |nic| match &nic.hardware.features {
+            Fact::Known(all) => all.iter().any(|one| one.name == self.feature && one.changeable),
+            other => *other != Fact::Unsupported,
+        })
+    }
+
+    fn check(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        let now = self.ask(host, model, target)?;
+        let on = value::switch(self.name, value)?;
+        if on != now.on && !now.changeable {
+            return Err(self.lacks(target, self.fixed));
+        }
+        if self.holds_rules && now.on && !on {
+            self.keeps_rules(host, model, target)?;
+        }
+        Ok(value::on_off(on))
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        value::ethtool_path(self.name, model, target, EthtoolGet::Features)
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        Ok(value::on_off(self.ask(host, model, target)?.on))
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let nic = value::nic(self.name, model, target)?;
+        let attributes = wanted(self.feature, value::switch(self.name, value)?);
+        let action = Action::Ethtool { get: EthtoolGet::Features, nic: nic.name.clone(), attributes };
+        value::act_or(self.name, host, target, value, &action, |_| None, self.fixed)
+    }
+
+    fn disturbs(&self) -> &'static [&'static str] {
+        self.disturbs
+    }
+
+    fn difference(&self, want: &str, got: &str) -> String {
+        format!(
+            "asked for {want}, it stays {got}: another offload, or what stands on the interface, needs it so"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EthtoolGet, GRO, Knob, LRO, NTUPLE, RX_CHECKSUM};
+    use crate::host::{Question, RecordedHost};
+    use crate::knob::testbed::{self, model, target};
+    use crate::parse::ethtool::flow_bytes;
+    use crate::parse::push_message;
+
+    /// What the device can do and what is on; `rx-lro` is fixed.
+    fn host() -> RecordedHost {
+        let known = ["rx-gro", "rx-lro", "rx-ntuple-filter"];
+        path_with(
+            RecordedHost::new(),
+            EthtoolGet::Features,
+            testbed::features_answer(&known, &["rx-gro", "rx-ntuple-filter"], &["rx-lro"]),
+        )
+    }
+
+    fn path_with(host: RecordedHost, get: EthtoolGet, answer: Vec<u8>) -> RecordedHost {
+        host.with(&Question::Ethtool(get, "eth0".parse().expect("a name")).path(), answer)
+    }
+
+    #[test]
+    fn an_offload_goes_off_and_on() {
+        let (host, model, eth0, armed) = (host(), model(), target("eth0"), testbed::armed());
+        for value in ["off", "on", "on"] {
+            assert_eq!(GRO.check(&host, &model, &eth0, value).as_deref(), Ok(value));
+            GRO.write(&host, &model, &eth0, value, &armed).expect("written");
+            assert_eq!(GRO.read(&host, &model, &eth0).as_deref(), Ok(value));
+            assert_eq!(NTUPLE.read(&host, &model, &eth0).as_deref(), Ok("on"), "the others stay");
+        }
+    }
+
+    #[test]
+    fn what_cannot_change_is_named() {
+        let check = |knob: &dyn Knob, value: &str| {
+            knob.check(&host(), &model(), &target("eth0"), value).map_err(|error| error.to_string())
+        };
+        let fixed = check(&LRO, "on").expect_err("fixed");
+        assert_eq!(
+            fixed,
+            "eth0 has no lro: the device has no rx-lro, or the kernel holds it where it is (fixed)"
+        );
+        assert_eq!(check(&LRO, "off").as_deref(), Ok("off"), "it is so already");
+        let unknown = check(&RX_CHECKSUM, "on").expect_err("not in the list");
+        assert_eq!(unknown, "eth0 has no rx_checksum: this kernel does not know the offload");
+        assert_eq!(check(&GRO, "yes").expect_err("no"), "`yes` is no value for gro: write on or off");
+    }
+
+    /// The kernel takes the wish and keeps the feature as it is.
+    #[test]
+    fn a_fixed_offload_stays_as_it_is() {
+        let (host, model, eth0) = (host(), model(), target("eth0"));
+        LRO.write(&host, &model, &eth0, "on", &testbed::armed()).expect("no error");
+        assert_eq!(LRO.read(&host, &model, &eth0).as_deref(), Ok("off"));
+    }
+
+    #[test]
+    fn flow_rules_are_not_lost_with_their_switch() {
+        let mut rules = Vec::new();
+        push_message(&mut rules, &flow_bytes(7, "tcp4 dst-port 80 action 1").expect("a rule"));
+        let with = path_with(host(), EthtoolGet::Rules, rules);
+        let error = NTUPLE.check(&with, &model(), &target("eth0"), "off").expect_err("a rule");
+        assert!(
+            error.to_string().ends_with("take them out first: ntuple_rule eth0/rule-7 = none"),
+            "{error}"
+        );
+        assert_eq!(NTUPLE.check(&with, &model(), &target("eth0"), "on").as_deref(), Ok("on"));
+        for none in [host(), path_with(host(), EthtoolGet::Rules, Vec::new())] {
+            assert_eq!(NTUPLE.check(&none, &model(), &target("eth0"), "off").as_deref(), Ok("off"));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `rss`: to which queues the device's hash leads.
+
+pub(super) mod form;
+
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
+use crate::journal::Armed;
+use crate::model::{Model, Nic};
+use crate::parse::ethtool::{Rss, rss, rss_ioctl, rx_rings};
+use crate::plan::Target;
+use crate::units::Fact;
+
+/// The default RSS table of an interface.
+///
+/// Kernel: `Documentation/networking/scaling.rst`, "RSS". A table that is the kernel's default of now is read as
+/// `default`, whoever wrote it: ethtool does not tell. Going back to it is asking the kernel for its default,
+/// because a table that was written out stays as it is when the number of queues changes, and forbids fewer.
+pub(super) struct RssTable;
+
+static DOC: Doc = Doc {
+    summary: "The device's indirection table: which receive queues the hash of a flow leads to, and how many of its \
+              entries each queue has.",
+    target: "`NIC`",
+    values: "`default`; `equal N` for the first N queues in turn; `weights 1,2,1` for blocks in that proportion; \
+             `table 0,1,2,3` entry by entry, repeated when it is shorter than the device's",
+    example: "rss eth0 = equal 4",
+    path: "ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRXFHINDIR",
+    source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
+    since: "2.6.36",
+    risk: Risk::Safe,
+    lost: "Making the interface anew. Another number of queues, for `default`, and in some drivers for any table. Some \
+           drivers forget it in a reset.",
+    beware: "Each table is shown in the first of these forms that fits it, so that `equal 8` on eight queues is \
+             `default`: that one follows the number of queues where the driver sees to it (virtio_net of 6.1 does not), \
+             all others stay as they are and forbid fewer queues than they use. Some drivers begin with another table \
+             than the kernel's default; undo then writes that one out. Hash key and function stay as they are.",
+};
+
+/// What a table can be of.
+pub(super) const NO_TABLE: &str = "the device has no RSS table, or its driver does not show it";
+
+/// The table now, and the question that was answered with it.
+pub(super) fn shown(
+    knob: &'static str,
+    host: &dyn Host,
+    target: &Target,
+    nic: &Nic,
+) -> Result<(EthtoolGet, Rss), KnobError> {
+    let by_netlink = value::ethtool(knob, host, target, EthtoolGet::Rss, &nic.name, rss);
+    let (get, rss) = match by_netlink {
+        Err(KnobError::Unsupported { .. }) => {
+            let get = EthtoolGet::RssIoctl;
+            (get, value::ethtool(knob, host, target, get, &nic.name, rss_ioctl)?)
+        }
+        rss => (EthtoolGet::Rss, rss?),
+    };
+    if rss.table.is_empty() {
+        return Err(KnobError::Lacks { knob, target: target.clone(), why: NO_TABLE });
+    }
+    Ok((get, rss))
+}
+
+/// The table that `value` describes.
+pub(super) fn entries(knob: &'static str, value: &str, size: usize) -> Result<Vec<u32>, KnobError> {
+    form::table(value, size).map_err(|why| KnobError::BadValue { knob, value: value.to_owned(), why })
+}
+
+/// [`entries`], of queues that the interface has.
+pub(super) fn table_of(
+    knob: &'static str,
+    nic: &Nic,
+    value: &str,
+    size: usize,
+) -> Result<Vec<u32>, KnobError> {
+    let table = entries(knob, value, size)?;
+    let Some(queue) = table.iter().find(|queue| nic.rx.iter().all(|rx| rx.index != **queue)) else {
+        return Ok(table);
+    };
+    let why = format!("{} has {} receive queues, and no rx-{queue}", nic.name, nic.rx.len());
+    Err(KnobError::BadValue { knob, value: value.to_owned(), why })
+}
+
+/// Over how many queues the default spreads. Where the driver does not tell, the queues are counted.
+fn rings(knob: &'static str, host: &dyn Host, target: &Target, nic: &Nic) -> Result<u32, KnobError> {
+    match value::ethtool(knob, host, target, EthtoolGet::RxRings, &nic.name, rx_rings) {
+        Err(KnobError::Unsupported { .. }) => Ok(u32::try_from(nic.rx.len()).unwrap_or(u32::MAX)),
+        rings => rings,
+    }
+}
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    match rustix::io::Errno::from_raw_os_error(errno) {
+        rustix::io::Errno::INVAL => {
+            Some("the driver does not take this table, or the device lost a queue of it")
+        }
+        _ => None,
+    }
+}
+
+impl Knob for RssTable {
+    fn name(&self) -> &'static str {
+        "rss"
+    }
+
+    fn doc(&self) -> &'static Doc {
+        &DOC
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::nic_targets(model, |nic| match &nic.hardware.rss {
+            Fact::Known(rss) => !rss.table.is_empty(),
+            other => *other != Fact::Unsupported,
+        })
+    }
+
+    fn check(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        let nic = value::nic(self.name(), model, target)?;
+        let (_, now) = shown(self.name(), host, target, nic)?;
+        if value == "default" {
+            return Ok(value.to_owned());
+        }
+        let table = table_of(self.name(), nic, value, now.table.len())?;
+        Ok(form::text(&table, Some(rings(self.name(), host, target, nic)?)))
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        value::ethtool_path(self.name(), model, target, EthtoolGet::Rss)
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        let nic = value::nic(self.name(), model, target)?;
+        let (_, now) = shown(self.name(), host, target, nic)?;
+        Ok(form::text(&now.table, Some(rings(self.name(), host, target, nic)?)))
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let nic = value::nic(self.name(), model, target)?;
+        let (get, now) = shown(self.name(), host, target, nic)?;
+        let (size, reset) = (now.table.len(), value == "default");
+        let queues = if reset {
+            form::equal(rings(self.name(), host, target, nic)?, size)
+        } else {
+            entries(self.name(), value, size)?
+        };
+        let change = EthtoolChange::Table { get, queues, reset };
+        let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
+        value::act_or(self.name(), host, target, value, &action, meaning, "the driver does not let it be set")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EthtoolGet, Knob, RssTable};
+    use crate::host::{Host, Question, RecordedHost};
+    use crate::knob::testbed::{self, model, target};
+    use crate::parse::{push_attribute, push_message};
+
+    fn path(get: EthtoolGet) -> String {
+        Question::Ethtool(get, "eth0".parse().expect("a name")).path()
+    }
+
+    fn bytes(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    fn netlink(table: &[u32]) -> RecordedHost {
+        let (mut message, mut answer) = (Vec::new(), Vec::new());
+        push_attribute(&mut message, 4, &bytes(table));
+        push_message(&mut answer, &message);
+        RecordedHost::new().with(&path(EthtoolGet::Rss), answer)
+    }
+
+    fn ioctl(table: &[u32]) -> RecordedHost {
+        let mut answer = Vec::new();
+        let size = u32::try_from(table.len()).expect("short");
+        push_message(&mut answer, &[bytes(&[0x46, 0, size, 0, 1, 0]), bytes(table)].concat());
+        RecordedHost::new().with(&path(EthtoolGet::RssIoctl), answer)
+    }
+
+    /// `eth0` of the test machine has two queues. Composed: no recorded machine has an RSS table.
+    #[test]
+    fn every_form_is_written_and_read_by_both_ways() {
+        let (model, eth0, armed) = (model(), target("eth0"), testbed::armed());
+        for host in [netlink(&[0, 1, 0, 1]), ioctl(&[0, 1, 0, 1])] {
+            assert_eq!(RssTable.read(&host, &model, &eth0).as_deref(), Ok("default"));
+            for (value, canonical) in [
+                ("equal 1", "equal 1"),
+                ("weights 3,1", "weights 3,1"),
+                ("table 1,0", "table 1,0"),
+                ("weights 1,1", "weights 1,1"),
+                ("equal 2", "default"),
+                ("table 1,1,1,1", "weights 0,1"),
+                ("default", "default"),
+            ] {
+                let checked = RssTable.check(&host, &model, &eth0, value).expect(value);
+                assert_eq!(checked, canonical);
+                RssTable.write(&host, &model, &eth0, &checked, &armed).expect(value);
+                assert_eq!(RssTable.read(&host, &model, &eth0).as_deref(), Ok(canonical));
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_device_does_not_have_is_refused() {
+        let says = |host: &RecordedHost, value: &str| {
+            RssTable.check(host, &model(), &target("eth0"), value).expect_err(value).to_string()
+        };
+        let host = netlink(&[0, 1, 0, 1]);
+        assert_eq!(
+            says(&host, "equal 3"),
+            "`equal 3` is no value for rss: eth0 has 2 receive queues, and no rx-2"
+        );
+        assert!(says(&host, "table 0,1,0").contains("3 entries do not fill the table of 4"));
+        assert!(says(&netlink(&[]), "equal 1").starts_with("eth0 has no rss: the device has no RSS table"));
+        assert!(says(&RecordedHost::new(), "default").contains("is not there"));
+    }
+
+    /// A driver may spread over fewer queues than there are.
+    #[test]
+    fn the_default_is_that_of_the_driver() {
+        let mut rings = vec![0; 192];
+        rings[8] = 1;
+        let mut answer = Vec::new();
+        push_message(&mut answer, &rings);
+        let host = netlink(&[0, 0, 0, 0]).with(&path(EthtoolGet::RxRings), answer);
+        assert_eq!(RssTable.read(&host, &model(), &target("eth0")).as_deref(), Ok("default"));
+        assert!(host.read(&path(EthtoolGet::RssIoctl)).is_err(), "netlink is enough");
+    }
+}

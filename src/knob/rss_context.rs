@@ -1,0 +1,227 @@
+//! `rss_context`: further RSS tables, for the flows that rules send there.
+
+use super::rss::{NO_TABLE, entries, form, shown, table_of};
+use super::{Doc, Knob, KnobError, Risk, value};
+use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
+use crate::journal::Armed;
+use crate::model::{Model, Nic};
+use crate::parse::ethtool::{Rss, rss_contexts};
+use crate::plan::Target;
+
+/// One RSS context beside the default one.
+///
+/// Kernel: `Documentation/networking/scaling.rst`, "RSS". It is there with a table, or not there.
+pub(super) struct RssContext;
+
+static DOC: Doc = Doc {
+    summary: "A further indirection table, for flows that an `ntuple_rule` with `context N` sends there: a service \
+              gets queues of its own. Setting a value makes the context.",
+    target: "`NIC/context-N`, counted from 1",
+    values: "`none`, or a table as for `rss`: `equal N`, `weights 1,2,1`, `table 0,1,2,3`",
+    example: "rss_context eth0/context-1 = weights 0,0,1,1",
+    path: "ethtool RSS_GET and ETHTOOL_SRSSH",
+    source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
+    since: "6.12, which can list them",
+    risk: Risk::Safe,
+    lost: "Making the interface anew. Some drivers forget it in a reset.",
+    beware: "The kernel chooses the number of a new context, as a rule the lowest free one: rxlab refuses another than \
+             was asked for, and deletes it. Undo makes a context that was deleted anew, with the hash key and function \
+             that the driver then chooses. Tried on composed answers only: no device at hand has contexts.",
+};
+
+const NONE: &str = "none";
+const TOO_OLD: &str =
+    "the driver has no RSS contexts, or this kernel cannot list them (Linux can since 6.12)";
+
+fn meaning(errno: i32) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::EXIST => {
+            Some("the kernel gave it another number; ask for the lowest free one. Nothing is left of it")
+        }
+        Errno::BUSY => Some("flow rules lead to it; take them out first"),
+        Errno::INVAL => Some("the driver does not take this table, or the device lost a queue of it"),
+        Errno::NOSPC => Some("the device has no room for a further context"),
+        _ => None,
+    }
+}
+
+impl RssContext {
+    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
+        let Target::Context { nic, id } = target else {
+            let acts_on = "an RSS context (NIC/context-N)";
+            return Err(KnobError::WrongTarget { knob: self.name(), acts_on, target: target.clone() });
+        };
+        Ok((value::nic(self.name(), model, &Target::Nic(nic.clone()))?, *id))
+    }
+
+    fn contexts(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<Vec<Rss>, KnobError> {
+        let get = EthtoolGet::RssContexts;
+        value::ethtool(self.name(), host, target, get, &nic.name, rss_contexts).map_err(|error| match error {
+            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why: TOO_OLD },
+            error => error,
+        })
+    }
+
+    /// A table for a context has as many entries as the default one.
+    fn size(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<usize, KnobError> {
+        let shown = shown(self.name(), host, target, nic).map_err(|error| match error {
+            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why: NO_TABLE },
+            error => error,
+        });
+        shown.map(|(_, rss)| rss.table.len())
+    }
+}
+
+impl Knob for RssContext {
+    fn name(&self) -> &'static str {
+        "rss_context"
+    }
+
+    fn doc(&self) -> &'static Doc {
+        &DOC
+    }
+
+    /// Those that are there; others can be made.
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        let of = |nic: &Nic| {
+            let name = nic.name.clone();
+            let contexts = nic.hardware.rss_contexts.known().cloned().unwrap_or_default();
+            contexts.into_iter().map(move |rss| Target::Context { nic: name.clone(), id: rss.context })
+        };
+        model.nics.iter().flat_map(of).collect()
+    }
+
+    fn check(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        let (nic, _) = self.find(model, target)?;
+        self.contexts(host, target, nic)?;
+        if value == NONE {
+            return Ok(NONE.to_owned());
+        }
+        let table = table_of(self.name(), nic, value, self.size(host, target, nic)?)?;
+        Ok(form::text(&table, None))
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        let (nic, _) = self.find(model, target)?;
+        let nic = Target::Nic(nic.name.clone());
+        value::ethtool_path(self.name(), model, &nic, EthtoolGet::RssContexts)
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        let (nic, id) = self.find(model, target)?;
+        let contexts = self.contexts(host, target, nic)?;
+        let found = contexts.iter().find(|rss| rss.context == id);
+        Ok(found.map_or_else(|| NONE.to_owned(), |rss| form::text(&rss.table, None)))
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let (nic, id) = self.find(model, target)?;
+        let there = self.contexts(host, target, nic)?.into_iter().find(|rss| rss.context == id);
+        let change = match (there, value == NONE) {
+            (None, true) => return Ok(()),
+            (Some(_), true) => EthtoolChange::NoContext { id },
+            (Some(rss), false) => {
+                let queues = entries(self.name(), value, rss.table.len())?;
+                EthtoolChange::Context { id, queues }
+            }
+            (None, false) => {
+                let queues = entries(self.name(), value, self.size(host, target, nic)?)?;
+                EthtoolChange::NewContext { id, queues }
+            }
+        };
+        let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
+        value::act_or(self.name(), host, target, value, &action, meaning, TOO_OLD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EthtoolGet, Knob, RssContext};
+    use crate::host::{Cause, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
+    use crate::knob::testbed::{self, model, target};
+    use crate::parse::{push_attribute, push_message};
+
+    /// Composed: no machine at hand has RSS contexts. A table of four, and the context 1.
+    fn host() -> RecordedHost {
+        let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
+        let answer = |context: Option<u32>, table: [u32; 4]| {
+            let (mut message, mut answer) = (Vec::new(), Vec::new());
+            if let Some(context) = context {
+                push_attribute(&mut message, 2, &context.to_ne_bytes());
+            }
+            push_attribute(&mut message, 4, &table.map(u32::to_ne_bytes).concat());
+            push_message(&mut answer, &message);
+            answer
+        };
+        RecordedHost::new()
+            .with(&path(EthtoolGet::Rss), answer(None, [0, 1, 0, 1]))
+            .with(&path(EthtoolGet::RssContexts), answer(Some(1), [1, 1, 1, 1]))
+    }
+
+    #[test]
+    fn a_context_comes_and_goes() {
+        let (host, model, armed) = (host(), model(), testbed::armed());
+        let read = |at: &str| RssContext.read(&host, &model, &target(at)).expect("readable");
+        let set = |at: &str, value: &str| {
+            let value = RssContext.check(&host, &model, &target(at), value).expect(value);
+            RssContext.write(&host, &model, &target(at), &value, &armed).expect("written");
+        };
+        assert_eq!(
+            (read("eth0/context-1").as_str(), read("eth0/context-2").as_str()),
+            ("weights 0,1", "none")
+        );
+        set("eth0/context-2", "equal 2");
+        set("eth0/context-1", "weights 1,3");
+        assert_eq!(
+            (read("eth0/context-1").as_str(), read("eth0/context-2").as_str()),
+            ("weights 1,3", "equal 2")
+        );
+        for at in ["eth0/context-2", "eth0/context-2"] {
+            set(at, "none");
+        }
+        assert_eq!(
+            (read("eth0/context-1").as_str(), read("eth0/context-2").as_str()),
+            ("weights 1,3", "none")
+        );
+    }
+
+    #[test]
+    fn refusals_are_one_line() {
+        let says = |host: &RecordedHost, at: &str, value: &str| {
+            RssContext.check(host, &model(), &target(at), value).expect_err(value).to_string()
+        };
+        assert_eq!(
+            says(&host(), "eth0", "none"),
+            "rss_context acts on an RSS context (NIC/context-N), not on eth0"
+        );
+        assert!(
+            says(&host(), "eth0/context-1", "equal 3").ends_with("eth0 has 2 receive queues, and no rx-2")
+        );
+        assert!(says(&host(), "eth0/context-1", "default").contains("write default, equal N"));
+        let old = RecordedHost::new();
+        assert!(says(&old, "eth0/context-1", "none").contains("Linux can since 6.12"));
+        let rule = Rule { suffix: "rss-contexts-get/eth0".into(), mishap: Mishap::Refuse(Cause::Errno(17)) };
+        let other_number = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
+        let (at, armed) = (target("eth0/context-5"), testbed::armed());
+        let error = RssContext.write(&other_number, &model(), &at, "equal 2", &armed).expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "rss_context eth0/context-5 = equal 2: the kernel refuses it: the kernel gave it another number; ask \
+             for the lowest free one. Nothing is left of it"
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! What ethtool answers for `eth0` of the machine of plain files, which has everything: two combined channels of
+//! four, an RSS table of four and two contexts, two flow rules. Composed: no machine at hand has the last two.
+
+use rxlab::host::{EthtoolGet, Question};
+use rxlab::parse::ethtool::flow_bytes;
+use rxlab::parse::{push_attribute, push_message};
+
+/// Each answer and where it stands.
+pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
+    let (all, on) = (["rx-gro", "rx-lro", "rx-checksum", "rx-ntuple-filter"], ["rx-gro", "rx-checksum"]);
+    let [eight, size, most] = [8u32, 256, 4096].map(u32::to_ne_bytes);
+    let rule = |location, text| flow_bytes(location, text).expect("a rule");
+    let table = |context: u32, queues: &[u32]| message(&[(2, &context.to_ne_bytes()), (4, &numbers(queues))]);
+    let answers = [
+        (EthtoolGet::Channels, answer(&[message(&[(5, &4u32.to_ne_bytes()), (9, &2u32.to_ne_bytes())])])),
+        (EthtoolGet::Features, answer(&[message(&[(2, &bits(&all)), (4, &bits(&on)), (5, &bits(&[]))])])),
+        (EthtoolGet::Rings, answer(&[message(&[(2, &most), (5, &most), (6, &size), (9, &size)])])),
+        (
+            EthtoolGet::Coalesce,
+            answer(&[message(&[(2, &eight), (3, &eight), (6, &eight), (7, &eight), (11, &[1]), (12, &[1])])]),
+        ),
+        (EthtoolGet::Rss, answer(&[message(&[(4, &numbers(&[0, 1, 0, 1]))])])),
+        (EthtoolGet::RssContexts, answer(&[table(1, &[1, 1, 1, 1]), table(3, &[0, 0, 1, 1])])),
+        (EthtoolGet::Rules, answer(&[rule(7, "udp4 dst-port 53 action 1"), rule(8, "ip6 action -1")])),
+    ];
+    let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
+    answers.into_iter().map(|(get, bytes)| (path(get), bytes)).collect()
+}
+
+fn message(attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut message = Vec::new();
+    attributes.iter().for_each(|(kind, value)| push_attribute(&mut message, *kind, value));
+    message
+}
+
+fn answer(messages: &[Vec<u8>]) -> Vec<u8> {
+    let mut answer = Vec::new();
+    messages.iter().for_each(|message| push_message(&mut answer, message));
+    answer
+}
+
+fn numbers(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+}
+
+fn bits(names: &[&str]) -> Vec<u8> {
+    let bit = |name: &&str| message(&[(2, format!("{name}\0").as_bytes()), (3, &[])]);
+    let bits: Vec<Vec<u8>> = names.iter().map(bit).collect();
+    let bits: Vec<(u16, &[u8])> = bits.iter().map(|bit| (1, &bit[..])).collect();
+    message(&[(3, &message(&bits))])
+}

@@ -1,0 +1,65 @@
+//! What ethtool sets, on veths of the real kernel.
+
+use std::path::Path;
+
+use rxlab::host::{Host, LiveHost};
+use rxlab::knob::find;
+use rxlab::lab::Namespace;
+use rxlab::model::Model;
+use rxlab::plan::Setting;
+use rxlab::sample::{Inventory, Scope};
+
+use crate::require;
+use crate::tree::said;
+
+fn setting(text: &str) -> Setting {
+    text.parse().expect("a setting")
+}
+
+fn read(host: &dyn Host, model: &Model, setting: &Setting) -> String {
+    let knob = find(&setting.knob).expect("a knob");
+    knob.read(host, model, &setting.target).expect("readable")
+}
+
+/// A veth has offloads and queues. What is set is read back from the kernel, and so is what it was.
+#[test]
+fn a_veth_is_changed_and_changed_back() {
+    if !require::netns() {
+        return;
+    }
+    let namespace = Namespace::new().expect("made");
+    namespace.ip("link add kv0 numrxqueues 4 numtxqueues 4 type veth peer name kv1").expect("added");
+    namespace.ip("link set kv1 up").expect("up");
+    namespace.ip("link set kv0 up").expect("up");
+    let settings = ["channels kv0 = rx 2 tx 2", "gro kv0 = on", "rx_checksum kv0 = off"].map(setting);
+    let host = LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened");
+    let values = || {
+        let model = Model::new(&Inventory::take(&host, Scope::All));
+        settings.each_ref().map(|setting| read(&host, &model, setting))
+    };
+    let before = values();
+    assert_eq!(before, ["rx 4 tx 4", "off", "on"]);
+
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let rxlab = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--netns").arg(namespace.path()).arg("--state-dir").arg(state.path()).args(arguments);
+        said(&command.output().expect("rxlab runs"))
+    };
+    let all: Vec<String> = settings.iter().map(Setting::to_string).collect();
+    let arguments: Vec<&str> = all.iter().flat_map(|setting| ["--setting", setting]).collect();
+    let (code, text) = rxlab(&[&["apply"], &arguments[..]].concat());
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(values(), settings.each_ref().map(|setting| setting.value.clone()));
+    for (refused, why) in [
+        ("lro kv0 = on", "kv0 has no lro: the device has no rx-lro"),
+        ("ring_rx kv0 = 64", "has no ring_rx on kv0"),
+        ("ntuple_rule kv0/rule-1 = tcp4 action 1", "the driver has no flow rules"),
+    ] {
+        let (code, text) = rxlab(&["apply", "--setting", refused]);
+        assert!(code == 3 && text.contains(why), "{refused}: {code}: {text}");
+    }
+    let (code, text) = rxlab(&["undo"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(values(), before);
+}
