@@ -1,5 +1,7 @@
 //! `irq_affinity`: the CPUs that may take the interrupts of a receive queue.
 
+use std::time::Duration;
+
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::Host;
 use crate::journal::Armed;
@@ -56,6 +58,26 @@ fn path(irq: IrqId) -> String {
     format!("proc/irq/{irq}/smp_affinity")
 }
 
+/// While an interrupt moves, the kernel shows the mask that it is just emptying (`show_irq_affinity` reads
+/// `pending_mask` without the lock under which `irq_move_masked_irq` clears it). No interrupt has an empty
+/// affinity, so one that is seen is looked at again.
+fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask, KnobError> {
+    let read = || value::mask(path, &value::read_plain("irq_affinity", host, target, path)?);
+    let mut mask = read()?;
+    for _ in 0..LOOKS {
+        if !mask.is_empty() {
+            break;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+        mask = read()?;
+    }
+    Ok(mask)
+}
+
+/// The kernel moves an interrupt within microseconds, a guest whose CPUs take turns within milliseconds.
+const LOOKS: u32 = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
 fn meaning(errno: i32) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_raw_os_error(errno) {
@@ -107,8 +129,7 @@ impl Knob for IrqAffinity {
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
         let mut lists = Vec::new();
         for path in self.locate(model, target)? {
-            let text = value::read_plain(self.name(), host, target, &path)?;
-            lists.push(value::mask(&path, &text)?.to_string());
+            lists.push(affinity(host, target, &path)?.to_string());
         }
         if lists.iter().all(|list| *list == lists[0]) {
             lists.truncate(1);
@@ -191,10 +212,51 @@ fn parts(value: &str) -> impl Iterator<Item = &str> + Clone {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::{IrqAffinity, Knob};
-    use crate::host::{Cause, Host, HostError, Operation, RecordedHost};
+    use crate::host::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
     use crate::knob::KnobError;
     use crate::knob::testbed::{model, target};
+
+    /// An interrupt that moves: its affinity is seen empty once.
+    struct Moving {
+        inner: RecordedHost,
+        looks: AtomicU32,
+    }
+
+    impl Host for Moving {
+        fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+            let first = self.looks.fetch_add(1, Ordering::SeqCst) == 0;
+            if first { Ok(b"00\n".to_vec()) } else { self.inner.read(path) }
+        }
+        fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+            self.inner.write(path, value)
+        }
+        fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+            self.inner.list(path)
+        }
+        fn link(&self, path: &str) -> Result<String, HostError> {
+            self.inner.link(path)
+        }
+        fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+            self.inner.ask(question)
+        }
+        fn act(&self, action: &Action) -> Result<(), HostError> {
+            self.inner.act(action)
+        }
+        fn now_ns(&self) -> u64 {
+            self.inner.now_ns()
+        }
+    }
+
+    /// A guest once showed an empty affinity in the middle of a move, and a whole plan was put back for it.
+    #[test]
+    fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
+        let host = Moving { inner: host(), looks: AtomicU32::new(0) };
+        assert_eq!(IrqAffinity.read(&host, &model(), &target("eth0/rx-0")).as_deref(), Ok("0"));
+        assert_eq!(host.looks.into_inner(), 2);
+    }
 
     /// Queue rx-1 of the test machine has the interrupts 25 and 26.
     fn host() -> RecordedHost {
