@@ -23,6 +23,7 @@ mod lab;
 mod load;
 mod nginx;
 mod persist;
+mod plan;
 mod process;
 mod queues;
 mod quiet;
