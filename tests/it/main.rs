@@ -6,6 +6,7 @@ mod answers;
 mod apply;
 mod cli;
 mod crash;
+mod crash_live;
 mod demo;
 mod docs;
 mod doctor;

@@ -1,0 +1,148 @@
+//! The same on the running kernel: an apply over a veth in a namespace is killed at every operation, and
+//! every value of the interface is put back by the next process.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use rxlab::apply::{self, BeginInfo, Transaction};
+use rxlab::host::{FlakyHost, Fuse, Host, LiveHost};
+use rxlab::journal::{Disk, FlakyStorage, Namespace, Store};
+use rxlab::knob::KNOBS;
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::model::Model;
+use rxlab::plan::Plan;
+use rxlab::sample::{Inventory, Scope};
+
+use crate::require;
+use crate::settings::settings;
+
+const NETNS: &str = "RXLAB_TEST_CRASH_NETNS";
+const STATE: &str = "RXLAB_TEST_CRASH_STATE";
+const AT: &str = "RXLAB_TEST_CRASH_LIVE_AT";
+
+/// The kernel drops what was set for the second queue when it goes.
+const BEFORE: [&str; 3] = ["rps srv0/rx-1 = 1", "rfs srv0/rx-1 = 64", "xps_cpus srv0/tx-1 = 0"];
+const SETTINGS: [&str; 7] = [
+    "channels srv0 = rx 1 tx 1",
+    "gro srv0 = on",
+    "threaded srv0 = on",
+    "napi_defer_hard_irqs srv0 = 2",
+    "gro_flush_timeout srv0 = 20000",
+    "rps srv0/rx-0 = 0-1",
+    "rfs srv0/rx-0 = 128",
+];
+
+fn open(netns: &Path) -> LiveHost {
+    LiveHost::open_in_namespace("/".as_ref(), netns).expect("the namespace is there")
+}
+
+fn look(host: &dyn Host) -> Model {
+    Model::new(&Inventory::take(host, Scope::Path))
+}
+
+fn change(store: &Store, host: &dyn Host, netns: &Path, texts: &[&str]) {
+    let model = look(host);
+    let checked = apply::check(host, &model, &Plan::of("test", &settings(texts))).expect("sound");
+    let netns = Namespace::of(netns).ok();
+    let info = BeginInfo {
+        identity: &model.identity,
+        root: "/".as_ref(),
+        netns,
+        what: "a test".into(),
+        confirm: None,
+    };
+    let transaction = Transaction::begin(store, info).expect("begun");
+    transaction.apply(host, &model, &checked, &AtomicBool::new(false)).expect("nothing goes wrong");
+}
+
+fn undo(store: &Store, host: &LiveHost) {
+    let boot = look(host).identity.boot_id;
+    for (id, _) in store.open_of("/", &boot).expect("never damaged").iter().rev() {
+        let undo = Transaction::resume(store, id, Duration::ZERO).expect("resumed").undo(host, &look(host));
+        assert!(undo.is_clean() && undo.closed, "{undo:?}");
+    }
+}
+
+/// Every value of the interface that can be read.
+fn values(host: &LiveHost) -> BTreeMap<String, String> {
+    let model = look(host);
+    let mut values = BTreeMap::new();
+    for knob in KNOBS {
+        for target in knob.targets(&model) {
+            if target.nic() == Some(&Range::server_nic())
+                && let Ok(value) = knob.read(host, &model, &target)
+            {
+                values.insert(format!("{} {target}", knob.name()), value);
+            }
+        }
+    }
+    values
+}
+
+fn die() {
+    kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
+    unreachable!("SIGKILL is not survived");
+}
+
+fn apply_counted(state: &Path, netns: &Path, fuse: &Arc<Fuse>) {
+    let store = Store::new(FlakyStorage::new(Disk::new(state), fuse.clone(), None));
+    change(&store, &FlakyHost::new(open(netns), Vec::new(), fuse.clone()), netns, &SETTINGS);
+}
+
+/// Not a test by itself: the process that is killed. Does nothing unless told what.
+#[test]
+fn child() {
+    let (Some(netns), Some(state), Ok(at)) =
+        (std::env::var_os(NETNS), std::env::var_os(STATE), std::env::var(AT))
+    else {
+        return;
+    };
+    let fuse = Fuse::new(Some(at.parse().expect("a number")), die);
+    apply_counted(state.as_ref(), netns.as_ref(), &fuse);
+    panic!("the fuse has not blown");
+}
+
+#[test]
+fn killed_at_every_operation_on_the_running_kernel() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let netns = range.server.path();
+    let host = open(&netns);
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let setup = Store::new(Disk::new(state.path().join("setup")));
+    change(&setup, &host, &netns, &BEFORE);
+    let original = values(&host);
+    let own = state.path().join("own");
+    let store = Store::new(Disk::new(&own));
+
+    let fuse = Fuse::new(None, || ());
+    apply_counted(&own, &netns, &fuse);
+    assert_ne!(values(&host), original, "the plan changes something");
+    undo(&store, &host);
+    assert_eq!(values(&host), original);
+    let points = fuse.count();
+    let mut recovered = 0;
+    for at in 1..=points {
+        let status = Command::new(std::env::current_exe().expect("this test has a file"))
+            .args(["--exact", "crash_live::child", "--nocapture", "--test-threads=1"])
+            .envs([(NETNS, netns.as_os_str()), (STATE, own.as_os_str())])
+            .env(AT, at.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("the child runs");
+        assert_eq!(status.signal(), Some(9), "not killed at operation {at}: {status}");
+        undo(&store, &host);
+        assert_eq!(values(&host), original, "killed at operation {at} of {points}");
+        recovered += 1;
+    }
+    println!("running kernel: {points} stop points, {recovered} recovered, {} lost", points - recovered);
+}
