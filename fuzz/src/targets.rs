@@ -83,9 +83,15 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/rings", |bytes| on(bytes, ethtool::rings)),
     ("parse/ethtool/rss", |bytes| {
         black_box((ethtool::rss(bytes).is_ok(), ethtool::rss_contexts(bytes).is_ok()));
+        black_box(ethtool::rx_rings(bytes).is_ok());
         if let Ok(rss) = ethtool::rss_ioctl(bytes) {
             assert_eq!(rss.weights().values().sum::<usize>(), rss.table.len());
         }
+    }),
+    ("parse/ethtool/flow_text", |bytes| {
+        with(bytes, |text| {
+            (ethtool::flow_bytes(7, text), ethtool::same_flow(text, "tcp4 dst-port 80 action 3"))
+        });
     }),
     ("parse/ethtool/rules", |bytes| on(bytes, ethtool::rules)),
     ("parse/ethtool/stats", |bytes| {
