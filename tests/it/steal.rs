@@ -93,7 +93,8 @@ fn what_rps_hands_over_is_stolen_from_whoever_runs_there() {
     let victims = steal.victims.known().expect("measured");
     let taken: u64 = victims.iter().filter_map(|victim| victim.by_class.get(&Class::RpsIpi)).sum();
     let given: u64 = steal.cpus.iter().map(|cpu| ns(cpu, Class::RpsIpi)).sum();
-    assert!(taken <= given && taken > given * 9 / 10, "{taken} of {given}");
+    // The two are read one after the other while packets flow.
+    assert!(taken < given * 101 / 100 && taken > given * 9 / 10, "{taken} of {given}");
 
     let [inference] = steal.inference.as_slice() else { panic!("{steal:?}") };
     let exact = *inference.exact.known().expect("measured");

@@ -12,6 +12,7 @@ use crate::tree::said;
 
 #[test]
 fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
+    let _alone = require::alone_with_irqbalance();
     if !require::irqbalance() {
         return;
     }
