@@ -62,12 +62,15 @@ pub fn without_namespace(mut model: Model) -> Model {
     model
 }
 
-/// The newest of `others` that touches a target of `history`. Such a one has to be undone first: the
-/// value that it found is the one that `history` set.
+/// The newest of `others` that touches a target of `history`, or may have thrown it away. Such a one has to be
+/// undone first: the value that it found, or sets again, is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();
     let covers = |other: &History| {
-        other.touched().iter().any(|theirs| mine.iter().any(|t| is_same_place(t, history, theirs, other)))
+        other.touched().iter().any(|theirs| {
+            let covered = |t: &Touched| is_same_place(t, history, theirs, other) || throws_away(theirs, t);
+            mine.iter().any(|t| in_one_namespace(history, theirs, other) && covered(t))
+        })
     };
     others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
 }
@@ -88,10 +91,21 @@ pub(super) fn covering<'a>(
 
 /// Whether a target of one transaction is a target of another.
 fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &History) -> bool {
+    mine.is_same(theirs) && in_one_namespace(history, theirs, other)
+}
+
+/// Virtual interfaces of one name in two namespaces are two.
+fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
     let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
-    // Virtual interfaces of one name in two namespaces are two.
     let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
-    mine.is_same(theirs) && (!is_virtual || netns(other) == netns(history))
+    !is_virtual || netns(other) == netns(history)
+}
+
+/// Whether the write of one target may have thrown away another, and undo of it sets that again.
+fn throws_away(writer: &Touched, value: &Touched) -> bool {
+    let is_it =
+        |beside: &Beside| beside.knob == value.knob && beside.target.lasting() == value.target.lasting();
+    writer.device == value.device && writer.beside.iter().any(is_it)
 }
 
 pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo {

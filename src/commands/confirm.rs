@@ -46,6 +46,11 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         let message = format!("transaction {id} was stopped before everything was set");
         return Err(CommandError::new(Kind::Changed, message).hint(format!("`rxlab undo {id}` puts it back")));
     }
+    // Past the deadline, of which some could not be put back yet.
+    if history.touched().iter().any(|touched| touched.outcome.is_some()) {
+        return Err(CommandError::new(Kind::Changed, format!("transaction {id} is being put back"))
+            .hint(format!("`rxlab undo {id}` finishes it")));
+    }
     transaction.confirm().map_err(place::journal_error)?;
     let mut out = std::io::stdout().lock();
     if global.json {

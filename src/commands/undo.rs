@@ -42,8 +42,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     }
     let done = apply::backwards(&chosen, |id, history| {
         let begin = history.begin().ok_or_else(|| CommandError::failed("the transaction never began"))?;
-        let machine = place::of_transaction(global, begin)?;
         let transaction = Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
+        // Under the lock: until it was had, another process may have made queues and interrupts anew.
+        let machine = place::of_transaction(global, begin)?;
         Ok(transaction.undo(&machine.host, &machine.model))
     });
     report(global, &archived, &done)?;

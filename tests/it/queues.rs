@@ -114,3 +114,17 @@ fn what_somebody_else_has_set_meanwhile_survives_the_undo() {
     assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10", "the rest is as it was before");
     assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_flow_cnt"), "4096");
 }
+
+/// An older change of a queue that a newer one has taken away: once it was closed as gone, and the newer one's
+/// undo then brought back what it had set.
+#[test]
+fn an_older_change_waits_for_the_queues_to_come_back() {
+    let tree = tuned();
+    let (original, host) = (tree.values(), driver(&tree));
+    apply(&tree, &host, &["irq_affinity eth0/rx-1 = 5"]);
+    apply(&tree, &host, &["channels eth0 = 1"]);
+    let open = tree.store().open_of(&tree.root().to_string_lossy(), "boot-1").expect("listed");
+    assert_eq!(apply::covered_by(&open[0].1, &open[1..]), Some(open[1].0.as_str()));
+    undo(&tree, &host);
+    assert_eq!(tree.values(), original);
+}
