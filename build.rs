@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SOURCE: &str = "src/probe/net_rx.bpf.c";
+const HEADERS: [&str; 3] = ["src/probe/accounts.bpf.h", "src/probe/kernel.bpf.h", "src/probe/records.bpf.h"];
 
 fn main() {
-    println!("cargo:rerun-if-changed={SOURCE}");
+    for file in HEADERS.iter().chain([&SOURCE]) {
+        println!("cargo:rerun-if-changed={file}");
+    }
     println!("cargo:rerun-if-env-changed=CLANG");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());

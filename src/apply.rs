@@ -6,6 +6,7 @@
 mod backwards;
 mod beside;
 mod check;
+mod covered;
 mod deadline;
 mod drift;
 mod error;
@@ -19,6 +20,7 @@ mod undo;
 
 pub use backwards::{Backwards, Waiting, backwards};
 pub use check::check;
+pub use covered::covered_by;
 pub use deadline::{Guard, Watch, boottime, launch_guard, watch};
 pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use error::ApplyError;
@@ -27,4 +29,4 @@ pub use reapply::{Reapplied, Reapply, preview_reapply};
 pub use rehearse::{Change, rehearse};
 pub use status::{Live, State, TransactionStatus, ValueStatus, status};
 pub use transaction::{BeginInfo, Failure, Kept, Transaction};
-pub use undo::{Undo, UndoOutcome, covered_by, without_namespace};
+pub use undo::{Undo, UndoOutcome, without_namespace};

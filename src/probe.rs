@@ -5,6 +5,7 @@
 //! ([`Spin`], [`Openssl`]). [`look`] joins them in one value, [`Steal`]. Rendering does not belong here.
 
 mod class;
+mod compute;
 mod counted;
 mod exact;
 mod inference;
@@ -17,6 +18,7 @@ mod spin;
 mod steal;
 
 pub use class::Class;
+pub use compute::compute;
 pub use counted::{Moment, coarse};
 pub use exact::exact;
 pub use inference::{Inference, Method};

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::undo::{Undo, covered_by};
+use super::covered::covered_by;
+use super::undo::Undo;
 use crate::journal::History;
 
 /// A transaction that was left alone: a newer one with the same values could not be put back. To the

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::covered::covering;
 use super::drift::{Scene, Suspect, suspects};
 use super::surroundings::surroundings;
-use super::undo::{covering, present_target};
+use super::undo::present_target;
 use crate::host::Host;
 use crate::journal::{History, Namespace, Outcome, Touched};
 use crate::knob::{self, KnobError};

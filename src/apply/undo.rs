@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::beside;
 use super::check::device_of;
 use crate::host::Host;
-use crate::journal::{Beside, History, Journal, JournalError, Outcome, Touched};
+use crate::journal::{Beside, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, Knob, KnobError};
 use crate::model::{DeviceAddress, Model, NicKind};
 use crate::plan::Target;
@@ -60,52 +60,6 @@ impl Undo {
 pub fn without_namespace(mut model: Model) -> Model {
     model.nics.retain(|nic| nic.kind == NicKind::Device);
     model
-}
-
-/// The newest of `others` that touches a target of `history`, or may have thrown it away. Such a one has to be
-/// undone first: the value that it found, or sets again, is the one that `history` set.
-pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
-    let mine = history.touched();
-    let covers = |other: &History| {
-        other.touched().iter().any(|theirs| {
-            let covered = |t: &Touched| is_same_place(t, history, theirs, other) || throws_away(theirs, t);
-            mine.iter().any(|t| in_one_namespace(history, theirs, other) && covered(t))
-        })
-    };
-    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
-}
-
-/// The newest of `others` that has set a target of `history` and not put it back yet.
-pub(super) fn covering<'a>(
-    mine: &Touched,
-    history: &History,
-    others: &'a [(String, History)],
-) -> Option<&'a str> {
-    let is_back = |theirs: &Touched| theirs.outcome.as_ref().is_some_and(Outcome::settles);
-    let covers = |other: &History| {
-        let theirs = other.touched();
-        theirs.iter().any(|theirs| !is_back(theirs) && is_same_place(mine, history, theirs, other))
-    };
-    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
-}
-
-/// Whether a target of one transaction is a target of another.
-fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &History) -> bool {
-    mine.is_same(theirs) && in_one_namespace(history, theirs, other)
-}
-
-/// Virtual interfaces of one name in two namespaces are two.
-fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
-    let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
-    let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
-    !is_virtual || netns(other) == netns(history)
-}
-
-/// Whether the write of one target may have thrown away another, and undo of it sets that again.
-fn throws_away(writer: &Touched, value: &Touched) -> bool {
-    let is_it =
-        |beside: &Beside| beside.knob == value.knob && beside.target.lasting() == value.target.lasting();
-    writer.device == value.device && writer.beside.iter().any(is_it)
 }
 
 pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo {
@@ -270,7 +224,8 @@ mod tests {
     use std::path::Path;
 
     use super::super::{ApplyError, BeginInfo, Transaction};
-    use super::{Outcome, Undo, covered_by};
+    use super::{Outcome, Undo};
+    use crate::apply::covered_by;
     use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
     use crate::journal::{Disk, Store};
     use crate::knob::testbed::model;

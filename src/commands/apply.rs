@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::report::Done;
+use super::machine::Machine;
 use super::{files, machine, place};
 use crate::apply::{self, BeginInfo, Transaction, launch_guard};
 use crate::cli::Global;
@@ -73,12 +74,33 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         transaction.keep().map_err(place::journal_error)?;
         return Err(CommandError::failed(format!("nothing was changed, because no guard stands: {error}")));
     }
-    match transaction.apply(host, &machine.model, &settings, &stop) {
+    let (transaction, machine, settings) = look_again(global, transaction, &plan)?;
+    match transaction.apply(&machine.host, &machine.model, &settings, &stop) {
         Ok(kept) => {
             let done = Done { id: &id, kept: &kept, archived: &archived, confirm: args.confirm };
             report::kept(global, &done, args.diff)
         }
         Err(failure) => Err(report::rolled_back(*failure)),
+    }
+}
+
+/// The machine under the lock, and the settings of `plan` checked against it: until the lock was had, another
+/// process may have made queues anew, and interrupts have other numbers. An error closes the transaction.
+pub(super) fn look_again(
+    global: &Global,
+    transaction: Transaction,
+    plan: &Plan,
+) -> Result<(Transaction, Machine, Vec<Setting>), CommandError> {
+    let looked = machine::open(global).and_then(|machine| {
+        let settings = apply::check(&machine.host, &machine.model, plan).map_err(place::apply_error)?;
+        Ok((machine, settings))
+    });
+    match looked {
+        Ok((machine, settings)) => Ok((transaction, machine, settings)),
+        Err(error) => {
+            transaction.keep().map_err(place::journal_error)?;
+            Err(error)
+        }
     }
 }
 

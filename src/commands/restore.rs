@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -58,7 +57,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let mut refused = Vec::new();
     loop {
         let machine = machine::open(global)?;
-        let round = look(global, &machine, &plan, args.nic.as_ref(), &stop, end, &mut said);
+        let round = look(global, &machine, &plan, args.nic.as_ref(), &stop, &mut said);
         refused.extend(round.refused);
         plan.settings.retain(|planned| !round.done.contains(planned));
         if round.waiting.is_empty() {
@@ -97,8 +96,7 @@ fn look(
     machine: &Machine,
     plan: &Plan,
     only: Option<&NicName>,
-    stop: &Arc<AtomicBool>,
-    end: Option<Instant>,
+    stop: &AtomicBool,
     said: &mut bool,
 ) -> Round {
     let mut round = Round::default();
@@ -117,8 +115,12 @@ fn look(
         let part = Plan { settings: here, ..Plan::of(&plan.name, &[]) };
         match apply::check(&machine.host, &machine.model, &part) {
             Ok(settings) => {
-                match set(global, machine, &settings, stop, end) {
-                    Ok(wrote) => *said |= wrote,
+                match set(global, machine, &part, &settings, stop) {
+                    Ok(Attempt::Busy(why)) => {
+                        round.waiting.push(why);
+                        continue;
+                    }
+                    Ok(Attempt::Made(wrote)) => *said |= wrote,
                     Err(error) => round.refused.push(error),
                 }
                 round.done.extend(of_plan);
@@ -137,44 +139,49 @@ fn look(
     round
 }
 
-/// Applies checked settings, and says so; `false` when nothing had to be written.
+/// What became of an attempt.
+enum Attempt {
+    /// Whether anything had to be written.
+    Made(bool),
+    /// Another process changes the machine, which one has to look at anew after that.
+    Busy(String),
+}
+
+/// Applies settings, and says so.
 fn set(
     global: &Global,
     machine: &Machine,
+    part: &Plan,
     settings: &[Setting],
-    stop: &Arc<AtomicBool>,
-    end: Option<Instant>,
-) -> Result<bool, CommandError> {
+    stop: &AtomicBool,
+) -> Result<Attempt, CommandError> {
     let changes = apply::rehearse(&machine.host, &machine.model, settings).map_err(place::apply_error)?;
     if changes.iter().all(|change| !change.needed) {
-        return Ok(false);
+        return Ok(Attempt::Made(false));
     }
     let root = place::root(global)?;
     let store = place::store(global);
-    let transaction = loop {
-        let info = BeginInfo {
-            identity: &machine.model.identity,
-            root: &root,
-            netns: machine.netns.clone(),
-            what: "restore".to_owned(),
-            confirm: None,
-        };
-        match Transaction::begin(&store, info) {
-            // The unit of the boot and that of an interface may run at one time.
-            Err(ApplyError::Journal(JournalError::Lock(LockError::Held { .. })))
-                if end.is_some_and(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed) =>
-            {
-                std::thread::sleep(LOOK);
-            }
-            begun => break begun.map_err(place::apply_error)?,
+    let info = BeginInfo {
+        identity: &machine.model.identity,
+        root: &root,
+        netns: machine.netns.clone(),
+        what: "restore".to_owned(),
+        confirm: None,
+    };
+    let transaction = match Transaction::begin(&store, info) {
+        // The unit of the boot and that of an interface may run at one time.
+        Err(ApplyError::Journal(JournalError::Lock(error @ LockError::Held { .. }))) => {
+            return Ok(Attempt::Busy(error.to_string()));
         }
+        begun => begun.map_err(place::apply_error)?,
     };
     let id = transaction.id().to_owned();
     let archived = place::archived_lines(transaction.archived());
-    match transaction.apply(&machine.host, &machine.model, settings, stop) {
+    let (transaction, machine, settings) = apply_command::look_again(global, transaction, part)?;
+    match transaction.apply(&machine.host, &machine.model, &settings, stop) {
         Ok(kept) => {
             let done = Done { id: &id, kept: &kept, archived: &archived, confirm: None };
-            report::kept(global, &done, false).map(|()| true)
+            report::kept(global, &done, false).map(|()| Attempt::Made(true))
         }
         Err(failure) => Err(report::rolled_back(*failure)),
     }

@@ -50,19 +50,7 @@ pub(super) fn tx_queue<'m>(
     target: &Target,
 ) -> Result<(&'m Nic, &'m TxQueue), KnobError> {
     let acts_on = "a transmit queue (NIC/tx-N)";
-    let wrong = || KnobError::WrongTarget { knob, acts_on, target: target.clone() };
-    let Target::Queue { nic: name, queue } = target else { return Err(wrong()) };
-    if queue.direction != Direction::Tx {
-        return Err(wrong());
-    }
-    let nic = known_nic(model, name)?;
-    let found = nic.tx.iter().find(|tx| tx.index == queue.index);
-    let found = found.ok_or_else(|| KnobError::UnknownQueue {
-        nic: name.clone(),
-        queue: *queue,
-        known: nic.tx.iter().map(|tx| QueueId::tx(tx.index)).collect(),
-    })?;
-    Ok((nic, found))
+    queue(knob, model, target, (Direction::Tx, acts_on), |nic| &nic.tx, |tx| QueueId::tx(tx.index))
 }
 
 /// The receive queue that `target` names.
@@ -71,17 +59,30 @@ pub(super) fn rx_queue<'m>(
     model: &'m Model,
     target: &Target,
 ) -> Result<(&'m Nic, &'m RxQueue), KnobError> {
-    let wrong = || KnobError::WrongTarget { knob, acts_on: RX_QUEUE, target: target.clone() };
+    queue(knob, model, target, (Direction::Rx, RX_QUEUE), |nic| &nic.rx, |rx| QueueId::rx(rx.index))
+}
+
+/// The queue that `target` names among those that `all` gives, which `id` tells apart. A target of the other
+/// direction is a wrong one.
+fn queue<'m, Q>(
+    knob: &'static str,
+    model: &'m Model,
+    target: &Target,
+    (direction, acts_on): (Direction, &'static str),
+    all: fn(&Nic) -> &[Q],
+    id: fn(&Q) -> QueueId,
+) -> Result<(&'m Nic, &'m Q), KnobError> {
+    let wrong = || KnobError::WrongTarget { knob, acts_on, target: target.clone() };
     let Target::Queue { nic: name, queue } = target else { return Err(wrong()) };
-    if queue.direction != Direction::Rx {
+    if queue.direction != direction {
         return Err(wrong());
     }
     let nic = known_nic(model, name)?;
-    let found = nic.rx.iter().find(|rx| rx.index == queue.index);
+    let found = all(nic).iter().find(|one| id(one) == *queue);
     let found = found.ok_or_else(|| KnobError::UnknownQueue {
         nic: name.clone(),
         queue: *queue,
-        known: nic.rx.iter().map(|rx| QueueId::rx(rx.index)).collect(),
+        known: all(nic).iter().map(id).collect(),
     })?;
     Ok((nic, found))
 }

@@ -31,7 +31,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The classes of softirq runs, in the order of `enum class` in net_rx.bpf.c.
+    /// The classes of softirq runs, in the order of `enum class` in records.bpf.h.
     pub const OF_RUNS: [Class; 9] = [
         Class::NicIrq,
         Class::RpsIpi,
@@ -74,7 +74,7 @@ mod tests {
     /// The two lists are kept by hand; the programs write by position.
     #[test]
     fn the_order_is_that_of_the_programs() {
-        let source = include_str!("net_rx.bpf.c");
+        let source = include_str!("records.bpf.h");
         let (_, rest) = source.split_once("enum class {").expect("there");
         let (list, _) = rest.split_once('}').expect("closed");
         let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();

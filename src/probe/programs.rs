@@ -190,7 +190,7 @@ impl Programs {
     }
 
     fn map(&self, name: &str) -> Map<'_> {
-        self.object.maps().find(|map| map.name() == name).expect("net_rx.bpf.c has this map")
+        self.object.maps().find(|map| map.name() == name).expect("records.bpf.h has this map")
     }
 
     fn table<R: Record>(&self, name: &str) -> Result<BTreeMap<(CpuId, u32), R>, libbpf_rs::Error> {

@@ -1,4 +1,4 @@
-//! What the programs write into their maps, as values: the structs of net_rx.bpf.c, taken from bytes.
+//! What the programs write into their maps, as values: the structs of records.bpf.h, taken from bytes.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,6 @@
 //! longer than an undisturbed one was interrupted, and what it took longer is what was taken away. Nothing
 //! in it is a system call, and it touches next to no memory: what steals from it shows as time alone.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -13,6 +12,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
+use super::compute;
 use super::inference::{Method, Seen};
 use crate::host::{pin_thread, thread_ran_and_waited_ns};
 use crate::units::{CpuId, Fact};
@@ -76,7 +76,7 @@ fn work(cpu: CpuId, stop: &AtomicBool) -> Seen {
     let thread = rustix::thread::gettid();
     let piece = |rounds: u32| {
         let begun = Instant::now();
-        spin(rounds);
+        compute(u64::from(rounds));
         begun.elapsed().as_nanos()
     };
     let shortest = |rounds| (0..CALIBRATION).map(|_| piece(rounds)).min().expect("some pieces").max(1);
@@ -87,7 +87,7 @@ fn work(cpu: CpuId, stop: &AtomicBool) -> Seen {
     let begun = Instant::now();
     let (mut last, mut missing, mut interruptions) = (0, 0, 0);
     while !stop.load(Ordering::Relaxed) {
-        spin(rounds);
+        compute(u64::from(rounds));
         let now = begun.elapsed().as_nanos();
         let took = now - last;
         if took > undisturbed + SLACK_NS {
@@ -108,17 +108,6 @@ fn work(cpu: CpuId, stop: &AtomicBool) -> Seen {
         waiting_ns: fact(spent.map(|(now, before)| now.1.saturating_sub(before.1))),
         believed_ns: fact(spent.map(|(now, before)| now.0.saturating_sub(before.0))),
     }
-}
-
-/// A chain of dependent operations that the compiler cannot shorten.
-fn spin(rounds: u32) {
-    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
-    for _ in 0..rounds {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-    }
-    black_box(state);
 }
 
 #[cfg(test)]

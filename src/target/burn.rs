@@ -4,9 +4,10 @@
 //! answer comes later, which is the very thing to be measured. Burning until a clock has passed
 //! would hide it. How many rounds a microsecond is worth is calibrated once, at start.
 
-use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+use crate::probe::compute;
 
 /// Calibrated work.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl Burn {
         let fastest_ns = (0..200)
             .map(|_| {
                 let start = Instant::now();
-                spin(ROUNDS);
+                compute(ROUNDS);
                 start.elapsed().as_nanos()
             })
             .min()
@@ -37,19 +38,8 @@ impl Burn {
         let mut left = us;
         while left > 0 && !stop.load(Ordering::Relaxed) {
             let slice = left.min(SLICE_US);
-            spin((slice as f64 * self.rounds_per_us) as u64);
+            compute((slice as f64 * self.rounds_per_us) as u64);
             left -= slice;
         }
     }
-}
-
-/// A chain of dependent operations that the compiler cannot shorten.
-fn spin(rounds: u64) {
-    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
-    for _ in 0..rounds {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-    }
-    black_box(state);
 }

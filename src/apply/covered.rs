@@ -1,0 +1,50 @@
+//! Which of two transactions has to go back first: the one that found, or threw away, what the other set.
+
+use crate::journal::{Beside, History, Outcome, Touched};
+use crate::model::DeviceAddress;
+
+/// The newest of `others` that touches a target of `history`, or may have thrown it away. Such a one has to be
+/// undone first: the value that it found, or sets again, is the one that `history` set.
+pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
+    let mine = history.touched();
+    let covers = |other: &History| {
+        other.touched().iter().any(|theirs| {
+            let covered = |t: &Touched| is_same_place(t, history, theirs, other) || throws_away(theirs, t);
+            mine.iter().any(|t| in_one_namespace(history, theirs, other) && covered(t))
+        })
+    };
+    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// The newest of `others` that has set a target of `history` and not put it back yet.
+pub(super) fn covering<'a>(
+    mine: &Touched,
+    history: &History,
+    others: &'a [(String, History)],
+) -> Option<&'a str> {
+    let is_back = |theirs: &Touched| theirs.outcome.as_ref().is_some_and(Outcome::settles);
+    let covers = |other: &History| {
+        let theirs = other.touched();
+        theirs.iter().any(|theirs| !is_back(theirs) && is_same_place(mine, history, theirs, other))
+    };
+    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// Whether a target of one transaction is a target of another.
+fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &History) -> bool {
+    mine.is_same(theirs) && in_one_namespace(history, theirs, other)
+}
+
+/// Virtual interfaces of one name in two namespaces are two.
+fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
+    let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
+    let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
+    !is_virtual || netns(other) == netns(history)
+}
+
+/// Whether the write of one target may have thrown away another, and undo of it sets that again.
+fn throws_away(writer: &Touched, value: &Touched) -> bool {
+    let is_it =
+        |beside: &Beside| beside.knob == value.knob && beside.target.lasting() == value.target.lasting();
+    writer.device == value.device && writer.beside.iter().any(is_it)
+}

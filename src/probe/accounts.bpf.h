@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Who this CPU works for, and to whose account a time goes.
+
+#pragma once
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	__u32 id = bpf_get_smp_processor_id();
+	return bpf_map_lookup_elem(&cpus, &id);
+}
+
+static __always_inline int in_hard_interrupt(void)
+{
+	const int *count = 0;
+
+	if (&__preempt_count)
+		count = bpf_this_cpu_ptr(&__preempt_count);
+	else if (&pcpu_hot)
+		count = &((const struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
+	return count && (*count & HARD_MASK);
+}
+
+// Whether the name of a kernel thread begins so; 8 bytes tell them all apart.
+static __always_inline int named(const struct task_struct *task, __u64 mask, const char *begin)
+{
+	__u64 wanted = 0, name = 0;
+
+	if (!(task->flags & PF_KTHREAD))
+		return 0;
+	__builtin_memcpy(&wanted, begin, 8);
+	bpf_probe_read_kernel(&name, sizeof(name), &task->comm);
+	return (name & mask) == (wanted & mask);
+}
+
+#define IS_KSOFTIRQD(task) named(task, ~0ULL, "ksoftirqd")
+#define IS_IRQ_THREAD(task) named(task, 0xffffffffULL, "irq/\0\0\0\0")
+#define IS_NAPI_THREAD(task) named(task, 0xffffffffffULL, "napi/\0\0\0")
+
+static __always_inline struct victim *victim_of(struct cpu *cpu, struct task_struct *task, __u64 ns)
+{
+	struct key key = { bpf_get_smp_processor_id(), task->tgid };
+	struct victim *victim = bpf_map_lookup_elem(&victims, &key);
+	struct victim new = {};
+
+	if (!victim) {
+		new.exec_id = task->self_exec_id - 1;
+		bpf_map_update_elem(&victims, &key, &new, BPF_NOEXIST);
+		victim = bpf_map_lookup_elem(&victims, &key);
+	}
+	if (!victim) {
+		cpu->unlisted_ns += ns;
+		cpu->unlisted++;
+		return 0;
+	}
+	if (victim->exec_id != task->self_exec_id) {
+		victim->exec_id = task->self_exec_id;
+		victim->cgroup = bpf_get_current_cgroup_id();
+		bpf_probe_read_kernel(&victim->comm, sizeof(victim->comm), &task->group_leader->comm);
+	}
+	return victim;
+}
+
+static __always_inline struct irq *irq_of(struct cpu *cpu, __u32 number)
+{
+	struct key key = { bpf_get_smp_processor_id(), number };
+	struct irq *irq = bpf_map_lookup_elem(&irqs, &key);
+	struct irq new = {};
+
+	if (irq)
+		return irq;
+	bpf_map_update_elem(&irqs, &key, &new, BPF_NOEXIST);
+	irq = bpf_map_lookup_elem(&irqs, &key);
+	if (!irq)
+		cpu->unlisted++;
+	return irq;
+}
+
+// Interrupt time that a task paid for. Inside a run it is kept apart from the run's own.
+static __always_inline void charge_interrupt(struct cpu *cpu, __u64 ns)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct victim *victim;
+
+	if (!task->pid)
+		return;
+	victim = victim_of(cpu, task, ns);
+	if (victim)
+		victim->irq_ns += ns;
+}
+
+static __always_inline void enter(struct cpu *cpu, __u32 place)
+{
+	cpu->place = place;
+	cpu->irq_began = bpf_ktime_get_ns();
+}
+
+// Ends the interrupt under way and gives its length; 0 when its beginning was not seen.
+static __always_inline __u64 leave(struct cpu *cpu)
+{
+	__u64 ns = 0;
+
+	if (cpu->irq_began)
+		ns = bpf_ktime_get_ns() - cpu->irq_began;
+	if (cpu->run_began)
+		cpu->run_irq_ns += ns;
+	cpu->irq_began = 0;
+	cpu->place = TASK;
+	return ns;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What net_rx.bpf.c keeps, in which maps. The layouts are read back by raw.rs: change both together.
+
+#pragma once
+
+// Set in the key of a NAPI without a number, beside the index of its device.
+#define UNNUMBERED 0x80000000
+
+// Why a run took place, or whose time it is; the order is that of `Class` in class.rs.
+enum class {
+	NIC_IRQ,
+	RPS_IPI,
+	OTHER_IRQ,
+	OTHER_SOFTIRQ,
+	SELF,
+	KSOFTIRQD,
+	IRQ_THREAD,
+	IDLE,
+	UNKNOWN,
+	CLASSES,
+};
+
+// Where this CPU is, as far as the hooks tell.
+enum place { TASK, IN_IRQ, IN_IPI, IN_TIMER };
+
+struct cpu {
+	// Of the run and of the interrupt that are under way; 0 = none.
+	__u64 run_began;
+	__u64 run_irq_ns;
+	__u64 irq_began;
+	__u64 thread_began;
+	__u64 thread_base;
+	// Number of the interrupt under way, of the one that raised NET_RX, of the one that caused the run.
+	__u32 irq;
+	__u32 pending_irq;
+	__u32 run_irq;
+	__u32 place;
+	// Softirq under way, plus 1.
+	__u32 serving;
+	// Class of the raise that waits for its run, plus 1; class of the run.
+	__u32 pending;
+	__u32 run_class;
+	// This inter-processor interrupt has raised NET_RX.
+	__u32 ipi_raised;
+	// Counters.
+	__u64 ns[CLASSES];
+	__u64 runs[CLASSES];
+	__u64 histogram[32];
+	__u64 irq_ns;
+	__u64 irqs;
+	__u64 ipi_ns;
+	__u64 ipis;
+	__u64 threaded_ns;
+	__u64 threaded_polls;
+	__u64 busy_polls;
+	__u64 busy_work;
+	// What found its table full.
+	__u64 unlisted_ns;
+	__u64 unlisted;
+	// Timers, and inter-processor interrupts with other reasons.
+	__u64 other_ns;
+	__u64 others;
+} __attribute__((aligned(64)));
+
+struct key {
+	__u32 cpu;
+	// Interrupt, NAPI, or process.
+	__u32 id;
+};
+
+struct irq {
+	__u64 ns;
+	__u64 count;
+	// NET_RX time that it caused.
+	__u64 net_rx_ns;
+};
+
+struct napi {
+	__u64 polls;
+	__u64 work;
+	__u64 full;
+	__u32 ifindex;
+	char device[16];
+};
+
+struct victim {
+	__u64 ns[CLASSES];
+	// Interrupt handlers.
+	__u64 irq_ns;
+	__u64 cgroup;
+	char comm[16];
+	// Which of the programs that the process became has this name.
+	__u32 exec_id;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	// The loader makes it one for each possible CPU.
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+// Bounded: what finds no place is counted as unlisted.
+#define TABLE(name, record)                       \
+	struct {                                  \
+		__uint(type, BPF_MAP_TYPE_HASH);  \
+		__uint(max_entries, 8192);        \
+		__type(key, struct key);          \
+		__type(value, record);            \
+	} name SEC(".maps")
+
+TABLE(irqs, struct irq);
+TABLE(napis, struct napi);
+TABLE(victims, struct victim);
