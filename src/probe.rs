@@ -4,6 +4,7 @@
 //! kernel has ([`coarse`]), and inference from a process that should have had its CPU to itself
 //! ([`Spin`], [`Openssl`]). [`look`] joins them in one value, [`Steal`]. Rendering does not belong here.
 
+mod bare;
 mod class;
 mod compute;
 mod counted;
@@ -17,6 +18,7 @@ mod raw;
 mod spin;
 mod steal;
 
+pub use bare::{Bare, NoBare, bare};
 pub use class::Class;
 pub use compute::compute;
 pub use counted::{Moment, coarse};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Bare;
 use crate::units::{CpuId, Fact};
 
 /// Who looked.
@@ -49,7 +50,7 @@ pub struct Inference {
     pub believed: Fact<f64>,
     /// Part that it did not have.
     pub missing: f64,
-    /// In how many pieces.
+    /// In how many pieces, by who looked or else by what was measured on its CPU.
     pub interruptions: Fact<u64>,
     /// Part that other tasks had by the scheduler's choice.
     pub waiting: Fact<f64>,
@@ -61,6 +62,8 @@ pub struct Inference {
     pub exact: Fact<f64>,
     /// What was measured on its CPU of timers and of inter-processor interrupts that brought no packets.
     pub other_interrupts: Fact<f64>,
+    /// What an interrupt that brings nothing costs there.
+    pub bare: Fact<Bare>,
 }
 
 impl Inference {
@@ -69,6 +72,7 @@ impl Inference {
         seen: &Seen,
         hypervisor: Fact<f64>,
         (exact, other_interrupts): (Fact<f64>, Fact<f64>),
+        bare: Fact<Bare>,
     ) -> Self {
         let wall = seen.wall_ns as f64;
         let part = |ns: u64| ns as f64 / wall;
@@ -87,6 +91,7 @@ impl Inference {
             inferred: (missing - others).max(0.0),
             exact,
             other_interrupts,
+            bare,
         }
     }
 
@@ -95,11 +100,22 @@ impl Inference {
     pub fn unseen(&self) -> Option<f64> {
         Some((self.inferred - self.exact.known()? - self.other_interrupts.known()?).max(0.0))
     }
+
+    /// The part that the ways into and out of so many interrupts take, by what one costs that brings nothing.
+    pub fn entries(&self) -> Option<f64> {
+        let bare = self.bare.known()?;
+        Some(bare.ns as f64 * *self.interruptions.known()? as f64 / (self.seconds * 1e9))
+    }
+
+    /// What is missing and nothing explains; below zero when more was explained than is missing.
+    pub fn unexplained(&self) -> Option<f64> {
+        Some(self.inferred - self.exact.known()? - self.other_interrupts.known()? - self.entries()?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Inference, Method, Seen};
+    use super::{Bare, Inference, Method, Seen};
     use crate::units::{CpuId, Fact};
 
     #[test]
@@ -109,16 +125,27 @@ mod tests {
             cpu: CpuId(0),
             wall_ns: 1_000,
             missing_ns: 500,
-            interruptions: Fact::NotAsked,
+            interruptions: Fact::Known(2),
             waiting_ns: Fact::Known(100),
             believed_ns: Fact::Known(900),
         };
-        let inference = Inference::new(&seen, Fact::Known(0.05), (Fact::Known(0.30), Fact::Known(0.01)));
+        let inference = Inference::new(
+            &seen,
+            Fact::Known(0.05),
+            (Fact::Known(0.30), Fact::Known(0.01)),
+            Fact::Known(Bare { ns: 15, sender_ns: 9, rate: 9 }),
+        );
         assert!((inference.inferred - 0.35).abs() < 1e-9, "{inference:?}");
         assert_eq!(inference.believed, Fact::Known(0.9));
         assert!((inference.unseen().expect("all known") - 0.04).abs() < 1e-9);
+        assert!((inference.unexplained().expect("all known") - 0.01).abs() < 1e-9);
         let unknown = Seen { waiting_ns: Fact::Unsupported, ..seen };
-        let unknown = Inference::new(&unknown, Fact::Unsupported, (Fact::Unsupported, Fact::Unsupported));
+        let unknown = Inference::new(
+            &unknown,
+            Fact::Unsupported,
+            (Fact::Unsupported, Fact::Unsupported),
+            Fact::NotAsked,
+        );
         assert!((unknown.inferred - 0.5).abs() < 1e-9 && unknown.unseen().is_none());
     }
 }

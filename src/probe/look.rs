@@ -11,7 +11,7 @@ use super::exact::exact;
 use super::inference::{Inference, Method, Seen};
 use super::raw::Reading;
 use super::steal::{Steal, Tier};
-use super::{Missing, Openssl, OpensslError, Programs, Spin};
+use super::{Bare, Missing, Openssl, OpensslError, Programs, Spin, bare};
 use crate::host::Host;
 use crate::units::{CpuId, Fact};
 
@@ -120,7 +120,11 @@ pub fn look(
             steal.notes.push("interrupted: openssl could not say what it missed".to_owned());
             return Ok(steal);
         }
-        let seen = witness.stop()?;
+        let mut seen = witness.stop()?;
+        if let (Fact::NotAsked, Some(between)) = (&seen.interruptions, &between) {
+            let interrupts = between.cpus.get(&cpu).map_or(0, |cpu| cpu.irqs + cpu.ipis + cpu.others);
+            seen.interruptions = Fact::Known(interrupts);
+        }
         let share = |ns: u64| steal.share(ns);
         let hypervisor = hypervisor_ns(cpu, &before, &after).map(share);
         let known = |of: &dyn Fn(&Reading) -> u64| match &between {
@@ -129,9 +133,28 @@ pub fn look(
         };
         let exact = known(&|between| taken(between, cpu, pid));
         let others = known(&|between| between.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns));
-        steal.inference.push(Inference::new(&seen, hypervisor, (exact, others)));
+        let bare = interrupt_cost(&seen, stop);
+        if let Err(why) = &bare {
+            steal.notes.push(why.clone());
+        }
+        let bare = bare.map_or(Fact::Unsupported, |bare| bare.map_or(Fact::NotAsked, Fact::Known));
+        steal.inference.push(Inference::new(&seen, hypervisor, (exact, others), bare));
     }
     Ok(steal)
+}
+
+/// What an interrupt costs, as often as they came: with the programs still attached, for they are part of
+/// it. `None` where nobody has counted them, or time is up.
+fn interrupt_cost(seen: &Seen, stop: &AtomicBool) -> Result<Option<Bare>, String> {
+    match seen.interruptions {
+        Fact::Known(count @ 1..) if !stop.load(Ordering::SeqCst) => {
+            let rate = count as f64 * 1e9 / seen.wall_ns as f64;
+            bare(seen.cpu, rate)
+                .map(Some)
+                .map_err(|why| format!("the cost of an interrupt is not known: {why}"))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// What a process lost on a CPU, its own system calls included: a witness makes none.

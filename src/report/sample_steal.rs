@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::probe::{
-    Class, Cost, CpuSteal, Inference, IrqSteal, Method, NapiPolls, Steal, ThreadTime, Tier, Victim,
+    Bare, Class, Cost, CpuSteal, Inference, IrqSteal, Method, NapiPolls, Steal, ThreadTime, Tier, Victim,
 };
 use crate::units::{CpuId, Fact, IrqId, QueueId};
 
@@ -98,6 +98,7 @@ pub(super) fn measured() -> Steal {
             inferred: 0.63,
             exact: Fact::Known(0.61),
             other_interrupts: Fact::Known(0.005),
+            bare: Fact::Known(Bare { ns: 410, sender_ns: 1_200, rate: 29_000 }),
         }],
         cost: Fact::Known(Cost { ns: 120 * MS, runs: 640_000, missed: 3 }),
         notes: vec!["a table was full 2 times: 0.1 ms are in the CPUs' time and name no process".to_owned()],
@@ -130,6 +131,7 @@ pub(super) fn counted() -> Steal {
             waiting: Fact::Unsupported,
             exact: Fact::Unsupported,
             other_interrupts: Fact::Unsupported,
+            bare: Fact::NotAsked,
             ..measured.inference[0].clone()
         }],
         cost: Fact::NotAsked,

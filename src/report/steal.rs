@@ -248,28 +248,35 @@ fn inferred(inference: &Inference) -> String {
     row("  stolen (inferred)", &Fact::Known(inference.inferred));
     row("stolen (measured)", &inference.exact);
     row("other interrupts (measured)", &inference.other_interrupts);
-    if let Some(unseen) = inference.unseen() {
-        row("nobody sees", &Fact::Known(unseen));
+    match (inference.entries(), inference.unexplained(), inference.unseen()) {
+        (Some(entries), Some(left), _) => {
+            row("in and out of interrupts", &Fact::Known(entries));
+            row("left over", &Fact::Known(left));
+        }
+        (_, _, Some(unseen)) => row("nobody sees", &Fact::Known(unseen)),
+        _ => {}
     }
-    let mut wrong = match &inference.believed {
+    let mut remarks = match &inference.believed {
         Fact::Known(believed) => {
             format!("  top is wrong by {}\n", share((believed - (1.0 - inference.missing)).max(0.0)))
         }
         _ => String::new(),
     };
-    if let (Fact::Known(count @ 1..), Some(unseen)) = (&inference.interruptions, inference.unseen()) {
-        let each = unseen * inference.seconds * 1e6 / *count as f64;
-        wrong += &paragraph(
+    if let (Fact::Known(bare), Fact::Known(count)) = (&inference.bare, &inference.interruptions) {
+        remarks += &paragraph(
             "  ",
             &format!(
-                "{} interruptions, each with {each:.1} us that nobody sees: the way in and out, the \
-                 hypervisor's part, other softirqs, the measuring itself",
-                grouped(*count)
+                "{} interruptions; one that brings nothing takes {:.1} us here beyond what it does, by trial \
+                 with {} a second; its sender waits {:.1} us",
+                grouped(*count),
+                bare.ns as f64 / 1e3,
+                grouped(bare.rate),
+                bare.sender_ns as f64 / 1e3,
             ),
         );
     }
     let title = format!("{who} on CPU {} for {:.1} s", inference.cpu, inference.seconds);
-    section(&title, &(table.render() + &wrong))
+    section(&title, &(table.render() + &remarks))
 }
 
 fn foot(steal: &Steal) -> String {
