@@ -1,0 +1,98 @@
+//! Theft by receive work, as a pinned process sees it and as the eBPF programs measure it, side by side:
+//! `cargo run --release --example theft [RUNS] [SECONDS]`, 10 runs of 3 seconds unless given.
+//!
+//! One thread on CPU 1 sends datagrams flat out over a veth pair to a sink on CPU 1. With the server's RPS mask
+//! at CPU 0 they are received there, where the process is that should have the CPU to itself; with RPS off
+//! they are received on CPU 1. Needs root, two CPUs, `ip` and `openssl`, and an otherwise idle machine.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rxlab::host::{Host, LiveHost};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::load::Session;
+use rxlab::probe::{Class, CpuSteal, Inference, Method, Steal, Tier, Wish, look};
+use rxlab::target::{Spec, Target};
+use rxlab::units::CpuId;
+
+fn main() -> ExitCode {
+    let numbers: Result<Vec<u64>, _> = std::env::args().skip(1).map(|text| text.parse::<u64>()).collect();
+    let (runs, seconds) = match numbers.as_deref() {
+        Ok([]) => (10, 3),
+        Ok([runs @ 1..]) => (*runs, 3),
+        Ok([runs @ 1.., seconds @ 1..]) => (*runs, *seconds),
+        _ => {
+            eprintln!("theft: give the number of runs and their length in seconds");
+            return ExitCode::from(2);
+        }
+    };
+    let range = match Range::build(&RangeSpec::default()) {
+        Ok(range) => range,
+        Err(error) => {
+            eprintln!("theft: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    let inside = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("just made");
+    let sink = SocketAddr::from((Range::SERVER, 9000));
+    let target = Target::start(&Spec {
+        udp_sink: Some(sink),
+        cpus: "1".parse().expect("a list"),
+        netns: Some(range.server.path()),
+        ..Spec::default()
+    });
+    let target = target.expect("CPU 1 is there");
+    let load = serde_json::json!({
+        "url": format!("udp-sink://{sink}"),
+        "connections": 1,
+        "cpus": "1",
+        "netns": range.client.path(),
+    });
+    let session = Session::start(&serde_json::from_value(load).expect("a load")).expect("the sink is there");
+    println!(
+        "parts of CPU 0 in %, {runs} runs of {seconds} s; left over: stolen by inference, less the rest"
+    );
+    println!("RPS witness   top is wrong by  stolen: by inference  measured  other IRQs  entries  left over");
+    for rps in ["1", "0"] {
+        inside.write("sys/class/net/srv0/queues/rx-0/rps_cpus", rps.as_bytes()).expect("written");
+        for method in [Method::Spin, Method::Openssl] {
+            let mut left: Vec<f64> = (0..runs).map(|_| run(rps, method, seconds)).collect();
+            left.sort_by(f64::total_cmp);
+            let largest = left.iter().fold(0.0, |largest: f64, of| largest.max(of.abs()));
+            println!("    left over: median {:.1}, largest {largest:.1}", left[left.len() / 2]);
+        }
+    }
+    session.stop();
+    target.stop();
+    ExitCode::SUCCESS
+}
+
+/// What one run leaves over, in points of CPU.
+fn run(rps: &str, method: Method, seconds: u64) -> f64 {
+    let host = LiveHost::open(Path::new("/")).expect("the root is readable");
+    let wish = Wish { tier: Some(Tier::Ebpf), witness: Some((method, CpuId(0), seconds)) };
+    let wait = || std::thread::sleep(Duration::from_secs(seconds));
+    let steal = look(&host, &wish, wait, &AtomicBool::new(false)).expect("root may use eBPF");
+    let [inference] = steal.inference.as_slice() else { panic!("one witness: {steal:?}") };
+    let percent = |part: Option<f64>| part.map_or(f64::NAN, |part| part * 100.0);
+    let Inference { believed, missing, inferred, exact, other_interrupts, .. } = inference;
+    let left = percent(inference.unexplained());
+    println!(
+        "  {rps} {method:8?} {:15.1} {:21.1} {:9.1} {:11.1} {:8.1} {left:10.1}   sender's own NET_RX {:.1}",
+        percent(believed.known().map(|believed| believed - (1.0 - missing))),
+        percent(Some(*inferred)),
+        percent(exact.known().copied()),
+        percent(other_interrupts.known().copied()),
+        percent(inference.entries()),
+        percent(own(&steal)),
+    );
+    left
+}
+
+fn own(steal: &Steal) -> Option<f64> {
+    let sender: &CpuSteal = steal.cpus.iter().find(|cpu| cpu.cpu == CpuId(1))?;
+    Some(steal.share(*sender.by_class.get(&Class::SelfInflicted)?.known()?))
+}
