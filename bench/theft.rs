@@ -22,8 +22,8 @@ fn main() -> ExitCode {
     let numbers: Result<Vec<u64>, _> = std::env::args().skip(1).map(|text| text.parse::<u64>()).collect();
     let (runs, seconds) = match numbers.as_deref() {
         Ok([]) => (10, 3),
-        Ok([runs @ 1..]) => (*runs, 3),
-        Ok([runs @ 1.., seconds @ 1..]) => (*runs, *seconds),
+        Ok([runs]) if *runs > 0 => (*runs, 3),
+        Ok([runs, seconds]) if *runs > 0 && *seconds > 0 => (*runs, *seconds),
         _ => {
             eprintln!("theft: give the number of runs and their length in seconds");
             return ExitCode::from(2);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The pipeline, leftmost first. A module may import those before it and itself.
 const ORDER: [&str; 22] = [
-    "units", "error", "parse", "host", "sample", "probe", "model", "diagnose", "plan", "journal", "snapshot",
+    "units", "error", "parse", "host", "sample", "model", "probe", "diagnose", "plan", "journal", "snapshot",
     "knob", "apply", "persist", "target", "load", "lab", "trial", "report", "commands", "cli", "main",
 ];
 

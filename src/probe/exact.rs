@@ -8,6 +8,7 @@ use super::raw::{CpuRecord, Reading, UNNUMBERED, VictimRecord};
 use super::steal::{CpuSteal, IrqSteal, NapiPolls, Steal, Tier, Victim};
 use super::{Class, Programs};
 use crate::host::Host;
+use crate::model::Model;
 use crate::sample::Inventory;
 use crate::units::{CpuId, Fact, IrqId, QueueId};
 
@@ -146,12 +147,11 @@ fn irqs(between: &Reading, inventory: &Inventory) -> Vec<IrqSteal> {
         let irq = raw.into_iter().flatten().find(|irq| irq.number == IrqId(number));
         irq.map(|irq| irq.actions.clone()).unwrap_or_default()
     };
+    let model = Model::new(inventory);
     let queue = |number: u32| {
-        let napi = inventory.napis.known()?.iter().find(|napi| napi.irq == Some(IrqId(number)))?;
-        let nic = inventory.nics.known()?.iter().find(|nic| nic.ifindex.known() == Some(&napi.ifindex))?;
-        let queues = queues(inventory, napi.id);
-        let names: Vec<String> = queues.iter().map(ToString::to_string).collect();
-        Some(format!("{}/{}", nic.name, names.join(",")))
+        let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |rx| (nic, rx)));
+        let mut own = queues.filter(|(_, rx)| rx.irqs.iter().any(|irq| irq.number == IrqId(number)));
+        own.next().map(|(nic, rx)| format!("{}/{}", nic.name, QueueId::rx(rx.index)))
     };
     let used = between.irqs.iter().filter(|(_, record)| record.count > 0 || record.net_rx_ns > 0);
     let one = |((cpu, number), record): (&(CpuId, u32), &super::raw::IrqRecord)| IrqSteal {

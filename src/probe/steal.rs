@@ -140,7 +140,7 @@ pub struct IrqSteal {
     pub irq: IrqId,
     /// Who asked for it, as in /proc/interrupts; empty = the kernel does not tell any more.
     pub actions: Vec<String>,
-    /// The queue whose NAPI it starts, where the driver tells.
+    /// The receive queue that it belongs to, as far as that is known.
     pub queue: Option<String>,
     /// Time in its handlers.
     pub ns: u64,

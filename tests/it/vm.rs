@@ -12,5 +12,6 @@ mod irqbalance;
 mod killed;
 mod knobs;
 mod persist;
+mod stolen;
 mod there_and_back;
 mod two_nodes;

@@ -1,0 +1,64 @@
+//! What a NIC's interrupt takes from a process that has its CPU to itself, as far as the scheduler knows.
+
+use rxlab::probe::{Class, Steal, Tier};
+use rxlab::units::{CpuId, IrqId};
+
+use super::guest;
+
+/// The interrupt and the victim are on CPU 2. At a rate that is too high for the guest the queue is polled without
+/// any more interrupts. The guest's CPUs share two that others use as well: a look that
+/// missed what is there is repeated.
+const JOB: &str = r#"
+irq=$(sed -n 's/^ *\([0-9]*\):.*virtio0-input.0$/\1/p' /proc/interrupts)
+echo 2 > /proc/irq/$irq/smp_affinity_list
+part irq
+echo $irq
+rxlab target --udp-sink 10.98.0.2:9000 --for 200s > /dev/null 2>&1 &
+sleep 2
+ping -c 1 10.98.0.1 >&2
+sleep 3
+for look in 1 2 3; do
+    rxlab steal --cpu 2 --probe --for 3s --tier ebpf --json > answer
+    grep -q '"irq": '$irq answer && break
+done
+ran ebpf cat answer
+ran procfs rxlab steal --for 2s --tier procfs --json
+"#;
+
+#[test]
+fn a_pinned_process_is_robbed_by_the_interrupt_of_a_queue() {
+    let rxlab = env!("CARGO_BIN_EXE_rxlab");
+    let peer = format!(
+        "until ip neigh | grep -q '^10.98.0.2 .*lladdr'; do sleep 0.2; done
+         exec '{rxlab}' load udp-sink://10.98.0.2:9000 --flows 64 --rate 1500 --for 200s"
+    );
+    let Some(answer) = guest::run("8cpu-1queue", JOB, Some(&peer)) else { return };
+    let steal = |name: &str| -> Steal {
+        let (code, text) = answer.ran(name);
+        assert_eq!(code, 0, "{text}");
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let measured = steal("ebpf");
+    assert_eq!((measured.tier, measured.missing.as_ref()), (Tier::Ebpf, None));
+    let irq = IrqId(answer.part("irq").trim().parse().expect("a number"));
+    let irqs = measured.irqs.known().expect("measured");
+    let ours = irqs.iter().find(|of| (of.irq, of.cpu) == (irq, CpuId(2)));
+    let ours = ours.unwrap_or_else(|| panic!("no IRQ {irq} on CPU 2: {irqs:?}"));
+    assert_eq!((ours.queue.as_deref(), ours.actions[0].as_str()), (Some("eth0/rx-0"), "virtio0-input.0"));
+    assert!(ours.count > 0 && ours.net_rx_ns > 0, "{ours:?}");
+
+    let victims = measured.victims.known().expect("measured");
+    let probe = victims.iter().find(|victim| victim.command == "rxlab" && victim.stolen_ns() > 0);
+    let probe = probe.unwrap_or_else(|| panic!("no victim: {victims:?}"));
+    let by_nic = probe.by_class.get(&Class::NicIrq).copied().unwrap_or_default();
+    assert!(by_nic > probe.stolen_ns() / 2, "{probe:?}");
+    let [inference] = measured.inference.as_slice() else { panic!("one witness: {measured:?}") };
+    assert!(inference.exact.known().is_some_and(|exact| *exact > 0.01), "{inference:?}");
+
+    // The other tier has the same columns for the same CPUs.
+    let columns = |steal: &Steal| -> Vec<(CpuId, Vec<Class>)> {
+        steal.cpus.iter().map(|cpu| (cpu.cpu, cpu.by_class.keys().copied().collect())).collect()
+    };
+    let counted = steal("procfs");
+    assert_eq!((counted.tier, columns(&counted)), (Tier::Procfs, columns(&measured)));
+}
