@@ -28,6 +28,9 @@ pub enum Class {
     Unknown,
     /// The thread of a NAPI (`napi/...`), which is scheduled like any other; no softirq.
     ThreadedNapi,
+    /// A task that waits for packets polled for them itself (busy polling): its own work, no softirq. The first
+    /// poll of each wait is not in.
+    BusyPoll,
 }
 
 impl Class {
@@ -63,6 +66,7 @@ impl Class {
             Class::Idle => "idle",
             Class::Unknown => "unknown",
             Class::ThreadedNapi => "threaded NAPI",
+            Class::BusyPoll => "busy poll",
         }
     }
 }

@@ -82,7 +82,7 @@ fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
         if let (Some(now), Some(then)) = (thread(after), thread(before)) {
             by_class.insert(Class::Ksoftirqd, Fact::Known(now.saturating_sub(then)));
         }
-        by_class.insert(Class::ThreadedNapi, Fact::Unsupported);
+        by_class.extend([Class::ThreadedNapi, Class::BusyPoll].map(|class| (class, Fact::Unsupported)));
         CpuSteal {
             cpu,
             net_rx_ns: time(|times| times.softirq),

@@ -54,9 +54,10 @@ fn cpus(between: &Reading, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
         let mut classes: BTreeMap<Class, Fact<u64>> =
             by_class(record.ns).map(|(class, ns)| (class, Fact::Known(ns))).collect();
         classes.insert(Class::ThreadedNapi, Fact::Known(record.threaded_ns));
+        classes.insert(Class::BusyPoll, Fact::Known(record.busy_ns));
         CpuSteal {
             cpu: *cpu,
-            net_rx_ns: Fact::Known(record.ns.iter().sum::<u64>() + record.threaded_ns),
+            net_rx_ns: Fact::Known(record.ns.iter().sum::<u64>() + record.threaded_ns + record.busy_ns),
             runs: Fact::Known(record.runs.iter().sum()),
             hard_irq_ns: Fact::Known(record.irq_ns + record.ipi_ns),
             by_class: classes,
@@ -202,8 +203,8 @@ fn remarks(between: &Reading) -> Vec<String> {
     let polls = sum(|cpu| cpu.busy_polls);
     if polls > 0 {
         remarks.push(format!(
-            "tasks that wait for packets polled {polls} times themselves and got {} packets: that time is \
-             their own, and in no column",
+            "tasks that wait for packets polled {polls} times themselves and got {} packets: their own \
+             time, in column \"self\"",
             sum(|cpu| cpu.busy_work)
         ));
     }

@@ -10,6 +10,8 @@
 #define PF_KTHREAD 0x00200000
 // include/linux/preempt.h: hard interrupts and NMIs.
 #define HARD_MASK 0x00ff0000
+// A task that polled less than this ago, in nanoseconds, has not slept meanwhile.
+#define BUSY_GAP 100000
 
 // As much of the kernel's types as is read; offsets come from the running kernel.
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

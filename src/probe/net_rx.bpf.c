@@ -252,6 +252,35 @@ int BPF_PROG(run_exit, unsigned int vector)
 	return 0;
 }
 
+// NET_RX and interrupt time of this CPU: what a thread of it has to be relieved of.
+static __always_inline __u64 not_of_threads(const struct cpu *cpu)
+{
+	__u64 sum = cpu->irq_ns + cpu->ipi_ns;
+	int class;
+
+#pragma unroll
+	for (class = 0; class < CLASSES; class++)
+		sum += cpu->ns[class];
+	return sum;
+}
+
+// A task that waits polls again and again until a poll brings something. There is no hook before a poll: the
+// first one of each wait has no length.
+static __always_inline void busy_polled(struct cpu *cpu, int work)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 base = not_of_threads(cpu);
+	__u64 task = bpf_get_current_pid_tgid();
+
+	if (cpu->busy_task == task && now - cpu->busy_began < BUSY_GAP)
+		cpu->busy_ns += now - cpu->busy_began - (base - cpu->busy_base);
+	cpu->busy_polls++;
+	cpu->busy_work += work;
+	cpu->busy_task = work ? 0 : task;
+	cpu->busy_began = now;
+	cpu->busy_base = base;
+}
+
 SEC("tp_btf/napi_poll")
 int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 {
@@ -267,8 +296,7 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf())) {
 			cpu->threaded_polls++;
 		} else {
-			cpu->busy_polls++;
-			cpu->busy_work += work;
+			busy_polled(cpu, work);
 		}
 	}
 	key.cpu = bpf_get_smp_processor_id();
@@ -294,18 +322,6 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 	entry->work += work;
 	entry->full += work >= budget;
 	return 0;
-}
-
-// NET_RX and interrupt time of this CPU: what a thread of it has to be relieved of.
-static __always_inline __u64 not_of_threads(const struct cpu *cpu)
-{
-	__u64 sum = cpu->irq_ns + cpu->ipi_ns;
-	int class;
-
-#pragma unroll
-	for (class = 0; class < CLASSES; class++)
-		sum += cpu->ns[class];
-	return sum;
 }
 
 SEC("tp_btf/sched_switch")

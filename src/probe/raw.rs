@@ -8,8 +8,8 @@ use crate::units::CpuId;
 const CLASSES: usize = 9;
 /// Buckets of the histogram.
 const BUCKETS: usize = 32;
-/// State of `struct cpu` before its counters: five 64-bit and eight 32-bit fields.
-const STATE: usize = 5 * 8 + 8 * 4;
+/// State of `struct cpu` before its counters: eight 64-bit and eight 32-bit fields.
+const STATE: usize = 8 * 8 + 8 * 4;
 
 /// Set in the key of a NAPI that has no number, beside the index of its device.
 pub(super) const UNNUMBERED: u32 = 0x8000_0000;
@@ -54,6 +54,8 @@ pub struct CpuRecord {
     pub busy_polls: u64,
     /// Packets of these.
     pub busy_work: u64,
+    /// Nanoseconds of these polls, but for the first of each wait.
+    pub busy_ns: u64,
     /// Time of tasks for which the table had no room.
     pub unlisted_ns: u64,
     /// How often any table had no room.
@@ -170,6 +172,7 @@ impl Record for CpuRecord {
             threaded_polls: words.number()?,
             busy_polls: words.number()?,
             busy_work: words.number()?,
+            busy_ns: words.number()?,
             unlisted_ns: words.number()?,
             unlisted: words.number()?,
             other_ns: words.number()?,
@@ -190,6 +193,7 @@ impl Record for CpuRecord {
             threaded_polls: self.threaded_polls.saturating_sub(earlier.threaded_polls),
             busy_polls: self.busy_polls.saturating_sub(earlier.busy_polls),
             busy_work: self.busy_work.saturating_sub(earlier.busy_work),
+            busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
             unlisted_ns: self.unlisted_ns.saturating_sub(earlier.unlisted_ns),
             unlisted: self.unlisted.saturating_sub(earlier.unlisted),
             other_ns: self.other_ns.saturating_sub(earlier.other_ns),
@@ -285,9 +289,9 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_programs_put_them() {
-        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 62)].concat()).expect("long enough");
+        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 63)].concat()).expect("long enough");
         assert_eq!((cpu.ns[0], cpu.ns[8], cpu.runs[0], cpu.histogram[31]), (1, 9, 10, 50));
-        assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.others), (51, 54, 55, 62));
+        assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.busy_ns, cpu.others), (51, 54, 55, 59, 63));
         let napi = [numbers(1, 3), 7u32.to_ne_bytes().to_vec(), b"eth0\0xxxxxxxxxxx".to_vec()].concat();
         let napi = NapiRecord::parse(&napi).expect("long enough");
         assert_eq!((napi.full, napi.ifindex, napi.device.as_str()), (3, 7, "eth0"));

@@ -31,6 +31,10 @@ struct cpu {
 	__u64 irq_began;
 	__u64 thread_began;
 	__u64 thread_base;
+	// Of the task that polls for itself: its last poll, as long as that found nothing. 0 = none.
+	__u64 busy_task;
+	__u64 busy_began;
+	__u64 busy_base;
 	// Number of the interrupt under way, of the one that raised NET_RX, of the one that caused the run.
 	__u32 irq;
 	__u32 pending_irq;
@@ -55,6 +59,7 @@ struct cpu {
 	__u64 threaded_polls;
 	__u64 busy_polls;
 	__u64 busy_work;
+	__u64 busy_ns;
 	// What found its table full.
 	__u64 unlisted_ns;
 	__u64 unlisted;

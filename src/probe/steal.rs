@@ -78,7 +78,7 @@ pub struct CpuSteal {
     pub by_class: BTreeMap<Class, Fact<u64>>,
     /// NET_RX runs by length: entry N counts 2^N to 2^(N+1) - 1 nanoseconds.
     pub histogram: Fact<Vec<u64>>,
-    /// Packets polled by tasks that wait for them; their time is the task's own and not measured.
+    /// Packets polled by tasks that wait for them.
     pub busy_polled: Fact<u64>,
     /// Packets that went up the stack.
     pub packets: Fact<u64>,

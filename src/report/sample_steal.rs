@@ -10,7 +10,7 @@ use crate::units::{CpuId, Fact, IrqId, QueueId};
 const MS: u64 = 1_000_000;
 
 fn cpu(cpu: u32, classes: &[(Class, u64)]) -> CpuSteal {
-    let all = Class::OF_RUNS.into_iter().chain([Class::ThreadedNapi]);
+    let all = Class::OF_RUNS.into_iter().chain([Class::ThreadedNapi, Class::BusyPoll]);
     let mut by_class: BTreeMap<Class, Fact<u64>> = all.map(|class| (class, Fact::Known(0))).collect();
     by_class.extend(classes.iter().map(|(class, ms)| (*class, Fact::Known(ms * MS))));
     CpuSteal {

@@ -90,7 +90,7 @@ fn part(steal: &Steal, ns: &Fact<u64>) -> Cell {
 const COLUMNS: [(&str, &[Class]); 7] = [
     ("NIC IRQ", &[Class::NicIrq]),
     ("RPS IPI", &[Class::RpsIpi]),
-    ("self", &[Class::SelfInflicted]),
+    ("self", &[Class::SelfInflicted, Class::BusyPoll]),
     ("ksoftirqd", &[Class::Ksoftirqd]),
     ("threads", &[Class::ThreadedNapi, Class::IrqThread]),
     ("idle", &[Class::Idle]),

@@ -55,6 +55,23 @@ impl Flood {
         Some(flood)
     }
 
+    /// A veth has a NAPI only with GRO, and passes UDP through it only with this kind of GRO. `false` when this is
+    /// skipped.
+    fn has_napi(&self) -> bool {
+        let mut command = self.inside("ethtool");
+        command.args(["-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"]);
+        let gro = command.output().expect("nsenter runs");
+        let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
+        require::have("netns", (!gro.status.success()).then_some(why))
+    }
+
+    /// A program on the server.
+    fn inside(&self, program: &str) -> std::process::Command {
+        let mut command = std::process::Command::new("nsenter");
+        command.arg(format!("--net={}", self.range.server.path().display())).arg(program);
+        command
+    }
+
     fn look(&self, arguments: &[&str]) -> Steal {
         let all = [&["--json", "steal", "--for", "1s"], arguments].concat();
         let out = rxlab(self.directory.path(), &all).output().expect("rxlab runs");
@@ -137,15 +154,7 @@ fn both_tiers_have_the_same_columns() {
 fn a_threaded_napi_is_in_the_total() {
     let Some(flood) = Flood::start("0") else { return };
     let host = LiveHost::open_in_namespace(Path::new("/"), &flood.range.server.path()).expect("opened");
-    // A veth has a NAPI only with GRO, and passes UDP through it only with this kind of GRO.
-    let mut command = std::process::Command::new("nsenter");
-    command.arg(format!("--net={}", flood.range.server.path().display()));
-    let gro = command
-        .args(["ethtool", "-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"])
-        .output()
-        .expect("nsenter runs");
-    let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
-    if !require::have("netns", (!gro.status.success()).then_some(why)) {
+    if !flood.has_napi() {
         return;
     }
     let softirq = flood.look(&["--tier", "ebpf"]);
@@ -165,6 +174,57 @@ fn a_threaded_napi_is_in_the_total() {
         .map(|thread| thread.ns)
         .sum();
     assert!(thread <= scheduled + scheduled / 10 && thread > scheduled / 2, "{thread} {scheduled}");
+}
+
+/// Receives what the flood's source sends to another port, polling for it up to 200 us at a time (SO_BUSY_POLL, 46).
+const POLLER: &str = "
+import socket
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.setsockopt(socket.SOL_SOCKET, 46, 200)
+receiver.bind(('10.98.0.1', 9100))
+print('bound', flush=True)
+while True:
+    receiver.recv(2048)
+";
+
+/// A datagram every two milliseconds, which leaves time to wait for it.
+const SENDER: &str = "
+import socket, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    sender.sendto(b'x', ('10.98.0.1', 9100))
+    time.sleep(0.002)
+";
+
+#[test]
+fn a_task_that_polls_for_itself_is_in_the_total() {
+    let Some(flood) = Flood::start("0") else { return };
+    if !flood.has_napi() {
+        return;
+    }
+    let poller = Running::start(flood.inside("python3").args(["-c", POLLER]));
+    let mut sender = std::process::Command::new("nsenter");
+    sender.arg(format!("--net={}", flood.range.client.path().display())).args(["python3", "-c", SENDER]);
+    let sender = Running::start(&mut sender);
+    let mut steal = None;
+    wait_for("polls", || {
+        let look = flood.look(&["--tier", "ebpf"]);
+        let polled = look.cpus.iter().any(|cpu| ns(cpu, Class::BusyPoll) > 0);
+        steal = Some(look);
+        polled
+    });
+    let steal = steal.expect("looked");
+    let polled: u64 = steal.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
+    // 500 waits a second, each of at most 200 us and what a poll takes.
+    assert!(steal.share(polled) < 0.5, "{:?}", steal.cpus);
+    for cpu in &steal.cpus {
+        let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
+        assert_eq!(sum, total(cpu), "the classes are the whole");
+    }
+    sender.signal(Signal::KILL);
+    poller.signal(Signal::KILL);
+    sender.output();
+    poller.output();
 }
 
 /// The numbers of the BPF programs that a process holds.
