@@ -12,6 +12,7 @@ mod memory;
 mod namespace;
 mod record;
 mod recover;
+mod room;
 mod storage;
 mod store;
 mod surroundings;

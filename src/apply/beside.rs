@@ -5,7 +5,7 @@
 use super::ApplyError;
 use super::check::knob_of;
 use crate::host::Host;
-use crate::journal::{Armed, Beside};
+use crate::journal::{Armed, Beside, Touched};
 use crate::knob::{Knob, KnobError};
 use crate::model::{DeviceAddress, Model};
 use crate::plan::{Setting, Target};
@@ -27,6 +27,19 @@ pub(super) fn beside(host: &dyn Host, model: &Model, knob: &dyn Knob, target: &T
     values
 }
 
+/// What a write of a target may throw away: the values `there` now, and those of queues that an earlier write of
+/// the transaction took away and this one may bring back. After a write that was cut short the values now are
+/// what the driver happened to leave, and those from before it count.
+pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Beside>) -> Vec<Beside> {
+    let Some(earlier) = earlier else { return there };
+    let gone = earlier.beside.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
+    let gone: Vec<Beside> = gone.cloned().collect();
+    let cut_short = !earlier.unsettled.is_empty();
+    let mut all = if cut_short { overlaid(&there, &earlier.beside) } else { there };
+    all.extend(gone);
+    all
+}
+
 /// Those of `values` that are still there, as they are now.
 pub(super) fn now(host: &dyn Host, model: &Model, device: &DeviceAddress, values: &[Beside]) -> Vec<Beside> {
     let read = |value: &Beside| {
@@ -39,10 +52,24 @@ pub(super) fn now(host: &dyn Host, model: &Model, device: &DeviceAddress, values
 
 /// `values`, with those of `others` in the place of the same ones.
 pub(super) fn overlaid(values: &[Beside], others: &[Beside]) -> Vec<Beside> {
-    let other = |value: &Beside| {
-        others.iter().find(|o| o.knob == value.knob && o.target.lasting() == value.target.lasting())
-    };
+    let other = |value: &Beside| others.iter().find(|other| is_same(value, other));
     values.iter().map(|value| other(value).unwrap_or(value).clone()).collect()
+}
+
+fn is_same(value: &Beside, other: &Beside) -> bool {
+    value.knob == other.knob && value.target.lasting() == other.target.lasting()
+}
+
+/// Those of `values` in whose place there is now what a new queue has.
+pub(super) fn made_anew(
+    host: &dyn Host,
+    model: &Model,
+    device: &DeviceAddress,
+    values: &[Beside],
+) -> Vec<Beside> {
+    let is_fresh = |live: &Beside| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
+    let live: Vec<Beside> = now(host, model, device, values).into_iter().filter(is_fresh).collect();
+    values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect()
 }
 
 /// Sets every one of `values` again that is not so any more and gives those. A queue that has gone took its
@@ -101,4 +128,45 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
     let mut model = Model::new(&Inventory::take(host, Scope::Path));
     model.nics.retain(|nic| before.nics.iter().any(|known| known.address == nic.address));
     model
+}
+
+#[cfg(test)]
+mod tests {
+    use super::carried;
+    use crate::journal::{Beside, Touched};
+
+    fn rps(queue: u32, value: &str) -> Beside {
+        let target = format!("eth0/rx-{queue}").parse().expect("a target");
+        Beside { knob: "rps".to_owned(), target, value: value.to_owned() }
+    }
+
+    fn earlier(unsettled: &[&str]) -> Touched {
+        Touched {
+            knob: "channels".to_owned(),
+            target: "eth0".parse().expect("a target"),
+            device: None,
+            seq: 1,
+            original: "combined 2".to_owned(),
+            wanted: "combined 1".to_owned(),
+            ours: Vec::new(),
+            foreign: Vec::new(),
+            unsettled: unsettled.iter().map(|value| (*value).to_owned()).collect(),
+            beside: vec![rps(0, "1"), rps(1, "2")],
+            held: None,
+            outcome: None,
+        }
+    }
+
+    #[test]
+    fn queues_that_are_gone_come_back_with_their_values() {
+        assert_eq!(carried(None, vec![rps(0, "4")]), [rps(0, "4")]);
+        let carried = carried(Some(&earlier(&[])), vec![rps(0, "4")]);
+        assert_eq!(carried, [rps(0, "4"), rps(1, "2")], "what is there may have been set since");
+    }
+
+    #[test]
+    fn what_a_write_that_was_cut_short_left_is_nobodys_choice() {
+        let carried = carried(Some(&earlier(&["combined 1"])), vec![rps(0, "off"), rps(2, "off")]);
+        assert_eq!(carried, [rps(0, "1"), rps(2, "off"), rps(1, "2")]);
+    }
 }

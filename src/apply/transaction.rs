@@ -158,7 +158,15 @@ impl Transaction {
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
         let device = device_of(host, model, target);
-        let beside = beside::beside(host, model, knob, target);
+        let mut beside = beside::beside(host, model, knob, target);
+        if !knob.disturbs().is_empty() {
+            let touched = self.journal.history().touched();
+            let lasting = target.lasting();
+            let earlier = touched
+                .iter()
+                .find(|t| t.knob == knob.name() && t.device == device && t.target.lasting() == lasting);
+            beside = beside::carried(earlier, beside);
+        }
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),

@@ -164,9 +164,7 @@ fn put_back(
         Err(error) => return failed(error.to_string()),
     };
     let is_original = knob.same(&touched.original, &live);
-    // Nothing was thrown away that was not set again.
-    let whole = touched.unsettled.is_empty() && touched.held.is_none();
-    if is_original && (whole || touched.beside.is_empty()) {
+    if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
     if !is_original && !is_ours(knob, touched, &live) {
@@ -195,8 +193,27 @@ fn put_back(
     }
 }
 
-/// What has to be set again once the original value is back: what there was before the first write, or
-/// what somebody else has made of it since.
+/// Whether a target that has its original value is all that undo wants: nothing beside it was thrown away that
+/// was not set again.
+///
+/// So it is when our last write made it so, whole, as a trial does that flips back: that write has set again what
+/// it threw away, and what differs since is somebody else's. After a write that was cut short, and after an undo
+/// that noted what it found, it is not. Nor is it when the last write made something else of it: then another
+/// program has brought the original back, or an undo that could note nothing, and either had new queues made.
+fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
+    let by_us = knob.same(&touched.original, &touched.wanted);
+    touched.beside.is_empty() || (touched.unsettled.is_empty() && touched.held.is_none() && by_us)
+}
+
+/// What has to be set again once the original value is back: what there was before our writes, or what somebody
+/// else has made of it since. In the order of how much is known:
+///
+/// - What the last undo found and noted before its write counts: whatever is there now, its write left.
+/// - Of a write of ours that was cut short, what is there now is what the driver happened to leave, and what was
+///   before it counts.
+/// - While the value is ours, what is there now is what others want, and is noted before it is thrown away.
+/// - Where the original is back and nobody noted anything, what a new queue has was thrown away, and anything else
+///   may be somebody's choice and stays.
 fn beside_values(
     journal: &mut Journal,
     host: &dyn Host,
@@ -207,14 +224,15 @@ fn beside_values(
     if let Some(held) = &touched.held {
         return beside::overlaid(&touched.beside, held);
     }
-    // After a write that was cut short, what is there now is what the driver happened to leave. And an
-    // original value is not written again, so nothing is thrown away.
-    let (Some(device), true, false) = (&touched.device, touched.unsettled.is_empty(), is_original) else {
+    let (Some(device), true) = (&touched.device, touched.unsettled.is_empty()) else {
         return touched.beside.clone();
     };
+    if is_original {
+        return beside::made_anew(host, model, device, &touched.beside);
+    }
     let held = beside::now(host, model, device, &touched.beside);
-    // A disk that is full must not keep the machine from being restored: should this process be killed
-    // before the end, the next one goes by what there was before the first write.
+    // Its room was set aside with the intent. Where no room can be set aside, a full disk must not keep the
+    // machine from being restored all the same.
     let _ = journal.holding(touched.seq, &held);
     beside::overlaid(&touched.beside, &held)
 }

@@ -7,6 +7,9 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
 use super::storage::{Folder, Lock, LockError, Storage};
 
 /// Suffix of the files.
@@ -87,6 +90,15 @@ impl Storage for Disk {
         sync_directory(&self.folder(Folder::Open))
     }
 
+    // A file system that cannot leaves it: the way back then lacks what a full disk refuses.
+    fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()> {
+        let file = self.open_existing(id)?;
+        match fallocate(&file, FallocateFlags::KEEP_SIZE, file.metadata()?.len(), bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            set_aside => Ok(set_aside?),
+        }
+    }
+
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
         self.open_existing(id)?.write_all(bytes)
     }
@@ -97,6 +109,10 @@ impl Storage for Disk {
 
     fn truncate(&self, id: &str, length: u64) -> io::Result<()> {
         let file = self.open_existing(id)?;
+        // Also to set the length that it has gives the room back.
+        if file.metadata()?.len() == length {
+            return Ok(());
+        }
         file.set_len(length)?;
         file.sync_all()
     }
@@ -136,6 +152,8 @@ impl Storage for Disk {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::{Disk, Folder, LockError, Storage};
 
     #[test]
@@ -154,6 +172,21 @@ mod tests {
         disk.archive("1").expect("moved");
         assert_eq!(disk.list(Folder::Open).expect("listed"), [""; 0]);
         assert_eq!(disk.list(Folder::Archive).expect("listed"), ["1"]);
+    }
+
+    #[test]
+    fn room_is_set_aside_without_a_longer_file() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::new(state.path());
+        let _lock = disk.lock().expect("free");
+        disk.create("1").expect("new");
+        disk.append("1", b"one").expect("appended");
+        disk.set_aside("1", 100_000).expect("there is room");
+        disk.append("1", b" two").expect("appended");
+        disk.truncate("1", 7).expect("nothing to cut");
+        assert_eq!(disk.read(Folder::Open, "1").expect("there"), b"one two");
+        let blocks = std::fs::metadata(disk.path(Folder::Open, "1")).expect("there").blocks();
+        assert!(blocks * 512 >= 100_000, "{blocks}: every file system for tests can do it");
     }
 
     #[test]

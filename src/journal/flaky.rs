@@ -2,7 +2,10 @@
 //!
 //! For tests only; no command makes one.
 
+#![allow(clippy::disallowed_methods)] // Looks how much of a file is allocated.
+
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,13 +14,19 @@ use crate::host::Fuse;
 
 /// From operation `at` of the fuse on, everything that needs room fails with `errno`. An append
 /// leaves half of its bytes behind, as a full disk does.
+///
+/// A disk that is full (ENOSPC) still has the blocks that a file was given before, when `holds` says so.
 #[derive(Debug, Clone, Copy)]
 pub struct Trouble {
     /// The first operation that fails, counted from 1 on the fuse.
     pub at: u64,
     /// What it fails with, such as 28 for ENOSPC.
     pub errno: i32,
+    /// Whether the file system can set room aside.
+    pub holds: bool,
 }
+
+const ENOSPC: i32 = 28;
 
 /// Wraps a storage; every operation steps the fuse, an append twice: a line can be torn.
 pub struct FlakyStorage<S> {
@@ -32,14 +41,22 @@ impl<S: Storage> FlakyStorage<S> {
         Self { inner, fuse, trouble }
     }
 
-    fn room(&self) -> io::Result<()> {
+    /// Whether there is room for `bytes` more, of the file `id` where it is one's that is there.
+    fn room(&self, id: &str, bytes: u64) -> io::Result<()> {
         self.fuse.step();
         match self.trouble {
             Some(trouble) if self.fuse.count() >= trouble.at => {
-                Err(io::Error::from_raw_os_error(trouble.errno))
+                let has = trouble.holds && trouble.errno == ENOSPC && self.has(id, bytes);
+                if has { Ok(()) } else { Err(io::Error::from_raw_os_error(trouble.errno)) }
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the file has the blocks already.
+    fn has(&self, id: &str, bytes: u64) -> bool {
+        let path = self.inner.path(Folder::Open, id);
+        std::fs::metadata(path).is_ok_and(|file| file.len() + bytes <= file.blocks() * 512)
     }
 }
 
@@ -55,20 +72,29 @@ impl<S: Storage> Storage for FlakyStorage<S> {
     }
 
     fn create(&self, id: &str) -> io::Result<()> {
-        self.room()?;
+        self.room(id, 0)?;
         self.inner.create(id)
+    }
+
+    fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()> {
+        self.room(id, bytes)?;
+        if self.trouble.is_none_or(|trouble| trouble.holds) {
+            self.inner.set_aside(id, bytes)
+        } else {
+            Ok(())
+        }
     }
 
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
         let (first, rest) = bytes.split_at(bytes.len() / 2);
         self.fuse.step();
         self.inner.append(id, first)?;
-        self.room()?;
+        self.room(id, rest.len() as u64)?;
         self.inner.append(id, rest)
     }
 
     fn sync(&self, id: &str) -> io::Result<()> {
-        self.room()?;
+        self.room(id, 0)?;
         self.inner.sync(id)
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::record::{Beside, Intent, Outcome, Record};
 use super::recover::History;
+use super::room::Room;
 use super::storage::{Folder, Lock, Storage};
 use super::store::JournalError;
 use super::surroundings::Surroundings;
@@ -34,12 +35,15 @@ pub struct Journal {
     // A line may be half there that could not be cut off again. Anything appended after it would
     // turn a torn line into damage.
     torn: bool,
+    room: Room,
     _lock: Lock,
 }
 
 impl Journal {
     pub(super) fn new(storage: Arc<dyn Storage>, id: String, history: History, lock: Lock) -> Self {
-        Self { storage, id, history, torn: false, _lock: lock }
+        let mut room = Room::default();
+        history.records.iter().for_each(|record| room.count(record));
+        Self { storage, id, history, torn: false, room, _lock: lock }
     }
 
     /// The transaction.
@@ -52,12 +56,23 @@ impl Journal {
         &self.history
     }
 
-    /// Records `intent` under the next number and syncs it; then the write may happen.
+    /// Records `intent` under the next number and syncs it; then the write may happen. What undo will have to
+    /// write down has its room from now on.
     pub fn arm(&mut self, intent: Intent) -> Result<Armed, JournalError> {
         let seq = self.history.last_seq() + 1;
-        self.append(Record::Intent(Intent { seq, ..intent }))?;
+        let record = Record::Intent(Intent { seq, ..intent });
+        self.room.count(&record);
+        self.set_aside(record.to_line().len() as u64)?;
+        self.append(record)?;
         self.sync()?;
         Ok(Armed { seq })
+    }
+
+    /// Sets aside what the way back needs, and `bytes` more.
+    pub(super) fn set_aside(&self, bytes: u64) -> Result<(), JournalError> {
+        let Some(needed) = self.room.needed() else { return Ok(()) };
+        let done = self.storage.set_aside(&self.id, needed + bytes);
+        done.map_err(|error| self.error("set room aside in", error))
     }
 
     /// Lets the original value of intent `seq` be written back. Needs nothing on disk but what is

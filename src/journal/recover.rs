@@ -1,6 +1,6 @@
 //! From the bytes of a journal file back to what happened. Pure: files are read elsewhere.
 
-use super::record::{Begin, Beside, Outcome, Record};
+use super::record::{Begin, Beside, Intent, Outcome, Record};
 use super::surroundings::Surroundings;
 use crate::model::DeviceAddress;
 use crate::plan::Target;
@@ -47,7 +47,8 @@ pub struct Touched {
     /// Values of intents without a [`Record::Done`]: the machine may have taken them, in part or
     /// in its own way.
     pub unsettled: Vec<String>,
-    /// Values of the same interface that the first write may have thrown away, from before it.
+    /// Values of the same interface that the writes may have thrown away: of each the one from before the last
+    /// write that found it there. What the transaction sets itself is as it was before the first.
     pub beside: Vec<Beside>,
     /// The same as an undo found them before it wrote the original value.
     pub held: Option<Vec<Beside>>,
@@ -59,6 +60,20 @@ impl Touched {
     /// Whether both are the same tunable of the same thing.
     pub fn is_same(&self, other: &Self) -> bool {
         self.place() == other.place()
+    }
+
+    /// Takes in what a further write found. A queue that an earlier one took away still has the values from
+    /// before that; `own` are values of the transaction's own, which go back to the first.
+    fn found_beside(&mut self, found: &[Beside], own: &[(String, String)]) {
+        for one in found {
+            let place = (one.knob.clone(), one.target.lasting());
+            let known = |b: &&mut Beside| b.knob == place.0 && b.target.lasting() == place.1;
+            match self.beside.iter_mut().find(known) {
+                Some(known) if !own.contains(&place) => known.value.clone_from(&one.value),
+                Some(_) => {}
+                None => self.beside.push(one.clone()),
+            }
+        }
     }
 
     fn place(&self) -> (&String, &Option<DeviceAddress>, String) {
@@ -158,17 +173,19 @@ impl History {
                             ours: Vec::new(),
                             foreign: Vec::new(),
                             unsettled: Vec::new(),
-                            beside: intent.beside.clone(),
+                            beside: Vec::new(),
                             held: None,
                             outcome: None,
                         });
                         all.len() - 1
                     });
                     owner.push((intent.seq, index));
+                    let own = own(&all, intent);
                     let touched = &mut all[index];
                     touched.wanted.clone_from(&intent.after);
                     touched.outcome = None;
                     touched.held = None;
+                    touched.found_beside(&intent.beside, &own);
                     // What we had set ourselves at some time is ours, also when somebody set it again.
                     let known = touched.ours.contains(&intent.before);
                     let found =
@@ -204,6 +221,15 @@ impl History {
     }
 }
 
+/// What the transaction has set on the device of `intent`, where that may throw values away.
+fn own(all: &[Touched], intent: &Intent) -> Vec<(String, String)> {
+    if intent.beside.is_empty() {
+        return Vec::new();
+    }
+    let on_it = all.iter().filter(|touched| touched.device == intent.device);
+    on_it.map(|touched| (touched.knob.clone(), touched.target.lasting())).collect()
+}
+
 fn add(values: &mut Vec<String>, value: &str) {
     if !values.iter().any(|v| v == value) {
         values.push(value.to_owned());
@@ -216,7 +242,7 @@ mod tests {
 
     use super::{Damage, History, Outcome, Record};
     use crate::journal::Surroundings;
-    use crate::journal::record::{Begin, Intent};
+    use crate::journal::record::{Begin, Beside, Intent};
 
     fn begin() -> Record {
         Record::Begin(Begin {
@@ -290,6 +316,34 @@ mod tests {
         assert_eq!(touched.ours, ["off", "2", "2-3"]);
         assert_eq!(touched.unsettled, ["2-3"]);
         assert_eq!(history.last_seq(), 3);
+    }
+
+    /// A flip to fewer queues and back once forgot the values of those that were gone in between.
+    #[test]
+    fn queues_that_a_flip_took_away_keep_their_values() {
+        let beside = |queue: u32, value: &str| Beside {
+            knob: "rps".into(),
+            target: format!("eth0/rx-{queue}").parse().expect("a target"),
+            value: value.into(),
+        };
+        let channels = |seq, beside| match intent(seq, "eth0", "4", "2") {
+            Record::Intent(intent) => Record::Intent(Intent {
+                knob: "channels".into(),
+                target: "eth0".parse().expect("a target"),
+                beside,
+                ..intent
+            }),
+            other => other,
+        };
+        let records = [
+            begin(),
+            channels(1, vec![beside(0, "off"), beside(1, "5"), beside(2, "6")]),
+            // The transaction's own.
+            intent(2, "eth0", "off", "2"),
+            channels(3, vec![beside(0, "2"), beside(1, "7")]),
+        ];
+        let touched = History::parse(&file(&records)).expect("whole").touched();
+        assert_eq!(touched[0].beside, [beside(0, "off"), beside(1, "7"), beside(2, "6")]);
     }
 
     /// Undo once would have written over a value that somebody had set twice.

@@ -184,7 +184,10 @@ impl Store {
         let unknown = || JournalError::Unknown { id: id.to_owned(), open: Vec::new() };
         let history = self.load(id)?.ok_or_else(unknown)?;
         self.storage.truncate(id, history.valid_bytes).map_err(|error| self.error("truncate", id, error))?;
-        Ok(Journal::new(self.storage.clone(), id.to_owned(), history, lock))
+        let journal = Journal::new(self.storage.clone(), id.to_owned(), history, lock);
+        // What was cut off took the room behind it along. Going back does without, if it must.
+        let _ = journal.set_aside(0);
+        Ok(journal)
     }
 
     /// Moves into the archive what holds nothing to undo: transactions below `root` of another boot

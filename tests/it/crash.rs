@@ -1,6 +1,7 @@
 //! The process is killed at every single operation of an apply and of an undo, on the machine and
 //! in the journal, and what is left is put back by the next process, each time.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ use crate::tree::{Tree, model};
 
 const DIRECTORY: &str = "RXLAB_TEST_CRASH_DIRECTORY";
 const AT: &str = "RXLAB_TEST_CRASH_AT";
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
 const WORK: &str = "RXLAB_TEST_CRASH_WORK";
 
 fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyError> {
@@ -76,12 +79,16 @@ enum Work {
     ApplyDropped,
     /// Undoes what was applied before.
     Undo,
+    /// The same on a disk that is full by then, after somebody else has set a value of a queue that goes.
+    UndoFull,
 }
 
 impl Work {
     fn run(self, tree: &Path, fuse: Arc<Fuse>) {
         let root = tree.join("root");
-        let storage = FlakyStorage::new(Disk::new(tree.join("state")), fuse.clone(), None);
+        let full = Trouble { at: 1, errno: ENOSPC, holds: true };
+        let trouble = matches!(self, Work::UndoFull).then_some(full);
+        let storage = FlakyStorage::new(Disk::new(tree.join("state")), fuse.clone(), trouble);
         let rules = match self {
             Work::ApplyDropped => {
                 vec![Rule { suffix: "veth0/queues/rx-0/rps_cpus".into(), mishap: Mishap::Keep(b"0".into()) }]
@@ -92,16 +99,25 @@ impl Work {
         let host = Driver::new(host, &root);
         let store = Store::new(storage);
         match self {
-            Work::Undo => undo(&store, &host, &root),
+            Work::Undo | Work::UndoFull => undo(&store, &host, &root),
             Work::Apply => assert!(apply(&store, &host, &root).is_ok(), "nothing goes wrong"),
             Work::ApplyDropped => assert!(apply(&store, &host, &root).is_err(), "CPU 2 is dropped"),
         }
     }
 
-    fn prepare(self, tree: &Tree) {
-        if let Work::Undo = self {
+    /// Gives the values that undo has to come back to.
+    fn prepare(self, tree: &Tree) -> BTreeMap<String, String> {
+        tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "08\n");
+        tree.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "06\n");
+        let mut values = tree.values();
+        if let Work::Undo | Work::UndoFull = self {
             assert!(apply(&tree.store(), &driven(tree), &tree.root()).is_ok());
         }
+        if let Work::UndoFull = self {
+            tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "02\n");
+            values.insert("rps eth0/rx-1".to_owned(), "1".to_owned());
+        }
+        values
     }
 }
 
@@ -121,6 +137,7 @@ fn child() {
     let work = match work.as_str() {
         "Apply" => Work::Apply,
         "ApplyDropped" => Work::ApplyDropped,
+        "UndoFull" => Work::UndoFull,
         _ => Work::Undo,
     };
     work.run(tree.as_ref(), Fuse::new(Some(at.parse().expect("a number")), die));
@@ -137,8 +154,7 @@ fn kill_everywhere(work: Work) {
     let mut recovered = 0;
     for at in 1..=points {
         let tree = Tree::new();
-        let original = tree.values();
-        work.prepare(&tree);
+        let original = work.prepare(&tree);
         let status = Command::new(std::env::current_exe().expect("this test has a file"))
             .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
             .env(DIRECTORY, tree.path())
@@ -173,12 +189,17 @@ fn killed_at_every_operation_of_an_undo() {
     kill_everywhere(Work::Undo);
 }
 
+/// What others had set is noted before it is thrown away. A disk that was full by then once refused the note: the
+/// next undo found the queues as they had been and left it at that.
+#[test]
+fn killed_at_every_operation_of_an_undo_on_a_full_disk() {
+    kill_everywhere(Work::UndoFull);
+}
+
 /// The disk fills up at any point: what was set is put back at once, without room for a single
 /// further line, and the journal is in order once there is room again.
 #[test]
 fn a_full_or_read_only_disk_at_every_operation() {
-    const ENOSPC: i32 = 28;
-    const EROFS: i32 = 30;
     let run = |trouble: Option<Trouble>| {
         let tree = Tree::new();
         let original = tree.values();
@@ -199,7 +220,7 @@ fn a_full_or_read_only_disk_at_every_operation() {
     let points = run(None);
     for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
         for at in 1..=points {
-            run(Some(Trouble { at, errno }));
+            run(Some(Trouble { at, errno, holds: false }));
         }
         println!("{disk} disk: {points} stop points, {points} recovered, 0 lost");
     }
@@ -252,6 +273,9 @@ struct Watched {
 }
 
 impl Storage for Watched {
+    fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()> {
+        self.inner.set_aside(id, bytes)
+    }
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
         self.synced.store(false, Ordering::SeqCst);
         self.inner.append(id, bytes)

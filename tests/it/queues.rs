@@ -5,13 +5,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rxlab::apply::{self, BeginInfo, Kept, Transaction};
-use rxlab::host::{Host, LiveHost};
+use rxlab::host::{Action, EthtoolGet, Host, LiveHost};
 use rxlab::model::Model;
+use rxlab::parse::ethtool::ChannelKind;
 use rxlab::plan::{Plan, Setting};
 use rxlab::sample::{Inventory, Scope};
 
 use crate::driver::Driver;
-use crate::tree::{Tree, model};
+use crate::tree::{Tree, model, values_in};
 
 fn tuned() -> Tree {
     let tree = Tree::new();
@@ -113,6 +114,66 @@ fn what_somebody_else_has_set_meanwhile_survives_the_undo() {
     assert_eq!(tree.rps("eth0", 0), "2");
     assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10", "the rest is as it was before");
     assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_flow_cnt"), "4096");
+}
+
+/// Arm A of a trial is the machine as it was, each time. Once it lacked what had been set for the queues that arm
+/// B is without, and so did the machine in the end.
+#[test]
+fn flips_to_fewer_queues_and_back_keep_all_values() {
+    let tree = tuned();
+    let host = driver(&tree);
+    apply(&tree, &host, &["channels eth0 = 4"]);
+    tree.write("sys/class/net/eth0/queues/rx-2/rps_cpus", "06\n");
+    tree.write("sys/class/net/eth0/queues/tx-3/xps_cpus", "11\n");
+    tree.write("proc/irq/28/smp_affinity", "20\n");
+    let look = || Model::new(&Inventory::take(&host, Scope::Path));
+    let original = values_in(&host, &look());
+    for flips in [3, 4] {
+        let (identity, root) = (model().identity, tree.root());
+        let info =
+            BeginInfo { identity: &identity, root: &root, netns: None, what: "test".into(), confirm: None };
+        let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
+        let settings = plan(&["channels eth0 = combined 2", "rps eth0/rx-0 = 5"]).settings;
+        let settings: Vec<Setting> = settings.into_iter().map(|planned| planned.set).collect();
+        for flip in 0..flips {
+            let mut model = look();
+            if flip % 2 == 0 {
+                for setting in &settings {
+                    transaction.set(&host, &mut model, setting).expect("set");
+                }
+                assert_eq!(look().nics[0].rx.len(), 2);
+            } else {
+                for setting in settings.iter().rev() {
+                    let back = transaction.set_back(&host, &mut model, &setting.knob, &setting.target);
+                    back.expect("set back");
+                }
+                assert_eq!(values_in(&host, &look()), original, "flip {flip}");
+            }
+        }
+        let undo = transaction.undo(&host, &look());
+        assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
+        assert_eq!(values_in(&host, &look()), original, "after {flips} flips");
+    }
+}
+
+/// Somebody else has the queues of before made again, and sets one of them; rxlab was told nothing.
+#[test]
+fn queues_that_somebody_else_brought_back_get_what_a_new_queue_lacks() {
+    let tree = tuned();
+    tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "06\n");
+    let host = driver(&tree);
+    let original = tree.values();
+    apply(&tree, &host, &["channels eth0 = 1"]);
+    let attributes = ChannelKind::Combined.attribute(2).into_iter().collect();
+    let nic = "eth0".parse().expect("a name");
+    host.act(&Action::Ethtool { get: EthtoolGet::Channels, nic, attributes }).expect("done");
+    tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "10\n");
+    assert_ne!(tree.read("proc/irq/24/smp_affinity"), "10", "thrown away");
+    undo(&tree, &host);
+    assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_cpus"), "10", "somebody's choice");
+    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10");
+    assert_eq!(tree.read("sys/class/net/eth0/queues/rx-0/rps_cpus"), "c");
+    assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_flow_cnt"), original["rfs eth0/rx-1"]);
 }
 
 /// An older change of a queue that a newer one has taken away: once it was closed as gone, and the newer one's
