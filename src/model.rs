@@ -10,6 +10,7 @@ mod hardware;
 mod interrupts;
 mod irq_names;
 mod listeners;
+mod other_irqs;
 mod rates;
 mod stack;
 mod topology;

@@ -4,6 +4,7 @@
 
 pub mod export;
 mod file;
+mod irqs;
 mod prediction;
 mod rfs;
 mod rps;
@@ -12,6 +13,7 @@ mod spread;
 mod target;
 
 pub use file::PlanFileError;
+pub use irqs::interrupts;
 pub use prediction::Prediction;
 pub use setting::{Plan, PlannedSetting, Setting, SettingError};
 pub use spread::{Proposal, Spread, spread};

@@ -1,25 +1,28 @@
-//! `irq_affinity`: the CPUs that may take the interrupts of a receive queue.
+//! `irq_affinity`: the CPUs that may take the interrupts of a queue, or of the device.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::Host;
 use crate::journal::Armed;
-use crate::model::{Model, NicKind};
-use crate::plan::Target;
-use crate::units::{CpuMask, IrqId, QueueId};
+use crate::model::{Model, Nic, NicKind};
+use crate::plan::{Target, interrupts};
+use crate::units::{CpuMask, Direction, IrqId};
 
-/// Affinity of the interrupts of one receive queue.
+/// Affinity of the interrupts of one queue, or of those of one name that are of no queue.
 ///
 /// Kernel: `Documentation/core-api/irq/irq-affinity.rst`. The interrupt is found through the model
-/// by device and queue each time: its number is no identity. Where a queue has several interrupts
+/// by device and queue or name each time: its number is no identity. Where there are several interrupts
 /// that differ, the value names each, in the order of their numbers: `0;2-3`.
 pub(super) struct IrqAffinity;
 
 static DOC: Doc = Doc {
     summary: "Says which CPUs may take the interrupts of a receive queue, and so where its packets are first \
-              handled. The interrupt is found anew by device and queue each time.",
-    target: "`NIC/rx-N`, of a NIC that has interrupts",
+              handled; those of a transmit queue, and so where sent packets are freed; or those of the device \
+              itself. The interrupt is found anew by device and queue each time.",
+    target: "`NIC/rx-N`, of a NIC that has interrupts; `NIC/tx-N` where the transmit queue has one to itself; \
+             `NIC/irq-NAME` for those of no queue, by their name in /proc/interrupts",
     values: "a list of CPUs",
     example: "irq_affinity eth0/rx-0 = 2",
     path: "/proc/irq/N/smp_affinity",
@@ -37,21 +40,49 @@ const EACH: char = ';';
 
 impl IrqAffinity {
     fn irqs(&self, model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
-        let (nic, queue) = value::rx_queue(self.name(), model, target)?;
-        let mut irqs: Vec<IrqId> = queue.irqs.iter().map(|irq| irq.number).collect();
-        irqs.sort();
+        let nic = match target {
+            Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
+                value::rx_queue(self.name(), model, target)?.0
+            }
+            Target::Queue { .. } => value::tx_queue(self.name(), model, target)?.0,
+            Target::Irq { nic, .. } => value::known_nic(model, nic)?,
+            _ => {
+                let acts_on = "a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME)";
+                return Err(KnobError::WrongTarget { knob: self.name(), acts_on, target: target.clone() });
+            }
+        };
+        let irqs: Vec<IrqId> = interrupts(nic, target).iter().map(|irq| irq.number).collect();
         if irqs.is_empty() {
-            let why = match nic.kind {
-                NicKind::Device => "the kernel does not say which one belongs to this queue",
-                NicKind::Virtual => {
-                    "a virtual interface takes packets on the sender's CPU; use rps to move them"
-                }
-                NicKind::Loopback => "lo takes packets on the sender's CPU",
-            };
-            return Err(KnobError::NoIrq { nic: nic.name.clone(), queue: QueueId::rx(queue.index), why });
+            return Err(none(nic, target));
         }
         Ok(irqs)
     }
+}
+
+fn none(nic: &Nic, target: &Target) -> KnobError {
+    let Target::Queue { queue, .. } = target else {
+        let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { Vec::from_iter(names).join(", ") };
+        let why = format!("{} has no such interrupt beside those of its queues (it has: {names})", nic.name);
+        return KnobError::NotThere { target: target.clone(), why };
+    };
+    let why = match (nic.kind, queue.direction) {
+        (NicKind::Device, Direction::Rx) => "the kernel does not say which one belongs to this queue",
+        (NicKind::Device, Direction::Tx) => {
+            "none is the queue's alone; that of a receive queue may serve it as well"
+        }
+        (NicKind::Virtual, _) => {
+            "a virtual interface takes packets on the sender's CPU; use rps to move them"
+        }
+        (NicKind::Loopback, _) => "lo takes packets on the sender's CPU",
+    };
+    KnobError::NoIrq { nic: nic.name.clone(), queue: *queue, why }
+}
+
+/// Those of no queue, each name once.
+fn by_name(nic: &Nic) -> Vec<Target> {
+    let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
+    names.into_iter().filter_map(|name| Target::irq(nic.name.clone(), name)).collect()
 }
 
 fn path(irq: IrqId) -> String {
@@ -103,7 +134,9 @@ impl Knob for IrqAffinity {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::rx_targets(model).into_iter().filter(|target| self.irqs(model, target).is_ok()).collect()
+        let queues = value::rx_targets(model).into_iter().chain(value::tx_targets(model, |_| true));
+        let queues = queues.filter(|target| self.irqs(model, target).is_ok());
+        queues.chain(model.nics.iter().flat_map(by_name)).collect()
     }
 
     fn check(
@@ -148,7 +181,7 @@ impl Knob for IrqAffinity {
         let paths = self.locate(model, target)?;
         let given = parts(value).count();
         if given != 1 && given != paths.len() {
-            let why = format!("the queue has {} interrupts now, not {given}", paths.len());
+            let why = format!("{target} has {} interrupts now, not {given}", paths.len());
             return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
         }
         for (path, list) in paths.iter().zip(parts(value).cycle()) {
@@ -218,6 +251,8 @@ mod tests {
     use crate::host::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
     use crate::knob::KnobError;
     use crate::knob::testbed::{model, target};
+    use crate::model::Irq;
+    use crate::units::IrqId;
 
     /// An interrupt that moves: its affinity is seen empty once.
     struct Moving {
@@ -314,6 +349,39 @@ mod tests {
             "veth0/rx-0 has no interrupt: a virtual interface takes packets on the sender's CPU; use rps to move them"
         );
         assert!(IrqAffinity.targets(&model()).iter().all(|t| t.to_string().starts_with("eth0/")));
+    }
+
+    /// Of `eth0` below, 27 is of a queue that is not in use.
+    #[test]
+    fn interrupts_of_transmit_queues_and_of_the_device() {
+        let mut model = model();
+        for (number, name) in [(28, "virtio0-output.1"), (30, "virtio0-config"), (29, "virtio0-config")] {
+            let irq = Irq { number: IrqId(number), action: name.to_owned(), ..Irq::default() };
+            model.nics[0].other_irqs.push(irq);
+        }
+        let targets: Vec<String> = IrqAffinity.targets(&model).iter().map(ToString::to_string).collect();
+        assert_eq!(targets, ["eth0/rx-0", "eth0/rx-1", "eth0/tx-1", "eth0/irq-virtio0-config"]);
+        let locate = |at: &str| IrqAffinity.locate(&model, &target(at));
+        assert_eq!(locate("eth0/tx-1"), Ok(vec!["proc/irq/28/smp_affinity".to_owned()]));
+        let both = [29, 30].map(|irq| format!("proc/irq/{irq}/smp_affinity"));
+        assert_eq!(locate("eth0/irq-virtio0-config"), Ok(both.to_vec()));
+        for (at, why) in [
+            (
+                "eth0/tx-0",
+                "eth0/tx-0 has no interrupt: none is the queue's alone; that of a receive queue may serve it as well",
+            ),
+            ("eth0/tx-2", "eth0 has no queue tx-2 (it has: tx-0, tx-1)"),
+            (
+                "eth0/irq-virtio0-input.27",
+                "eth0/irq-virtio0-input.27: eth0 has no such interrupt beside those of its queues (it has: virtio0-config)",
+            ),
+            (
+                "eth0",
+                "irq_affinity acts on a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME), not on eth0",
+            ),
+        ] {
+            assert_eq!(locate(at).expect_err(at).to_string(), why);
+        }
     }
 
     #[test]

@@ -100,7 +100,8 @@ pub(super) fn nic<'m>(knob: &'static str, model: &'m Model, target: &Target) -> 
     known_nic(model, name)
 }
 
-fn known_nic<'m>(model: &'m Model, name: &NicName) -> Result<&'m Nic, KnobError> {
+/// The interface of that name.
+pub(super) fn known_nic<'m>(model: &'m Model, name: &NicName) -> Result<&'m Nic, KnobError> {
     model.nic(name).ok_or_else(|| KnobError::UnknownNic {
         nic: name.clone(),
         known: model.nics.iter().map(|nic| nic.name.clone()).collect(),

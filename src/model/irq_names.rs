@@ -101,8 +101,48 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
         // e1000, r8169, tg3 with one vector; virtio without MSI.
         return Some(Serves::Interface);
     }
-    let is_theirs = |shape: &Shape| device.driver.is_some_and(|driver| shape.drivers.contains(&driver));
-    let mut shapes = SHAPES.iter().filter(|shape| !shape.only_theirs || is_theirs(shape));
+    shaped(&SHAPES, name, device.driver)
+}
+
+/// How drivers name the interrupt that one transmit queue has to itself.
+const SENDING: [Shape; 4] = [
+    // eno1-tx-1
+    Shape { drivers: &["tg3"], only_theirs: true, before: "-tx-", after: "", serves: behind_the_link },
+    // virtio0-output.0
+    Shape { drivers: &["virtio_net"], only_theirs: false, before: "-output.", after: "", serves: queue },
+    // eth0-tx-0
+    Shape {
+        drivers: &["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"],
+        only_theirs: false,
+        before: "-tx-",
+        after: "",
+        serves: queue,
+    },
+    // eth0-q0-tx, vif0-q0-tx
+    Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "-tx", serves: queue },
+];
+
+/// The transmit queue that has an interrupt of this name to itself.
+pub(super) fn sends(action: &str, driver: Option<&str>) -> Option<u32> {
+    one_queue(&SENDING, action, driver)
+}
+
+/// The one receive queue that a name speaks of.
+pub(super) fn receives(action: &str, driver: Option<&str>) -> Option<u32> {
+    one_queue(&SHAPES, action, driver)
+}
+
+fn one_queue(shapes: &[Shape], action: &str, driver: Option<&str>) -> Option<u32> {
+    match shaped(shapes, action.split('@').next().unwrap_or(action), driver)? {
+        Serves::Queue(index) => Some(index),
+        _ => None,
+    }
+}
+
+/// What a name of one of these shapes says.
+fn shaped(shapes: &[Shape], name: &str, driver: Option<&str>) -> Option<Serves> {
+    let is_theirs = |shape: &Shape| driver.is_some_and(|driver| shape.drivers.contains(&driver));
+    let mut shapes = shapes.iter().filter(|shape| !shape.only_theirs || is_theirs(shape));
     let (shape, number) = shapes.find_map(|shape| Some((shape, number(name, shape)?)))?;
     (shape.serves)(number)
 }
@@ -158,7 +198,7 @@ fn numbered(part: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Device, SHAPES, Serves, names_device, serves};
+    use super::{Device, SHAPES, Serves, names_device, receives, sends, serves};
 
     /// Driver, action name, interface, and what that interrupt serves.
     const NAMES: [(&str, &str, &str, Option<Serves>); 45] = [
@@ -214,6 +254,30 @@ mod tests {
         for (driver, action, nic, expected) in NAMES {
             let device = Device { nic, driver: Some(driver), path: None };
             assert_eq!(serves(action, &device), expected, "{driver}: {action}");
+        }
+    }
+
+    #[test]
+    fn transmit_queues_with_an_interrupt_of_their_own() {
+        for (driver, action, queue) in [
+            ("virtio_net", "virtio3-output.12", Some(12)),
+            ("virtio_net", "virtio3-input.12", None),
+            ("virtio_net", "virtio3-config", None),
+            ("e1000e", "eth0-tx-0", Some(0)),
+            ("igb", "enp1s0-tx-1", Some(1)),
+            ("vmxnet3", "eth0-tx-1", Some(1)),
+            ("ixgbe", "eth0-tx-2", Some(2)),
+            ("ixgbe", "eth0-TxRx-2", None),
+            ("ice", "ice-ens1f0-tx-2", Some(2)),
+            ("bnxt_en", "eth0-tx-1", Some(1)),
+            ("tg3", "eno1-tx-1", Some(0)),
+            ("tg3", "eno1-tx-0", None),
+            ("tg3", "eno1-txrx-1", None),
+            ("xen_netfront", "vif0-q1-tx", Some(1)),
+            ("xen_netfront", "vif0-q1-rx", None),
+        ] {
+            assert_eq!(sends(action, Some(driver)), queue, "{driver}: {action}");
+            assert!(queue.is_none() || receives(action, Some(driver)).is_none(), "{driver}: {action}");
         }
     }
 

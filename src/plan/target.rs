@@ -40,6 +40,14 @@ pub enum Target {
         /// The context; 0 is the interface's own table and no further one.
         id: u32,
     },
+    /// The interrupts of one interface that have this name in `/proc/interrupts` and are of no queue; written
+    /// `eth0/irq-virtio0-config`.
+    Irq {
+        /// The interface by its present name.
+        nic: NicName,
+        /// The name.
+        name: String,
+    },
     /// All threads of one process; written `pid:1234`.
     Process(u32),
     /// One control group by its path; written `cgroup:/system.slice/nginx.service`.
@@ -55,9 +63,15 @@ impl Target {
             Target::Nic(nic)
             | Target::Queue { nic, .. }
             | Target::Rule { nic, .. }
-            | Target::Context { nic, .. } => Some(nic),
+            | Target::Context { nic, .. }
+            | Target::Irq { nic, .. } => Some(nic),
             _ => None,
         }
+    }
+
+    /// The interrupts of `nic` of that name; `None` for a name that no setting could be written with.
+    pub fn irq(nic: NicName, name: &str) -> Option<Self> {
+        is_plain(name).then(|| Target::Irq { nic, name: name.to_owned() })
     }
 
     /// The same of an interface under its name of now; itself where it is not part of one.
@@ -69,6 +83,7 @@ impl Target {
             Target::Queue { queue, .. } => Target::Queue { nic, queue: *queue },
             Target::Rule { location, .. } => Target::Rule { nic, location: *location },
             Target::Context { id, .. } => Target::Context { nic, id: *id },
+            Target::Irq { name, .. } => Target::Irq { nic, name: name.clone() },
             other => other.clone(),
         }
     }
@@ -80,6 +95,7 @@ impl Target {
             Target::Queue { queue, .. } => queue.to_string(),
             Target::Rule { location, .. } => format!("rule-{location}"),
             Target::Context { id, .. } => format!("context-{id}"),
+            Target::Irq { name, .. } => format!("irq-{name}"),
             other => other.to_string(),
         }
     }
@@ -93,9 +109,12 @@ impl FromStr for Target {
         if text == "host" {
             return Ok(Target::Host);
         }
-        // An interface's name has no colon.
+        // An interface's name has no colon, and that of an interrupt may have one.
+        if let Some((nic, part)) = text.split_once('/').filter(|(nic, _)| !nic.contains(':')) {
+            return nic.parse().ok().and_then(|nic| of_part(nic, part)).ok_or_else(bad);
+        }
         if let Some((kind, rest)) = text.split_once(':') {
-            let plain = !rest.is_empty() && !rest.contains(|c: char| c.is_whitespace() || c == '=');
+            let plain = is_plain(rest);
             return match kind {
                 "cpu" => number(rest).map(|n| Target::Cpu(CpuId(n))),
                 "nic" => rest.parse().ok().map(Target::Nic),
@@ -106,19 +125,27 @@ impl FromStr for Target {
             }
             .ok_or_else(bad);
         }
-        let Some((nic, part)) = text.split_once('/') else {
-            return text.parse().map(Target::Nic).map_err(|_| bad());
-        };
-        let nic = nic.parse().map_err(|_| bad())?;
-        if let Some(location) = part.strip_prefix("rule-") {
-            return Ok(Target::Rule { nic, location: number(location).ok_or_else(bad)? });
-        }
-        if let Some(id) = part.strip_prefix("context-") {
-            let id = number(id).filter(|id| *id > 0).ok_or_else(bad)?;
-            return Ok(Target::Context { nic, id });
-        }
-        Ok(Target::Queue { nic, queue: part.parse().map_err(|_| bad())? })
+        text.parse().map(Target::Nic).map_err(|_| bad())
     }
+}
+
+/// What stands behind the interface and the slash.
+fn of_part(nic: NicName, part: &str) -> Option<Target> {
+    if let Some(location) = part.strip_prefix("rule-") {
+        return Some(Target::Rule { nic, location: number(location)? });
+    }
+    if let Some(id) = part.strip_prefix("context-") {
+        return Some(Target::Context { nic, id: number(id).filter(|id| *id > 0)? });
+    }
+    if let Some(name) = part.strip_prefix("irq-") {
+        return Target::irq(nic, name);
+    }
+    Some(Target::Queue { nic, queue: part.parse().ok()? })
+}
+
+/// Whether it can stand in a setting, on the left of the equals sign.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '=')
 }
 
 /// Digits only: no sign, and one spelling for each number.
@@ -136,6 +163,7 @@ impl fmt::Display for Target {
             Target::Queue { nic, queue } => write!(f, "{nic}/{queue}"),
             Target::Rule { nic, location } => write!(f, "{nic}/rule-{location}"),
             Target::Context { nic, id } => write!(f, "{nic}/context-{id}"),
+            Target::Irq { nic, name } => write!(f, "{nic}/irq-{name}"),
             Target::Process(pid) => write!(f, "pid:{pid}"),
             Target::Cgroup(path) => write!(f, "cgroup:{path}"),
             Target::Unit(name) => write!(f, "unit:{name}"),
@@ -174,6 +202,8 @@ mod tests {
             "eth0/tx-3",
             "eth0/rule-7",
             "eth0/context-1",
+            "eth0/irq-virtio0-config",
+            "ens1/irq-mlx5_async0@pci:0000:d8:00.0",
             "pid:1234",
             "cgroup:/system.slice/nginx.service",
             "unit:nginx@a.service",
@@ -198,6 +228,10 @@ mod tests {
             "a:b",
             "eth0/",
             "eth0/rule-",
+            "eth0/irq-",
+            "eth0/irq-a b",
+            "eth0/irq-a=b",
+            "a:b/irq-c",
         ] {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }
@@ -206,7 +240,12 @@ mod tests {
     #[test]
     fn a_renamed_interface_keeps_its_parts() {
         let lan = "lan0".parse().expect("a name");
-        for (before, after) in [("eth0", "lan0"), ("eth0/rx-1", "lan0/rx-1"), ("pid:1", "pid:1")] {
+        for (before, after) in [
+            ("eth0", "lan0"),
+            ("eth0/rx-1", "lan0/rx-1"),
+            ("eth0/irq-eth0", "lan0/irq-eth0"),
+            ("pid:1", "pid:1"),
+        ] {
             let target: Target = before.parse().expect(before);
             assert_eq!(target.of_nic(&lan).to_string(), after);
             assert_eq!(target.lasting(), target.of_nic(&lan).lasting());
@@ -215,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_target_that_reads_back_or_an_error(text in "[a-z:/0-9-]{0,20}") {
+        fn any_text_is_a_target_that_reads_back_or_an_error(text in "([a-z]{1,3}/irq-)?[a-z:/0-9 =-]{0,20}") {
             if let Ok(target) = text.parse::<Target>() {
                 prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
             }

@@ -96,7 +96,7 @@ pub enum PerformError {
         /// Why the loop failed.
         error: Box<LiveError>,
         /// Why there was no way back.
-        stuck: FactorError,
+        stuck: Box<FactorError>,
     },
     /// The machine cannot be put back, or the change not be kept.
     #[error(transparent)]
@@ -143,7 +143,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
                     wait_for(guard, undo.as_ref());
                     PerformError::Loop { error, undo }
                 }
-                Err(stuck) => PerformError::Stuck { error, stuck },
+                Err(stuck) => PerformError::Stuck { error, stuck: Box::new(stuck) },
             });
         }
     };

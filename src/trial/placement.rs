@@ -2,7 +2,7 @@
 //! void: comparing it would test nothing.
 
 use crate::model::{Model, Nic, Rates, RxQueue};
-use crate::plan::{Setting, Target};
+use crate::plan::{self, Setting, Target};
 use crate::units::{CpuMask, IrqId, NicName, QueueId};
 
 /// Below this many packets or interrupts a second placement cannot be judged.
@@ -45,13 +45,12 @@ pub fn expectations(settings: &[Setting], model: &Model) -> Vec<Expectation> {
 }
 
 fn interrupts(setting: &Setting, model: &Model) -> Vec<Expectation> {
-    let Target::Queue { nic, queue } = &setting.target else { return Vec::new() };
     let (Ok(cpus), "irq_affinity") = (setting.value.parse::<CpuMask>(), setting.knob.as_str()) else {
         return Vec::new();
     };
-    let queues = model.nic(nic).map(|nic| nic.rx.as_slice()).unwrap_or_default();
-    let irqs = queues.iter().filter(|rx| rx.index == queue.index).flat_map(|rx| &rx.irqs);
-    irqs.map(|irq| Expectation::Interrupts { irq: irq.number, cpus: cpus.clone() }).collect()
+    let Some(nic) = setting.target.nic().and_then(|nic| model.nic(nic)) else { return Vec::new() };
+    let irqs = plan::interrupts(nic, &setting.target);
+    irqs.iter().map(|irq| Expectation::Interrupts { irq: irq.number, cpus: cpus.clone() }).collect()
 }
 
 /// Where the packets of an interface belong: on the CPUs of all its queues' masks together, since the

@@ -27,7 +27,8 @@ impl<H: Host> Driver<H> {
             std::fs::create_dir_all(path.parent().expect("a file has a directory")).expect("made");
             std::fs::write(path, text).expect("written");
         };
-        let mut interrupts = "           CPU0       CPU1\n".to_owned();
+        let mut interrupts = "           CPU0       CPU1\n 39:  0  1  PCI-MSI 0-edge  eth0\n".to_owned();
+        write("proc/irq/39/smp_affinity", "7f\n");
         for queue in 0..4 {
             let base = format!("{PCI}/net/eth0/queues");
             if queue < count {
@@ -49,13 +50,15 @@ impl<H: Host> Driver<H> {
     }
 }
 
-/// Queue 1 has two.
+/// Receive queue 1 has two, each transmit queue its own.
 fn irqs(queue: u32) -> Vec<(u32, String)> {
-    match queue {
+    let mut irqs = match queue {
         0 => vec![(24, "eth0-TxRx-0".to_owned())],
         1 => vec![(25, "eth0-TxRx-1".to_owned()), (26, "eth0-rx-1".to_owned())],
         _ => vec![(25 + queue, format!("eth0-TxRx-{queue}"))],
-    }
+    };
+    irqs.push((40 + queue, format!("eth0-tx-{queue}")));
+    irqs
 }
 
 impl<H: Host> Host for Driver<H> {

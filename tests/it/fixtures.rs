@@ -223,6 +223,29 @@ fn virtio_16cpu_2nic() {
     assert_eq!(shape.collect::<Vec<_>>(), [("eth0", Some(0), 4, 4), ("eth1", Some(1), 1, 1)]);
 }
 
+/// Each interrupt of a NIC can be placed: those of queues by the queue, the others by their names.
+#[test]
+fn every_interrupt_is_a_target() {
+    let knob = rxlab::knob::find("irq_affinity").expect("registered");
+    for (name, tx, others) in
+        [("e1000e-4cpu", 1, &["eth0/irq-eth0"][..]), ("virtio-8cpu-8queue", 8, &["eth0/irq-virtio0-config"])]
+    {
+        let model = model(name);
+        let rx = eth0(&model).rx.len();
+        let targets = knob.targets(&model);
+        let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
+        let queues = (0..rx).map(|n| format!("eth0/rx-{n}")).chain((0..tx).map(|n| format!("eth0/tx-{n}")));
+        let expected: Vec<String> = queues.chain(others.iter().map(|name| (*name).to_owned())).collect();
+        assert_eq!(names, expected, "{name}");
+        let snapshot = host(name);
+        for target in &targets {
+            let value = knob.read(snapshot.last(), &model, target).expect("readable");
+            assert!(!value.is_empty(), "{name}: {target}");
+        }
+        assert_eq!(targets.len(), rx + eth0(&model).other_irqs.len(), "{name}: none is left out");
+    }
+}
+
 /// The queue's interrupt is one of three; what held back interrupts is told by ethtool.
 #[test]
 fn e1000e_4cpu() {

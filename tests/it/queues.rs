@@ -58,11 +58,34 @@ fn what_the_driver_throws_away_is_set_again_both_ways() {
     let (original, host) = (tree.values(), driver(&tree));
     let kept = apply(&tree, &host, &["channels eth0 = 1", "rfs eth0/rx-0 = 2048"]);
     let replayed: Vec<String> = kept[0].replayed.iter().map(ToString::to_string).collect();
-    assert_eq!(replayed, ["irq_affinity eth0/rx-0 = 4", "xps_cpus eth0/tx-0 = off", "rps eth0/rx-0 = 2-3"]);
+    let expected = [
+        "irq_affinity eth0/rx-0 = 4",
+        "irq_affinity eth0/tx-0 = 1",
+        "irq_affinity eth0/irq-eth0 = 3",
+        "xps_cpus eth0/tx-0 = off",
+        "rps eth0/rx-0 = 2-3",
+    ];
+    assert_eq!(replayed, expected);
     assert_eq!(tree.rps("eth0", 0), "c");
     assert!(!tree.root().join("sys/class/net/eth0/queues/rx-1").exists());
     undo(&tree, &host);
     assert_eq!(tree.values(), original, "also those of the queue that was gone");
+}
+
+/// Interrupts of no receive queue once went where the driver put them.
+#[test]
+fn other_interrupts_stay_where_they_were_pinned() {
+    let tree = tuned();
+    let (original, host) = (tree.values(), driver(&tree));
+    let pinned = || ["40", "39"].map(|irq| tree.read(&format!("proc/irq/{irq}/smp_affinity")));
+    apply(&tree, &host, &["irq_affinity eth0/tx-0 = 5", "irq_affinity eth0/irq-eth0 = 2"]);
+    assert_eq!(pinned(), ["20", "4"]);
+    for channels in ["channels eth0 = 1", "channels eth0 = 2"] {
+        apply(&tree, &host, &[channels]);
+        assert_eq!(pinned(), ["20", "4"], "{channels}");
+    }
+    undo(&tree, &host);
+    assert_eq!(tree.values(), original);
 }
 
 #[test]

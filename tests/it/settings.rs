@@ -6,13 +6,15 @@ use rxlab::knob::KNOBS;
 use rxlab::plan::Setting;
 
 /// One value of each knob, one queue with two interrupts and one process with two threads: writes of two files.
-pub(crate) const SETTINGS: [&str; 23] = [
+pub(crate) const SETTINGS: [&str; 25] = [
     "irqbalance eth0 = banned",
     "threaded eth0 = on",
     "napi_defer_hard_irqs eth0 = 2",
     "gro_flush_timeout eth0 = 20000",
     "irq_affinity eth0/rx-0 = 3",
     "irq_affinity eth0/rx-1 = 4-5",
+    "irq_affinity eth0/tx-1 = 5",
+    "irq_affinity eth0/irq-eth0 = 2",
     "xps_cpus eth0/tx-0 = 0-1",
     "xps_rxqs eth0/tx-1 = 1",
     "rps eth0/rx-0 = 1-3",
@@ -67,7 +69,7 @@ pub(crate) fn settings(texts: &[&str]) -> Vec<Setting> {
 pub(crate) fn everything() -> Vec<Setting> {
     let [channels, irq, rps] = QUEUES;
     let (before, rest) = SETTINGS.split_at(1);
-    let (irqs, rest) = rest.split_at(5);
+    let (irqs, rest) = rest.split_at(7);
     settings(&[before, &RINGS, &[channels], &DEVICE, irqs, &[irq, rps], rest].concat())
 }
 

@@ -1,5 +1,5 @@
 //! A machine made of plain files: eight CPUs of which 7 is offline and 6 isolated, `eth0` with two
-//! queues on a bus, and `veth0` with one.
+//! pairs of queues on a bus, and `veth0` with one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,9 @@ const INTERRUPTS: &str = "           CPU0       CPU1
  24:  1  2  PCI-MSI 1-edge  eth0-TxRx-0
  25:  3  4  PCI-MSI 2-edge  eth0-TxRx-1
  26:  5  6  PCI-MSI 3-edge  eth0-rx-1
+ 39:  0  1  PCI-MSI 0-edge  eth0
+ 40:  1  1  PCI-MSI 4-edge  eth0-tx-0
+ 41:  1  1  PCI-MSI 5-edge  eth0-tx-1
 ";
 
 pub(crate) const PCI: &str = "sys/devices/pci0000:00/0000:00:03.0";
@@ -42,6 +45,9 @@ impl Tree {
             ("proc/irq/24/smp_affinity", "ff\n"),
             ("proc/irq/25/smp_affinity", "01\n"),
             ("proc/irq/26/smp_affinity", "02\n"),
+            ("proc/irq/39/smp_affinity", "08\n"),
+            ("proc/irq/40/smp_affinity", "02\n"),
+            ("proc/irq/41/smp_affinity", "04\n"),
             ("proc/interrupts", INTERRUPTS),
             ("proc/stat", "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\n"),
             ("sys/devices/system/cpu/present", "0-7\n"),

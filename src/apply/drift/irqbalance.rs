@@ -2,7 +2,7 @@
 
 use super::{Culprit, Scene, Suspect};
 use crate::model::Fact;
-use crate::plan::Target;
+use crate::plan::interrupts;
 use crate::units::IrqId;
 
 pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
@@ -11,9 +11,8 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
         return None;
     }
     let Fact::Known(Some(irqbalance)) = &scene.model.irqbalance else { return None };
-    let Target::Queue { queue, .. } = scene.target? else { return None };
-    let queue = scene.nic()?.rx.iter().find(|rx| rx.index == queue.index)?;
-    let mut irqs: Vec<IrqId> = queue.irqs.iter().map(|irq| irq.number).collect();
+    let found = interrupts(scene.nic()?, scene.target?);
+    let mut irqs: Vec<IrqId> = found.iter().map(|irq| irq.number).collect();
     let banned = irqbalance.banned_irqs.known();
     irqs.retain(|irq| !banned.is_some_and(|banned| banned.contains(irq)));
     if irqs.is_empty() {
@@ -48,6 +47,13 @@ mod tests {
         );
         assert_eq!(words(&[26]), "probably irqbalance: it runs (pid 700), interrupt 25 is not banned there");
         assert_eq!(words(&[25, 26]), "unknown who did it");
+    }
+
+    #[test]
+    fn every_interrupt_of_the_device_may_be_moved() {
+        let case = Case::new("irq_affinity eth0/irq-virtio0-config = 2").live("3").config(30);
+        let words = in_words(&case.irqbalance(Fact::Known(Vec::new())).suspects());
+        assert_eq!(words, "probably irqbalance: it runs (pid 700), interrupt 30 is not banned there");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Scene, Suspect, suspects};
 use crate::host::RecordedHost;
 use crate::journal::{DeviceThen, Surroundings, Touched};
 use crate::knob::{self, testbed};
-use crate::model::{DeviceAddress, Fact, Model};
+use crate::model::{DeviceAddress, Fact, Irq, Model};
 use crate::plan::Setting;
 use crate::sample::Irqbalance;
 use crate::units::IrqId;
@@ -84,6 +84,13 @@ impl Case {
     pub(super) fn irqbalance(mut self, banned_irqs: Fact<Vec<IrqId>>) -> Self {
         self.model.irqbalance =
             Fact::Known(Some(Irqbalance { pid: 700, banned_irqs, banned_cpus: Fact::Unsupported }));
+        self
+    }
+
+    /// The device has an interrupt of its own, `virtio0-config`.
+    pub(super) fn config(mut self, number: u32) -> Self {
+        let irq = Irq { number: IrqId(number), action: "virtio0-config".to_owned(), ..Irq::default() };
+        self.model.nics[0].other_irqs.push(irq);
         self
     }
 

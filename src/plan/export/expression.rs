@@ -2,7 +2,7 @@
 
 use super::nic_of;
 use crate::model::{Model, NicKind};
-use crate::plan::{Setting, Target};
+use crate::plan::{Setting, Target, interrupts};
 use crate::units::{CpuMask, Direction, NicName};
 
 /// What a setting is, in words that no form owns.
@@ -171,7 +171,10 @@ pub(super) fn of(setting: &Setting, model: &Model) -> Result<Expression, String>
             let values = words(&setting.value, known).ok_or_else(|| bad_value(setting))?;
             Ok(Expression::Ethtool { nic: of_nic()?.clone(), option: Ethtool { set, show }, values })
         }
-        IrqAffinity => irqs(setting, model, of_queue(Rx)?.1.index),
+        IrqAffinity => match setting.target {
+            Target::Queue { .. } | Target::Irq { .. } => irqs(setting, model),
+            _ => Err(bad_target(setting)),
+        },
         Irqbalance => match setting.value.as_str() {
             "banned" => {
                 of_nic()?;
@@ -246,14 +249,17 @@ pub(super) fn pci(setting: &Setting, model: &Model) -> Option<String> {
 }
 
 /// Interrupts are known by their action names: their numbers are given out anew at each boot.
-fn irqs(setting: &Setting, model: &Model, index: u32) -> Result<Expression, String> {
+fn irqs(setting: &Setting, model: &Model) -> Result<Expression, String> {
     let missing = || format!("{} is not on this machine, so its interrupts are not known", setting.target);
     let nic = nic_of(setting, model).ok_or_else(missing)?;
-    let queue = nic.rx.iter().find(|queue| queue.index == index).ok_or_else(missing)?;
-    if queue.irqs.is_empty() || nic.kind != NicKind::Device {
-        return Err("no interrupt is known to belong to this queue".to_owned());
+    let irqs = interrupts(nic, &setting.target);
+    if irqs.is_empty() || nic.kind != NicKind::Device {
+        return Err(match setting.target {
+            Target::Irq { .. } => format!("{} has no interrupt of that name", nic.name),
+            _ => "no interrupt is known to belong to this queue".to_owned(),
+        });
     }
-    if let Some(irq) = queue.irqs.iter().find(|irq| irq.action.is_empty()) {
+    if let Some(irq) = irqs.iter().find(|irq| irq.action.is_empty()) {
         return Err(format!("interrupt {} has no name to find it by", irq.number));
     }
     // One list for all of them, or one for each in the order of their numbers.
@@ -262,10 +268,8 @@ fn irqs(setting: &Setting, model: &Model, index: u32) -> Result<Expression, Stri
         .split(';')
         .map(|part| part.parse().ok().filter(|mask: &CpuMask| !mask.is_empty()))
         .collect();
-    let lists = lists.filter(|lists| lists.len() == 1 || lists.len() == queue.irqs.len());
+    let lists = lists.filter(|lists| lists.len() == 1 || lists.len() == irqs.len());
     let lists = lists.ok_or_else(|| bad_value(setting))?;
-    let mut irqs: Vec<_> = queue.irqs.iter().collect();
-    irqs.sort_by_key(|irq| irq.number);
     let irqs = irqs.iter().map(|irq| irq.action.clone()).zip(lists.iter().cloned().cycle()).collect();
     Ok(Expression::Irqs { nic: nic.name.clone(), pci: pci(setting, model), irqs })
 }
@@ -317,6 +321,12 @@ mod tests {
         let irqs: Vec<_> = irqs.iter().map(|(action, cpus)| (action.as_str(), cpus.to_string())).collect();
         assert_eq!(irqs, [("eth0-TxRx-1", "2".to_owned()), ("eth0-rx-1", "0-1".to_owned())]);
         assert_eq!(pci.as_deref(), Some("0000:00:03.0"));
+        for (target, name) in [("eth0/tx-0", "eth0-tx-0"), ("eth0/irq-eth0", "eth0")] {
+            let Ok(Expression::Irqs { irqs, .. }) = say(&format!("irq_affinity {target} = 3")) else {
+                panic!("{target}")
+            };
+            assert_eq!(irqs, [(name.to_owned(), "3".parse().expect("a list"))]);
+        }
     }
 
     #[test]
@@ -338,6 +348,9 @@ mod tests {
                 "eth9/rx-0 is not on this machine, so its interrupts are not known",
             ),
             ("irq_affinity veth0/rx-0 = 2", "no interrupt is known to belong to this queue"),
+            ("irq_affinity eth0/tx-1 = 2", "no interrupt is known to belong to this queue"),
+            ("irq_affinity eth0/irq-eth1 = 2", "eth0 has no interrupt of that name"),
+            ("irq_affinity eth0 = 2", "it does not act on eth0"),
             ("irq_affinity eth0/rx-1 = 0;1;2", "`0;1;2` is no value for it"),
             (
                 "irqbalance veth0 = banned",

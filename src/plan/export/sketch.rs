@@ -1,5 +1,5 @@
 //! The small machine that the tests of the forms look at: `eth0` on a bus with two queues, the second
-//! with two interrupts, and `veth0`.
+//! with two interrupts and the first transmit queue with its own, and `veth0`.
 
 use super::{Export, Format, export};
 use crate::model::{DeviceAddress, Irq, Model, Nic, NicKind, RxQueue};
@@ -17,15 +17,16 @@ pub(super) fn model() -> Model {
         irqs: irqs.iter().map(irq).collect(),
         ..RxQueue::default()
     };
-    let nic = |name: &str, address: &str, kind, rx| Nic {
+    let nic = |name: &str, address: &str, kind, rx, other: &[(u32, &str)]| Nic {
         rx,
+        other_irqs: other.iter().map(irq).collect(),
         ..Nic::new(name.parse().expect("a name"), DeviceAddress(address.to_owned()), kind)
     };
     let eth = vec![queue(0, &[(24, "eth0-TxRx-0")]), queue(1, &[(26, "eth0-rx-1"), (25, "eth0-TxRx-1")])];
     Model {
         nics: vec![
-            nic("eth0", "pci:0000:00:03.0", NicKind::Device, eth),
-            nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])]),
+            nic("eth0", "pci:0000:00:03.0", NicKind::Device, eth, &[(27, "eth0-tx-0"), (28, "eth0")]),
+            nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])], &[]),
         ],
         ..Model::default()
     }

@@ -18,7 +18,7 @@ state() {
 
 /// Each step is a transaction of its own. `arrived` has what the NIC received, so that traffic is known to
 /// have flowed all the while.
-const JOB: &str = r"
+const JOB: &str = r#"
 arrived() { part $1; cat /sys/class/net/eth0/statistics/rx_packets; }
 rxlab target --udp-sink 10.98.0.2:9000 --for 300s >/dev/null 2>&1 &
 sleep 2
@@ -29,14 +29,18 @@ sleep 3
 state >/tmp/before
 rxlab snapshot --unredacted --for 1s -o /tmp/before.tar.zst >&2
 arrived first
+virtio=$(basename "$(readlink -f /sys/class/net/eth0/device)")
 ran pins rxlab apply --setting 'irq_affinity eth0/rx-0 = 3' --setting 'irq_affinity eth0/rx-1 = 2' \
     --setting 'irq_affinity eth0/rx-2 = 1' --setting 'irq_affinity eth0/rx-3 = 0' \
+    --setting 'irq_affinity eth0/tx-0 = 2' --setting "irq_affinity eth0/irq-$virtio-config = 1" \
+    --setting 'irq_affinity eth1/tx-0 = 3' --setting 'irq_affinity eth1/irq-eth1 = 2' \
     --setting 'xps_cpus eth0/tx-0 = 3' --setting 'rps eth0/rx-0 = 0-2' --setting 'rps eth0/rx-3 = 1-3' \
     --setting 'rfs_entries host = 4096' --setting 'rfs eth0/rx-0 = 1024'
 ran fewer rxlab apply --setting 'channels eth0 = 2'
 ran shown rxlab show --json
 ran more rxlab apply --setting 'channels eth0 = 4'
 ran moderated rxlab apply --setting 'rx_usecs eth1 = 100' --setting 'ring_rx eth1 = 512'
+ran others rxlab show --json
 ran status rxlab status
 arrived between
 ran undo rxlab undo
@@ -62,7 +66,7 @@ date -s '1999-01-01 00:00:00' >&2
 sleep 15
 part late
 cat /sys/class/net/eth0/queues/rx-1/rps_cpus
-";
+"#;
 
 #[test]
 fn all_of_it_under_traffic_goes_back() {
@@ -86,6 +90,14 @@ fn all_of_it_under_traffic_goes_back() {
         .collect();
     assert_eq!(places, ["3", "2"], "{}", answer.part("fewer"));
     assert_eq!(queues[0].rps_cpus.known().map(ToString::to_string).as_deref(), Some("0-2"));
+    // Over 4, 2 and 4 queues, and over other rings.
+    let shown = answer.model("others");
+    for (nic, name, cpu) in [(0, "-output.0", "2"), (0, "-config", "1"), (1, "-tx-0", "3"), (1, "eth1", "2")]
+    {
+        let mut named = shown.nics[nic].other_irqs.iter().filter(|irq| irq.action.ends_with(name));
+        let place = named.next().and_then(|irq| irq.affinity.known()).map(ToString::to_string);
+        assert_eq!(place.as_deref(), Some(cpu), "eth{nic}: {name}");
+    }
     let (code, text) = answer.ran("undo");
     assert_eq!(code, 0, "{text}");
     for same in ["same", "snapshots"] {
