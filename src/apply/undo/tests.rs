@@ -1,0 +1,177 @@
+//! Devices that are found again and that are gone, values that are altered or refused, and what covers what.
+
+use std::path::Path;
+
+use super::super::{ApplyError, BeginInfo, Transaction};
+use super::{Outcome, Undo};
+use crate::apply::covered_by;
+use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use crate::journal::{Disk, Store};
+use crate::knob::testbed::model;
+use crate::model::Model;
+use crate::units::IrqId;
+
+const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+const IRQ: &str = "proc/irq/24/smp_affinity";
+
+fn host() -> RecordedHost {
+    RecordedHost::new().with(RPS, "3\n").with(IRQ, "01\n")
+}
+
+fn flaky(suffix: &str, mishap: Mishap, inner: RecordedHost) -> FlakyHost<RecordedHost> {
+    FlakyHost::new(inner, vec![Rule { suffix: suffix.into(), mishap }], Fuse::new(None, || ()))
+}
+
+struct Bench {
+    state: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { state: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    fn store(&self) -> Store {
+        Store::new(Disk::new(self.state.path()))
+    }
+
+    fn begin(&self) -> Transaction {
+        let identity = model().identity;
+        let root = Path::new("/");
+        let info = BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm: None };
+        Transaction::begin(&self.store(), info).expect("begun")
+    }
+
+    fn set(&self, host: &dyn Host, settings: &[&str]) -> String {
+        let mut transaction = self.begin();
+        for setting in settings {
+            transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
+        }
+        let id = transaction.id().to_owned();
+        transaction.keep().expect("kept");
+        id
+    }
+
+    fn undo(&self, id: &str, host: &dyn Host, model: &Model) -> Undo {
+        let resumed = Transaction::resume(&self.store(), id, std::time::Duration::ZERO).expect("resumed");
+        resumed.undo(host, model)
+    }
+}
+
+fn outcomes(undo: &Undo) -> Vec<Outcome> {
+    undo.outcomes.iter().map(|outcome| outcome.outcome.clone()).collect()
+}
+
+/// Between apply and undo the interface got another name and its interrupt another number.
+#[test]
+fn the_device_is_found_by_its_lasting_address() {
+    let bench = Bench::new();
+    let id = bench.set(&host(), &["rps eth0/rx-0 = 4", "irq_affinity eth0/rx-0 = 5"]);
+    let mut now = model();
+    now.nics[0].name = "lan0".parse().expect("a name");
+    now.nics[0].rx[0].irqs[0].number = IrqId(77);
+    let rps = "sys/class/net/lan0/queues/rx-0/rps_cpus";
+    let host = RecordedHost::new().with(rps, "10\n").with("proc/irq/77/smp_affinity", "20\n").with(IRQ, "ff");
+    let undo = bench.undo(&id, &host, &now);
+    assert!(undo.is_clean() && undo.closed, "{undo:?}");
+    assert_eq!(host.read_text(rps).as_deref(), Ok("3"));
+    assert_eq!(host.read_text("proc/irq/77/smp_affinity").as_deref(), Ok("1"));
+    assert_eq!(host.read_text(IRQ).as_deref(), Ok("ff"), "another device has this number now");
+    assert_eq!(undo.outcomes[1].target.to_string(), "lan0/rx-0");
+}
+
+#[test]
+fn hardware_that_is_gone_is_reported_and_a_virtual_interface_is_not() {
+    let bench = Bench::new();
+    let veth = "sys/class/net/veth0/queues/rx-0/rps_cpus";
+    let host = host().with(veth, "0\n");
+    let id = bench.set(&host, &["rps eth0/rx-0 = 4", "rps veth0/rx-0 = 4"]);
+    let mut now = model();
+    now.nics.clear();
+    let undo = bench.undo(&id, &host, &now);
+    assert_eq!(outcomes(&undo), [Outcome::Gone, Outcome::Gone]);
+    assert_eq!(undo.outcomes.iter().map(|o| o.trouble).collect::<Vec<_>>(), [false, true]);
+    assert!(undo.closed && !undo.is_clean());
+}
+
+/// CPU 1 was online at the time of the apply and is not at the time of the undo.
+#[test]
+fn a_value_that_the_kernel_alters_stays_open_and_is_tried_again() {
+    let bench = Bench::new();
+    let host = host();
+    let id = bench.set(&host, &["rps eth0/rx-0 = 4"]);
+    let host = flaky("rps_cpus", Mishap::Keep(b"1".to_vec()), host);
+    let undo = bench.undo(&id, &host, &model());
+    assert_eq!(outcomes(&undo), [Outcome::Altered { kept: "0".into() }]);
+    assert!(!undo.closed);
+    // Neither the original nor anything that was asked for, and still known as ours.
+    let host = RecordedHost::new().with(RPS, "1\n");
+    let undo = bench.undo(&id, &host, &model());
+    assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
+}
+
+#[test]
+fn what_is_settled_is_not_touched_again() {
+    let bench = Bench::new();
+    let host = host();
+    let id = bench.set(&host, &["rps eth0/rx-0 = 4", "irq_affinity eth0/rx-0 = 5"]);
+    let host = flaky("smp_affinity", Mishap::Refuse(Cause::Errno(16)), host);
+    let undo = bench.undo(&id, &host, &model());
+    assert!(
+        matches!(&outcomes(&undo)[..], [Outcome::Failed { why }, Outcome::Restored] if why.contains("try again"))
+    );
+    // Somebody sets the very value that the transaction had set; it is theirs.
+    let host = RecordedHost::new().with(RPS, "10\n").with(IRQ, "20\n");
+    let undo = bench.undo(&id, &host, &model());
+    assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
+    assert_eq!(host.read_text(RPS).as_deref(), Ok("10\n"));
+}
+
+#[test]
+fn dropped_cpus_are_an_error_that_names_them() {
+    let bench = Bench::new();
+    let host = flaky("rps_cpus", Mishap::Keep(b"10".to_vec()), host());
+    let mut transaction = bench.begin();
+    let error = transaction.set(&host, &mut model(), &"rps eth0/rx-0 = 4-5".parse().expect("a setting"));
+    let error = error.expect_err("CPU 5 is dropped");
+    assert!(matches!(error, ApplyError::NotKept { .. }));
+    assert_eq!(
+        error.to_string(),
+        "rps eth0/rx-0 = 4-5: asked for 4-5, the kernel kept 4: it dropped CPU 5 (offline or isolated)"
+    );
+}
+
+#[test]
+fn a_newer_transaction_on_the_same_target_covers_an_older_one() {
+    let bench = Bench::new();
+    let host = host();
+    bench.set(&host, &["rps eth0/rx-0 = 4"]);
+    let irq = bench.set(&host, &["irq_affinity eth0/rx-0 = 5"]);
+    let rps = bench.set(&host, &["rps eth0/rx-0 = 5"]);
+    let open = bench.store().open_of("/", "boot-1").expect("listed");
+    assert_eq!(covered_by(&open[0].1, &open[1..]), Some(rps.as_str()));
+    assert_eq!(covered_by(&open[1].1, &open[2..]), None, "{irq}");
+}
+
+/// Every container has an `eth0`: undoing in one once had to wait for undoing in the other.
+#[test]
+fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
+    let bench = Bench::new();
+    let host = host().with("sys/class/net/veth0/queues/rx-0/rps_cpus", "0\n");
+    let set = |inode: Option<u64>, setting: &str| {
+        let netns = inode.map(|inode| crate::journal::Namespace { path: "/run/netns/x".into(), inode });
+        let identity = model().identity;
+        let root = Path::new("/");
+        let info = BeginInfo { identity: &identity, root, netns, what: String::new(), confirm: None };
+        let mut transaction = Transaction::begin(&bench.store(), info).expect("begun");
+        transaction.set(&host, &mut model(), &setting.parse().expect("a setting")).expect("set");
+        transaction.keep().expect("kept");
+    };
+    set(Some(1), "rps veth0/rx-0 = 4");
+    set(Some(2), "rps veth0/rx-0 = 5");
+    set(Some(1), "rps eth0/rx-0 = 4");
+    set(None, "rps eth0/rx-0 = 5");
+    let open = bench.store().open_of("/", "boot-1").expect("listed");
+    assert_eq!(covered_by(&open[0].1, &open[1..]), None);
+    assert_eq!(covered_by(&open[2].1, &open[3..]), Some(open[3].0.as_str()), "hardware is one");
+}

@@ -1,0 +1,165 @@
+//! Queues with several interrupts, interrupts of no receive queue, one that is just being moved, and errnos.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{IrqAffinity, Knob};
+use crate::host::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
+use crate::knob::KnobError;
+use crate::knob::testbed::{model, target};
+use crate::model::Irq;
+use crate::units::IrqId;
+
+/// An interrupt that moves: its affinity is seen empty once.
+struct Moving {
+    inner: RecordedHost,
+    looks: AtomicU32,
+}
+
+impl Host for Moving {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        let first = self.looks.fetch_add(1, Ordering::SeqCst) == 0;
+        if first { Ok(b"00\n".to_vec()) } else { self.inner.read(path) }
+    }
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        self.inner.write(path, value)
+    }
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        self.inner.list(path)
+    }
+    fn link(&self, path: &str) -> Result<String, HostError> {
+        self.inner.link(path)
+    }
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        self.inner.ask(question)
+    }
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        self.inner.act(action)
+    }
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+}
+
+/// A guest once showed an empty affinity in the middle of a move, and a whole plan was put back for it.
+#[test]
+fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
+    let host = Moving { inner: host(), looks: AtomicU32::new(0) };
+    assert_eq!(IrqAffinity.read(&host, &model(), &target("eth0/rx-0")).as_deref(), Ok("0"));
+    assert_eq!(host.looks.into_inner(), 2);
+}
+
+/// Queue rx-1 of the test machine has the interrupts 25 and 26.
+fn host() -> RecordedHost {
+    RecordedHost::new()
+        .with("proc/irq/24/smp_affinity", "01\n")
+        .with("proc/irq/25/smp_affinity", "01\n")
+        .with("proc/irq/26/smp_affinity", "0c\n")
+        .with("proc/irq/24/effective_affinity", "01\n")
+}
+
+#[test]
+fn several_interrupts_are_one_value() {
+    let read = |t: &str| IrqAffinity.read(&host(), &model(), &target(t)).expect("a value");
+    assert_eq!(read("eth0/rx-0"), "0");
+    assert_eq!(read("eth0/rx-1"), "0;2-3");
+}
+
+#[test]
+fn a_mix_of_our_values_is_ours() {
+    let ours = ["0;2-3".to_owned(), "5".to_owned()];
+    let left = |live: &str| IrqAffinity.left_by(&ours, &[], live);
+    assert!(left("0;2-3") && left("5") && left("5;2-3") && left("0;5"));
+    assert!(!left("0;4") && !left("6"));
+}
+
+#[test]
+fn a_new_interrupt_has_the_default_or_every_cpu() {
+    let host =
+        host().with("proc/irq/default_smp_affinity", "ff\n").with("sys/devices/system/cpu/online", "0-6\n");
+    let fresh = |value: &str| IrqAffinity.is_fresh(&host, value);
+    assert!(fresh("0-7") && fresh("0-6") && fresh("0-6;0-7"));
+    assert!(!fresh("0-5") && !fresh("0-6;3"));
+    assert!(!IrqAffinity.is_fresh(&RecordedHost::new(), "x"), "nothing is like nothing");
+    assert_eq!(IrqAffinity.cpus("0;2-3"), Some("0,2-3".parse().expect("a list")));
+}
+
+#[test]
+fn an_interrupt_that_has_not_moved_is_remarked_on() {
+    let remark = |value: &str| IrqAffinity.remark(&host(), &model(), &target("eth0/rx-0"), value);
+    assert_eq!(
+        remark("2").as_deref(),
+        Some("interrupt 24 is still taken by CPU 0; it moves when it next fires")
+    );
+    assert_eq!(remark("0-1"), None);
+    assert_eq!(IrqAffinity.remark(&host(), &model(), &target("eth0/rx-1"), "5"), None, "no such file");
+}
+
+#[test]
+fn a_virtual_interface_has_no_interrupt() {
+    let error =
+        IrqAffinity.check(&RecordedHost::new(), &model(), &target("veth0/rx-0"), "1").expect_err("veth");
+    assert_eq!(
+        error.to_string(),
+        "veth0/rx-0 has no interrupt: a virtual interface takes packets on the sender's CPU; use rps to move them"
+    );
+    assert!(IrqAffinity.targets(&model()).iter().all(|t| t.to_string().starts_with("eth0/")));
+}
+
+/// Of `eth0` below, 27 is of a queue that is not in use.
+#[test]
+fn interrupts_of_transmit_queues_and_of_the_device() {
+    let mut model = model();
+    for (number, name) in [(28, "virtio0-output.1"), (30, "virtio0-config"), (29, "virtio0-config")] {
+        let irq = Irq { number: IrqId(number), action: name.to_owned(), ..Irq::default() };
+        model.nics[0].other_irqs.push(irq);
+    }
+    let targets: Vec<String> = IrqAffinity.targets(&model).iter().map(ToString::to_string).collect();
+    assert_eq!(targets, ["eth0/rx-0", "eth0/rx-1", "eth0/tx-1", "eth0/irq-virtio0-config"]);
+    let locate = |at: &str| IrqAffinity.locate(&model, &target(at));
+    assert_eq!(locate("eth0/tx-1"), Ok(vec!["proc/irq/28/smp_affinity".to_owned()]));
+    let both = [29, 30].map(|irq| format!("proc/irq/{irq}/smp_affinity"));
+    assert_eq!(locate("eth0/irq-virtio0-config"), Ok(both.to_vec()));
+    for (at, why) in [
+        (
+            "eth0/tx-0",
+            "eth0/tx-0 has no interrupt: none is the queue's alone; that of a receive queue may serve it as well",
+        ),
+        ("eth0/tx-2", "eth0 has no queue tx-2 (it has: tx-0, tx-1)"),
+        (
+            "eth0/irq-virtio0-input.27",
+            "eth0/irq-virtio0-input.27: eth0 has no such interrupt beside those of its queues (it has: virtio0-config)",
+        ),
+        (
+            "eth0",
+            "irq_affinity acts on a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME), not on eth0",
+        ),
+    ] {
+        assert_eq!(locate(at).expect_err(at).to_string(), why);
+    }
+}
+
+#[test]
+fn each_errno_says_what_it_means() {
+    let says = |cause: Cause| {
+        let error = HostError::new(Operation::Write, "proc/irq/24/smp_affinity", cause);
+        let target = target("eth0/rx-0");
+        KnobError::from_host("irq_affinity", &target, Some("2"), &error, super::DENIED, super::meaning)
+            .to_string()
+    };
+    for (errno, meaning) in [
+        (5, "the kernel manages this interrupt itself"),
+        (22, "none of these CPUs is online"),
+        (75, "this kernel has no such CPU"),
+        (28, "vectors of these CPUs are used up"),
+        (16, "busy just now"),
+        (11, "busy just now"),
+        (12, "no memory for it just now"),
+    ] {
+        let text = says(Cause::Errno(errno));
+        assert!(text.starts_with("irq_affinity eth0/rx-0 = 2: the kernel refuses it: "), "{text}");
+        assert!(text.contains(meaning), "{errno}: {text}");
+    }
+    assert!(says(Cause::Denied).contains("manages this interrupt itself"));
+    let error = host().write("proc/irq/99/smp_affinity", b"1").expect_err("not there");
+    assert_eq!(error.cause, Cause::Missing);
+}
