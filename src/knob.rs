@@ -36,7 +36,7 @@ pub use reference::reference;
 pub use registry::{KNOBS, find};
 
 use crate::host::Host;
-use crate::journal::Armed;
+use crate::journal::{Armed, Beside};
 use crate::model::Model;
 use crate::plan::Target;
 use crate::units::CpuMask;
@@ -122,6 +122,19 @@ pub trait Knob: Sync {
     /// of interrupts that the driver sets up anew. The applier keeps and replays them.
     fn disturbs(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Refuses `value`, which was there before and so is not checked, where it would throw away what came
+    /// since. Of that, `kept` is set again after it.
+    fn spares(
+        &self,
+        _host: &dyn Host,
+        _model: &Model,
+        _target: &Target,
+        _value: &str,
+        _kept: &[Beside],
+    ) -> Result<(), KnobError> {
+        Ok(())
     }
 
     /// Makes `model` look as it will once `value` is set, as far as other knobs' targets depend on it.

@@ -128,6 +128,7 @@ fn applied(
 fn canonical(value: &ValueStatus, host: &dyn Host, model: &Model) -> Result<String, ApplyError> {
     let knob = knob_of(&value.knob)?;
     if value.wanted == value.original {
+        knob.spares(host, model, &value.target, &value.wanted, &[])?;
         return Ok(value.wanted.clone());
     }
     Ok(knob.check(host, model, &value.target, &value.wanted)?)

@@ -12,7 +12,7 @@ use super::surroundings::surroundings;
 use super::undo::{self, Undo};
 use super::{ApplyError, boottime};
 use crate::host::Host;
-use crate::journal::{Archived, Begin, Intent, Journal, JournalError, Namespace, Store};
+use crate::journal::{Archived, Begin, Intent, Journal, JournalError, Namespace, Store, Touched};
 use crate::knob::Knob;
 use crate::model::{Identity, Model};
 use crate::plan::{Setting, Target};
@@ -137,8 +137,10 @@ impl Transaction {
         let touched = self.journal.history().touched();
         let touched = touched.into_iter().find(|t| t.knob == knob && t.target == *target);
         let not_touched = || ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() };
-        let original = touched.ok_or_else(not_touched)?.original;
-        self.write(host, model, knob_of(knob)?, target, original, false)
+        let Touched { original, beside, .. } = touched.ok_or_else(not_touched)?;
+        let knob = knob_of(knob)?;
+        knob.spares(host, model, target, &original, &beside)?;
+        self.write(host, model, knob, target, original, false)
     }
 
     /// `foreign`: what is there now is somebody else's.

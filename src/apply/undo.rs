@@ -170,6 +170,9 @@ fn put_back(
     if !is_original && !is_ours(knob, touched, &live) {
         return Outcome::Drift { live };
     }
+    if !is_original && let Err(error) = knob.spares(host, model, target, &touched.original, &touched.beside) {
+        return failed(error.to_string());
+    }
     let Some(armed) = journal.arm_restore(touched.seq) else {
         return failed("its intent is not in the journal".to_owned());
     };

@@ -2,7 +2,7 @@
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::{Action, EthtoolGet, Host};
-use crate::journal::Armed;
+use crate::journal::{Armed, Beside};
 use crate::model::Model;
 use crate::parse::ethtool::{Feature, features, rules, wanted};
 use crate::plan::Target;
@@ -32,6 +32,9 @@ const SOURCE: &str = "Documentation/networking/netdev-features.rst";
 
 /// What drivers that start their device anew may throw away.
 const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
+
+/// What goes away with [`NTUPLE`].
+const RULE: &str = "ntuple_rule";
 
 pub(super) static GRO: Offload = Offload {
     name: "gro",
@@ -103,7 +106,7 @@ pub(super) static NTUPLE: Offload = Offload {
     feature: "rx-ntuple-filter",
     fixed: "the device has no rx-ntuple-filter, or the kernel holds it where it is (fixed)",
     holds_rules: true,
-    disturbs: &[],
+    disturbs: &[RULE],
     doc: &Doc {
         summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to where they are read \
                   (accelerated RFS).",
@@ -115,8 +118,8 @@ pub(super) static NTUPLE: Offload = Offload {
         since: "2.6.34; netlink since 5.7",
         risk: Risk::LinkReset,
         lost: LOST,
-        beware: "Flow rules go away with it: rxlab does not switch it off while there are some. Some drivers reset the \
-                 device for it. Applied before the rules.",
+        beware: "Flow rules go away with it: rxlab does not switch it off while there are some, and does not undo it \
+                 while there are others than before it. Some drivers reset the device for it. Applied before the rules.",
     },
 };
 
@@ -132,24 +135,33 @@ impl Offload {
         KnobError::Lacks { knob: self.name, target: target.clone(), why }
     }
 
-    /// Refuses to take flow rules away that nobody mentioned.
-    fn keeps_rules(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<(), KnobError> {
+    /// Refuses to take flow rules away that nobody mentioned and that are not `kept`.
+    fn keeps_rules(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        kept: &[Beside],
+    ) -> Result<(), KnobError> {
         let nic = value::nic(self.name, model, target)?;
-        match value::ethtool(self.name, host, target, EthtoolGet::Rules, &nic.name, rules) {
-            Ok(rules) if rules.is_empty() => Ok(()),
-            Ok(rules) => {
-                let place = rules[0].location;
-                let why = format!(
-                    "{target} has {} flow rules, which would go away; take them out first: ntuple_rule \
-                     {target}/rule-{place} = none",
-                    rules.len()
-                );
-                Err(KnobError::BadValue { knob: self.name, value: value::on_off(false), why })
-            }
+        let mut lost = match value::ethtool(self.name, host, target, EthtoolGet::Rules, &nic.name, rules) {
+            Ok(rules) => rules,
             // Some drivers have the switch for accelerated RFS alone.
-            Err(KnobError::Unsupported { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+            Err(KnobError::Unsupported { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let is_at = |beside: &Beside, place: u32| {
+            let at = |location: u32| location == place;
+            beside.knob == RULE && matches!(beside.target, Target::Rule { location, .. } if at(location))
+        };
+        lost.retain(|rule| kept.iter().all(|beside| !is_at(beside, rule.location)));
+        let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
+        let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
+        let why = format!(
+            "{target} has {rules} that would go away; take out first: ntuple_rule {target}/rule-{} = none",
+            first.location
+        );
+        Err(KnobError::BadValue { knob: self.name, value: value::on_off(false), why })
     }
 }
 
@@ -182,7 +194,7 @@ impl Knob for Offload {
             return Err(self.lacks(target, self.fixed));
         }
         if self.holds_rules && now.on && !on {
-            self.keeps_rules(host, model, target)?;
+            self.keeps_rules(host, model, target, &[])?;
         }
         Ok(value::on_off(on))
     }
@@ -211,6 +223,20 @@ impl Knob for Offload {
 
     fn disturbs(&self) -> &'static [&'static str] {
         self.disturbs
+    }
+
+    fn spares(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        kept: &[Beside],
+    ) -> Result<(), KnobError> {
+        if self.holds_rules && !value::switch(self.name, value)? {
+            self.keeps_rules(host, model, target, kept)?;
+        }
+        Ok(())
     }
 
     fn difference(&self, want: &str, got: &str) -> String {
@@ -284,7 +310,9 @@ mod tests {
         let with = path_with(host(), EthtoolGet::Rules, rules);
         let error = NTUPLE.check(&with, &model(), &target("eth0"), "off").expect_err("a rule");
         assert!(
-            error.to_string().ends_with("take them out first: ntuple_rule eth0/rule-7 = none"),
+            error
+                .to_string()
+                .ends_with("a flow rule that would go away; take out first: ntuple_rule eth0/rule-7 = none"),
             "{error}"
         );
         assert_eq!(NTUPLE.check(&with, &model(), &target("eth0"), "on").as_deref(), Ok("on"));

@@ -1,5 +1,5 @@
 //! A driver for the machine of plain files: told to have other queues, it makes all of them anew and
-//! forgets what was set for them, as virtio_net does.
+//! forgets what was set for them, as virtio_net does; and it forgets its flow rules when `ntuple` goes off.
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,18 @@ impl<H: Host> Driver<H> {
     /// `inner` looks at the tree at `root`.
     pub(crate) fn new(inner: H, root: &Path) -> Self {
         Self { inner, root: root.to_owned() }
+    }
+
+    /// Whether `rx-ntuple-filter` is on.
+    fn follows_rules(&self) -> bool {
+        let answer = std::fs::read(self.path(EthtoolGet::Features)).expect("it is there");
+        let features = ethtool::features(&answer).expect("an answer");
+        features.iter().any(|feature| feature.name == "rx-ntuple-filter" && feature.on)
+    }
+
+    /// Where an answer of `eth0` is.
+    fn path(&self, get: EthtoolGet) -> PathBuf {
+        self.root.join(Question::Ethtool(get, "eth0".parse().expect("a name")).path())
     }
 
     /// What the driver does by itself is no operation of the program: it never stops in the middle.
@@ -78,7 +90,11 @@ impl<H: Host> Host for Driver<H> {
         self.inner.ask(question)
     }
     fn act(&self, action: &Action) -> Result<(), HostError> {
+        let followed = self.follows_rules();
         self.inner.act(action)?;
+        if followed && !self.follows_rules() {
+            std::fs::write(self.path(EthtoolGet::Rules), b"").expect("written");
+        }
         if let Action::Ethtool { get: EthtoolGet::Channels, .. } = action {
             let path = self.root.join(action.path());
             let answer = std::fs::read(path).expect("it was just written");

@@ -212,3 +212,14 @@ fn an_older_change_waits_for_the_queues_to_come_back() {
     undo(&tree, &host);
     assert_eq!(tree.values(), original);
 }
+
+/// Flow rules from before `ntuple` was on go away with it, and come back.
+#[test]
+fn rules_that_were_there_without_ntuple_survive_the_undo() {
+    let tree = tuned();
+    let (original, host) = (tree.values(), driver(&tree));
+    apply(&tree, &host, &["ntuple eth0 = on", "ntuple_rule eth0/rule-8 = none"]);
+    assert_ne!(tree.values(), original);
+    undo(&tree, &host);
+    assert_eq!(tree.values(), original);
+}

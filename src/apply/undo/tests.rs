@@ -5,10 +5,11 @@ use std::path::Path;
 use super::super::{ApplyError, BeginInfo, Transaction};
 use super::{Outcome, Undo};
 use crate::apply::covered_by;
-use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
 use crate::journal::{Disk, Store};
-use crate::knob::testbed::model;
+use crate::knob::testbed::{features_answer, model};
 use crate::model::Model;
+use crate::parse::{ethtool, push_message};
 use crate::units::IrqId;
 
 const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -174,4 +175,42 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
     let open = bench.store().open_of("/", "boot-1").expect("listed");
     assert_eq!(covered_by(&open[0].1, &open[1..]), None);
     assert_eq!(covered_by(&open[2].1, &open[3..]), Some(open[3].0.as_str()), "hardware is one");
+}
+
+/// A machine with `rx-ntuple-filter` on or off, and flow rules on these places.
+fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
+    let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
+    let mut rules = Vec::new();
+    for place in places {
+        let rule = ethtool::flow_bytes(*place, "udp4 dst-port 53 action 1").expect("a rule");
+        push_message(&mut rules, &rule);
+    }
+    let feature = ["rx-ntuple-filter"];
+    let features = features_answer(&feature, if on { &feature } else { &[] }, &[]);
+    RecordedHost::new().with(&path(EthtoolGet::Features), features).with(&path(EthtoolGet::Rules), rules)
+}
+
+/// Rules that somebody made after `ntuple` was switched on once went away with it. That of place 7 was there
+/// before, on a driver that has rules all the same.
+#[test]
+fn rules_of_somebody_else_are_not_thrown_away() {
+    let bench = Bench::new();
+    let id = bench.set(&with_rules(false, &[7]), &["ntuple eth0 = on"]);
+    let host = with_rules(true, &[7, 9]);
+    let undo = bench.undo(&id, &host, &model());
+    let why = "`off` is no value for ntuple: eth0 has a flow rule that would go away; take out first: \
+               ntuple_rule eth0/rule-9 = none";
+    assert_eq!(outcomes(&undo), [Outcome::Failed { why: why.into() }]);
+    assert!(!undo.closed && !undo.is_clean());
+    let knob = crate::knob::find("ntuple").expect("a knob");
+    let target = "eth0".parse().expect("a target");
+    assert_eq!(knob.read(&host, &model(), &target).as_deref(), Ok("on"));
+    let mut again = Transaction::resume(&bench.store(), &id, std::time::Duration::ZERO).expect("resumed");
+    let error = again.set_back(&host, &mut model(), "ntuple", &target).expect_err("nor by a trial");
+    assert_eq!(error.to_string(), why);
+    drop(again);
+    let host = with_rules(true, &[7]);
+    let undo = bench.undo(&id, &host, &model());
+    assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
+    assert_eq!(knob.read(&host, &model(), &target).as_deref(), Ok("off"));
 }
