@@ -137,6 +137,23 @@ pub trait Knob: Sync {
         Ok(())
     }
 
+    /// What `value`, which was read with other queues, is called with those of now.
+    fn restated(&self, _host: &dyn Host, _model: &Model, _target: &Target, value: &str) -> String {
+        value.to_owned()
+    }
+
+    /// Where `value` is what a driver chooses by itself for the queues of now, and so chooses anew when there
+    /// are others: the value that asks for that.
+    fn driver_s_choice(
+        &self,
+        _host: &dyn Host,
+        _model: &Model,
+        _target: &Target,
+        _value: &str,
+    ) -> Option<&'static str> {
+        None
+    }
+
     /// Makes `model` look as it will once `value` is set, as far as other knobs' targets depend on it.
     fn foresee(&self, _model: &mut Model, _target: &Target, _value: &str) {}
 

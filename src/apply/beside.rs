@@ -40,12 +40,42 @@ pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Beside>) -> Vec<Besi
     all
 }
 
-/// Those of `values` that are still there, as they are now.
+/// What of `values` the driver has chosen by itself, as the values that ask it to choose anew, and the others.
+pub(super) fn by_whom(host: &dyn Host, model: &Model, values: &[Beside]) -> (Vec<Beside>, Vec<Beside>) {
+    let (mut chosen, mut set) = (Vec::new(), Vec::new());
+    for value in values {
+        match choice(host, model, value, &value.target) {
+            Some(choice) => chosen.push(Beside { value: choice.to_owned(), ..value.clone() }),
+            None => set.push(value.clone()),
+        }
+    }
+    (chosen, set)
+}
+
+/// Those of `chosen` that the driver has not chosen anew for the queues of now.
+pub(super) fn left_over(host: &dyn Host, model: &Model, chosen: Vec<Beside>) -> Vec<Beside> {
+    let is_anew = |value: &Beside| {
+        let live = knob_of(&value.knob).ok()?.read(host, model, &value.target).ok()?;
+        choice(host, model, &Beside { value: live, ..value.clone() }, &value.target)
+    };
+    chosen.into_iter().filter(|value| is_anew(value).is_none()).collect()
+}
+
+fn choice(host: &dyn Host, model: &Model, value: &Beside, target: &Target) -> Option<&'static str> {
+    knob_of(&value.knob).ok()?.driver_s_choice(host, model, target, &value.value)
+}
+
+/// Those of `values` that are still there, as they are now. What the driver has chosen for the queues of now
+/// is nobody's will for others: such a one stays as it was.
 pub(super) fn now(host: &dyn Host, model: &Model, device: &DeviceAddress, values: &[Beside]) -> Vec<Beside> {
     let read = |value: &Beside| {
         let target = present(model, device, &value.target)?;
-        let live = knob_of(&value.knob).ok()?.read(host, model, &target).ok()?;
-        Some(Beside { value: live, ..value.clone() })
+        let knob = knob_of(&value.knob).ok()?;
+        let live = knob.read(host, model, &target).ok()?;
+        let as_it_was = knob.driver_s_choice(host, model, &target, &live).is_some()
+            || knob.same(&knob.restated(host, model, &target, &value.value), &live);
+        let value = if as_it_was { value.clone() } else { Beside { value: live, ..value.clone() } };
+        Some(value)
     };
     values.iter().filter_map(read).collect()
 }
@@ -85,6 +115,7 @@ pub(super) fn replay(
     for Beside { knob, target, value } in values {
         let Some(target) = present(model, device, target) else { continue };
         let knob = knob_of(knob)?;
+        let value = &knob.restated(host, model, &target, value);
         let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
         let lost =
             |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };

@@ -29,7 +29,8 @@ pub(super) fn device_of(host: &dyn Host, model: &Model, target: &Target) -> Opti
 
 /// Checks a whole plan against the machine: the host, the devices, every target, every value.
 /// Gives the settings in the order of applying, values in canonical form. A value for a queue that another
-/// setting will make is left as it is: it can be checked only when the queue is there.
+/// setting will make is left as it is: it can be checked only when the queue is there. So is the RSS table of
+/// an interface that another setting gives other queues.
 pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>, ApplyError> {
     if let Some(host) = plan.host.as_ref().filter(|host| **host != model.identity.hostname) {
         let here = model.identity.hostname.clone();
@@ -66,7 +67,10 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
         let value = if has(&foreseen, target) && !has(model, target) {
             value.clone()
         } else {
-            knob.check(host, &foreseen, target, value)?
+            let canonical = knob.check(host, &foreseen, target, value)?;
+            // What a value of the interface is called may depend on its queues: so it is called when they are there.
+            let by_queues = matches!(target, Target::Nic(_)) && is_made_anew(&settings, name, target);
+            if by_queues { value.clone() } else { canonical }
         };
         if !knob.disturbs().is_empty() {
             knob.foresee(foreseen.to_mut(), target, &value);
@@ -74,6 +78,14 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
         settings.push(Setting { knob: name.clone(), target: target.clone(), value });
     }
     Ok(settings)
+}
+
+/// Whether one of `settings` may throw away what the knob `name` has set on `target`, as making other queues does.
+pub(super) fn is_made_anew(settings: &[Setting], name: &str, target: &Target) -> bool {
+    settings.iter().any(|other| {
+        other.target.nic() == target.nic()
+            && knob::find(&other.knob).is_some_and(|knob| knob.disturbs().contains(&name))
+    })
 }
 
 /// Whether a queue is there; other targets are.
@@ -88,9 +100,11 @@ pub(super) fn has(model: &Model, target: &Target) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{ApplyError, check};
-    use crate::host::RecordedHost;
-    use crate::knob::testbed::model;
+    use crate::host::{EthtoolGet, Question, RecordedHost};
+    use crate::knob::testbed::{channels_answer, model};
     use crate::model::DeviceAddress;
+    use crate::parse::ethtool::{Channels, Count};
+    use crate::parse::{push_attribute, push_message};
     use crate::plan::{Plan, PlannedSetting};
 
     fn plan(settings: &[&str]) -> Plan {
@@ -159,5 +173,36 @@ mod tests {
             check(&RecordedHost::new(), &model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
         let names: Vec<&str> = crate::knob::KNOBS.iter().map(|knob| knob.name()).collect();
         assert_eq!(unknown.to_string(), format!("there is no knob `rpx` (there are: {})", names.join(", ")));
+    }
+
+    /// The table `equal 2` is the default of the two queues of now, and not of the four to come: once it was
+    /// applied as that.
+    #[test]
+    fn a_table_for_other_queues_keeps_its_words() {
+        let (mut table, mut rings) = (Vec::new(), vec![0; 192]);
+        push_attribute(&mut table, 4, &[0u32, 1, 0, 1].map(u32::to_ne_bytes).concat());
+        rings[8] = 2;
+        let channels = Channels { combined: Some(Count { now: 2, max: 4 }), ..Channels::default() };
+        let mut host = RecordedHost::new();
+        for (get, message) in [(EthtoolGet::Rss, table), (EthtoolGet::RxRings, rings)] {
+            let mut answer = Vec::new();
+            push_message(&mut answer, &message);
+            host = host.with(&Question::Ethtool(get, "eth0".parse().expect("a name")).path(), answer);
+        }
+        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
+        let host = host.with(&question.path(), channels_answer(&channels));
+        let checked = |settings: &[&str]| -> Result<Vec<String>, String> {
+            let settings = check(&host, &model(), &plan(settings)).map_err(|error| error.to_string())?;
+            Ok(settings.into_iter().map(|setting| setting.value).collect())
+        };
+        for (table, alone) in [("equal 2", Ok("default")), ("equal 1", Ok("equal 1")), ("equal 4", Err(()))] {
+            let setting = format!("rss eth0 = {table}");
+            let with = checked(&["channels eth0 = 4", &setting]).expect("sound");
+            assert_eq!(with, ["combined 4", table]);
+            let without = checked(&[&setting]);
+            assert_eq!(without.as_ref().map(|values| &values[0][..]).map_err(|_| ()), alone);
+        }
+        let error = checked(&["channels eth0 = 1", "rss eth0 = equal 2"]).expect_err("one is too few");
+        assert!(error.ends_with("eth0 has 1 receive queues, and no rx-1"), "{error}");
     }
 }

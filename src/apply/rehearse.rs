@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
-use super::check::has;
+use super::check::{has, is_made_anew};
 use super::{ApplyError, BeginInfo, Transaction};
 use crate::host::{Host, OverlayHost};
 use crate::journal::{Memory, Store};
@@ -18,7 +18,8 @@ use crate::plan::Setting;
 pub struct Change {
     /// What to set, with the value in the knob's canonical form.
     pub setting: Setting,
-    /// The value now; `None` for a queue or a thread that an earlier setting will make.
+    /// The value now; `None` for a queue or a thread that an earlier setting will make, and for a value that
+    /// names such a queue.
     pub before: Option<String>,
     /// Whether the value has to be written at all.
     pub needed: bool,
@@ -27,10 +28,19 @@ pub struct Change {
 /// Applies checked settings to a copy in memory of what `host` shows. Writes nothing to `host` and
 /// nothing to a disk. Values for queues to come cannot be tried; the rest is, in the same order.
 pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<Vec<Change>, ApplyError> {
-    let (there, to_come): (Vec<Setting>, Vec<Setting>) = settings
-        .iter()
-        .cloned()
-        .partition(|setting| has(model, &setting.target) && !is_awaited(host, model, setting, settings));
+    let (mut there, mut to_come) = (Vec::new(), Vec::new());
+    // As the machine will be when a setting's turn comes, where that is another one.
+    let mut foreseen: Option<Model> = None;
+    for setting in settings {
+        let is_to_come = !has(model, &setting.target)
+            || is_awaited(host, model, setting, settings)
+            || foreseen.as_ref().is_some_and(|foreseen| needs(host, model, foreseen, setting));
+        if is_to_come { &mut to_come } else { &mut there }.push(setting.clone());
+        if let Some(knob) = knob::find(&setting.knob).filter(|knob| !knob.disturbs().is_empty()) {
+            let foreseen = foreseen.get_or_insert_with(|| model.clone());
+            knob.foresee(foreseen, &setting.target, &setting.value);
+        }
+    }
     let info = BeginInfo {
         identity: &model.identity,
         root: Path::new("/"),
@@ -59,11 +69,14 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
 
 /// Whether the thread that a setting acts on is not there yet, and another setting may make it.
 fn is_awaited(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Setting]) -> bool {
-    let makes = |other: &Setting| {
-        other.target.nic() == setting.target.nic()
-            && knob::find(&other.knob).is_some_and(|knob| knob.disturbs().contains(&setting.knob.as_str()))
-    };
     let missing =
         |knob: &dyn Knob| matches!(knob.read(host, model, &setting.target), Err(KnobError::NotThere { .. }));
-    settings.iter().any(makes) && knob::find(&setting.knob).is_some_and(missing)
+    is_made_anew(settings, &setting.knob, &setting.target) && knob::find(&setting.knob).is_some_and(missing)
+}
+
+/// Whether only the machine to come can have the value: it leads to a queue that is not there yet.
+fn needs(host: &dyn Host, model: &Model, foreseen: &Model, setting: &Setting) -> bool {
+    let Setting { knob, target, value } = setting;
+    let takes = |knob: &dyn Knob, model| knob.check(host, model, target, value).is_ok();
+    knob::find(knob).is_some_and(|knob| !takes(knob, model) && takes(knob, foreseen))
 }

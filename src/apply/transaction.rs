@@ -169,6 +169,7 @@ impl Transaction {
                 .find(|t| t.knob == knob.name() && t.device == device && t.target.lasting() == lasting);
             beside = beside::carried(earlier, beside);
         }
+        let (chosen, set) = beside::by_whom(host, model, &beside);
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),
@@ -176,7 +177,7 @@ impl Transaction {
             device: device.clone(),
             before: before.clone(),
             after: setting.value.clone(),
-            beside: beside.clone(),
+            beside,
             foreign,
         })?;
         let written = knob
@@ -189,7 +190,8 @@ impl Transaction {
                 }
                 *model = beside::rediscover(host, model);
                 let Some(device) = &device else { return Ok((kept, Vec::new())) };
-                Ok((kept, beside::replay(host, model, device, &beside, &armed)?))
+                let values = [beside::left_over(host, model, chosen), set].concat();
+                Ok((kept, beside::replay(host, model, device, &values, &armed)?))
             });
         // Only now the write is done: what is there beside it is not what its driver happened to leave.
         let (kept, replayed) = match written {

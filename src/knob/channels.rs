@@ -25,13 +25,13 @@ static DOC: Doc = Doc {
     since: "2.6.38; netlink since 5.7",
     risk: Risk::BriefStall,
     lost: "Making the interface anew, as reloading its driver does.",
-    beware: "Drivers spread interrupts and XPS anew and drop RPS and RFS of the queues; rxlab replays them. Refused \
-             while the RSS table, flow rules or AF_XDP use a queue that would go. Some drivers reset the link.",
+    beware: "Drivers spread interrupts and XPS anew and drop RPS and RFS of the queues; rxlab replays them. A driver \
+             that does not make its default RSS table anew is asked to. Refused while the RSS table, flow rules or AF_XDP use a queue that would go. Some drivers reset the link.",
 };
 
 /// What a driver may throw away with the old queues.
 const OF_QUEUES: &[&str] =
-    &["irqbalance", "irq_affinity", "xps_cpus", "xps_rxqs", "rps", "rfs", "napi_priority"];
+    &["irqbalance", "rss", "irq_affinity", "xps_cpus", "xps_rxqs", "rps", "rfs", "napi_priority"];
 
 /// The kinds that a setting names. The others are for events of the device and are left alone.
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];

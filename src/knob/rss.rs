@@ -36,6 +36,8 @@ static DOC: Doc = Doc {
              than the kernel's default; undo then writes that one out. Hash key and function stay as they are.",
 };
 
+const DEFAULT: &str = "default";
+
 /// What a table can be of.
 pub(super) const NO_TABLE: &str = "the device has no RSS table, or its driver does not show it";
 
@@ -88,6 +90,25 @@ fn rings(knob: &'static str, host: &dyn Host, target: &Target, nic: &Nic) -> Res
     }
 }
 
+impl RssTable {
+    /// The table that `value` describes, `None` for the default, and over how many queues that one spreads.
+    fn table_and_rings(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<(Option<Vec<u32>>, u32), KnobError> {
+        let nic = value::nic(self.name(), model, target)?;
+        let rings = rings(self.name(), host, target, nic)?;
+        if value == DEFAULT {
+            return Ok((None, rings));
+        }
+        let (_, now) = shown(self.name(), host, target, nic)?;
+        Ok((Some(entries(self.name(), value, now.table.len())?), rings))
+    }
+}
+
 fn meaning(errno: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(errno) {
         rustix::io::Errno::INVAL => {
@@ -122,7 +143,7 @@ impl Knob for RssTable {
     ) -> Result<String, KnobError> {
         let nic = value::nic(self.name(), model, target)?;
         let (_, now) = shown(self.name(), host, target, nic)?;
-        if value == "default" {
+        if value == DEFAULT {
             return Ok(value.to_owned());
         }
         let table = table_of(self.name(), nic, value, now.table.len())?;
@@ -149,7 +170,7 @@ impl Knob for RssTable {
     ) -> Result<(), KnobError> {
         let nic = value::nic(self.name(), model, target)?;
         let (get, now) = shown(self.name(), host, target, nic)?;
-        let (size, reset) = (now.table.len(), value == "default");
+        let (size, reset) = (now.table.len(), value == DEFAULT);
         let queues = if reset {
             form::equal(rings(self.name(), host, target, nic)?, size)
         } else {
@@ -158,6 +179,30 @@ impl Knob for RssTable {
         let change = EthtoolChange::Table { get, queues, reset };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
         value::act_or(self.name(), host, target, value, &action, meaning, "the driver does not let it be set")
+    }
+
+    // The table `equal 2` of four queues is the default of two.
+    fn restated(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> String {
+        let now = || {
+            let (table, rings) = self.table_and_rings(host, model, target, value).ok()?;
+            Some(form::text(&table?, Some(rings)))
+        };
+        now().unwrap_or_else(|| value.to_owned())
+    }
+
+    // Some drivers do not begin with the kernel's default: igb gives each queue a block of the table.
+    fn driver_s_choice(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Option<&'static str> {
+        let chosen = match self.table_and_rings(host, model, target, value).ok()? {
+            (None, _) => true,
+            (Some(table), rings) => form::is_even(&table, rings),
+        };
+        chosen.then_some(DEFAULT)
     }
 }
 
@@ -226,6 +271,25 @@ mod tests {
         assert!(says(&host, "table 0,1,0").contains("3 entries do not fill the table of 4"));
         assert!(says(&netlink(&[]), "equal 1").starts_with("eth0 has no rss: the device has no RSS table"));
         assert!(says(&RecordedHost::new(), "default").contains("is not there"));
+    }
+
+    /// `eth0` of the test machine has two queues.
+    #[test]
+    fn a_table_is_called_otherwise_with_other_queues() {
+        let (host, model, eth0) = (netlink(&[0, 1, 0, 1]), model(), target("eth0"));
+        for (value, called, choice) in [
+            ("default", "default", Some("default")),
+            ("equal 2", "default", Some("default")),
+            ("weights 1,1", "weights 1,1", Some("default")),
+            ("equal 1", "equal 1", None),
+            ("equal 4", "equal 4", None),
+            ("weights 1,3", "weights 1,3", None),
+            ("weights 1,1,1,1", "equal 4", None),
+            ("table 0,1,0", "table 0,1,0", None),
+        ] {
+            assert_eq!(RssTable.restated(&host, &model, &eth0, value), called);
+            assert_eq!(RssTable.driver_s_choice(&host, &model, &eth0, value), choice, "{value}");
+        }
     }
 
     /// A driver may spread over fewer queues than there are.

@@ -19,12 +19,25 @@ pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
             EthtoolGet::Coalesce,
             answer(&[message(&[(2, &eight), (3, &eight), (6, &eight), (7, &eight), (11, &[1]), (12, &[1])])]),
         ),
-        (EthtoolGet::Rss, answer(&[message(&[(4, &numbers(&[0, 1, 0, 1]))])])),
+        (EthtoolGet::Rss, rss(&[0, 1, 0, 1])),
+        (EthtoolGet::RxRings, rings(2)),
         (EthtoolGet::RssContexts, answer(&[table(1, &[1, 1, 1, 1]), table(3, &[0, 0, 1, 1])])),
         (EthtoolGet::Rules, answer(&[rule(7, "udp4 dst-port 53 action 1"), rule(8, "ip6 action -1")])),
     ];
     let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
     answers.into_iter().map(|(get, bytes)| (path(get), bytes)).collect()
+}
+
+/// An RSS table.
+pub(crate) fn rss(queues: &[u32]) -> Vec<u8> {
+    answer(&[message(&[(4, &numbers(queues))])])
+}
+
+/// Over how many queues the default table spreads: `data` of `struct ethtool_rxnfc`.
+pub(crate) fn rings(count: u32) -> Vec<u8> {
+    let mut rxnfc = vec![0; 192];
+    rxnfc[8..16].copy_from_slice(&u64::from(count).to_ne_bytes());
+    answer(&[rxnfc])
 }
 
 fn message(attributes: &[(u16, &[u8])]) -> Vec<u8> {

@@ -1,29 +1,97 @@
 //! A driver for the machine of plain files: told to have other queues, it makes all of them anew and
 //! forgets what was set for them, as virtio_net does; and it forgets its flow rules when `ntuple` goes off.
+//! An RSS table that somebody has set stays, and forbids fewer queues than it uses: the kernel sees to that.
 
 use std::path::{Path, PathBuf};
 
-use rxlab::host::{Action, EthtoolGet, Host, HostError, Question};
+use rustix::io::Errno;
+use rxlab::host::{Action, EthtoolChange, EthtoolGet, Host, HostError, Operation, Question};
 use rxlab::parse::ethtool;
 
+use crate::answers;
 use crate::tree::PCI;
+
+/// There while the RSS table is one that somebody has set.
+const TABLE_IS_SET: &str = "driver/table-is-set";
+
+/// What it does with an RSS table that nobody has set when there are other queues.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Table {
+    /// Takes the kernel's default for them.
+    Default,
+    /// Gives each queue a block of it, as igb does.
+    Blocks,
+    /// Leaves it, as virtio_net of 6.1 does.
+    Stays,
+}
 
 /// A host whose `eth0` is driven.
 pub(crate) struct Driver<H> {
     inner: H,
     root: PathBuf,
+    table: Table,
 }
 
 impl<H: Host> Driver<H> {
     /// `inner` looks at the tree at `root`.
     pub(crate) fn new(inner: H, root: &Path) -> Self {
-        Self { inner, root: root.to_owned() }
+        Self { inner, root: root.to_owned(), table: Table::Default }
+    }
+
+    /// The same with its own way with the RSS table.
+    pub(crate) fn with_table(self, table: Table) -> Self {
+        Self { table, ..self }
+    }
+
+    /// Somebody sets this RSS table.
+    pub(crate) fn set_table(&self, queues: &[u32]) {
+        std::fs::write(self.path(EthtoolGet::Rss), answers::rss(queues)).expect("written");
+        self.put(TABLE_IS_SET, "");
+    }
+
+    /// The RSS table, entry by entry.
+    pub(crate) fn table(&self) -> Vec<u32> {
+        self.asked(EthtoolGet::Rss, ethtool::rss).table
+    }
+
+    fn asked<T>(&self, get: EthtoolGet, parse: fn(&[u8]) -> Result<T, rxlab::parse::WireError>) -> T {
+        parse(&std::fs::read(self.path(get)).expect("it is there")).expect("an answer")
+    }
+
+    fn channels(&self) -> u32 {
+        self.asked(EthtoolGet::Channels, ethtool::channels).combined.expect("it has combined ones").now
+    }
+
+    fn table_is_set(&self) -> bool {
+        self.root.join(TABLE_IS_SET).exists()
+    }
+
+    /// Whether the kernel refuses an RSS table: it leads to a queue that is not there.
+    fn refuses(&self, change: &EthtoolChange) -> bool {
+        let now = self.channels();
+        matches!(change, EthtoolChange::Table { queues, reset: false, .. } if queues.iter().any(|q| *q >= now))
+    }
+
+    /// The table for so many queues.
+    fn make_table(&self, count: u32) {
+        std::fs::write(self.path(EthtoolGet::RxRings), answers::rings(count)).expect("written");
+        if self.table_is_set() {
+            return;
+        }
+        let size = u32::try_from(self.table().len()).expect("a short table");
+        let entry = |at: u32| match self.table {
+            Table::Blocks => at * count / size,
+            _ => at % count,
+        };
+        if self.table != Table::Stays {
+            let table: Vec<u32> = (0..size).map(entry).collect();
+            std::fs::write(self.path(EthtoolGet::Rss), answers::rss(&table)).expect("written");
+        }
     }
 
     /// Whether `rx-ntuple-filter` is on.
     fn follows_rules(&self) -> bool {
-        let answer = std::fs::read(self.path(EthtoolGet::Features)).expect("it is there");
-        let features = ethtool::features(&answer).expect("an answer");
+        let features = self.asked(EthtoolGet::Features, ethtool::features);
         features.iter().any(|feature| feature.name == "rx-ntuple-filter" && feature.on)
     }
 
@@ -32,13 +100,16 @@ impl<H: Host> Driver<H> {
         self.root.join(Question::Ethtool(get, "eth0".parse().expect("a name")).path())
     }
 
+    fn put(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        std::fs::create_dir_all(path.parent().expect("a file has a directory")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+
     /// What the driver does by itself is no operation of the program: it never stops in the middle.
-    fn make_queues(&self, count: u32) {
-        let write = |path: &str, text: &str| {
-            let path = self.root.join(path);
-            std::fs::create_dir_all(path.parent().expect("a file has a directory")).expect("made");
-            std::fs::write(path, text).expect("written");
-        };
+    pub(crate) fn make_queues(&self, count: u32) {
+        self.make_table(count);
+        let write = |path: &str, text: &str| self.put(path, text);
         let mut interrupts = "           CPU0       CPU1\n 39:  0  1  PCI-MSI 0-edge  eth0\n".to_owned();
         write("proc/irq/39/smp_affinity", "7f\n");
         for queue in 0..4 {
@@ -90,16 +161,32 @@ impl<H: Host> Host for Driver<H> {
         self.inner.ask(question)
     }
     fn act(&self, action: &Action) -> Result<(), HostError> {
-        let followed = self.follows_rules();
+        let refused = || Err(HostError::new(Operation::Act, &action.path(), Errno::INVAL));
+        let (followed, before) = (self.follows_rules(), std::fs::read(self.path(EthtoolGet::Channels)));
+        if matches!(action, Action::EthtoolIoctl { change, .. } if self.refuses(change)) {
+            return refused();
+        }
         self.inner.act(action)?;
         if followed && !self.follows_rules() {
             std::fs::write(self.path(EthtoolGet::Rules), b"").expect("written");
         }
-        if let Action::Ethtool { get: EthtoolGet::Channels, .. } = action {
-            let path = self.root.join(action.path());
-            let answer = std::fs::read(path).expect("it was just written");
-            let channels = ethtool::channels(&answer).expect("an answer");
-            self.make_queues(channels.combined.expect("it has combined ones").now);
+        match action {
+            Action::EthtoolIoctl { change: EthtoolChange::Table { reset: true, .. }, .. } => {
+                let _ = std::fs::remove_file(self.root.join(TABLE_IS_SET));
+            }
+            Action::EthtoolIoctl { change: EthtoolChange::Table { .. }, .. } => {
+                self.put(TABLE_IS_SET, "");
+            }
+            Action::Ethtool { get: EthtoolGet::Channels, .. } => {
+                let count = self.channels();
+                if self.table_is_set() && self.table().iter().any(|queue| *queue >= count) {
+                    std::fs::write(self.path(EthtoolGet::Channels), before.expect("it is there"))
+                        .expect("written");
+                    return refused();
+                }
+                self.make_queues(count);
+            }
+            _ => {}
         }
         Ok(())
     }

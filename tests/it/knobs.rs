@@ -164,7 +164,8 @@ fn a_thread_to_come_is_awaited_from_what_makes_it_alone() {
     let (threaded, priority) = ("threaded eth0 = on", "napi_priority eth0/rx-0 = rr:1");
     let both = ["apply", "--setting", priority, "--setting", threaded];
     let (code, text) = said(&tree.rxlab(&[&both[..], &["--dry-run"]].concat()));
-    let expected = "threaded eth0 = on  (now off)\nnapi_priority eth0/rx-0 = rr:1  (once it is there)\n";
+    let expected =
+        "threaded eth0 = on  (now off)\nnapi_priority eth0/rx-0 = rr:1  (once what it needs is there)\n";
     assert!(code == 0 && text.starts_with(expected), "{code}: {text}");
     let (code, text) = said(&tree.rxlab(&both));
     assert!(code != 0 && text.contains("its NAPI has no thread"), "{code}: {text}");

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rxlab::apply::{self, BeginInfo, Kept, Transaction};
+use rxlab::apply::{self, BeginInfo, Failure, Kept, Transaction};
 use rxlab::host::{Action, EthtoolGet, Host, LiveHost};
 use rxlab::model::Model;
 use rxlab::parse::ethtool::ChannelKind;
 use rxlab::plan::{Plan, Setting};
 use rxlab::sample::{Inventory, Scope};
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Table};
 use crate::tree::{Tree, model, values_in};
 
 fn tuned() -> Tree {
@@ -31,14 +31,22 @@ fn plan(settings: &[&str]) -> Plan {
     Plan::of("test", &settings)
 }
 
-fn apply(tree: &Tree, host: &dyn Host, settings: &[&str]) -> Vec<Kept> {
-    let settings = apply::check(host, &model(), &plan(settings)).expect("sound");
-    let identity = model().identity;
+fn fresh(host: &dyn Host) -> Model {
+    Model::new(&Inventory::take(host, Scope::Path))
+}
+
+fn try_to_apply(tree: &Tree, host: &dyn Host, settings: &[&str]) -> Result<Vec<Kept>, Box<Failure>> {
+    let model = fresh(host);
+    let settings = apply::check(host, &model, &plan(settings)).expect("sound");
     let root = tree.root();
     let info =
-        BeginInfo { identity: &identity, root: &root, netns: None, what: "test".into(), confirm: None };
+        BeginInfo { identity: &model.identity, root: &root, netns: None, what: "test".into(), confirm: None };
     let transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    transaction.apply(host, &model(), &settings, &AtomicBool::new(false)).expect("applied")
+    transaction.apply(host, &model, &settings, &AtomicBool::new(false))
+}
+
+fn apply(tree: &Tree, host: &dyn Host, settings: &[&str]) -> Vec<Kept> {
+    try_to_apply(tree, host, settings).expect("applied")
 }
 
 fn undo(tree: &Tree, host: &dyn Host) {
@@ -46,8 +54,8 @@ fn undo(tree: &Tree, host: &dyn Host) {
     let root: &Path = &tree.root();
     let open = store.open_of(&root.to_string_lossy(), "boot-1").expect("listed");
     for (id, _) in open.iter().rev() {
-        let fresh = Model::new(&Inventory::take(host, Scope::Path));
-        let undo = Transaction::resume(&store, id, Duration::ZERO).expect("resumed").undo(host, &fresh);
+        let transaction = Transaction::resume(&store, id, Duration::ZERO).expect("resumed");
+        let undo = transaction.undo(host, &fresh(host));
         assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
     }
 }
@@ -114,13 +122,8 @@ fn a_queue_that_will_be_gone_is_refused_before_anything_is_done() {
 fn a_wrong_value_for_a_queue_to_come_takes_everything_back() {
     let tree = tuned();
     let (original, host) = (tree.values(), driver(&tree));
-    let settings = apply::check(&host, &model(), &plan(&["channels eth0 = 4", "rps eth0/rx-3 = 99"]))
-        .expect("postponed");
-    let (identity, root) = (model().identity, tree.root());
-    let info =
-        BeginInfo { identity: &identity, root: &root, netns: None, what: "test".into(), confirm: None };
-    let transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    let failure = transaction.apply(&host, &model(), &settings, &AtomicBool::new(false)).expect_err("CPU 99");
+    let failure =
+        try_to_apply(&tree, &host, &["channels eth0 = 4", "rps eth0/rx-3 = 99"]).expect_err("CPU 99");
     assert!(failure.error.to_string().contains("CPU 99 does not exist"), "{}", failure.error);
     assert!(failure.undo.is_clean());
     assert_eq!(tree.values(), original);
@@ -222,4 +225,65 @@ fn rules_that_were_there_without_ntuple_survive_the_undo() {
     assert_ne!(tree.values(), original);
     undo(&tree, &host);
     assert_eq!(tree.values(), original);
+}
+
+/// Other queues and another RSS table in one plan, or only other queues, with drivers of each kind, and with
+/// a table that somebody has set before. Once the table of the queues in between was put back for those of before,
+/// and a table for queues to come was called by the name that it has now.
+#[test]
+fn an_rss_table_comes_back_with_its_queues() {
+    let mut applied = 0;
+    for (from, to) in [(2, 4), (4, 2), (3, 2), (1, 4), (4, 1)] {
+        for (kind, table) in [Table::Default, Table::Blocks, Table::Stays]
+            .into_iter()
+            .flat_map(|kind| [None, Some([0; 4]), Some([0, 1, 0, 1]), Some([0, 1, 1, 1])].map(|t| (kind, t)))
+        {
+            let used = table.and_then(|table| table.into_iter().max());
+            for rss in [None, Some("default"), Some("equal"), Some("weights 1"), Some("table 0,0,0,1")] {
+                if used.is_some_and(|last| last >= from) || (to == 1 && rss == Some("table 0,0,0,1")) {
+                    continue;
+                }
+                let tree = Tree::new();
+                // It begins with a table for the queues that it begins with.
+                let begins = if kind == Table::Stays { Table::Default } else { kind };
+                let host = driver(&tree).with_table(begins);
+                host.act(&channels(from)).expect("as many as there are");
+                let host = host.with_table(kind);
+                table.iter().for_each(|table| host.set_table(table));
+                let before = (values_in(&host, &fresh(&host)), host.table());
+                let rss = rss.map(|rss| match rss {
+                    "equal" => format!("rss eth0 = equal {to}"),
+                    rss => format!("rss eth0 = {rss}"),
+                });
+                let queues = format!("channels eth0 = {to}");
+                let all: Vec<&str> =
+                    [Some(&queues), rss.as_ref()].into_iter().flatten().map(|s| &**s).collect();
+                let case = format!("{from} queues, {kind:?}, {table:?}: {all:?}");
+                let checked = apply::check(&host, &fresh(&host), &plan(&all)).expect(&case);
+                assert_eq!(apply::rehearse(&host, &fresh(&host), &checked).expect(&case).len(), all.len());
+                let result = try_to_apply(&tree, &host, &all);
+                assert_eq!(result.is_ok(), used.is_none_or(|last| last < to), "{case}: {result:?}");
+                if result.is_ok() {
+                    applied += 1;
+                    if rss.as_ref().is_some_and(|rss| rss.contains("equal") || rss.contains("default")) {
+                        let even: Vec<u32> = (0..4).map(|at| at % to).collect();
+                        assert_eq!(host.table(), even, "{case}");
+                    }
+                    assert!(host.table().iter().all(|queue| *queue < to), "{case}: {:?}", host.table());
+                    undo(&tree, &host);
+                }
+                assert_eq!((values_in(&host, &fresh(&host)), host.table()), before, "{case}");
+            }
+        }
+    }
+    assert!(applied > 150, "{applied}");
+}
+
+/// What tells the driver of `eth0` to have so many queues.
+fn channels(count: u32) -> Action {
+    Action::Ethtool {
+        get: EthtoolGet::Channels,
+        nic: "eth0".parse().expect("a name"),
+        attributes: ChannelKind::Combined.attribute(count),
+    }
 }

@@ -74,8 +74,24 @@ fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
     let queue = ["apply", "--dry-run", "--setting", "channels eth0 = 3", "--setting", "rps eth0/rx-2 = 1"];
     let (code, text) = said(&tree.rxlab(&queue));
     let expected = "channels eth0 = combined 3  (now combined 2)\n\
-                    rps eth0/rx-2 = 1  (once it is there)\nnothing was changed\n";
+                    rps eth0/rx-2 = 1  (once what it needs is there)\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
+    // What leads to a queue to come was once refused for the queues of now.
+    let settings = [
+        "channels eth0 = 4",
+        "rss eth0 = equal 4",
+        "ntuple_rule eth0/rule-3 = tcp4 action 3",
+        "xps_rxqs eth0/tx-0 = 2-3",
+    ];
+    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--setting", setting]).collect();
+    let (code, text) = said(&tree.rxlab(&[&["apply", "--dry-run"], &arguments[..]].concat()));
+    let mut expected = "channels eth0 = combined 4  (now combined 2)\n".to_owned();
+    settings[1..]
+        .iter()
+        .for_each(|setting| expected += &format!("{setting}  (once what it needs is there)\n"));
+    assert_eq!((code, text), (0, expected + "nothing was changed\n"));
+    let (code, text) = said(&tree.rxlab(&["apply", "--dry-run", "--setting", "rss eth0 = equal 4"]));
+    assert!(code == 2 && text.contains("eth0 has 2 receive queues, and no rx-2"), "{code}: {text}");
     assert!(!tree.state().exists(), "not even a state directory");
     assert_eq!(tree.values(), Tree::new().values());
 }

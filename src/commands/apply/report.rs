@@ -55,7 +55,7 @@ pub(in crate::commands) fn changes(
                 }
                 continue;
             }
-            None => "(once it is there)".to_owned(),
+            None => "(once what it needs is there)".to_owned(),
             Some(before) if *needed => format!("(now {before})"),
             Some(_) => "(it is so already)".to_owned(),
         };

@@ -56,6 +56,15 @@ pub(in crate::knob) fn equal(queues: u32, size: usize) -> Vec<u32> {
     (0..queues.max(1)).cycle().take(size).collect()
 }
 
+/// Whether each of `queues` queues, and no other, has as many entries as any other of them, or one more.
+pub(in crate::knob) fn is_even(table: &[u32], queues: u32) -> bool {
+    let count = |queue: u32| table.iter().filter(|entry| **entry == queue).count();
+    let counts: Vec<usize> = (0..queues).map(count).collect();
+    let (fewest, most) = (counts.iter().min().copied(), counts.iter().max().copied());
+    counts.iter().sum::<usize>() == table.len()
+        && fewest.zip(most).is_some_and(|(fewest, most)| fewest + 1 >= most)
+}
+
 /// Blocks of the table in proportion to the weights, divided up as `ethtool -X weight` does it.
 fn weighted(weights: &[u32], size: usize) -> Result<Vec<u32>, String> {
     let sum: u64 = weights.iter().copied().map(u64::from).sum();
@@ -87,7 +96,7 @@ fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
 mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{table, text};
+    use super::{equal, is_even, table, text, weighted};
 
     #[test]
     fn each_table_has_one_text() {
@@ -109,6 +118,18 @@ mod tests {
         assert_eq!(table("weights 1,2,1", 10), Ok(vec![0, 0, 1, 1, 1, 1, 1, 2, 2, 2]));
         assert_eq!(text(&table("weights 1,2,1", 10).expect("valid"), None), "weights 2,5,3");
         assert_eq!(table("weights 0,1,0", 3), Ok(vec![1, 1, 1]));
+    }
+
+    #[test]
+    fn an_even_table_gives_each_queue_its_share() {
+        for queues in 1..12 {
+            assert!(is_even(&equal(queues, 8), queues), "{queues}");
+            assert_eq!(is_even(&equal(queues, 8), queues + 1), queues >= 8, "{queues}");
+            let blocks = vec![1; usize::try_from(queues).expect("few")];
+            let blocks = weighted(&blocks, 128).expect("not more than entries");
+            assert!(is_even(&blocks, queues) && !is_even(&blocks, queues + 1), "{queues}");
+        }
+        assert!(!is_even(&[0, 0, 1, 0], 2) && !is_even(&[0, 1, 2, 3], 2) && !is_even(&[0], 0));
     }
 
     #[test]
