@@ -19,7 +19,7 @@ mod transaction;
 mod undo;
 
 pub use backwards::{Backwards, Waiting, backwards};
-pub use check::check;
+pub use check::{awaits, check};
 pub use covered::covered_by;
 pub use deadline::{Guard, Watch, boottime, launch_guard, watch};
 pub use drift::{Culprit, Likelihood, Suspect, in_words};

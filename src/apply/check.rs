@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::ApplyError;
 use crate::host::Host;
-use crate::knob::{self, KNOBS, Knob};
+use crate::knob::{self, KNOBS, Knob, KnobError};
 use crate::model::{DeviceAddress, Model};
 use crate::parse;
 use crate::plan::{Plan, PlannedSetting, Setting, Target};
@@ -78,6 +78,19 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
         settings.push(Setting { knob: name.clone(), target: target.clone(), value });
     }
     Ok(settings)
+}
+
+/// Why `setting` has to wait: the process or thread that it acts on is not there, and no other of `settings`
+/// makes it. `None` for what can be tried, and for what is there as long as the machine is.
+pub fn awaits(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Setting]) -> Option<KnobError> {
+    let Setting { knob, target, value } = setting;
+    let knob = knob::find(knob).filter(|knob| knob.is_fleeting())?;
+    let absent = |error: &KnobError| matches!(error, KnobError::NotThere { .. });
+    match knob.check(host, model, target, value) {
+        Err(error) => absent(&error).then_some(error),
+        Ok(_) if is_made_anew(settings, knob.name(), target) => None,
+        Ok(_) => knob.read(host, model, target).err().filter(absent),
+    }
 }
 
 /// Whether one of `settings` may throw away what the knob `name` has set on `target`, as making other queues does.

@@ -153,6 +153,58 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
     assert_eq!(tree.rps("lan0", 1), "10");
 }
 
+/// At the boot neither irqbalance nor a process may be there yet. One of them once kept all the others from
+/// being set.
+#[test]
+fn restore_waits_for_processes_and_sets_the_rest() {
+    const WEB: &str = "sys/fs/cgroup/system.slice/web.service";
+    let tree = Tree::new();
+    tree.write(&format!("{WEB}/cpuset.cpus"), "\n");
+    // Who sees the kernel's own first thread sees everybody.
+    tree.process(2, "kthreadd", 0, 1);
+    let plan = tree.path().join("plan.toml");
+    let settings = [
+        "irqbalance eth0 = banned",
+        "irq_affinity eth0/rx-0 = 3",
+        "affinity unit:web = 4-5",
+        "napi_priority eth0/rx-0 = rr:3",
+        "netdev_budget host = 600",
+    ];
+    let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
+    std::fs::write(&plan, text).expect("written");
+    assert_eq!(said(&tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")])).0, 0);
+    boot(&tree);
+    let set_aside = |path: &str| {
+        let away = tree.path().join(path.replace('/', "-"));
+        std::fs::rename(tree.root().join(path), &away).expect("renamed");
+        (away, tree.root().join(path))
+    };
+    let processes = ["proc/70", WEB, "proc/500"].map(set_aside);
+    let (code, text) = said(&tree.rxlab(&["restore"]));
+    assert_eq!(code, 4, "{text}");
+    for why in [
+        "irqbalance: eth0: irqbalance does not run",
+        "affinity: unit:web: no control group has the name of this unit: it does not run",
+        "napi_priority: eth0/rx-0: its thread, process 500, is not to be seen",
+    ] {
+        assert!(text.contains(why), "{text}");
+    }
+    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "8", "what is there is set");
+    assert_eq!(tree.read("proc/sys/net/core/netdev_budget"), "600");
+    let waiting = Running::start(&mut tree.command(&["restore", "--wait", "30s"]));
+    for (away, back) in processes {
+        std::thread::sleep(Duration::from_millis(300));
+        std::fs::rename(away, back).expect("renamed");
+    }
+    let (code, text) = said(&waiting.output());
+    assert_eq!(code, 0, "{text}");
+    for set in ["irqbalance eth0 = banned", "affinity unit:web = 4-5", "napi_priority eth0/rx-0 = rr:3"] {
+        assert!(text.contains(set), "{text}");
+    }
+    assert!(!text.contains("irq_affinity"), "{text}");
+    assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is so already\n".to_owned()));
+}
+
 /// Root is kept out by a read-only mount alone.
 #[test]
 fn a_read_only_etc_is_one_clear_line() {
