@@ -5,7 +5,6 @@
 
 mod between;
 mod build;
-mod containers;
 mod hardware;
 mod interrupts;
 mod irq_names;
@@ -15,10 +14,10 @@ mod rates;
 mod stack;
 mod topology;
 
+pub use crate::parse::Container;
 pub use crate::sample::{Clocksource, Irqbalance, Settings, Transport};
 pub use crate::units::Fact;
 pub use between::IntervalError;
-pub use containers::Container;
 pub use hardware::{Function, Hardware};
 pub use listeners::{Listener, Process};
 pub use rates::{CpuRates, IrqRates, NicRates, Rates};

@@ -2,6 +2,7 @@
 //! bytes, never paths, and never guess: a line that is not understood is an error, not a zero.
 
 mod cgroup;
+mod containers;
 pub mod ethtool;
 mod interrupts;
 mod irqbalance;
@@ -24,6 +25,7 @@ mod wire;
 use thiserror::Error;
 
 pub use cgroup::{ControlGroups, control_groups};
+pub use containers::{Container, container, unit};
 pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};
 pub use irqbalance::{IrqbalanceSetup, irqbalance_setup, with_banned_irqs};
 pub use links::{Link, links};

@@ -3,6 +3,7 @@
 //! A renderer is given a model or a trial record and returns a `String`. It never reads a machine,
 //! measures, judges or writes a file; what it prints was decided by the modules before it.
 
+mod container;
 pub mod findings;
 pub mod html;
 pub mod json;

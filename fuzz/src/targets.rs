@@ -18,6 +18,10 @@ pub type Target = fn(&[u8]);
 /// All of them.
 pub const TARGETS: &[(&str, Target)] = &[
     ("parse/cgroup", |bytes| with(bytes, parse::control_groups)),
+    ("parse/containers", |bytes| {
+        with(bytes, parse::container);
+        with(bytes, |path| parse::unit(path).map(str::len));
+    }),
     ("parse/interrupts", |bytes| {
         let (Some(full), Some(short)) =
             (text(bytes).map(parse::interrupts), text(bytes).map(parse::interrupt_actions))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::containers::{self, Container};
+use crate::parse::{self, Container};
 use crate::sample::{RawListeners, RawProcess, Transport};
 use crate::units::{CpuMask, Fact};
 
@@ -78,8 +78,8 @@ fn process(pid: u32, raw: &RawProcess) -> Process {
         pid,
         command: raw.command.clone(),
         cgroup: path.map(str::to_owned),
-        unit: path.and_then(containers::unit).map(str::to_owned),
-        container: path.and_then(containers::container),
+        unit: path.and_then(parse::unit).map(str::to_owned),
+        container: path.and_then(parse::container),
         allowed: raw.allowed.clone(),
         ran_on: raw.ran_on.clone(),
     }

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::containers::{self, Container};
 use super::topology::{Nic, NicKind};
-use crate::parse::Link;
+use crate::parse::{self, Container, Link};
 use crate::sample::{RawNamespace, RawNamespaces};
 use crate::units::{Fact, NicName};
 
@@ -65,7 +64,7 @@ pub(super) fn namespaces(raw: RawNamespaces) -> Fact<Vec<NetNamespace>> {
         inode: raw.inode,
         pid: raw.pid,
         command: raw.command,
-        container: raw.control_group.known().and_then(|path| containers::container(path)),
+        container: raw.control_group.known().and_then(|path| parse::container(path)),
     };
     Fact::Known(raw.others.into_iter().map(one).collect())
 }

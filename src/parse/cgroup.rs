@@ -14,11 +14,13 @@ pub struct ControlGroups {
 }
 
 impl ControlGroups {
-    /// The one that tells most: with both versions side by side, one of them holds every process in its
-    /// root.
+    /// The one that tells most. With both versions side by side, one of them may hold every process in its
+    /// root, or all containers in the group of the daemon that started them: one that names a container
+    /// comes first.
     pub fn telling(&self) -> Option<&str> {
         let all = || [&self.unified, &self.cpuset, &self.systemd].into_iter().flatten().map(String::as_str);
-        all().find(|path| *path != "/").or_else(|| all().next())
+        let contained = all().find(|path| super::container(path).is_some());
+        contained.or_else(|| all().find(|path| *path != "/")).or_else(|| all().next())
     }
 }
 
@@ -63,6 +65,11 @@ mod tests {
         let hybrid = "3:cpuset:/\n1:name=systemd:/system.slice/a.service\n0::/system.slice/a.service\n";
         assert_eq!(telling(hybrid), is("/system.slice/a.service"));
         assert_eq!(telling("3:cpuset:/\n0::/\n"), is("/"));
+        // Docker without systemd's help makes groups in the hierarchies of version 1 alone.
+        let docker = format!("/docker/{}", "4f".repeat(32));
+        let text =
+            format!("8:cpuset:{docker}\n1:name=systemd:{docker}\n0::/system.slice/containerd.service\n");
+        assert_eq!(telling(&text), is(&docker));
         assert_eq!(telling("0::/a.service (deleted)\n"), is("/a.service"));
         assert_eq!(telling("4:memory:/x\n"), None);
         assert_eq!(telling(""), None, "a kernel without control groups");

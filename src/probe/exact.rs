@@ -9,6 +9,7 @@ use super::steal::{CpuSteal, IrqSteal, NapiPolls, Steal, Tier, Victim};
 use super::{Class, Programs};
 use crate::host::Host;
 use crate::model::Model;
+use crate::parse;
 use crate::sample::Inventory;
 use crate::units::{CpuId, Fact, IrqId, QueueId};
 
@@ -96,17 +97,31 @@ fn victims(
 ) -> Vec<Victim> {
     let mut ended: BTreeMap<(&str, u64), Victim> = BTreeMap::new();
     let mut victims = Vec::new();
+    let running = |pid: u32| after.processes.spent(pid, &before.processes).known().is_some();
+    let paths: BTreeMap<u32, Fact<String>> =
+        losses.keys().filter(|pid| running(**pid)).map(|pid| (*pid, group(*pid))).collect();
+    let numbered = numbered(losses, &paths);
     for (pid, loss) in losses {
         if loss.irq_ns == 0 && loss.ns.iter().all(|ns| *ns == 0) {
             continue;
         }
         let believed_ns = after.processes.spent(*pid, &before.processes);
         let runs = believed_ns.known().is_some();
+        let control_group = match paths.get(pid) {
+            Some(path) => path.clone(),
+            None => Fact::Known(match numbered.get(&loss.cgroup) {
+                Some(Some(path)) => (*path).to_owned(),
+                _ => format!("number {}", loss.cgroup),
+            }),
+        };
+        let path = control_group.known().map(String::as_str);
         let mut victim = Victim {
             command: loss.command.clone(),
             pid: runs.then_some(*pid),
             processes: 1,
-            control_group: if runs { group(*pid) } else { Fact::Known(format!("number {}", loss.cgroup)) },
+            container: path.and_then(parse::container),
+            unit: path.and_then(parse::unit).map(str::to_owned),
+            control_group,
             by_class: by_class(loss.ns).filter(|(_, ns)| *ns > 0).collect(),
             hard_irq_ns: loss.irq_ns,
             really_ns: Fact::Unsupported,
@@ -131,6 +146,21 @@ fn victims(
     victims.extend(ended.into_values());
     victims.sort_by_key(|victim| std::cmp::Reverse((victim.stolen_ns(), victim.own_ns())));
     victims
+}
+
+/// The paths of control groups by their numbers, as processes that still run tell. `None` where two of one
+/// group tell different ones: its number is that of version 2, and they differ in version 1.
+fn numbered<'a>(
+    losses: &BTreeMap<u32, VictimRecord>,
+    paths: &'a BTreeMap<u32, Fact<String>>,
+) -> BTreeMap<u64, Option<&'a str>> {
+    let mut numbered: BTreeMap<u64, Option<&str>> = BTreeMap::new();
+    for (pid, path) in paths {
+        let Some(path) = path.known() else { continue };
+        let known = numbered.entry(losses[pid].cgroup).or_insert(Some(path));
+        *known = known.filter(|known| known == path);
+    }
+    numbered
 }
 
 /// A kernel that counts interrupts exactly has taken them out of the tasks' time already.
@@ -258,6 +288,26 @@ mod tests {
         assert_eq!(busy.really_ns, Fact::Known(599_999_980), "what it received itself was its own work");
         assert_eq!((shells.pid, shells.processes, shells.by_class[&Class::NicIrq]), (None, 2, 11));
         assert_eq!((shells.hard_irq_ns, &shells.believed_ns), (20, &Fact::Unsupported));
+    }
+
+    #[test]
+    fn those_that_ended_are_of_the_group_of_those_that_run() {
+        let docker = format!("/docker/{}", "4f".repeat(32));
+        let reading = |other: u64| {
+            let ended = VictimRecord { cgroup: other, ..record("sh", 0, 5) };
+            Reading {
+                victims: [((CpuId(0), 7), record("busy", 1, 9)), ((CpuId(0), 8), ended)].into(),
+                ..Reading::default()
+            }
+        };
+        let of = |other| {
+            let group = |_| Fact::Known(docker.clone());
+            let losses = losses(&reading(other));
+            victims(&losses, (&moment(0), &moment(100)), &Fact::Known(false), group)
+        };
+        let shell = |other| of(other).into_iter().find(|victim| victim.command == "sh").expect("a row");
+        assert_eq!(shell(3).container.map(|container| container.engine), Some("docker".into()));
+        assert_eq!((shell(4).container, shell(4).control_group), (None, Fact::Known("number 4".into())));
     }
 
     #[test]

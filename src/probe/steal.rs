@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Class, Inference};
+use crate::parse::Container;
 use crate::units::{CpuId, Fact, IrqId, QueueId};
 
 /// What measured it.
@@ -105,8 +106,14 @@ pub struct Victim {
     pub pid: Option<u32>,
     /// How many processes.
     pub processes: u32,
-    /// Path of the control group; of processes that ended its number.
+    /// Path of the control group; of processes that ended its number, unless others of the group run.
     pub control_group: Fact<String>,
+    /// The container, when the path tells one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+    /// The systemd unit, when the path tells one; in a container it is one of the container's, or its scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Receive time by class.
     pub by_class: BTreeMap<Class, u64>,
     /// Time in handlers of interrupts.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::parse::Container;
 use crate::probe::{
     Bare, Class, Cost, CpuSteal, Inference, IrqSteal, Method, NapiPolls, Steal, ThreadTime, Tier, Victim,
 };
@@ -34,6 +35,12 @@ fn victim(command: &str, pid: Option<u32>, classes: &[(Class, u64)]) -> Victim {
         pid,
         processes: if pid.is_some() { 1 } else { 13 },
         control_group: Fact::Known("/system.slice/shop.service".to_owned()),
+        container: (command == "sender").then(|| Container {
+            engine: "containerd".to_owned(),
+            id: "4f9b0d1cbe6f".repeat(5) + "4f9b",
+            pod: Some("1d5f0c9a-55b1-4a7c-9d39-0a6f6a1c7e11".to_owned()),
+        }),
+        unit: Some("shop.service".to_owned()),
         by_class,
         hard_irq_ns: 9 * MS,
         believed_ns: known(2_900 * MS),

@@ -1,5 +1,6 @@
 //! Who paid for received packets, as text: CPUs, processes, and what was inferred beside what was measured.
 
+use super::container::container;
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
 use crate::probe::{Class, CpuSteal, Inference, Method, Steal, Tier, Victim};
@@ -166,9 +167,11 @@ fn who(victim: &Victim) -> String {
         None if victim.processes > 1 => name += &format!(" ({} that ended)", victim.processes),
         None => name += " (ended)",
     }
-    match &victim.control_group {
-        Fact::Known(group) if group != "/" && victim.pid.is_some() => format!("{name} {}", clean(group)),
-        _ => name,
+    let path = victim.control_group.known().filter(|path| *path != "/" && victim.pid.is_some());
+    let whose = victim.container.as_ref().map(container).or_else(|| victim.unit.clone());
+    match whose.as_ref().or(path) {
+        Some(whose) => format!("{name} {}", clean(whose)),
+        None => name,
     }
 }
 

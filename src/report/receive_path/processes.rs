@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::model::{Container, Fact, Listener, Model, Process, Transport};
+pub(super) use super::super::container::container;
+use crate::model::{Fact, Listener, Model, Process, Transport};
 
 /// A process and the sockets that it listens on.
 pub(super) struct Waiting<'a> {
@@ -58,13 +59,6 @@ pub(super) fn service(process: &Process) -> Option<String> {
     process.container.as_ref().map(container).or_else(|| process.unit.clone())
 }
 
-/// `docker 3f2c9a7be01d`: hexadecimal identities are cut to the 12 digits that the engines show.
-pub(super) fn container(container: &Container) -> String {
-    let hex = container.id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = if hex { container.id.get(..12).unwrap_or(&container.id) } else { &container.id };
-    format!("{} {id}", container.engine)
-}
-
 /// Several processes in few words: `nginx 811,812, redis 9`, `nginx x32`.
 pub(super) fn names<'a>(processes: impl IntoIterator<Item = (&'a str, u32)>) -> String {
     let mut groups: Vec<(&str, Vec<u32>)> = Vec::new();
@@ -83,8 +77,7 @@ pub(super) fn names<'a>(processes: impl IntoIterator<Item = (&'a str, u32)>) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::{all_known, container, names, ownerless, waiting};
-    use crate::model::Container;
+    use super::{all_known, names, ownerless, waiting};
     use crate::report::sample_model;
 
     #[test]
@@ -107,10 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn many_of_a_name_are_counted_and_long_identities_cut() {
+    fn many_of_a_name_are_counted() {
         assert_eq!(names((1..=5).map(|pid| ("nginx", pid))), "nginx x5");
         assert_eq!(names([("nginx", 1), ("redis", 9), ("nginx", 2)]), "nginx 1,2, redis 9");
-        let of = |id: &str| container(&Container { engine: "lxc".into(), id: id.into() });
-        assert_eq!((of("web").as_str(), of(&"ab".repeat(32)).as_str()), ("lxc web", "lxc abababababab"));
     }
 }

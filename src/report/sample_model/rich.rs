@@ -188,7 +188,7 @@ fn veth(index: u32) -> Nic {
 }
 
 fn container() -> Container {
-    Container { engine: "docker".into(), id: "3f2c9a7be01d".repeat(5) + "3f2c" }
+    Container { engine: "docker".into(), id: "3f2c9a7be01d".repeat(5) + "3f2c", pod: None }
 }
 
 fn listeners() -> Vec<Listener> {

@@ -1,4 +1,4 @@
-//! Whose process it is, by the path of its control group: systemd's unit, and the container.
+//! Whose process it is, by the path of its control group: systemd's unit, the container, and its pod.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,9 @@ pub struct Container {
     pub engine: String,
     /// Its identity there, as in the control group's path.
     pub id: String,
+    /// UID of its pod, where the path names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
 }
 
 /// What a part of a path looks like that stands for a container.
@@ -64,9 +67,25 @@ const SHAPES: [Shape; 14] = [
 const OTHER_MACHINES: [&str; 2] = ["qemu-", "lxc-"];
 
 /// The container of a process in this control group: the innermost one.
-pub(super) fn container(path: &str) -> Option<Container> {
+pub fn container(path: &str) -> Option<Container> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     (0..parts.len()).rev().find_map(|at| SHAPES.iter().find_map(|shape| shape.fit(&parts[..at], parts[at])))
+}
+
+/// The UID in the name of a pod's group: `pod1d5f...`, `kubepods-burstable-pod1d5f....slice`, and the same
+/// before the colon of `...slice:cri-containerd:ID`. Systemd's names have underscores for dashes.
+fn pod(part: &str) -> Option<String> {
+    let part = part.split(':').next()?;
+    let part = part.strip_suffix(".slice").unwrap_or(part);
+    let uid = part.strip_prefix("pod").or_else(|| {
+        let (before, uid) = part.rsplit_once("-pod")?;
+        before.starts_with("kubepods").then_some(uid)
+    })?;
+    let uid = uid.replace('_', "-");
+    let groups: Vec<usize> = uid.split('-').map(str::len).collect();
+    // A pod of a file on the node has the checksum of that file for its UID.
+    let valid = groups == [8, 4, 4, 4, 12] || groups == [32];
+    (valid && uid.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())).then_some(uid)
 }
 
 impl Shape {
@@ -91,7 +110,11 @@ impl Shape {
             Id::Hash => id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()),
             Id::Name => !id.is_empty() && !OTHER_MACHINES.iter().any(|other| id.starts_with(other)),
         };
-        (near && valid).then(|| Container { engine: self.engine.to_owned(), id })
+        (near && valid).then(|| Container {
+            engine: self.engine.to_owned(),
+            id,
+            pod: before.iter().rev().chain([&part]).find_map(|part| pod(part)),
+        })
     }
 }
 
@@ -101,12 +124,14 @@ fn unescaped(name: &str) -> String {
 }
 
 /// The systemd unit of a process in this control group: the last part that is a service or a scope.
-pub(super) fn unit(path: &str) -> Option<&str> {
+pub fn unit(path: &str) -> Option<&str> {
     path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope"))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
     use super::{SHAPES, container, unit};
 
     const HASH: &str = "4f9b0d1cbe6f3b1f0d4dba3c8d2f37e8c9a1b2c3d4e5f60718293a4b5c6d7e8f";
@@ -155,6 +180,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_pod_of_a_container() {
+        const UID: &str = "1d5f0c9a-55b1-4a7c-9d39-0a6f6a1c7e11";
+        let pod = |path: &str| container(&filled(path)).expect("a container").pod;
+        let named = UID.replace('-', "_");
+        for path in [
+            format!("/kubepods/burstable/pod{UID}/#"),
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{named}.slice/crio-#.scope"
+            ),
+            format!("/kubepods.slice/kubepods-pod{named}.slice/cri-containerd-#.scope"),
+            format!("/system.slice/containerd.service/kubepods-besteffort-pod{named}.slice:cri-containerd:#"),
+        ] {
+            assert_eq!(pod(&path).as_deref(), Some(UID), "{path}");
+        }
+        let file = "d41d8cd98f00b204e9800998ecf8427e";
+        assert_eq!(pod(&format!("/kubepods/pod{file}/#")).as_deref(), Some(file));
+        assert_eq!(pod("/kubepods/burstable/pod0f6d/#"), None, "no UID");
+        assert_eq!(pod("/machine.slice/libpod-#.scope/container"), None);
+    }
+
     /// Dropping a row of the table must be noticed.
     #[test]
     fn every_shape_is_the_first_to_fit_some_path() {
@@ -197,5 +243,19 @@ mod tests {
         assert_eq!(unit("/user.slice/user-0.slice/session-3.scope"), Some("session-3.scope"));
         assert_eq!(unit("/system.slice/nginx.service/worker"), Some("nginx.service"));
         assert_eq!(unit("/docker/x"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn hashes_come_back_as_they_are(hash in "[0-9a-f]{64}", around in 0..4_usize) {
+            let (first, last) = [("docker-", ".scope"), ("libpod-", ""), ("crio-", ".scope"), ("a:crio:", "")][around];
+            let path = format!("/system.slice/{first}{hash}{last}/below");
+            prop_assert_eq!(container(&path).map(|container| container.id), Some(hash));
+        }
+
+        #[test]
+        fn never_panics(path in "(/(kubepods|pod|[-a-f0-9_:.]{0,40}|lxc\\.payload\\.|\u{e9}|.{0,9})){0,5}") {
+            let _ = (container(&path), unit(&path).map(str::len));
+        }
     }
 }
