@@ -8,6 +8,7 @@ pub mod findings;
 pub mod html;
 pub mod json;
 pub mod number;
+mod probe_words;
 pub mod receive_path;
 pub mod steal;
 pub mod text;

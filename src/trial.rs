@@ -4,15 +4,18 @@
 //! load, sample and undo, and nothing calls back into it.
 
 pub mod analysis;
+pub mod arms;
 pub mod conclude;
 pub mod design;
 pub mod factor;
 pub mod guards;
 pub mod live;
+pub mod meter;
 pub mod metrics;
 pub mod monitor;
 pub mod perform;
 pub mod placement;
+pub mod probed;
 pub mod record;
 pub mod runner;
 pub mod simulate;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::scene::Scene;
-use super::trial::{Conduct, conduct};
+use super::trial::{Conduct, Ready, conduct};
 use super::{files, look, place};
 use crate::apply;
 use crate::cli::Global;
@@ -22,7 +22,7 @@ use crate::report::{html, trial_text};
 use crate::trial::metrics::name;
 use crate::trial::perform::Outcome;
 use crate::trial::record::TrialRecord;
-use crate::trial::spec::{Change, Design, Guards, Seconds, Spec, Workload};
+use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec, Workload};
 use crate::trial::store::TrialDir;
 use crate::trial::workload::Driver;
 use crate::units::parse_duration;
@@ -123,12 +123,14 @@ fn try_out(
             ..Design::default()
         },
         guards: Guards { error_rate: None, ..Guards::default() },
+        probe: Probe::default(),
     };
     let dir = TrialDir::create(&global.state_dir, &spec.name)
         .map_err(|error| CommandError::failed(error).hint("--state-dir DIR puts the records elsewhere"))?;
     let driver = Driver::Load(scene.start_load()?);
     let machine = &scene.machine;
-    let trial = Conduct { spec: &spec, machine, settings, driver, dir, resumed: None, keep: false, stop };
+    let ready = Ready { against: Vec::new(), settings, meter: None, driver };
+    let trial = Conduct { spec: &spec, machine, ready, dir, resumed: None, keep: false, stop };
     conduct(global, trial)
 }
 

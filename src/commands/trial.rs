@@ -12,7 +12,7 @@ mod show;
 use crate::cli::Global;
 use crate::error::CommandError;
 
-pub(super) use conduct::{Conduct, conduct};
+pub(super) use conduct::{Conduct, Ready, conduct};
 
 /// Try one change as a randomized paired trial
 ///

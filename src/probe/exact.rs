@@ -58,7 +58,7 @@ fn cpus(between: &Reading, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
         classes.insert(Class::BusyPoll, Fact::Known(record.busy_ns));
         CpuSteal {
             cpu: *cpu,
-            net_rx_ns: Fact::Known(record.ns.iter().sum::<u64>() + record.threaded_ns + record.busy_ns),
+            net_rx_ns: Fact::Known(record.net_rx_ns()),
             runs: Fact::Known(record.runs.iter().sum()),
             hard_irq_ns: Fact::Known(record.irq_ns + record.ipi_ns),
             by_class: classes,

@@ -17,9 +17,9 @@ pub enum Method {
     Openssl,
 }
 
-/// What was seen.
+/// What was seen since it began.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Seen {
+pub struct Seen {
     /// Who looked.
     pub(super) method: Method,
     /// Where.
@@ -34,6 +34,24 @@ pub(super) struct Seen {
     pub(super) waiting_ns: Fact<u64>,
     /// How much the kernel says it had.
     pub(super) believed_ns: Fact<u64>,
+}
+
+impl Seen {
+    /// What was seen since `earlier`, by the same probe.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let less = |now: &Fact<u64>, before: &Fact<u64>| {
+            now.clone().and_then(|now| before.clone().map(|before| now.saturating_sub(before)))
+        };
+        Self {
+            method: self.method,
+            cpu: self.cpu,
+            wall_ns: self.wall_ns.saturating_sub(earlier.wall_ns).max(1),
+            missing_ns: self.missing_ns.saturating_sub(earlier.missing_ns),
+            interruptions: less(&self.interruptions, &earlier.interruptions),
+            waiting_ns: less(&self.waiting_ns, &earlier.waiting_ns),
+            believed_ns: less(&self.believed_ns, &earlier.believed_ns),
+        }
+    }
 }
 
 /// Theft as inferred, beside what was measured.
@@ -95,6 +113,12 @@ impl Inference {
         }
     }
 
+    /// What happened between two looks of one probe. `hypervisor` is a part of that time.
+    pub fn between(first: &Seen, last: &Seen, hypervisor: Fact<f64>) -> Self {
+        let seen = last.since(first);
+        Self::new(&seen, hypervisor, (Fact::NotAsked, Fact::NotAsked), Fact::NotAsked)
+    }
+
     /// What is missing and no program in the kernel sees: the way into an interrupt and out of it, what the
     /// hypervisor does for it without calling it stolen, other softirqs, and the measuring itself.
     pub fn unseen(&self) -> Option<f64> {
@@ -139,6 +163,10 @@ mod tests {
         assert_eq!(inference.believed, Fact::Known(0.9));
         assert!((inference.unseen().expect("all known") - 0.04).abs() < 1e-9);
         assert!((inference.unexplained().expect("all known") - 0.01).abs() < 1e-9);
+        let later = Seen { wall_ns: 2_000, missing_ns: 700, waiting_ns: Fact::Known(150), ..seen.clone() };
+        let between = Inference::between(&seen, &later, Fact::Known(0.05));
+        assert!((between.inferred - 0.10).abs() < 1e-9, "{between:?}");
+        assert_eq!((between.seconds, between.believed), (1e-6, Fact::Known(0.0)));
         let unknown = Seen { waiting_ns: Fact::Unsupported, ..seen };
         let unknown = Inference::new(
             &unknown,

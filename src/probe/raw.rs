@@ -105,6 +105,13 @@ pub struct VictimRecord {
     pub command: String,
 }
 
+impl CpuRecord {
+    /// Receive time of every kind.
+    pub fn net_rx_ns(&self) -> u64 {
+        self.ns.iter().sum::<u64>() + self.threaded_ns + self.busy_ns
+    }
+}
+
 /// Takes numbers off the front of bytes that the programs wrote in the byte order of this machine.
 struct Words<'a>(&'a [u8]);
 

@@ -5,12 +5,13 @@
 //! in it is a system call, and it touches next to no memory: what steals from it shows as time alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 use super::compute;
 use super::inference::{Method, Seen};
@@ -21,15 +22,43 @@ use crate::units::{CpuId, Fact};
 const PIECE_NS: u128 = 1_000;
 /// What a piece may take longer for other reasons: a hyper-thread beside it, a lower clock. The shortest
 /// interruption takes about as long.
-const SLACK_NS: u128 = 1_000;
+const SLACK_NS: u64 = 1_000;
 /// Pieces of which the shortest is an undisturbed one.
 const CALIBRATION: u32 = 2_000;
 
 /// A thread that works until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Spin {
-    stop: Arc<AtomicBool>,
+    cpu: CpuId,
+    shared: Arc<Shared>,
+    number: Pid,
     thread: Option<JoinHandle<Seen>>,
+}
+
+/// What the thread is told and tells. The thread alone writes the counts.
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    wall_ns: AtomicU64,
+    missing_ns: AtomicU64,
+    interruptions: AtomicU64,
+}
+
+impl Shared {
+    /// The counts, with what the scheduler says of the thread since it was made.
+    fn seen(&self, cpu: CpuId, thread: Pid) -> Seen {
+        let spent = thread_ran_and_waited_ns(thread);
+        let fact = |ns: Option<u64>| ns.map_or(Fact::Unsupported, Fact::Known);
+        Seen {
+            method: Method::Spin,
+            cpu,
+            wall_ns: self.wall_ns.load(Ordering::Relaxed),
+            missing_ns: self.missing_ns.load(Ordering::Relaxed),
+            interruptions: Fact::Known(self.interruptions.load(Ordering::Relaxed)),
+            waiting_ns: fact(spent.map(|(_, waited)| waited)),
+            believed_ns: fact(spent.map(|(ran, _)| ran)),
+        }
+    }
 }
 
 impl Spin {
@@ -38,25 +67,29 @@ impl Spin {
     /// # Errors
     /// EINVAL when the CPU is offline, absent or not allowed; EAGAIN when there is no thread to be had.
     pub fn start(cpu: CpuId) -> Result<Self, Errno> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared::default());
         let (ready, started) = channel();
-        let flag = Arc::clone(&stop);
+        let told = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("spin".to_owned()).spawn(move || {
-            let pinned = pin_thread(cpu);
+            let number = rustix::thread::gettid();
+            let pinned = pin_thread(cpu).map(|()| number);
             // The other end waits for exactly this message.
             let _ = ready.send(pinned);
-            work(cpu, &flag)
+            if pinned.is_ok() { work(&told, cpu, number) } else { told.seen(cpu, number) }
         });
         let thread = thread.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
-        let spin = Self { stop, thread: Some(thread) };
-        // On an error the drop ends the thread.
-        started.recv().expect("the thread reports before it works")?;
-        Ok(spin)
+        let number = started.recv().expect("the thread reports before it works")?;
+        Ok(Self { cpu, shared, number, thread: Some(thread) })
+    }
+
+    /// What was missed so far.
+    pub fn seen(&self) -> Seen {
+        self.shared.seen(self.cpu, self.number)
     }
 
     /// Stops, and says what was missed.
     pub(super) fn stop(mut self) -> Seen {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("taken here alone");
         thread.join().expect("the thread does not panic")
     }
@@ -64,7 +97,7 @@ impl Spin {
 
 impl Drop for Spin {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // Nothing is left to be said.
             let _ = thread.join();
@@ -72,8 +105,7 @@ impl Drop for Spin {
     }
 }
 
-fn work(cpu: CpuId, stop: &AtomicBool) -> Seen {
-    let thread = rustix::thread::gettid();
+fn work(shared: &Shared, cpu: CpuId, thread: Pid) -> Seen {
     let piece = |rounds: u32| {
         let begun = Instant::now();
         compute(u64::from(rounds));
@@ -82,37 +114,30 @@ fn work(cpu: CpuId, stop: &AtomicBool) -> Seen {
     let shortest = |rounds| (0..CALIBRATION).map(|_| piece(rounds)).min().expect("some pieces").max(1);
     let first = shortest(100);
     let rounds = u32::try_from(PIECE_NS * 100 / first).unwrap_or(100).clamp(1, 10_000);
-    let undisturbed = shortest(rounds);
-    let before = thread_ran_and_waited_ns(thread);
+    let whole = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
+    let undisturbed = whole(shortest(rounds));
+    let before = shared.seen(cpu, thread);
     let begun = Instant::now();
     let (mut last, mut missing, mut interruptions) = (0, 0, 0);
-    while !stop.load(Ordering::Relaxed) {
+    while !shared.stop.load(Ordering::Relaxed) {
         compute(u64::from(rounds));
-        let now = begun.elapsed().as_nanos();
+        let now = whole(begun.elapsed().as_nanos());
         let took = now - last;
         if took > undisturbed + SLACK_NS {
             missing += took - undisturbed;
             interruptions += 1;
+            shared.missing_ns.store(missing, Ordering::Relaxed);
+            shared.interruptions.store(interruptions, Ordering::Relaxed);
         }
         last = now;
+        shared.wall_ns.store(now, Ordering::Relaxed);
     }
-    let spent = thread_ran_and_waited_ns(thread).zip(before);
-    let fact = |ns: Option<u64>| ns.map_or(Fact::Unsupported, Fact::Known);
-    let whole = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
-    Seen {
-        method: Method::Spin,
-        cpu,
-        wall_ns: whole(last).max(1),
-        missing_ns: whole(missing),
-        interruptions: Fact::Known(interruptions),
-        waiting_ns: fact(spent.map(|(now, before)| now.1.saturating_sub(before.1))),
-        believed_ns: fact(spent.map(|(now, before)| now.0.saturating_sub(before.0))),
-    }
+    shared.seen(cpu, thread).since(&before)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use rustix::io::Errno;
 
@@ -120,16 +145,37 @@ mod tests {
     use crate::host::allowed_cpus;
     use crate::units::CpuId;
 
+    /// Lets it work for so long; other tests may have its CPU for a while.
+    fn works_for(spin: &Spin, length: Duration) {
+        let (wanted, begun) = (spin.seen().wall_ns + length.as_nanos() as u64, Instant::now());
+        while spin.seen().wall_ns < wanted && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     #[test]
     fn what_is_missed_is_part_of_the_time() {
         let cpu = allowed_cpus().first().expect("it runs somewhere");
         let spin = Spin::start(cpu).expect("started");
-        std::thread::sleep(Duration::from_millis(50));
+        works_for(&spin, Duration::from_millis(50));
         let seen = spin.stop();
-        assert!(seen.wall_ns > 20_000_000 && seen.missing_ns <= seen.wall_ns, "{seen:?}");
+        assert!(seen.wall_ns >= 50_000_000 && seen.missing_ns <= seen.wall_ns, "{seen:?}");
         // What others ran meanwhile it can only have missed; the scheduler's sum and ours differ a little.
         let waited = *seen.waiting_ns.known().expect("readable");
         assert!(waited < seen.missing_ns + seen.wall_ns / 5 + 5_000_000, "{seen:?}");
+    }
+
+    /// A long trial reads one probe at the ends of each slot.
+    #[test]
+    fn two_looks_have_the_time_between_them() {
+        let cpu = allowed_cpus().first().expect("it runs somewhere");
+        let spin = Spin::start(cpu).expect("started");
+        works_for(&spin, Duration::from_millis(20));
+        let first = spin.seen();
+        works_for(&spin, Duration::from_millis(20));
+        let between = spin.seen().since(&first);
+        assert!(between.wall_ns >= 20_000_000 && between.missing_ns <= between.wall_ns, "{between:?}");
+        assert!(spin.stop().wall_ns >= first.wall_ns + between.wall_ns);
     }
 
     #[test]

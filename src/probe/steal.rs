@@ -201,3 +201,15 @@ pub struct Cost {
     /// Events that came while the same program ran on that CPU, and were not counted.
     pub missed: u64,
 }
+
+impl Cost {
+    /// What was spent since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            ns: self.ns.saturating_sub(earlier.ns),
+            runs: self.runs.saturating_sub(earlier.runs),
+            missed: self.missed.saturating_sub(earlier.missed),
+        }
+    }
+}

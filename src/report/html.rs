@@ -14,6 +14,7 @@ mod tables;
 use markup::{Markup, typeset};
 
 use super::words::{self, Tone};
+use crate::trial::arms::{AS_IS, arms};
 use crate::trial::record::TrialRecord;
 
 /// Cells that the heatmaps of one file share; it bounds the size of the file.
@@ -121,9 +122,13 @@ fn trial(m: &mut Markup, index: usize, record: &TrialRecord, cells: usize) {
         m.leaf("h2", &[], &format!("Trial {}", record.name));
         m.element("dl", &[("class", "arms")], |m| {
             m.leaf("dt", &[("class", "a")], "A");
-            m.leaf("dd", &[], "the machine as it was");
+            let [a, b] = arms(record);
+            match a.as_slice() {
+                [words] if words == AS_IS => m.leaf("dd", &[], words),
+                lines => m.element("dd", &[], |m| lines.iter().for_each(|line| m.leaf("code", &[], line))),
+            }
             m.leaf("dt", &[("class", "b")], "B");
-            m.element("dd", &[], |m| record.change.iter().for_each(|line| m.leaf("code", &[], line)));
+            m.element("dd", &[], |m| b.iter().for_each(|line| m.leaf("code", &[], line)));
         });
         let results = record.analysis.as_ref().map_or(&[][..], |analysis| &analysis.metrics);
         if !results.is_empty() {
@@ -204,6 +209,16 @@ mod tests {
     #[test]
     fn the_whole_page() {
         insta::assert_snapshot!(page(&[sample_record::rps(), sample_record::rfs()]));
+    }
+
+    /// A pair of commands once stood under B, beside a machine as it was.
+    #[test]
+    fn either_arm_has_its_own() {
+        let mut record = sample_record::rps();
+        record.change = vec!["A: rps veth0/rx-0 = 0".into(), "B: the machine as it was".into()];
+        let html = page(&[record]);
+        assert!(html.contains("<code>rps veth0/rx-0 = 0</code>"), "arm A");
+        assert!(html.contains("the machine as it was</code>") && !html.contains(">A: rps"), "arm B");
     }
 
     #[test]

@@ -180,7 +180,19 @@ fn slot(
         })
         .collect::<BTreeMap<_, _>>();
     let softirq = net_rx.iter().map(|(cpu, rate)| (*cpu, rate / 900_000.0)).collect();
-    Slot { pair, phase, position, arm, start_s, seconds: 1.5, values, net_rx, softirq, void }
+    Slot {
+        pair,
+        phase,
+        position,
+        arm,
+        start_s,
+        seconds: 1.5,
+        values,
+        net_rx,
+        softirq,
+        probe_cost: None,
+        void,
+    }
 }
 
 fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
@@ -206,6 +218,7 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         version: "0.1.0".into(),
         name: shape.name.into(),
         change: shape.change.iter().map(|line| (*line).to_owned()).collect(),
+        probe: None,
         workload: "rxlab load udp://10.99.0.2:9000 --rate 0 --size 64 --cpus 0 --for 80s".into(),
         host: Identity {
             hostname: "range".into(),

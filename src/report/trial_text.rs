@@ -3,6 +3,7 @@
 use anstyle::Style;
 
 use super::number;
+use super::probe_words;
 use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, paragraph, styled, width};
 use super::words::{self, Tone};
 use crate::trial::record::{MetricResult, TrialRecord};
@@ -33,6 +34,9 @@ fn block(record: &TrialRecord) -> String {
         // A pair of commands has a line for each arm, settings are those of arm B.
         let of_an_arm = ["A: ", "B: "].iter().any(|arm| line.starts_with(arm));
         out += &paragraph(if of_an_arm { "  arm " } else { "  B sets: " }, line);
+    }
+    if let Some(probe) = probe_words::of_record(record) {
+        out += &paragraph("  probe: ", &probe);
     }
     out += &paragraph("  based on: ", &words::basis(record));
     out += &paragraph("  A/A calibration: ", &words::calibration(record));

@@ -3,6 +3,7 @@
 
 use super::analysis;
 use super::metrics::name;
+use super::probed;
 use super::record::{Analysis, Arm, MetricResult, Phase, TrialRecord};
 use super::runner::Ending;
 use super::stats::mean;
@@ -27,7 +28,8 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis
         hottest_before: share(record, name::HOTTEST_BUSY, Arm::A),
         hottest_after: share(record, name::HOTTEST_BUSY, Arm::B),
         hottest: hottest(&analysis.metrics),
-        softirq_per_packet: result(name::SOFTIRQ_PER_PACKET),
+        // Measured where it is measured, else sampled.
+        softirq_per_packet: result(probed::NET_RX_PER_PACKET).or_else(|| result(name::SOFTIRQ_PER_PACKET)),
     };
     let ranking = rank(primary, record.margin, &around);
     analysis.verdict = ranking.verdict;
@@ -35,11 +37,12 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis
     analysis
 }
 
-/// How hot the hottest CPU is: by the one of the two measures that comes first in the record, which
+/// How hot the hottest CPU is: by the one of the measures that comes first in the record, which
 /// is the one to be trusted on this kernel.
 fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
     metrics.iter().find(|result| {
-        [name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE].contains(&result.metric.name.as_str())
+        [name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE, probed::NET_RX_MAX_CPU]
+            .contains(&result.metric.name.as_str())
             && result.effect.is_some()
     })
 }

@@ -15,13 +15,15 @@ use crate::sample::{Inventory, Scope};
 
 /// The factor of a trial.
 pub enum Factor {
-    /// Arm B sets these; arm A sets them back to what they were. All within one transaction, so that
-    /// a killed trial is undone like any other change.
+    /// Each arm sets its own and sets back what only the other one sets. All within one transaction, so
+    /// that a killed trial is undone like any other change.
     Settings {
         /// The transaction.
         transaction: Box<Transaction>,
-        /// In order of applying.
-        settings: Vec<Setting>,
+        /// What arm A sets, in order of applying; nothing where it is the machine as it was.
+        a: Vec<Setting>,
+        /// What arm B sets.
+        b: Vec<Setting>,
         /// The arm set now; `None` before the first flip, when the machine is as it was.
         now: Option<Arm>,
     },
@@ -67,22 +69,15 @@ impl Factor {
     /// Makes `arm` hold.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         match self {
-            Factor::Settings { transaction, settings, now } => {
-                match (arm, *now) {
-                    (Arm::A, Some(Arm::B)) => {
-                        let mut model = look(host);
-                        for setting in settings.iter().rev() {
-                            set_back(transaction, host, &mut model, setting)?;
-                        }
-                    }
-                    (Arm::B, None | Some(Arm::A)) => {
-                        let mut model = look(host);
-                        for setting in settings.iter() {
-                            transaction.set(host, &mut model, setting)?;
-                        }
-                    }
-                    (Arm::A, None | Some(Arm::A)) | (Arm::B, Some(Arm::B)) => {}
-                }
+            Factor::Settings { transaction, a, b, now } => {
+                let (from, to): (&[Setting], &[Setting]) = match (arm, *now) {
+                    (Arm::A, None) => (&[], a),
+                    (Arm::A, Some(Arm::B)) => (b, a),
+                    (Arm::B, None) => (&[], b),
+                    (Arm::B, Some(Arm::A)) => (a, b),
+                    (Arm::A, Some(Arm::A)) | (Arm::B, Some(Arm::B)) => return Ok(()),
+                };
+                flip(transaction, host, from, to)?;
                 *now = Some(arm);
                 Ok(())
             }
@@ -131,6 +126,27 @@ impl Factor {
 /// interrupt numbers may have changed hands.
 fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
+}
+
+/// From what one arm sets to what the other one does: values that go back go back first, newest first.
+fn flip(
+    transaction: &mut Transaction,
+    host: &dyn Host,
+    from: &[Setting],
+    to: &[Setting],
+) -> Result<(), ApplyError> {
+    if from.is_empty() && to.is_empty() {
+        return Ok(());
+    }
+    let mut model = look(host);
+    let again = |gone: &Setting| to.iter().any(|s| s.knob == gone.knob && s.target == gone.target);
+    for setting in from.iter().rev().filter(|setting| !again(setting)) {
+        set_back(transaction, host, &mut model, setting)?;
+    }
+    for setting in to {
+        transaction.set(host, &mut model, setting)?;
+    }
+    Ok(())
 }
 
 /// A target that already had the wanted value was never touched: there is nothing to set back.

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::factor::{Factor, FactorError};
 use super::guards;
+use super::meter::{Mark, Meter, MeterError, Metered};
 use super::metrics;
 use super::placement::{self, Expectation};
 use super::record::{Arm, TrialRecord};
@@ -28,6 +29,9 @@ pub enum LiveError {
     /// The workload command failed.
     #[error(transparent)]
     Command(#[from] CommandFailed),
+    /// The probe cannot be attached or read.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
     /// The counters make no interval.
     #[error(transparent)]
     Interval(IntervalError),
@@ -57,8 +61,10 @@ pub struct Live<'a> {
     pub guards: Guards,
     /// Interface whose packets are the throughput of live traffic.
     pub nic: Option<NicName>,
-    /// What the counters have to show in arm B.
-    pub expected: Vec<Expectation>,
+    /// What the counters have to show in arm A and in arm B.
+    pub expected: [Vec<Expectation>; 2],
+    /// What measures the metrics of the probe.
+    pub meter: Option<Meter>,
     /// Where the record goes.
     pub dir: &'a TrialDir,
     /// Set when the user wants to stop.
@@ -67,6 +73,38 @@ pub struct Live<'a> {
     pub began: Instant,
     /// Called with the record after each slot.
     pub progress: &'a mut dyn FnMut(&TrialRecord),
+}
+
+impl Live<'_> {
+    fn mark(&self) -> Result<Option<Mark>, MeterError> {
+        self.meter.as_ref().map(Meter::mark).transpose()
+    }
+
+    /// The probe's own interval, after a slot that ran without it; `None` when the user stopped it.
+    fn afterwards(&mut self) -> Result<Option<Metered>, LiveError> {
+        let stop = || self.stop.load(Ordering::SeqCst);
+        let Some(meter) = &mut self.meter else { return Ok(None) };
+        meter.attach(self.host)?;
+        let before = Counters::take(self.host, self.inventory);
+        let first = meter.mark()?;
+        // What a command prints here was measured beside the probe.
+        self.driver.wait(self.measure, &stop)?;
+        let last = meter.mark()?;
+        let after = Counters::take(self.host, self.inventory);
+        let metered = match stop() {
+            true => None,
+            false => Some(meter.metered(self.host, first, last, &rates(&before, &after)?)),
+        };
+        meter.detach();
+        Ok(metered)
+    }
+}
+
+fn rates(before: &Counters, after: &Counters) -> Result<Rates, LiveError> {
+    Rates::between(before, after).map_err(|error| match error {
+        IntervalError::Still => LiveError::Short,
+        other => LiveError::Interval(other),
+    })
 }
 
 impl Bench for Live<'_> {
@@ -86,27 +124,36 @@ impl Bench for Live<'_> {
         self.driver.begin();
         let start_s = start_s(self);
         let before = Counters::take(self.host, self.inventory);
+        let first = self.mark()?;
         let printed = self.driver.wait(self.measure, &stop)?;
+        let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
         if stop() {
             // Half a slot: the runner voids it, and a command that was ended has printed nothing.
             return Ok(Measured { start_s, ..Measured::default() });
         }
         let (work, trouble) = self.driver.end(printed.as_deref())?;
-        let rates = Rates::between(&before, &after).map_err(|error| match error {
-            IntervalError::Still => LiveError::Short,
-            other => LiveError::Interval(other),
-        })?;
-        let void = match arm {
-            Arm::A => None,
-            Arm::B => placement::contradiction(&self.expected, &rates),
+        let rates = rates(&before, &after)?;
+        let metered = match (first, last, &self.meter) {
+            (Some(first), Some(last), Some(meter)) if !meter.is_detached() => {
+                meter.metered(self.host, first, last, &rates)
+            }
+            (_, _, Some(_)) => match self.afterwards()? {
+                Some(metered) => metered,
+                None => return Ok(Measured { start_s, ..Measured::default() }),
+            },
+            _ => Metered::default(),
         };
+        let mut values = metrics::values(&rates, &work, self.nic.as_ref());
+        values.extend(metered.values);
+        let void = placement::contradiction(&self.expected[usize::from(arm == Arm::B)], &rates);
         Ok(Measured {
             start_s,
             seconds: rates.seconds,
-            values: metrics::values(&rates, &work, self.nic.as_ref()),
+            values,
             net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
+            probe_cost: metered.cost,
             void,
             guard: guards::tripped(&self.guards, &trouble, &rates).map(|why| match arm {
                 Arm::A => format!("{why} (without the change)"),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::probed::Probed;
 use super::record::{Better, Metric, TrialRecord};
 use crate::load::Protocol;
 use crate::model::{CpuRates, Rates};
@@ -69,6 +70,11 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
 /// A metric of this program, by name; other names are metrics of an external command.
 pub fn describe(metric: &str, work_unit: &str) -> Metric {
     use Better::{Higher, Lower};
+    if let Some(probed) = Probed::parse(metric) {
+        let (title, unit) = probed.title();
+        let better = if probed == Probed::Packets { Higher } else { Lower };
+        return Metric { name: metric.to_owned(), title, unit: unit.to_owned(), better };
+    }
     let (title, unit, better) = match metric {
         name::THROUGHPUT => ("throughput", work_unit, Higher),
         "p50_us" => ("latency p50", "us", Lower),

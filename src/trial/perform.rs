@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+use super::arms;
 use super::conclude::conclude;
 use super::factor::{Factor, FactorError, Kept};
 use super::live::{Live, LiveError};
+use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
 use super::record::{Metric, TrialRecord, Verdict};
@@ -38,8 +40,12 @@ pub struct Setup<'a> {
     pub root: &'a Path,
     /// The network namespace it is looked at in, for the journal.
     pub netns: Option<Namespace>,
+    /// The settings of arm A; empty when it is the machine as it was.
+    pub against: Vec<Setting>,
     /// The settings of arm B; empty when the factor is a pair of commands.
     pub settings: Vec<Setting>,
+    /// What measures the metrics of the probe, when some were asked for.
+    pub meter: Option<Meter>,
     /// The journal.
     pub store: &'a Store,
     /// Where the record goes.
@@ -106,7 +112,7 @@ pub enum PerformError {
 /// Runs the trial that `spec` asks for, or goes on with `resumed`.
 pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> Result<Outcome, PerformError> {
     let model = Model::new(setup.inventory);
-    let expected = placement::expectations(&setup.settings, &model);
+    let expected = [&setup.against, &setup.settings].map(|arm| placement::expectations(arm, &model));
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model));
     // The transaction's lock comes first: the record of a trial that still runs is not to be touched.
     let (factor, guard) = factor(spec, &setup, &model)?;
@@ -127,6 +133,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         guards: spec.guards.clone(),
         nic: spec.workload.nic.clone(),
         expected,
+        meter: setup.meter,
         dir: &setup.dir,
         stop: setup.stop,
         // A resumed trial's clock goes on where the last slot ended.
@@ -155,6 +162,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     if setup.inventory.settings.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());
     }
+    analysis.notes.extend(record.probe.iter().flat_map(|probe| probe.limits.iter().cloned()));
     let helps = matches!(analysis.verdict, Verdict::Helps);
     record.analysis = Some(analysis);
     let saved = setup.dir.save(&record);
@@ -199,9 +207,8 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Opti
             return Err(PerformError::Guard(error));
         }
     };
-    let factor =
-        Factor::Settings { transaction: Box::new(transaction), settings: setup.settings.clone(), now: None };
-    Ok((factor, Some(guard)))
+    let (a, b) = (setup.against.clone(), setup.settings.clone());
+    Ok((Factor::Settings { transaction: Box::new(transaction), a, b, now: None }, Some(guard)))
 }
 
 /// When a killed trial is undone at the latest: after twice the time that it would have taken. A
@@ -216,7 +223,7 @@ fn longest(spec: &Spec) -> Duration {
 fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
     let change = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => vec![format!("A: {a}"), format!("B: {b}")],
-        _ => setup.settings.iter().map(ToString::to_string).collect(),
+        _ => arms::in_words(&setup.against, &setup.settings),
     };
     TrialRecord {
         schema: TrialRecord::SCHEMA.to_owned(),
@@ -224,6 +231,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: spec.name.clone(),
         change,
+        probe: setup.meter.as_ref().map(Meter::in_use),
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
@@ -256,7 +264,10 @@ fn metrics_of(spec: &Spec, inventory: &Inventory) -> Vec<Metric> {
     let live = if spec.workload.live { hottest } else { name::THROUGHPUT };
     let primary = spec.design.primary.as_deref().unwrap_or(live);
     std::iter::once(primary)
-        .chain(names.into_iter().filter(|name| *name != primary))
+        .chain(names.into_iter().chain(spec.design.metrics.iter().map(String::as_str)))
+        .enumerate()
+        .filter(|(index, name)| *index == 0 || *name != primary)
+        .map(|(_, name)| name)
         .map(|name| metrics::describe(name, unit))
         .collect()
 }

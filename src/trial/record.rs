@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Identity;
-use crate::units::CpuId;
+use crate::probe::Cost;
+use crate::units::{CpuId, CpuMask};
 
 /// Which of the two arms of the factor a slot ran with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -76,6 +77,9 @@ pub struct Slot {
     pub net_rx: BTreeMap<CpuId, f64>,
     /// Softirq time by CPU, fraction of wall time.
     pub softirq: BTreeMap<CpuId, f64>,
+    /// CPU time of the eBPF programs that measured it, where the kernel counts that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_cost: Option<Cost>,
     /// Why the slot does not count: the manipulation check failed, a CPU went away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
@@ -227,6 +231,33 @@ pub enum Verdict {
     Interrupted,
 }
 
+/// When the probe measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeSlots {
+    /// In every slot of either arm, attached from the first to the last.
+    #[default]
+    Attached,
+    /// In an interval of its own after each slot, as long as the slot: the other metrics are measured
+    /// without it.
+    Detached,
+}
+
+/// The probe of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProbeUse {
+    /// When it measured.
+    pub slots: ProbeSlots,
+    /// CPU of the probe thread, when there was one.
+    pub spin: Option<CpuId>,
+    /// CPUs whose theft counted; empty = all.
+    pub cpus: CpuMask,
+    /// What this kernel does not let it tell apart.
+    pub limits: Vec<String>,
+}
+
 /// The conclusion of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -255,9 +286,12 @@ pub struct TrialRecord {
     pub version: String,
     /// One word for the factor, such as `rps`.
     pub name: String,
-    /// What arm B sets, one setting a line; or the commands of both arms, as `A: COMMAND` and
-    /// `B: COMMAND`.
+    /// What arm B sets, one setting a line; where arm A is more than the machine as it was, the settings or
+    /// commands of both arms, as `A: SETTING` and `B: SETTING`.
     pub change: Vec<String>,
+    /// The probe, when metrics took one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeUse>,
     /// What ran meanwhile, in one line: the load's command line or `live traffic`.
     pub workload: String,
     /// Where it ran.

@@ -8,9 +8,10 @@ use super::design;
 use super::metrics::name::THROUGHPUT;
 use super::monitor::{Decision, Monitor};
 use super::record::{Arm, Better, Phase, Slot, TrialRecord};
+use crate::probe::Cost;
 use crate::units::CpuId;
 
-/// So many void slots of arm B in a row end the trial: the change does not take.
+/// So many void slots of one arm in a row end the trial: the change does not take.
 const VOIDS_IN_A_ROW: usize = 3;
 
 /// One measured slot.
@@ -26,6 +27,8 @@ pub struct Measured {
     pub net_rx: BTreeMap<CpuId, f64>,
     /// Softirq share of each CPU's time.
     pub softirq: BTreeMap<CpuId, f64>,
+    /// CPU time of the programs of the probe.
+    pub probe_cost: Option<Cost>,
     /// Why the slot does not count.
     pub void: Option<String>,
     /// Which guard tripped.
@@ -80,7 +83,7 @@ pub fn run<B: Bench>(
 ) -> Result<Ending, B::Error> {
     void_unfinished(record);
     let done = record.slots.len();
-    let mut run = Run { record, bench, limited: Vec::new(), voids: 0 };
+    let mut run = Run { record, bench, limited: Vec::new(), voids: [0; 2] };
     let ending = match run.calibrate(schedule.calibration)? {
         Some(ending) => ending,
         None => run.compare(schedule.min_pairs)?,
@@ -96,7 +99,8 @@ struct Run<'a, B> {
     record: &'a mut TrialRecord,
     bench: &'a mut B,
     limited: Vec<String>,
-    voids: usize,
+    /// Void slots of arm A and of arm B since the last one that counted.
+    voids: [usize; 2],
 }
 
 impl<B: Bench> Run<'_, B> {
@@ -150,6 +154,7 @@ impl<B: Bench> Run<'_, B> {
                 values: measured.values,
                 net_rx: measured.net_rx,
                 softirq: measured.softirq,
+                probe_cost: measured.probe_cost,
                 void: void.clone(),
             });
             self.bench.save(self.record)?;
@@ -160,10 +165,9 @@ impl<B: Bench> Run<'_, B> {
             if interrupted {
                 return Ok(Some(Ending { interrupted, ..Ending::default() }));
             }
-            if arm == Arm::B {
-                self.voids = if void.is_some() { self.voids + 1 } else { 0 };
-            }
-            if self.voids >= VOIDS_IN_A_ROW {
+            let voids = &mut self.voids[usize::from(arm == Arm::B)];
+            *voids = if void.is_some() { *voids + 1 } else { 0 };
+            if *voids >= VOIDS_IN_A_ROW {
                 return Ok(Some(Ending { not_applied: void, ..Ending::default() }));
             }
         }

@@ -8,10 +8,12 @@ use thiserror::Error;
 
 use super::metrics;
 use super::monitor::FIRST_LOOK;
+use super::probed::{self, Probed};
+use super::record::ProbeSlots;
 use crate::load;
 use crate::parse;
 use crate::plan::Setting;
-use crate::units::{self, NicName};
+use crate::units::{self, CpuId, CpuMask, NicName};
 
 /// A trial's specification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,15 +31,21 @@ pub struct Spec {
     /// When to stop and roll back at once.
     #[serde(default)]
     pub guards: Guards,
+    /// How receive time is measured, for the metrics that take it.
+    #[serde(default)]
+    pub probe: Probe,
 }
 
 /// The factor: settings, or a pair of shell commands. Exactly one of the two.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Arm B sets these, in this order; arm A is the machine as it was.
+    /// Arm B sets these, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<Setting>,
+    /// Arm A sets these; without them it is the machine as it was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub against: Vec<Setting>,
     /// A plan file, as `rxlab apply` takes it; its settings are arm B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
@@ -90,6 +98,8 @@ pub struct Design {
     /// Name of the primary metric; throughput for driven workloads, the hottest CPU's softirq share
     /// for live traffic.
     pub primary: Option<String>,
+    /// Metrics of the probe, judged beside those that are always there.
+    pub metrics: Vec<String>,
 }
 
 impl Default for Design {
@@ -103,8 +113,21 @@ impl Default for Design {
             washout: Seconds(Duration::from_millis(500)),
             measure: Seconds(Duration::from_secs(2)),
             primary: None,
+            metrics: Vec::new(),
         }
     }
+}
+
+/// How receive time is measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Probe {
+    /// During the slots or after them.
+    pub slots: ProbeSlots,
+    /// CPU of the probe thread: a task that is always there to be robbed, and what `steal.inferred` takes.
+    pub spin: Option<CpuId>,
+    /// CPUs whose theft counts in `stolen.*`; all without it.
+    pub cpus: CpuMask,
 }
 
 /// Limits for a single slot; beyond one of them the change is rolled back at once.
@@ -163,7 +186,7 @@ pub enum SpecError {
     #[error("name = `{0}`: 1 to 40 letters, digits, `-`, `_`, `+` or `.` expected")]
     Name(String),
     /// `[change]` asks for nothing, or for several things.
-    #[error("[change] needs exactly one of: `set`, `plan`, `a` together with `b`")]
+    #[error("[change] needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
     Change,
     /// `[workload]` asks for nothing, or for several things.
     #[error("[workload] needs exactly one of: `load`, `command`, `live = true`")]
@@ -171,14 +194,22 @@ pub enum SpecError {
     /// A number out of range.
     #[error("[design] {0}")]
     Design(String),
-    /// The primary metric is none that this workload has.
-    #[error("primary = `{name}`: there is no such metric (there are: {})", known.join(", "))]
-    Primary {
+    /// A metric is none that this workload has, or none of the probe's.
+    #[error("{key} = `{name}`: there is no such metric (there are: {})", known.join(", "))]
+    Metric {
+        /// Where it was asked for.
+        key: &'static str,
         /// What was asked for.
         name: String,
         /// What there is.
         known: Vec<&'static str>,
     },
+    /// A metric that a thread measures, and no CPU for it.
+    #[error("[probe] spin: `steal.inferred` needs the CPU of the probe thread")]
+    Spin,
+    /// A probe that measures nothing.
+    #[error("[probe] no metric takes it: name some as `metrics` (there are: {})", probed::NAMES.join(", "))]
+    Probe,
     /// A guard that would never look.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
@@ -214,9 +245,8 @@ impl Spec {
             (None, None) => false,
             _ => return Err(SpecError::Change),
         };
-        if usize::from(!change.set.is_empty()) + usize::from(change.plan.is_some()) + usize::from(commands)
-            != 1
-        {
+        let settings = !change.set.is_empty() || !change.against.is_empty();
+        if usize::from(settings) + usize::from(change.plan.is_some()) + usize::from(commands) != 1 {
             return Err(SpecError::Change);
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.');
@@ -246,89 +276,34 @@ impl Spec {
         if design.measure.0 < Duration::from_millis(50) {
             return bad("measure: at least 50ms expected".to_owned());
         }
-        self.check_primary()
+        self.check_metrics()
     }
 
     /// A command may print metrics of any name; all others are known beforehand.
-    fn check_primary(&self) -> Result<(), SpecError> {
-        let Some(name) = self.design.primary.as_ref().filter(|_| self.workload.command.is_none()) else {
-            return Ok(());
-        };
+    fn check_metrics(&self) -> Result<(), SpecError> {
+        let design = &self.design;
         let known = metrics::names(self.workload.load.as_ref().map(|load| load.url.protocol));
-        if known.contains(&name.as_str()) {
-            return Ok(());
+        for (key, name) in design.primary.iter().map(|name| ("primary", name)) {
+            let is_known = known.contains(&name.as_str()) || self.workload.command.is_some();
+            if !is_known && Probed::parse(name).is_none() {
+                let known = known.iter().copied().chain(probed::NAMES).collect();
+                return Err(SpecError::Metric { key, name: name.clone(), known });
+            }
         }
-        Err(SpecError::Primary { name: name.clone(), known })
+        if let Some(name) = design.metrics.iter().find(|name| Probed::parse(name).is_none()) {
+            let known = probed::NAMES.to_vec();
+            return Err(SpecError::Metric { key: "metrics", name: name.clone(), known });
+        }
+        let asked: Vec<&String> = design.primary.iter().chain(&design.metrics).collect();
+        if self.probe.spin.is_none() && asked.iter().any(|name| *name == probed::INFERRED) {
+            return Err(SpecError::Spin);
+        }
+        if self.probe != Probe::default() && asked.iter().all(|name| Probed::parse(name).is_none()) {
+            return Err(SpecError::Probe);
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Spec, SpecError};
-
-    const LIVE: &str = "name = \"rps\"\n[change]\nset = [\"rps eth0/rx-0 = 2-7\"]\n[workload]\nlive = true\n";
-
-    #[test]
-    fn the_short_form_has_defaults() {
-        let spec = Spec::parse(LIVE).expect("a specification");
-        assert_eq!((spec.design.pairs, spec.design.margin), (40, 0.03));
-        assert_eq!(spec.guards.error_rate, Some(0.01));
-        assert_eq!(spec.change.set[0].to_string(), "rps eth0/rx-0 = 2-7");
-    }
-
-    #[test]
-    fn errors_say_line_and_column() {
-        let error =
-            Spec::parse(&LIVE.replace("live = true", "live = true\nsped = 1")).expect_err("unknown key");
-        assert!(matches!(error, SpecError::Text { line: 6, column: 1, .. }), "{error}");
-        let error = Spec::parse(&LIVE.replace("= 2-7", "")).expect_err("no value");
-        let text = error.to_string();
-        assert!(text.starts_with("line 3, column 7: ") && text.contains("KNOB TARGET = VALUE"), "{text}");
-        assert!(!text.contains('\n'));
-    }
-
-    #[test]
-    fn exactly_one_change_and_one_workload() {
-        let two = LIVE.replace("live = true", "live = true\ncommand = \"true\"");
-        assert_eq!(Spec::parse(&two), Err(SpecError::Workload));
-        let half = LIVE.replace("set = [\"rps eth0/rx-0 = 2-7\"]", "a = \"true\"");
-        assert_eq!(Spec::parse(&half), Err(SpecError::Change));
-        let none = LIVE.replace("set = [\"rps eth0/rx-0 = 2-7\"]", "");
-        assert_eq!(Spec::parse(&none), Err(SpecError::Change));
-    }
-
-    /// A guard that cannot see anything once passed for one that sees nothing wrong.
-    #[test]
-    fn a_guard_that_would_never_look_is_refused() {
-        let guarded = |text: &str| Spec::parse(&format!("{text}[guards]\np99_us = 500\n"));
-        assert_eq!(guarded(LIVE), Err(SpecError::Guard("live traffic")));
-        let load = |url| LIVE.replace("live = true", &format!("load = {{ url = \"{url}\" }}"));
-        assert_eq!(guarded(&load("udp-sink://h:1")), Err(SpecError::Guard("a one-way load")));
-        assert!(guarded(&load("http://h/")).is_ok());
-    }
-
-    #[test]
-    fn the_primary_metric_is_one_that_the_workload_has() {
-        let with = |workload: &str, primary: &str| {
-            let text =
-                LIVE.replace("live = true", workload) + &format!("[design]\nprimary = \"{primary}\"\n");
-            Spec::parse(&text)
-        };
-        let http = "load = { url = \"http://127.0.0.1:1/\" }";
-        let sink = "load = { url = \"udp-sink://127.0.0.1:1\" }";
-        assert!(with(http, "p99_us").is_ok() && with("live = true", "softirq_us_per_packet").is_ok());
-        assert!(with("command = \"true\"", "anything").is_ok());
-        for (workload, primary) in [(sink, "p99_us"), ("live = true", "client_cpu"), (http, "p98_us")] {
-            let error = with(workload, primary).expect_err("no such metric").to_string();
-            let start = format!("primary = `{primary}`: there is no such metric (there are: throughput, ");
-            assert!(error.starts_with(&start), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_specification_survives_json() {
-        let spec = Spec::parse(LIVE).expect("a specification");
-        let json = serde_json::to_string(&spec).expect("written");
-        assert_eq!(serde_json::from_str::<Spec>(&json).expect("read"), spec);
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 
 mod on_files;
 mod on_the_range;
+mod probed;
 
 use std::path::Path;
 

@@ -14,6 +14,7 @@ use crate::plan::Setting;
 use crate::sample::Counters;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
+use crate::trial::meter::Meter;
 use crate::trial::metrics::name;
 use crate::trial::perform::{Outcome, PerformError, Setup, perform};
 use crate::trial::record::{Phase, TrialRecord, Verdict};
@@ -25,16 +26,26 @@ use crate::trial::workload::Driver;
 /// How long the look before a trial takes.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// What has to be there before a trial begins.
+pub(crate) struct Ready {
+    /// Arm A, checked and in order; empty = the machine as it was.
+    pub(crate) against: Vec<Setting>,
+    /// Arm B likewise; empty beside an empty arm A = the factor is a pair of commands.
+    pub(crate) settings: Vec<Setting>,
+    /// The probe, where metrics take it.
+    pub(crate) meter: Option<Meter>,
+    /// The workload, running.
+    pub(crate) driver: Driver,
+}
+
 /// A trial that is ready to run.
 pub(crate) struct Conduct<'a> {
     /// What is asked.
     pub(crate) spec: &'a Spec,
     /// Where.
     pub(crate) machine: &'a Machine,
-    /// Arm B, checked and in order.
-    pub(crate) settings: Vec<Setting>,
-    /// The workload, running.
-    pub(crate) driver: Driver,
+    /// What was made ready for it.
+    pub(crate) ready: Ready,
     /// The record's place.
     pub(crate) dir: TrialDir,
     /// The record so far, when a trial goes on.
@@ -100,11 +111,13 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         inventory: &trial.machine.inventory,
         root: &root,
         netns: trial.machine.netns.clone(),
-        settings: trial.settings,
+        against: trial.ready.against,
+        settings: trial.ready.settings,
+        meter: trial.ready.meter,
         store: &store,
         dir: trial.dir,
         seed,
-        driver: trial.driver,
+        driver: trial.ready.driver,
         guard: &|id| {
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;
             launch_guard(&arguments)
@@ -150,7 +163,7 @@ fn factor_error(error: FactorError) -> CommandError {
 }
 
 /// A record that cannot be read or written.
-pub(super) fn store_error(error: &StoreError) -> CommandError {
+pub(crate) fn store_error(error: &StoreError) -> CommandError {
     let denied =
         matches!(error, StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied);
     let missing =

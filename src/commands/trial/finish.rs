@@ -28,7 +28,7 @@ pub(super) struct After {
 /// Runs the trial, says what came out, and gives the exit code.
 pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
     let record = trial.dir.path().display().to_string();
-    let commands = trial.settings.is_empty();
+    let commands = trial.spec.change.a.is_some();
     foretell(&trial)?;
     let outcome = conduct(global, trial)?;
     let written = match &after.html {
@@ -65,7 +65,7 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Resu
 }
 
 /// A guard that tripped is a finding; an interrupt says so to scripts.
-fn exit(record: &TrialRecord) -> Result<(), CommandError> {
+pub(crate) fn exit(record: &TrialRecord) -> Result<(), CommandError> {
     match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
         Some(Verdict::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),
         Some(Verdict::Interrupted) => Err(CommandError::silent(Kind::Interrupted)),

@@ -9,11 +9,11 @@ use crate::host::netns_path;
 use crate::load::Url;
 use crate::plan::Setting;
 use crate::trial::monitor::FIRST_LOOK;
-use crate::trial::spec::{Change, Design, Guards, Seconds, Spec, SpecError, Workload};
-use crate::units::{CpuMask, NicName, parse_duration};
+use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec, SpecError, Workload};
+use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
 /// The flags that stand for a specification; beside one they would be ignored.
-const BY_FLAGS: [&str; 21] = [
+const BY_FLAGS: [&str; 23] = [
     "set",
     "plan",
     "a",
@@ -35,6 +35,8 @@ const BY_FLAGS: [&str; 21] = [
     "margin",
     "seed",
     "primary",
+    "metric",
+    "spin",
 ];
 
 /// Run a trial from a specification file, or from flags in the simple case
@@ -106,6 +108,12 @@ pub(super) struct Args {
     /// Name of the primary metric
     #[arg(long, value_name = "METRIC")]
     pub(super) primary: Option<String>,
+    /// A metric of the probe beside the usual ones, such as net_rx.ns_per_packet; may be given several times
+    #[arg(long, value_name = "METRIC")]
+    pub(super) metric: Vec<String>,
+    /// CPU of the probe thread that steal.inferred takes
+    #[arg(long, value_name = "CPU")]
+    pub(super) spin: Option<u32>,
     #[command(flatten)]
     pub(super) after: After,
 }
@@ -124,6 +132,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         name: args.name.clone(),
         change: Change {
             set: args.set.clone(),
+            against: Vec::new(),
             plan: args.plan.clone(),
             a: args.a.clone(),
             b: args.b.clone(),
@@ -138,8 +147,10 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
             washout: Seconds(args.washout),
             measure: Seconds(args.measure),
             primary: args.primary.clone(),
+            metrics: args.metric.clone(),
         },
         guards: Guards::default(),
+        probe: Probe { spin: args.spin.map(CpuId), ..Probe::default() },
     };
     spec.check().map_err(|error| match error {
         SpecError::Change | SpecError::Workload => CommandError::usage(error)

@@ -1,45 +1,122 @@
-//! From a specification to what runs: settings checked against the machine, a workload started.
+//! From a specification to what runs: settings checked against the machine, the probe attached, a
+//! workload started.
 
-use crate::apply;
+use std::path::Path;
+
+use super::conduct::Ready;
+use crate::apply::{self, Change};
+use crate::cli::Global;
 use crate::commands::machine::{self, Machine};
 use crate::commands::{files, load, place};
 use crate::error::{CommandError, Kind};
 use crate::load::Session;
 use crate::plan::{Plan, Setting};
+use crate::probe::Missing;
+use crate::trial::meter::{Meter, MeterError};
 use crate::trial::spec::Spec;
 use crate::trial::workload::Driver;
+use crate::units::CpuMask;
 
-/// The settings of arm B, checked against the machine and in the order of applying; none when the
-/// factor is a pair of commands.
-pub(super) fn settings(machine: &Machine, spec: &Spec) -> Result<Vec<Setting>, CommandError> {
+/// Everything that a trial needs, or why it cannot begin. The workload comes last: it makes traffic.
+pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<Ready, CommandError> {
     if let Some(nic) = &spec.workload.nic {
         machine::nic(&machine.model, nic)?;
     }
-    let plan = match &spec.change.plan {
+    let (against, settings) = settings(machine, spec)?;
+    let probe = &spec.probe;
+    let cpus: CpuMask = probe.cpus.iter().chain(probe.spin).collect();
+    if !cpus.is_empty() {
+        machine::cpus(&machine.model, &cpus)?;
+    }
+    let meter = Meter::start(&machine.host, spec).map_err(explain)?;
+    if meter.is_some() && global.root != Path::new("/") {
+        return Err(CommandError::usage(
+            "the probe measures this machine: --root does not go with its metrics",
+        ));
+    }
+    Ok(Ready { against, settings, meter, driver: driver(spec)? })
+}
+
+fn explain(error: MeterError) -> CommandError {
+    match error {
+        MeterError::Missing { missing: Missing::Privilege, .. } => {
+            CommandError::new(Kind::Denied, error).hint("run as root, or choose other metrics")
+        }
+        MeterError::Missing { .. } => CommandError::new(Kind::Denied, error).hint("choose other metrics"),
+        MeterError::Pin(..) => CommandError::usage(error),
+        MeterError::Read(_) => CommandError::failed(error),
+    }
+}
+
+/// The settings of both arms, checked against the machine and in the order of applying; none when the
+/// factor is a pair of commands.
+fn settings(machine: &Machine, spec: &Spec) -> Result<(Vec<Setting>, Vec<Setting>), CommandError> {
+    let b = match &spec.change.plan {
         Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
             .map_err(|error| CommandError::usage(format!("{path}: {error}")))?,
         None => Plan::of(&spec.name, &spec.change.set),
     };
-    if plan.settings.is_empty() {
-        return Ok(Vec::new());
+    let a = Plan::of(&spec.name, &spec.change.against);
+    if a.settings.is_empty() && b.settings.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
     }
-    let settings = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
-    let changes = apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
-    if changes.iter().all(|change| !change.needed) {
-        return Err(CommandError::new(
-            Kind::Changed,
-            "the machine is already set so: both arms would be the same",
-        )
-        .hint("if rxlab set it (see `rxlab status`), run `rxlab undo` first; else try another value"));
+    let rehearsed = |plan: &Plan| {
+        let settings = apply::check(&machine.host, &machine.model, plan)?;
+        apply::rehearse(&machine.host, &machine.model, &settings)
+    };
+    let (a, b) = (rehearsed(&a).map_err(place::apply_error)?, rehearsed(&b).map_err(place::apply_error)?);
+    if !differ(&a, &b) {
+        return Err(same(a.is_empty()));
     }
-    Ok(settings)
+    let settings = |changes: Vec<Change>| changes.into_iter().map(|change| change.setting).collect();
+    Ok((settings(a), settings(b)))
+}
+
+/// Whether the two arms leave some target with different values.
+fn differ(a: &[Change], b: &[Change]) -> bool {
+    let of = |changes: &[Change], wanted: &Setting| {
+        let is =
+            |change: &&Change| change.setting.knob == wanted.knob && change.setting.target == wanted.target;
+        changes.iter().find(is).map(|change| change.setting.value.clone())
+    };
+    let moves = |change: &Change, other: &[Change]| match of(other, &change.setting) {
+        Some(value) => value != change.setting.value,
+        None => change.needed,
+    };
+    a.iter().any(|change| moves(change, b)) || b.iter().any(|change| moves(change, a))
+}
+
+fn same(as_is: bool) -> CommandError {
+    if !as_is {
+        return CommandError::usage("both arms would be the same");
+    }
+    CommandError::new(Kind::Changed, "the machine is already set so: both arms would be the same")
+        .hint("if rxlab set it (see `rxlab status`), run `rxlab undo` first; else try another value")
 }
 
 /// The workload, running where it runs all through the trial.
-pub(super) fn driver(spec: &Spec) -> Result<Driver, CommandError> {
+fn driver(spec: &Spec) -> Result<Driver, CommandError> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
         (Some(load), _) => Driver::Load(Session::start(load).map_err(load::explain)?),
         (None, Some(command)) => Driver::Command(command.clone()),
         (None, None) => Driver::Live,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differ;
+    use crate::apply::Change;
+
+    fn arm(text: &str, needed: bool) -> Vec<Change> {
+        vec![Change { setting: text.parse().expect("a setting"), before: Some("off".to_owned()), needed }]
+    }
+
+    #[test]
+    fn arms_differ_where_a_target_ends_otherwise() {
+        let (zero, one) = (arm("rps eth0/rx-0 = 0", true), arm("rps eth0/rx-0 = 1", true));
+        let off = arm("rps eth0/rx-0 = off", false);
+        assert!(differ(&[], &zero) && differ(&zero, &[]) && differ(&zero, &one) && differ(&off, &zero));
+        assert!(!differ(&zero, &zero) && !differ(&[], &off) && !differ(&[], &[]));
+    }
 }

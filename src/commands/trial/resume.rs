@@ -2,7 +2,7 @@
 
 use super::conduct::{Conduct, store_error};
 use super::finish::{After, finish};
-use super::ready::{driver, settings};
+use super::ready::ready;
 use crate::cli::Global;
 use crate::commands::{machine, place};
 use crate::error::{CommandError, Kind};
@@ -34,16 +34,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones")
         );
     }
-    let settings = settings(&machine, &spec)?;
+    let stop = place::stop_flag()?;
+    let ready = ready(global, &machine, &spec)?;
     // The plan is a file of its own: it may say something else by now.
-    let change: Vec<String> = settings.iter().map(ToString::to_string).collect();
+    let change: Vec<String> = ready.settings.iter().map(ToString::to_string).collect();
     if spec.change.plan.is_some() && change != record.change {
         let message = format!("the plan of trial {} has changed since it began", record.id);
         return Err(CommandError::new(Kind::Changed, message).hint("start another with `rxlab trial run`"));
     }
-    let stop = place::stop_flag()?;
-    let driver = driver(&spec)?;
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
-    let trial = Conduct { spec, machine, settings, driver, dir, resumed: Some(record), keep, stop: &stop };
+    let trial = Conduct { spec, machine, ready, dir, resumed: Some(record), keep, stop: &stop };
     finish(global, trial, &args.after)
 }

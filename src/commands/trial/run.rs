@@ -3,7 +3,7 @@
 use super::conduct::{Conduct, store_error};
 use super::finish::finish;
 use super::flags::{Args, from_flags};
-use super::ready::{driver, settings};
+use super::ready::ready;
 use crate::cli::Global;
 use crate::commands::{files, machine, place};
 use crate::error::CommandError;
@@ -17,11 +17,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         None => from_flags(args)?,
     };
     let machine = machine::open(global)?;
-    let settings = settings(&machine, &spec)?;
     let stop = place::stop_flag()?;
-    let driver = driver(&spec)?;
+    let ready = ready(global, &machine, &spec)?;
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
-    let trial = Conduct { spec, machine, settings, driver, dir, resumed: None, keep, stop: &stop };
+    let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
     finish(global, trial, &args.after)
 }

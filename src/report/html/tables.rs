@@ -1,6 +1,6 @@
 //! The parts of a report that are words and figures: metrics, settings, remarks.
 
-use crate::report::{number, words};
+use crate::report::{number, probe_words, words};
 use crate::trial::record::{MetricResult, TrialRecord};
 
 use super::markup::{Markup, typeset};
@@ -59,6 +59,7 @@ fn metric(m: &mut Markup, result: &MetricResult) {
 /// Everything that is needed to run the trial again.
 pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
     let host = &record.host;
+    let probe = probe_words::of_record(record).map(|words| ("Probe", words));
     let rows = [
         ("Host", format!("{}, {}", host.hostname, words::count(record.cpus, "CPU"))),
         ("Kernel", host.kernel.clone()),
@@ -74,7 +75,7 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
         ("rxlab", record.version.clone()),
     ];
     m.element("dl", &[("class", "settings")], |m| {
-        for (name, value) in rows {
+        for (name, value) in rows.into_iter().chain(probe) {
             m.leaf("dt", &[], name);
             m.leaf("dd", &[], &typeset(&value));
         }

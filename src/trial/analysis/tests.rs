@@ -20,6 +20,7 @@ fn empty(seed: u64) -> TrialRecord {
         version: "0".into(),
         name: "rps".into(),
         change: Vec::new(),
+        probe: None,
         workload: "simulated".into(),
         host: Identity { hostname: "h".into(), kernel: "6".into(), boot_id: "b".into() },
         cpus: 2,
@@ -47,6 +48,7 @@ fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)
         values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         net_rx: BTreeMap::new(),
         softirq: BTreeMap::new(),
+        probe_cost: None,
         void: None,
     }
 }

@@ -71,6 +71,7 @@ fn record(seed: u64) -> TrialRecord {
         version: String::new(),
         name: "test".to_owned(),
         change: Vec::new(),
+        probe: None,
         workload: "simulated".to_owned(),
         host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
         cpus: 2,
@@ -175,6 +176,16 @@ fn the_lone_slot_of_a_killed_run_is_void() {
 fn a_change_that_never_takes_ends_the_trial() {
     let mut record = record(5);
     let mut bench = Simulated { void: |arm, _| arm == Arm::B, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
+    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+    assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
+    assert!(record.slots.len() <= 6);
+}
+
+/// Where arm A sets something as well, it may be that which does not take.
+#[test]
+fn an_arm_a_that_never_takes_ends_the_trial() {
+    let mut record = record(5);
+    let mut bench = Simulated { void: |arm, _| arm == Arm::A, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
     let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
     assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
     assert!(record.slots.len() <= 6);

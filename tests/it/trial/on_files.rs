@@ -64,6 +64,39 @@ fn what_helps_is_kept_when_asked_and_undone_later() {
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
+/// An arm sets its own values and sets back what only the other one sets.
+#[test]
+fn both_arms_may_set_something() {
+    let tree = Tree::new();
+    let works = workload(&tree, "0", 100, 100);
+    let (queues, seen) = (tree.root().join("sys/class/net/eth0/queues"), tree.path().join("seen"));
+    let look = format!("echo $(cat '{0}/rx-0/rps_cpus'),$(cat '{0}/rx-1/rps_cpus')", queues.display());
+    let command = format!("{works} && {look} >> '{}'", seen.display());
+    let spec = tree.path().join("spec.toml");
+    let text = format!(
+        "name = \"arms\"\n[change]\nagainst = [\"rps eth0/rx-0 = 2\", \"rps eth0/rx-1 = 2\"]\n\
+         set = [\"rps eth0/rx-0 = 3\"]\n[workload]\ncommand = \"\"\"{command}\"\"\"\n\
+         [design]\nseed = 11\npairs = 5\nmin_pairs = 5\ncalibration = 1\nwashout = \"0s\"\n"
+    );
+    std::fs::write(&spec, text).expect("written");
+    let (code, text) = said(&tree.rxlab(&["trial", "run", spec.to_str().expect("text")]));
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("arm A: rps eth0/rx-1 = 2\n") && text.contains("arm B: rps eth0/rx-0 = 3\n"),
+        "{text}"
+    );
+    let seen = std::fs::read_to_string(&seen).expect("looked");
+    let record = record(&tree.state(), "0001-arms").expect("kept");
+    let wanted: Vec<&str> =
+        record.slots.iter().map(|slot| if slot.arm == Arm::A { "4,4" } else { "8,0" }).collect();
+    let seen: Vec<String> = seen.lines().map(|line| line.replace("00", "0")).collect();
+    assert_eq!(seen, wanted);
+    assert_eq!((tree.rps("eth0", 0).as_str(), tree.rps("eth0", 1).as_str()), ("0", "0"));
+    let same = ["--set", "rps eth0/rx-0 = 2", "--live", "--metric", "net_rx.packets"];
+    let (code, text) = said(&tree.rxlab(&[&QUICK[..], &same].concat()));
+    assert!(code == 2 && text.contains("--root does not go with its metrics"), "{text}");
+}
+
 /// What hurts is never kept.
 #[test]
 fn what_hurts_goes_back_whatever_was_asked() {

@@ -20,18 +20,18 @@ const FLOWS: &str = "sys/class/net/srv0/queues/rx-0/rps_flow_cnt";
 const ENTRIES: &str = "proc/sys/net/core/rps_sock_flow_entries";
 
 /// The range with a target in its server host; the load is sent by CPU 0.
-struct Stage {
-    directory: tempfile::TempDir,
+pub(super) struct Stage {
+    pub(super) directory: tempfile::TempDir,
     target: Option<Target>,
     host: LiveHost,
-    range: Range,
+    pub(super) range: Range,
     entries: String,
     _alone: quiet::Held,
 }
 
 impl Stage {
     /// `None` when this is skipped. The target's thread is on `cpu`.
-    fn new(cpu: &str) -> Option<Self> {
+    pub(super) fn new(cpu: &str) -> Option<Self> {
         if !require::netns() {
             return None;
         }
@@ -56,7 +56,7 @@ impl Stage {
         })
     }
 
-    fn state(&self) -> PathBuf {
+    pub(super) fn state(&self) -> PathBuf {
         self.directory.path().join("state")
     }
 
@@ -80,7 +80,7 @@ impl Stage {
         command
     }
 
-    fn is_restored(&self) {
+    pub(super) fn is_restored(&self) {
         let text = |path| self.host.read_text(path).expect("readable");
         assert_eq!(text(RPS).trim(), "0");
         assert_eq!(text(ENTRIES), self.entries);

@@ -1,0 +1,68 @@
+//! The probe of a trial and what it took, in one line.
+
+use super::number::{grouped, share};
+use crate::trial::arms::probe_cost;
+use crate::trial::record::{Arm, ProbeSlots, ProbeUse, TrialRecord};
+
+/// How a record's probe measured and what it cost; `None` when there was none.
+pub(super) fn of_record(record: &TrialRecord) -> Option<String> {
+    let probe = record.probe.as_ref()?;
+    let counted = record.slots.iter().filter_map(|slot| slot.probe_cost);
+    let (ns, runs) = counted.fold((0_u64, 0_u64), |(ns, runs), cost| (ns + cost.ns, runs + cost.runs));
+    let each = match ns.checked_div(runs) {
+        Some(each) => format!(" ({} runs of {each} ns)", grouped(runs)),
+        None => String::new(),
+    };
+    Some(in_words(probe, probe_cost(record, Arm::A).zip(probe_cost(record, Arm::B))) + &each)
+}
+
+/// `cost`: of its programs in either arm, as fractions of one CPU.
+pub(super) fn in_words(probe: &ProbeUse, cost: Option<(f64, f64)>) -> String {
+    let mut parts = vec![
+        match probe.slots {
+            ProbeSlots::Attached => "attached in every slot of both arms",
+            ProbeSlots::Detached => "attached after each slot only",
+        }
+        .to_owned(),
+    ];
+    if let Some(cpu) = probe.spin {
+        parts.push(format!("a thread of its own on CPU {cpu}"));
+    }
+    if !probe.cpus.is_empty() {
+        parts.push(format!("thefts of CPU {}", probe.cpus));
+    }
+    parts.push(match cost {
+        Some((a, b)) => format!("its programs took {} of one CPU in A and {} in B", share(a), share(b)),
+        None => "what its programs took is not known".to_owned(),
+    });
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_record;
+    use crate::probe::Cost;
+    use crate::report::sample_record;
+    use crate::trial::record::{Arm, ProbeSlots, ProbeUse, TrialRecord};
+    use crate::units::CpuId;
+
+    #[test]
+    fn the_cost_of_either_arm() {
+        let mut record = sample_record::rfs();
+        assert_eq!(of_record(&record), None);
+        let cpus = "0-1".parse().expect("a list");
+        record.probe =
+            Some(ProbeUse { slots: ProbeSlots::Attached, spin: Some(CpuId(1)), cpus, limits: Vec::new() });
+        let said = |record: &TrialRecord| of_record(record).expect("a probe");
+        assert!(said(&record).ends_with("CPU 0-1, what its programs took is not known"), "{}", said(&record));
+        for slot in &mut record.slots {
+            let ns = if slot.arm == Arm::A { 15_000_000 } else { 45_000_000 };
+            slot.probe_cost = Some(Cost { ns, runs: 100_000, missed: 0 });
+        }
+        assert_eq!(
+            said(&record),
+            "attached in every slot of both arms, a thread of its own on CPU 1, thefts of CPU 0-1, its programs \
+             took 1 % of one CPU in A and 3 % in B (2,400,000 runs of 300 ns)"
+        );
+    }
+}

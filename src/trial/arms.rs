@@ -1,0 +1,62 @@
+//! What each arm of a record sets or runs, and what the probe took in it.
+
+use super::record::{Arm, TrialRecord};
+use crate::plan::Setting;
+
+/// An arm that sets nothing, in words.
+pub const AS_IS: &str = "the machine as it was";
+
+/// The record's words for two lists of settings.
+pub fn in_words(against: &[Setting], settings: &[Setting]) -> Vec<String> {
+    if against.is_empty() {
+        return settings.iter().map(ToString::to_string).collect();
+    }
+    let of = |arm: &str, settings: &[Setting]| -> Vec<String> {
+        match settings {
+            [] => vec![format!("{arm}: {AS_IS}")],
+            settings => settings.iter().map(|setting| format!("{arm}: {setting}")).collect(),
+        }
+    };
+    [of("A", against), of("B", settings)].concat()
+}
+
+/// What each arm of a record sets or runs, in words.
+pub fn arms(record: &TrialRecord) -> [Vec<String>; 2] {
+    let of = |arm: &str| -> Vec<String> {
+        record.change.iter().filter_map(|line| line.strip_prefix(arm)).map(str::to_owned).collect()
+    };
+    match [of("A: "), of("B: ")] {
+        [a, b] if a.is_empty() && b.is_empty() => [vec![AS_IS.to_owned()], record.change.clone()],
+        arms => arms,
+    }
+}
+
+/// CPU time of the probe's programs in the slots of an arm, as a fraction of one CPU.
+pub fn probe_cost(record: &TrialRecord, arm: Arm) -> Option<f64> {
+    let slots = record.slots.iter().filter(|slot| slot.arm == arm);
+    let (mut ns, mut seconds) = (0, 0.0);
+    for slot in slots {
+        let Some(cost) = slot.probe_cost else { continue };
+        ns += cost.ns;
+        seconds += slot.seconds;
+    }
+    (seconds > 0.0).then(|| ns as f64 / 1e9 / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AS_IS, in_words};
+    use crate::plan::Setting;
+
+    fn settings(texts: &[&str]) -> Vec<Setting> {
+        texts.iter().map(|text| text.parse().expect("a setting")).collect()
+    }
+
+    #[test]
+    fn an_arm_is_named_where_both_set_something() {
+        let (zero, one) = (settings(&["rps a/rx-0 = 0"]), settings(&["rps a/rx-0 = 1"]));
+        assert_eq!(in_words(&[], &one), ["rps a/rx-0 = 1"]);
+        assert_eq!(in_words(&zero, &one), ["A: rps a/rx-0 = 0", "B: rps a/rx-0 = 1"]);
+        assert_eq!(in_words(&zero, &[]), ["A: rps a/rx-0 = 0".to_owned(), format!("B: {AS_IS}")]);
+    }
+}

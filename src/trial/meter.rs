@@ -1,0 +1,174 @@
+//! The probe of a trial: attached in both arms alike, or after each slot; read by difference.
+
+use std::collections::BTreeMap;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::probed::{Counted, Probed};
+use super::record::{ProbeSlots, ProbeUse};
+use super::spec::Spec;
+use crate::host::Host;
+use crate::model::Rates;
+use crate::probe::{Cost, Inference, Missing, Programs, Reading, Seen, Spin, named};
+use crate::units::{CpuId, CpuMask, Fact};
+
+/// A metric cannot be measured.
+#[derive(Debug, Error)]
+pub enum MeterError {
+    /// It takes eBPF, which cannot be had.
+    #[error("`{metric}` cannot be measured here: {missing}")]
+    Missing {
+        /// The first that was asked for.
+        metric: String,
+        /// Why.
+        missing: Missing,
+    },
+    /// There is no probe thread.
+    #[error("the probe thread cannot run on CPU {0}: {1}")]
+    Pin(CpuId, Errno),
+    /// The programs were attached, and cannot be read.
+    #[error("cannot read what the eBPF programs counted: {0}")]
+    Read(#[from] libbpf_rs::Error),
+}
+
+/// What measures the metrics of [`Probed`].
+#[derive(Debug)]
+pub struct Meter {
+    wanted: Vec<(String, Probed)>,
+    cpus: CpuMask,
+    spin: Option<CpuId>,
+    slots: ProbeSlots,
+    limits: Vec<String>,
+    /// `None` while it is detached.
+    tools: Option<Tools>,
+}
+
+#[derive(Debug)]
+struct Tools {
+    programs: Option<Programs>,
+    spin: Option<Spin>,
+}
+
+/// The counts of one moment.
+#[derive(Debug)]
+pub struct Mark {
+    reading: Option<Reading>,
+    cost: Option<Cost>,
+    seen: Option<Seen>,
+}
+
+/// What was measured between two moments.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Metered {
+    /// Values by the metrics' names.
+    pub values: BTreeMap<String, f64>,
+    /// CPU time of the programs; `None` where nobody counts it.
+    pub cost: Option<Cost>,
+}
+
+impl Meter {
+    /// Attaches what the metrics of `spec` take, or says in one line what is missing. `None` when they
+    /// take nothing.
+    pub fn start(host: &dyn Host, spec: &Spec) -> Result<Option<Self>, MeterError> {
+        let wanted: Vec<(String, Probed)> = spec
+            .design
+            .primary
+            .iter()
+            .chain(&spec.design.metrics)
+            .filter_map(|name| Some((name.clone(), Probed::parse(name)?)))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let mut meter = Self {
+            wanted,
+            cpus: spec.probe.cpus.clone(),
+            spin: spec.probe.spin,
+            slots: spec.probe.slots,
+            limits: Vec::new(),
+            tools: None,
+        };
+        // Also when it is to be detached: what cannot be had is said before the trial begins.
+        meter.attach(host)?;
+        let programs = meter.tools.as_ref().and_then(|tools| tools.programs.as_ref());
+        meter.limits = programs.map(Programs::limits).unwrap_or_default();
+        meter.detach();
+        Ok(Some(meter))
+    }
+
+    /// For the record.
+    pub fn in_use(&self) -> ProbeUse {
+        ProbeUse { slots: self.slots, spin: self.spin, cpus: self.cpus.clone(), limits: self.limits.clone() }
+    }
+
+    /// Whether the slots themselves run without it.
+    pub fn is_detached(&self) -> bool {
+        self.slots == ProbeSlots::Detached
+    }
+
+    /// Begins to count, unless it does already.
+    pub fn attach(&mut self, host: &dyn Host) -> Result<(), MeterError> {
+        if self.tools.is_some() {
+            return Ok(());
+        }
+        let metric = self.wanted.iter().find(|(_, metric)| metric.needs_programs());
+        let programs = metric.map(|(metric, _)| {
+            let missing = |missing| MeterError::Missing { metric: metric.clone(), missing };
+            Programs::attach(host).map_err(missing)
+        });
+        let programs = programs.transpose()?;
+        let pinned = |cpu| Spin::start(cpu).map_err(|errno| MeterError::Pin(cpu, errno));
+        self.tools = Some(Tools { programs, spin: self.spin.map(pinned).transpose()? });
+        Ok(())
+    }
+
+    /// Ends the counting, where the slots run without it.
+    pub fn detach(&mut self) {
+        if self.is_detached() {
+            self.tools = None;
+        }
+    }
+
+    /// The counts now. Nothing while it is detached.
+    pub fn mark(&self) -> Result<Mark, MeterError> {
+        let programs = self.tools.as_ref().and_then(|tools| tools.programs.as_ref());
+        let spin = self.tools.as_ref().and_then(|tools| tools.spin.as_ref());
+        Ok(Mark {
+            reading: programs.map(Programs::read).transpose()?,
+            cost: programs.and_then(|programs| programs.cost().known().copied()),
+            seen: spin.map(Spin::seen),
+        })
+    }
+
+    /// The metrics between two marks, in whose time the kernel counted `rates`.
+    pub fn metered(&self, host: &dyn Host, first: Mark, last: Mark, rates: &Rates) -> Metered {
+        let reading = first.reading.zip(last.reading).map(|(first, last)| {
+            let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+            (last.since(&first), seconds)
+        });
+        let inferred = first.seen.zip(last.seen).zip(self.spin).map(|((first, last), cpu)| {
+            let hypervisor = rates.cpu(cpu).map_or(Fact::Unsupported, |cpu| Fact::Known(cpu.steal));
+            Inference::between(&first, &last, hypervisor).inferred
+        });
+        let victims = self.wanted.iter().filter_map(|(_, metric)| match metric {
+            Probed::Victim(name) => Some(name.as_str()),
+            _ => None,
+        });
+        let counted = Counted {
+            programs: reading
+                .as_ref()
+                .filter(|(_, seconds)| *seconds > 0.0)
+                .map(|(r, seconds)| (r, *seconds)),
+            rates,
+            cpus: &self.cpus,
+            named: &named(host, &victims.collect::<Vec<_>>()),
+            inferred,
+        };
+        let value = |(name, metric): &(String, Probed)| Some((name.clone(), metric.value(&counted)?));
+        Metered {
+            values: self.wanted.iter().filter_map(value).collect(),
+            cost: first.cost.zip(last.cost).map(|(first, last)| last.since(first)),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The metrics that the probe measures: their names, and their values from what was counted in a slot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::Rates;
+use crate::probe::{Class, Reading};
+use crate::units::CpuMask;
+
+/// Names, for people; `NAME` stands for a process, a unit or a container.
+pub const NAMES: [&str; 7] =
+    [NET_RX_PER_PACKET, NET_RX_MAX_CPU, PACKETS, STOLEN, STOLEN_PER_PACKET, "victim.NAME.stolen", INFERRED];
+
+/// NET_RX time of all CPUs for each packet that went up the stack, nanoseconds.
+pub const NET_RX_PER_PACKET: &str = "net_rx.ns_per_packet";
+/// Largest part of a CPU's time that NET_RX took, percent.
+pub const NET_RX_MAX_CPU: &str = "net_rx.share.max_cpu";
+/// Packets a second that went up the stack, of all CPUs.
+pub const PACKETS: &str = "net_rx.packets";
+/// Time stolen from tasks on the CPUs looked at, percent of one CPU.
+pub const STOLEN: &str = "stolen.share";
+/// The same for each packet that went up the stack anywhere, nanoseconds.
+pub const STOLEN_PER_PACKET: &str = "stolen.ns_per_packet";
+/// Theft as the probe thread sees it, percent of its CPU.
+pub const INFERRED: &str = "steal.inferred";
+
+/// Part of the time that every theft is given at least. Nothing at all has no ratio to something, and an
+/// interrupt that the ends of a slot cut is as long: ten microseconds in a second.
+const LEAST: f64 = 1e-5;
+
+/// One of these metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probed {
+    /// [`NET_RX_PER_PACKET`].
+    NetRxPerPacket,
+    /// [`NET_RX_MAX_CPU`].
+    NetRxMaxCpu,
+    /// [`PACKETS`].
+    Packets,
+    /// [`STOLEN`].
+    Stolen,
+    /// [`STOLEN_PER_PACKET`].
+    StolenPerPacket,
+    /// Time stolen from what has this name, percent of one CPU.
+    Victim(String),
+    /// [`INFERRED`].
+    Inferred,
+}
+
+impl Probed {
+    /// The metric of this name, if it is one of these.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            NET_RX_PER_PACKET => Self::NetRxPerPacket,
+            NET_RX_MAX_CPU => Self::NetRxMaxCpu,
+            PACKETS => Self::Packets,
+            STOLEN => Self::Stolen,
+            STOLEN_PER_PACKET => Self::StolenPerPacket,
+            INFERRED => Self::Inferred,
+            other => {
+                let victim = other.strip_prefix("victim.")?.strip_suffix(".stolen")?;
+                if victim.is_empty() {
+                    return None;
+                }
+                Self::Victim(victim.to_owned())
+            }
+        })
+    }
+
+    /// What people read, and the unit.
+    pub fn title(&self) -> (String, &'static str) {
+        let (title, unit) = match self {
+            Self::NetRxPerPacket => ("NET_RX time per packet", "ns"),
+            Self::NetRxMaxCpu => ("hottest CPU, NET_RX time", "%"),
+            Self::Packets => ("packets up the stack", "pkt/s"),
+            Self::Stolen => ("stolen CPU time", "%"),
+            Self::StolenPerPacket => ("stolen per packet", "ns"),
+            Self::Inferred => ("stolen, inferred", "%"),
+            Self::Victim(name) => return (format!("stolen from {name}"), "%"),
+        };
+        (title.to_owned(), unit)
+    }
+
+    /// Whether it takes the programs in the kernel.
+    pub fn needs_programs(&self) -> bool {
+        !matches!(self, Self::Packets | Self::Inferred)
+    }
+
+    /// The value in the metric's unit; `None` when it cannot be told of this slot.
+    pub fn value(&self, counted: &Counted<'_>) -> Option<f64> {
+        let packets: f64 = counted.rates.cpus.iter().map(|cpu| cpu.packets).sum();
+        let each = |ns_per_second: f64| (packets > 0.0).then(|| ns_per_second / packets);
+        let percent = |ns_per_second: f64| ns_per_second / 1e7;
+        match self {
+            Self::Packets => Some(packets),
+            Self::Inferred => counted.inferred.map(|part| 100.0 * part.max(LEAST)),
+            Self::NetRxPerPacket => each(counted.net_rx()?.into_iter().sum()),
+            Self::NetRxMaxCpu => counted.net_rx()?.into_iter().reduce(f64::max).map(percent),
+            Self::Stolen => counted.stolen().map(percent),
+            Self::StolenPerPacket => each(counted.stolen()?),
+            Self::Victim(name) => counted.stolen_from(name).map(percent),
+        }
+        .filter(|value| value.is_finite())
+    }
+}
+
+/// What was counted in one slot.
+#[derive(Debug)]
+pub struct Counted<'a> {
+    /// By the programs, and in how many seconds; `None` when they are not attached.
+    pub programs: Option<(&'a Reading, f64)>,
+    /// By the kernel.
+    pub rates: &'a Rates,
+    /// CPUs whose theft counts; empty = all.
+    pub cpus: &'a CpuMask,
+    /// Processes that are there, by each name that was asked for.
+    pub named: &'a BTreeMap<String, BTreeSet<u32>>,
+    /// Part of its time that the probe thread says was stolen from it.
+    pub inferred: Option<f64>,
+}
+
+impl Counted<'_> {
+    /// NET_RX time of each CPU, nanoseconds a second.
+    fn net_rx(&self) -> Option<Vec<f64>> {
+        let (reading, seconds) = self.programs?;
+        let of = |ns: u64| ns as f64 / seconds;
+        Some(reading.cpus.values().map(|cpu| of(cpu.net_rx_ns())).collect())
+    }
+
+    /// What tasks lost to work that they did not ask for, nanoseconds a second.
+    fn stolen(&self) -> Option<f64> {
+        let (reading, seconds) = self.programs?;
+        let counts = |cpu| self.cpus.is_empty() || self.cpus.contains(cpu);
+        let runs = reading.cpus.iter().filter(|(cpu, _)| counts(**cpu)).map(|(_, record)| robbed(record.ns));
+        // Those that hit an idle CPU rob nobody: the victims have the others.
+        let interrupts =
+            reading.victims.iter().filter(|((cpu, _), _)| counts(*cpu)).map(|(_, record)| record.irq_ns);
+        Some(at_least(runs.chain(interrupts).sum(), seconds))
+    }
+
+    /// The same of one name; `None` when nothing is called so.
+    fn stolen_from(&self, name: &str) -> Option<f64> {
+        let (reading, seconds) = self.programs?;
+        let there = self.named.get(name);
+        let is = |pid: u32, command: &str| command == name || there.is_some_and(|there| there.contains(&pid));
+        let lost: Vec<u64> = reading
+            .victims
+            .iter()
+            .filter(|((_, pid), record)| is(*pid, &record.command))
+            .map(|(_, record)| robbed(record.ns) + record.irq_ns)
+            .collect();
+        let known = there.is_some_and(|there| !there.is_empty()) || !lost.is_empty();
+        known.then(|| at_least(lost.iter().sum(), seconds))
+    }
+}
+
+fn robbed(ns: [u64; Class::OF_RUNS.len()]) -> u64 {
+    Class::OF_RUNS.into_iter().zip(ns).filter(|(class, _)| class.robs()).map(|(_, ns)| ns).sum()
+}
+
+fn at_least(ns: u64, seconds: f64) -> f64 {
+    (ns as f64 / seconds).max(LEAST * 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counted, NAMES, Probed};
+    use crate::diagnose::sketch::Sketch;
+    use crate::probe::{CpuRecord, Reading, VictimRecord};
+    use crate::units::CpuId;
+
+    /// Two seconds: CPU 0 is robbed by IPIs, CPU 1 receives for its own task and is hit when idle.
+    fn reading() -> Reading {
+        let cpu = |ns: [u64; 9], irq_ns| CpuRecord { ns, irq_ns, ..CpuRecord::default() };
+        let victim = |ns, irq_ns, command: &str| VictimRecord {
+            ns,
+            irq_ns,
+            command: command.to_owned(),
+            ..VictimRecord::default()
+        };
+        let (ipi, own) = ([0, 300_000_000, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 800_000_000, 0, 0, 0, 0]);
+        Reading {
+            cpus: [(CpuId(0), cpu(ipi, 0)), (CpuId(1), cpu(own, 500_000_000))].into(),
+            victims: [
+                ((CpuId(0), 7), victim(ipi, 100_000_000, "busy")),
+                ((CpuId(1), 8), victim(own, 0, "sender")),
+            ]
+            .into(),
+            ..Reading::default()
+        }
+    }
+
+    fn value(name: &str, cpus: &str, programs: bool) -> Option<f64> {
+        let reading = reading();
+        let (_, rates) = Sketch::new(2).receives(0, 0.1, 1e4).receives(1, 0.4, 3e4).build();
+        let counted = Counted {
+            programs: programs.then_some((&reading, 2.0)),
+            rates: &rates,
+            cpus: &cpus.parse().unwrap_or_default(),
+            named: &[("web".to_owned(), [7].into()), ("calm".to_owned(), [9].into())].into(),
+            inferred: Some(0.25),
+        };
+        Probed::parse(name).expect(name).value(&counted)
+    }
+
+    #[test]
+    fn each_is_what_it_is_called() {
+        let near = |name: &str, cpus: &str, want: f64| {
+            let value = value(name, cpus, true).expect(name);
+            assert!((value - want).abs() < 1e-6, "{name}: {value} is not {want}");
+        };
+        near("net_rx.packets", "", 4e4);
+        near("net_rx.ns_per_packet", "", 5.5e8 / 4e4);
+        near("net_rx.share.max_cpu", "", 40.0);
+        near("stolen.share", "", 20.0);
+        near("stolen.share", "0", 20.0);
+        near("stolen.ns_per_packet", "", 2e8 / 4e4);
+        near("victim.busy.stolen", "", 20.0);
+        near("victim.web.stolen", "", 20.0);
+        near("steal.inferred", "", 25.0);
+    }
+
+    /// Nothing has no ratio: a setup that robs nobody once had no effect at all.
+    #[test]
+    fn no_theft_is_a_very_small_one() {
+        for (name, cpus) in [("stolen.share", "1"), ("victim.sender.stolen", ""), ("victim.calm.stolen", "")]
+        {
+            assert_eq!(value(name, cpus, true), Some(0.001), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_counted_is_not_told() {
+        assert_eq!(value("victim.nobody.stolen", "", true), None);
+        for name in NAMES.map(|name| name.replace("NAME", "busy")) {
+            let metric = Probed::parse(&name).expect("its own name");
+            assert_eq!(value(&name, "", false).is_none(), metric.needs_programs(), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_are_not_these() {
+        for name in ["throughput", "victim..stolen", "victim.x", "net_rx", "victim.stolen"] {
+            assert_eq!(Probed::parse(name), None, "{name}");
+        }
+        assert_eq!(Probed::parse("victim.a.b.stolen"), Some(Probed::Victim("a.b".into())));
+    }
+}
