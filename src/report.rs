@@ -3,6 +3,7 @@
 //! A renderer is given a model or a trial record and returns a `String`. It never reads a machine,
 //! measures, judges or writes a file; what it prints was decided by the modules before it.
 
+pub mod compare;
 mod container;
 pub mod findings;
 pub mod html;
@@ -15,6 +16,8 @@ pub mod text;
 pub mod trial_text;
 pub mod words;
 
+#[cfg(test)]
+mod sample_compare;
 #[cfg(test)]
 mod sample_model;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod analysis;
 pub mod arms;
+pub mod compare;
 pub mod conclude;
 pub mod design;
 pub mod factor;
@@ -18,6 +19,7 @@ pub mod placement;
 pub mod probed;
 pub mod record;
 pub mod runner;
+pub mod setup;
 pub mod simulate;
 pub mod spec;
 pub mod stats;

@@ -1,5 +1,7 @@
 //! `rxlab steal`: who pays for received packets, by CPU and by process.
 
+mod compare;
+
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -19,10 +21,10 @@ use crate::units::{CpuId, parse_duration};
 /// Measures with eBPF where that can be had (root), and says so; else from /proc.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to look
-    #[arg(long = "for", value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
-    length: Duration,
-    /// The CPU for --probe and --with
+    /// How long to look; with --compare the length of each slot [default: 3s, 1s with --compare]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    length: Option<Duration>,
+    /// The CPU for --probe and --with; with --compare the CPU whose thefts count
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
     /// Keep the CPU busy with integer work, and print what that missed beside what was measured
@@ -34,6 +36,8 @@ pub struct Args {
     /// Measure with this alone, and fail where it cannot be had
     #[arg(long, value_name = "TIER")]
     tier: Option<TierName>,
+    #[command(flatten)]
+    pair: compare::Pair,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -52,11 +56,17 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(3600);
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    if args.length < SHORTEST || args.length > LONGEST {
+    let comparing = args.pair.is_asked();
+    let default = Duration::from_secs(if comparing { 1 } else { 3 });
+    let length = args.length.unwrap_or(default);
+    if length < SHORTEST || length > LONGEST {
         return Err(CommandError::usage("--for must be 100ms to 1h"));
     }
     if global.root != Path::new("/") {
         return Err(CommandError::usage("steal measures this machine: --root does not go with it"));
+    }
+    if comparing {
+        return compare::run(global, &args.pair, length, args.cpu.map(CpuId), args.probe);
     }
     if args.cpu.is_some() && !args.probe && args.with.is_none() {
         return Err(CommandError::usage("--cpu says where --probe or --with runs: give one of them"));
@@ -69,9 +79,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let (method, length) = match args.with {
         Some(With::Openssl) => {
-            (Method::Openssl, Duration::from_secs(args.length.as_nanos().div_ceil(1_000_000_000) as u64))
+            (Method::Openssl, Duration::from_secs(length.as_nanos().div_ceil(1_000_000_000) as u64))
         }
-        None => (Method::Spin, args.length),
+        None => (Method::Spin, length),
     };
     let wish = Wish {
         tier: args.tier.map(|tier| match tier {

@@ -12,7 +12,9 @@ mod show;
 use crate::cli::Global;
 use crate::error::CommandError;
 
-pub(super) use conduct::{Conduct, Ready, conduct};
+pub(super) use conduct::{Conduct, Ready, conduct, store_error};
+pub(super) use finish::exit;
+pub(super) use ready::ready;
 
 /// Try one change as a randomized paired trial
 ///

@@ -14,6 +14,7 @@ use super::findings::DoctorReport;
 use super::receive_path::CpuReport;
 use crate::model::Model;
 use crate::probe::Steal;
+use crate::trial::compare::Comparison;
 use crate::trial::record::TrialRecord;
 
 /// The schema of what `T` is written as. `name` is the value of its own `schema` field.
@@ -27,8 +28,9 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// Every published schema, by its file.
-fn published() -> [(&'static str, Value); 5] {
+fn published() -> [(&'static str, Value); 6] {
     [
+        ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
         ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
@@ -81,7 +83,7 @@ mod tests {
     use crate::model::Model;
     use crate::report::findings::doctor;
     use crate::report::receive_path::CpuReport;
-    use crate::report::{sample_model, sample_record, sample_steal};
+    use crate::report::{sample_compare, sample_model, sample_record, sample_steal};
     use crate::trial::record::Effect;
 
     fn value(of: &impl serde::Serialize) -> Value {
@@ -126,6 +128,10 @@ mod tests {
 
         for steal in [sample_steal::measured(), sample_steal::counted()] {
             assert_eq!(complaint("steal.json", &value(&steal)), None);
+        }
+
+        for comparison in [sample_compare::steered(), sample_compare::undecided()] {
+            assert_eq!(complaint("compare.json", &value(&comparison)), None);
         }
 
         let mut record = sample_record::rps();

@@ -1,5 +1,7 @@
 //! Who pays for received packets, on the real kernel: the theft that RPS makes, and its absence.
 
+mod compare;
+
 use std::net::SocketAddr;
 use std::path::Path;
 

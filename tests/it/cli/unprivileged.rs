@@ -62,6 +62,8 @@ fn receive_time_is_counted_where_it_may_not_be_measured() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("no eBPF: eBPF needs CAP_BPF and CAP_PERFMON"), "{text}");
     place.refused(&["steal", "--for", "100ms", "--tier", "ebpf"], "CAP_BPF and CAP_PERFMON");
+    let compare = ["steal", "--compare", "cmd: true", "cmd: false"];
+    place.refused(&compare, "`stolen.share` cannot be measured here: eBPF needs CAP_BPF and CAP_PERFMON");
     let trial = ["trial", "run", "--a", "true", "--b", "true", "--live", "--metric", "net_rx.ns_per_packet"];
     place.refused(&trial, "`net_rx.ns_per_packet` cannot be measured here");
     assert!(!place.state().join("trials").exists(), "no trial began");

@@ -1,0 +1,113 @@
+//! `rxlab steal --compare A B`: two setups flipped in random order, and which one disturbs less.
+
+use std::io::Write;
+use std::time::Duration;
+
+use crate::cli::Global;
+use crate::commands::trial::{Conduct, conduct, exit, ready, store_error};
+use crate::commands::{json, machine, place};
+use crate::error::CommandError;
+use crate::report::compare;
+use crate::trial::compare::{Comparison, MEASURES};
+use crate::trial::probed;
+use crate::trial::setup::{Setup, change};
+use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec, Workload};
+use crate::trial::store::TrialDir;
+use crate::units::{CpuId, parse_duration};
+
+/// The two setups, and how they are compared.
+#[derive(Debug, clap::Args)]
+pub(super) struct Pair {
+    /// Flip two setups and say which disturbs less: `as-is`, settings parted by `;`, or `cmd: COMMAND`
+    #[arg(long, value_names = ["A", "B"], num_args = 2, allow_hyphen_values = true, conflicts_with_all = ["with", "tier"])]
+    compare: Vec<Setup>,
+    /// Pairs of slots, one of each setup, for --compare
+    #[arg(long, value_name = "N", default_value_t = 12, requires = "compare")]
+    pairs: usize,
+    /// Settling time before each slot of --compare
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration, requires = "compare")]
+    washout: Duration,
+    /// Differences below this fraction do not matter to --compare
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.03, requires = "compare")]
+    margin: f64,
+    /// Seed of the coins of --compare
+    #[arg(long, value_name = "N", requires = "compare")]
+    seed: Option<u64>,
+}
+
+impl Pair {
+    pub(super) fn is_asked(&self) -> bool {
+        !self.compare.is_empty()
+    }
+}
+
+pub(super) fn run(
+    global: &Global,
+    args: &Pair,
+    length: Duration,
+    cpu: Option<CpuId>,
+    probe: bool,
+) -> Result<(), CommandError> {
+    let [a, b] = args.compare.as_slice() else {
+        return Err(CommandError::usage("--compare takes two setups"));
+    };
+    let spec = spec(args, change(a, b).map_err(CommandError::usage)?, length, cpu, probe);
+    spec.check().map_err(CommandError::usage)?;
+    let machine = machine::open(global)?;
+    let stop = place::stop_flag()?;
+    let ready = ready(global, &machine, &spec)?;
+    let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
+    let (spec, machine) = (&spec, &machine);
+    let trial = Conduct { spec, machine, ready, dir, resumed: None, keep: false, stop: &stop };
+    let outcome = conduct(global, trial)?;
+    let left = match &outcome.undo {
+        Some(undo) if !undo.is_clean() => None,
+        Some(_) => Some("the machine is as it was before"),
+        None => Some("the machine was left as the command of A makes it"),
+    };
+    let printed = match Comparison::of(&outcome.record) {
+        Some(comparison) => print(global, &comparison, left),
+        None => Err(CommandError::failed("the trial has no conclusion")),
+    };
+    // What matters most is said whether or not anybody reads the rest.
+    place::put_back(outcome.undo.as_ref())?;
+    printed?;
+    exit(&outcome.record)
+}
+
+/// The trial that answers the question: as many pairs as asked, since both answers and all figures are
+/// wanted with their intervals.
+fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe: bool) -> Spec {
+    let spin = cpu.filter(|_| probe);
+    let measures = MEASURES.into_iter().skip(1);
+    let metrics = measures.filter(|name| *name != probed::INFERRED || spin.is_some()).map(str::to_owned);
+    Spec {
+        name: "compare".to_owned(),
+        change,
+        workload: Workload { live: true, ..Workload::default() },
+        design: Design {
+            seed: args.seed,
+            pairs: args.pairs,
+            min_pairs: args.pairs,
+            calibration: 0,
+            margin: args.margin,
+            washout: Seconds(args.washout),
+            measure: Seconds(length),
+            primary: Some(MEASURES[0].to_owned()),
+            metrics: metrics.collect(),
+        },
+        guards: Guards::default(),
+        probe: Probe { spin, cpus: cpu.into_iter().collect(), ..Probe::default() },
+    }
+}
+
+fn print(global: &Global, comparison: &Comparison, left: Option<&str>) -> Result<(), CommandError> {
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        writeln!(out, "{}", json(comparison)?)?;
+    } else {
+        write!(out, "{}", compare::text(comparison))?;
+        left.map_or(Ok(()), |left| writeln!(out, "{left}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Two setups side by side, as text: which one disturbs less, by how much, and what that rests on.
+
+use super::number;
+use super::probe_words;
+use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, clean, paragraph, styled, width};
+use super::words;
+use crate::trial::compare::{Answer, Comparison, Difference, Measure};
+use crate::trial::record::{Arm, Better, Call};
+
+/// The whole report; ends with a line break.
+pub fn text(comparison: &Comparison) -> String {
+    let mut out = format!("{}\n", styled(STRONG, headline(comparison)));
+    out += &paragraph("  per second: ", &said(&comparison.per_second, "stolen CPU time", comparison.margin));
+    out += &paragraph("  per packet: ", &said(&comparison.per_packet, "stolen time", comparison.margin));
+    out += &paragraph("  verdict on B against A: ", words::verdict(&comparison.verdict));
+    if !comparison.measures.is_empty() {
+        out += &format!("\n{}\n", table(&comparison.measures));
+    }
+    for (arm, lines) in [("  A: ", &comparison.a), ("  B: ", &comparison.b)] {
+        lines.iter().for_each(|line| out += &paragraph(arm, line));
+    }
+    if let Some(probe) = &comparison.probe {
+        out += &paragraph("  probe: ", &probe_words::in_words(probe, comparison.probe_cost));
+    }
+    out += &paragraph("  based on: ", &basis(comparison));
+    for note in &comparison.notes {
+        out += &paragraph("  note: ", note);
+    }
+    out
+}
+
+fn headline(comparison: &Comparison) -> &'static str {
+    match (comparison.per_second.less, comparison.per_packet.less) {
+        (Some(Arm::A), Some(Arm::A)) => "A disturbs less",
+        (Some(Arm::B), Some(Arm::B)) => "B disturbs less",
+        (Some(Arm::A), Some(Arm::B)) => "A disturbs less per second, B per packet",
+        (Some(Arm::B), Some(Arm::A)) => "B disturbs less per second, A per packet",
+        (Some(Arm::A), None) => "A disturbs less per second; per packet that is not proven",
+        (Some(Arm::B), None) => "B disturbs less per second; per packet that is not proven",
+        (None, Some(Arm::A)) => "A disturbs less per packet; per second that is not proven",
+        (None, Some(Arm::B)) => "B disturbs less per packet; per second that is not proven",
+        (None, None) => "neither is proven to disturb less",
+    }
+}
+
+fn said(answer: &Answer, what: &str, margin: f64) -> String {
+    let figures = answer.change.as_ref().map(number::effect).unwrap_or_default();
+    match (answer.call, answer.less) {
+        (_, Some(arm)) => format!("{arm:?} disturbs less: {what} {figures} in B"),
+        (Call::NoEffect | Call::Negligible, None) => {
+            format!(
+                "no difference that matters: {what} {figures} in B, the margin is {}",
+                number::share(margin)
+            )
+        }
+        (Call::Unmeasured, None) => "not measured".to_owned(),
+        (_, None) => format!("undecided: {what} {figures} in B"),
+    }
+}
+
+fn table(measures: &[Measure]) -> String {
+    let means: Vec<(String, String)> =
+        measures.iter().map(|measure| (number::value(measure.a), number::value(measure.b))).collect();
+    let widest = |side: fn(&(String, String)) -> &String| means.iter().map(|pair| width(side(pair))).max();
+    let (room_a, room_b) = (widest(|pair| &pair.0).unwrap_or(1), widest(|pair| &pair.1).unwrap_or(1));
+    let mut table = Table::new([
+        Column::left("measure").wrapping(),
+        Column::left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
+        Column::left("B - A [interval]"),
+        Column::left("B is").wrapping(),
+    ])
+    .indented(2);
+    for (measure, (a, b)) in measures.iter().zip(&means) {
+        let difference = measure.difference.as_ref().filter(|difference| difference.mid.is_finite());
+        let (word, style) = verdict_on_b(measure);
+        table.row([
+            clean(&format!("{}, {}", measure.metric.title, measure.metric.unit)).into(),
+            format!("{a:>room_a$} -> {b:>room_b$}").into(),
+            difference.map_or_else(|| Cell::styled(FAINT, "-"), |difference| in_words(difference).into()),
+            Cell::styled(style, word),
+        ]);
+    }
+    table.render()
+}
+
+/// By the interval of the difference, which stands beside it; the same only within the margin.
+fn verdict_on_b(measure: &Measure) -> (&'static str, anstyle::Style) {
+    if matches!(measure.call, Call::NoEffect | Call::Negligible) {
+        return ("the same", STRONG);
+    }
+    let Some(difference) = measure.difference else { return ("not measured", CAUTION) };
+    let style = |better: Better| if measure.metric.better == better { GOOD } else { BAD };
+    match (difference.low, difference.high) {
+        (Some(low), _) if low > 0.0 => ("more", style(Better::Higher)),
+        (_, Some(high)) if high < 0.0 => ("less", style(Better::Lower)),
+        _ => ("undecided", CAUTION),
+    }
+}
+
+/// `-31.2 [-33.0, -29.4]`.
+fn in_words(difference: &Difference) -> String {
+    let signed = |value: f64| {
+        let text = number::value(value);
+        if value > 0.0 { format!("+{text}") } else { text }
+    };
+    let end = |bound: Option<f64>| bound.map_or_else(|| "no bound".to_owned(), signed);
+    match (difference.low, difference.high) {
+        (None, None) => format!("{}, no bound yet", signed(difference.mid)),
+        (low, high) => format!("{} [{}, {}]", signed(difference.mid), end(low), end(high)),
+    }
+}
+
+fn basis(comparison: &Comparison) -> String {
+    let voids = match comparison.voids {
+        0 => String::new(),
+        voids => format!(", {}", words::count(voids, "void slot")),
+    };
+    format!(
+        "{} of slots of {} s{voids}, seed {}, margin {}; trial {}",
+        words::count(comparison.pairs, "pair"),
+        comparison.measure_s,
+        comparison.seed,
+        number::share(comparison.margin),
+        comparison.trial,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+    use crate::report::sample_compare::{fewer_packets, steered, undecided};
+    use crate::trial::compare::Comparison;
+
+    fn plain(comparison: &Comparison) -> String {
+        let text = anstream::adapter::strip_str(&text(comparison)).to_string();
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{text}");
+        text
+    }
+
+    #[test]
+    fn one_robs_and_the_other_does_not() {
+        insta::assert_snapshot!(plain(&steered()));
+    }
+
+    #[test]
+    fn less_in_the_same_time_and_more_for_a_packet() {
+        insta::assert_snapshot!(plain(&fewer_packets()));
+    }
+
+    #[test]
+    fn nothing_is_proven_yet() {
+        insta::assert_snapshot!(plain(&undecided()));
+    }
+
+    #[test]
+    fn json_reads_back() {
+        for comparison in [steered(), undecided()] {
+            let json = crate::report::json::pretty(&comparison).expect("JSON");
+            assert!(json.starts_with("{\n  \"schema\": \"rxlab.compare/1\""));
+            assert_eq!(serde_json::from_str::<Comparison>(&json).expect("a comparison"), comparison);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Which of two setups disturbs the workload less: the answer of a trial whose metrics are thefts.
+//! A function of the record alone.
+
+use serde::{Deserialize, Serialize};
+
+use super::analysis::valid_pairs;
+use super::arms::{arms, probe_cost};
+use super::monitor::look_at;
+use super::probed;
+use super::record::{Arm, Call, Effect, Metric, MetricResult, Phase, ProbeUse, TrialRecord, Verdict};
+use super::stats::interval::{Level, interval};
+
+/// What is compared, the question per second first and the one per packet next.
+pub const MEASURES: [&str; 5] =
+    [probed::STOLEN, probed::STOLEN_PER_PACKET, probed::NET_RX_PER_PACKET, probed::PACKETS, probed::INFERRED];
+
+/// Two setups side by side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Comparison {
+    /// `rxlab.compare/1`.
+    pub schema: String,
+    /// The trial that it was, for `rxlab trial show`.
+    pub trial: String,
+    /// What arm A sets or runs.
+    pub a: Vec<String>,
+    /// What arm B sets or runs.
+    pub b: Vec<String>,
+    /// The trial's verdict on B against A, on what is stolen a second.
+    pub verdict: Verdict,
+    /// Which one disturbs less in the same time.
+    pub per_second: Answer,
+    /// Which one disturbs less for the same packets.
+    pub per_packet: Answer,
+    /// Each measure in either setup.
+    pub measures: Vec<Measure>,
+    /// Pairs in which both slots are valid.
+    pub pairs: usize,
+    /// Void slots.
+    pub voids: usize,
+    /// Seed of the coins.
+    pub seed: u64,
+    /// Differences below this fraction do not matter.
+    pub margin: f64,
+    /// Length of a slot in seconds.
+    pub measure_s: f64,
+    /// The probe.
+    pub probe: Option<ProbeUse>,
+    /// CPU time of the eBPF programs in arm A and in arm B, as a fraction of one CPU.
+    pub probe_cost: Option<(f64, f64)>,
+    /// Remarks that a careful reader wants.
+    pub notes: Vec<String>,
+}
+
+/// One question answered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Answer {
+    /// The setup that disturbs less; `None` = neither is proven to.
+    pub less: Option<Arm>,
+    /// What the interval says of B against A.
+    pub call: Call,
+    /// The change from A to B.
+    pub change: Option<Effect>,
+}
+
+/// One measure in either setup.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Measure {
+    /// Which.
+    pub metric: Metric,
+    /// Pairs that have it in both slots.
+    pub pairs: usize,
+    /// Mean over the slots of A, in the metric's unit.
+    pub a: f64,
+    /// Mean over the slots of B.
+    pub b: f64,
+    /// B less A; `None` with fewer than 2 pairs.
+    pub difference: Option<Difference>,
+    /// What the interval of the ratios says of B against A.
+    pub call: Call,
+    /// The change from A to B as a ratio.
+    pub change: Option<Effect>,
+}
+
+/// A difference with its interval, in the metric's unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Difference {
+    /// Mean of the pairs' differences.
+    pub mid: f64,
+    /// Lower end; `None` = no bound yet.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+impl Comparison {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.compare/1";
+
+    /// What a concluded record says; `None` of one without a conclusion.
+    pub fn of(record: &TrialRecord) -> Option<Self> {
+        let analysis = record.analysis.as_ref()?;
+        let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
+        let [a, b] = arms(record);
+        Some(Self {
+            schema: Self::SCHEMA.to_owned(),
+            trial: record.id.clone(),
+            a,
+            b,
+            verdict: analysis.verdict.clone(),
+            per_second: answer(result(probed::STOLEN)),
+            per_packet: answer(result(probed::STOLEN_PER_PACKET)),
+            measures: MEASURES
+                .iter()
+                .enumerate()
+                .filter_map(|(place, name)| Some(measure(record, result(name)?, place)))
+                .collect(),
+            pairs: analysis.pairs,
+            voids: analysis.voids,
+            seed: record.seed,
+            margin: record.margin,
+            measure_s: record.measure_s,
+            probe: record.probe.clone(),
+            probe_cost: probe_cost(record, Arm::A).zip(probe_cost(record, Arm::B)),
+            notes: analysis.notes.clone(),
+        })
+    }
+}
+
+fn answer(result: Option<&MetricResult>) -> Answer {
+    let call = result.map_or(Call::Unmeasured, |result| result.call);
+    let less = match call {
+        Call::Helps => Some(Arm::B),
+        Call::Hurts => Some(Arm::A),
+        Call::NoEffect | Call::Negligible | Call::Inconclusive | Call::Unmeasured => None,
+    };
+    Answer { less, call, change: result.and_then(|result| result.effect) }
+}
+
+/// `place`: the first measure has the whole error of its interval, the others share as much among them.
+fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure {
+    let name = &result.metric.name;
+    let differences: Vec<f64> = valid_pairs(&record.slots, Phase::Comparison)
+        .iter()
+        .filter_map(|pair| {
+            let (a, b) = pair.arms();
+            Some(b.values.get(name)? - a.values.get(name)?)
+        })
+        .collect();
+    let level = if place == 0 { Level::PRIMARY } else { Level::PRIMARY.divided(MEASURES.len() - 1) };
+    let look = look_at(differences.len(), record.max_pairs);
+    let bound = |end: f64| end.is_finite().then_some(end);
+    Measure {
+        metric: result.metric.clone(),
+        pairs: differences.len(),
+        a: result.mean_a,
+        b: result.mean_b,
+        difference: interval(&differences, look, level).map(|interval| Difference {
+            mid: interval.mid,
+            low: bound(interval.low()),
+            high: bound(interval.high()),
+        }),
+        call: result.call,
+        change: result.effect,
+    }
+}
+
+#[cfg(test)]
+mod tests;

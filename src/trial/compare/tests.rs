@@ -1,0 +1,114 @@
+//! Comparisons of simulated machines: what is stolen in either setup is known.
+
+use super::{Comparison, MEASURES};
+use crate::model::Identity;
+use crate::trial::conclude::conclude;
+use crate::trial::metrics;
+use crate::trial::record::{Arm, Call, TrialRecord, Verdict};
+use crate::trial::runner::{Bench, Measured, Schedule, run};
+use crate::trial::simulate::Noise;
+
+/// A machine that steals so much (percent) in either arm while so many packets a second come.
+struct Thief {
+    noise: Vec<f64>,
+    slots: usize,
+    stolen: [f64; 2],
+    packets: [f64; 2],
+}
+
+impl Bench for Thief {
+    type Error = std::convert::Infallible;
+
+    fn slot(&mut self, arm: Arm) -> Result<Measured, Self::Error> {
+        let noise = self.noise[self.slots] / self.noise[0];
+        self.slots += 1;
+        let arm = usize::from(arm == Arm::B);
+        // As small as a theft is told at least.
+        let stolen = (self.stolen[arm] * noise).max(0.001);
+        let packets = self.packets[arm];
+        let values = [stolen, stolen * 1e7 / packets, 900.0 * noise, packets, stolen];
+        let names = MEASURES.into_iter().map(str::to_owned);
+        Ok(Measured { seconds: 1.0, values: names.zip(values).collect(), ..Measured::default() })
+    }
+
+    fn save(&mut self, _: &TrialRecord) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+fn record(seed: u64) -> TrialRecord {
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.to_owned(),
+        id: "0001-compare".to_owned(),
+        version: String::new(),
+        name: "compare".to_owned(),
+        change: vec!["A: rps eth0/rx-0 = 0".to_owned(), "B: the machine as it was".to_owned()],
+        probe: None,
+        workload: "simulated".to_owned(),
+        host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
+        cpus: 2,
+        started: String::new(),
+        seed,
+        margin: 0.03,
+        max_pairs: 12,
+        washout_s: 0.0,
+        measure_s: 1.0,
+        metrics: MEASURES.into_iter().map(|name| metrics::describe(name, "")).collect(),
+        calibration: None,
+        slots: Vec::new(),
+        analysis: None,
+    }
+}
+
+fn compared(seed: u64, stolen: [f64; 2], packets: [f64; 2]) -> Comparison {
+    let mut record = record(seed);
+    let noise = Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }.values(seed, 100);
+    let mut thief = Thief { noise, slots: 0, stolen, packets };
+    let schedule = Schedule { calibration: 0, min_pairs: 12 };
+    let ending = run(&mut record, schedule, &mut thief).expect("simulated");
+    assert_eq!(record.slots.len(), 24, "all pairs, whatever the first ones say");
+    record.analysis = Some(conclude(&record, &ending, true));
+    Comparison::of(&record).expect("concluded")
+}
+
+#[test]
+fn the_side_that_steals_is_named() {
+    for (stolen, less, verdict) in
+        [([30.0, 0.0], Arm::B, Verdict::Helps), ([0.0, 30.0], Arm::A, Verdict::Hurts)]
+    {
+        let comparison = compared(3, stolen, [3e5, 3e5]);
+        assert_eq!((comparison.per_second.less, comparison.per_packet.less), (Some(less), Some(less)));
+        assert_eq!(comparison.verdict, verdict);
+        let share = &comparison.measures[0];
+        let difference = share.difference.expect("12 pairs");
+        let wanted = stolen[1] - stolen[0];
+        let (low, high) = (difference.low.expect("bound"), difference.high.expect("bound"));
+        assert!(low < difference.mid && difference.mid < high, "{difference:?}");
+        assert!((difference.mid - wanted).abs() < 5.0 && low * high > 0.0, "{difference:?}");
+    }
+}
+
+/// Per second and per packet are two questions.
+#[test]
+fn half_of_the_packets_at_a_higher_price() {
+    let comparison = compared(3, [12.0, 8.0], [3e5, 1.5e5]);
+    assert_eq!((comparison.per_second.less, comparison.per_packet.less), (Some(Arm::B), Some(Arm::A)));
+    let packets = comparison.measures.iter().find(|measure| measure.metric.name == "net_rx.packets");
+    let packets = packets.expect("measured");
+    assert_eq!((packets.call, packets.difference.expect("12 pairs").mid), (Call::Hurts, -1.5e5));
+}
+
+/// The promise of the trial: at most one in twenty claims a difference that is not there.
+#[test]
+fn two_that_are_the_same_are_not_told_apart() {
+    let told =
+        (100..140).filter(|seed| compared(*seed, [20.0, 20.0], [3e5, 3e5]).per_second.less.is_some()).count();
+    // Of 40 trials 2 are promised; 6 or more would come by chance in 1.4 %.
+    assert!(told <= 5, "{told} of 40");
+    let idle = compared(3, [0.0, 0.0], [3e5, 3e5]);
+    assert_eq!((idle.per_second.less, idle.per_second.call), (None, Call::NoEffect), "nobody robs");
+}

@@ -1,0 +1,130 @@
+//! One of two setups to compare, as people write it on the command line.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::spec::Change;
+use crate::plan::{Setting, SettingError};
+
+/// A setup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setup {
+    /// `as-is`: the machine as it was.
+    AsIs,
+    /// Settings, parted by `;`.
+    Settings(Vec<Setting>),
+    /// `cmd: COMMAND`: a shell command that switches to it and ends.
+    Command(String),
+}
+
+/// What a setup that begins so is.
+const COMMAND: &str = "cmd:";
+const AS_IS: &str = "as-is";
+
+/// Text that is no setup, or two that make no pair.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SetupError {
+    /// Nothing in it.
+    #[error(
+        "a setup is `as-is`, settings such as `rps eth0/rx-0 = 2-7; rfs eth0/rx-0 = 4096`, or `cmd: COMMAND`"
+    )]
+    Empty,
+    /// One of the settings is none.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The two are the machine as it was.
+    #[error("both setups are the machine as it was")]
+    Same,
+    /// What a command did nobody else can undo.
+    #[error("a command on one side needs a command on the other: it is what switches back")]
+    Mixed,
+}
+
+impl FromStr for Setup {
+    type Err = SetupError;
+
+    fn from_str(text: &str) -> Result<Self, SetupError> {
+        let text = text.trim();
+        if text == AS_IS {
+            return Ok(Self::AsIs);
+        }
+        if let Some(command) = text.strip_prefix(COMMAND) {
+            let command = command.trim();
+            return if command.is_empty() {
+                Err(SetupError::Empty)
+            } else {
+                Ok(Self::Command(command.to_owned()))
+            };
+        }
+        let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
+        let settings = parts.map(str::parse).collect::<Result<Vec<Setting>, _>>()?;
+        if settings.is_empty() { Err(SetupError::Empty) } else { Ok(Self::Settings(settings)) }
+    }
+}
+
+/// What flips between `a` and `b`.
+pub fn change(a: &Setup, b: &Setup) -> Result<Change, SetupError> {
+    let settings = |setup: &Setup| match setup {
+        Setup::Settings(settings) => settings.clone(),
+        Setup::AsIs | Setup::Command(_) => Vec::new(),
+    };
+    match (a, b) {
+        (Setup::Command(a), Setup::Command(b)) => {
+            Ok(Change { a: Some(a.clone()), b: Some(b.clone()), ..Change::default() })
+        }
+        (Setup::Command(_), _) | (_, Setup::Command(_)) => Err(SetupError::Mixed),
+        (Setup::AsIs, Setup::AsIs) => Err(SetupError::Same),
+        (a, b) => Ok(Change { against: settings(a), set: settings(b), ..Change::default() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{Setup, SetupError, change};
+
+    fn setup(text: &str) -> Setup {
+        text.parse().expect("a setup")
+    }
+
+    #[test]
+    fn the_three_forms() {
+        let Setup::Settings(settings) = setup(" rps eth0/rx-0 = 0; rfs eth0/rx-0 = 64; ") else {
+            panic!("settings")
+        };
+        assert_eq!(settings[1].to_string(), "rfs eth0/rx-0 = 64");
+        assert_eq!(setup("cmd: tc qdisc add; true"), Setup::Command("tc qdisc add; true".into()));
+        assert_eq!(setup("as-is"), Setup::AsIs);
+        for empty in ["", " ; ", "cmd: "] {
+            assert_eq!(empty.parse::<Setup>(), Err(SetupError::Empty), "{empty:?}");
+        }
+        assert!(matches!("rps".parse::<Setup>(), Err(SetupError::Setting(_))));
+    }
+
+    #[test]
+    fn two_setups_are_of_one_kind() {
+        let (as_is, rps, command) = (setup("as-is"), setup("rps a/rx-0 = 0"), setup("cmd: true"));
+        let flipped = change(&rps, &as_is).expect("a change");
+        assert_eq!((flipped.against.len(), flipped.set.len()), (1, 0));
+        assert_eq!(change(&command, &command).expect("a change").a.as_deref(), Some("true"));
+        assert_eq!(change(&as_is, &as_is), Err(SetupError::Same));
+        assert_eq!(change(&command, &as_is), Err(SetupError::Mixed));
+        assert_eq!(change(&rps, &command), Err(SetupError::Mixed));
+    }
+
+    proptest! {
+        #[test]
+        fn settings_come_back(cpus in proptest::collection::vec(0..99_u32, 1..4)) {
+            let texts: Vec<String> = cpus.iter().map(|cpu| format!("rps eth{cpu}/rx-0 = {cpu}")).collect();
+            let Setup::Settings(settings) = setup(&texts.join(" ; ")) else { panic!("settings") };
+            prop_assert_eq!(settings.iter().map(ToString::to_string).collect::<Vec<_>>(), texts);
+        }
+
+        #[test]
+        fn never_panics(text in "(cmd:|as-is|;| |rps|=|\\PC){0,12}") {
+            let _ = text.parse::<Setup>();
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Two setups flipped on the real kernel: the theft is on one side only, and the machine is put back.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use rxlab::host::{Host, LiveHost};
+use rxlab::trial::compare::{Comparison, Measure};
+use rxlab::trial::record::{Arm, Verdict};
+
+use super::Flood;
+use crate::process::{Running, mentioning, rxlab, wait_for};
+use crate::tree::said;
+
+const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
+/// RPS to the CPU of the victim, and none.
+const ROBS: &str = "rps srv0/rx-0 = 0";
+const SPARES: &str = "as-is";
+
+fn compare(flood: &Flood, a: &str, b: &str, arguments: &[&str]) -> Command {
+    let mut command = rxlab(flood.directory.path(), &["steal", "--compare", a, b, "--cpu", "0", "--probe"]);
+    command.args(["--washout", "100ms", "--seed", "7"]).args(arguments);
+    command.arg("--netns").arg(flood.range.server.path());
+    command
+}
+
+fn host(flood: &Flood) -> LiveHost {
+    LiveHost::open_in_namespace("/".as_ref(), &flood.range.server.path()).expect("opened")
+}
+
+fn rps(host: &LiveHost) -> String {
+    host.read_text(RPS).expect("readable").trim().to_owned()
+}
+
+fn measure<'a>(comparison: &'a Comparison, name: &str) -> &'a Measure {
+    let mut measures = comparison.measures.iter();
+    measures.find(|measure| measure.metric.name == name).unwrap_or_else(|| panic!("{name}: {comparison:?}"))
+}
+
+fn is_restored(flood: &Flood) {
+    assert_eq!(rps(&host(flood)), "0");
+    assert_eq!(mentioning(flood.directory.path()).len(), 1, "the flood alone");
+    let status = rxlab(flood.directory.path(), &["status"]).output().expect("rxlab runs");
+    assert_eq!(said(&status), (0, "nothing is applied\n".to_owned()));
+}
+
+/// The answer of field case E's question, and the same one whichever setup is called A.
+#[test]
+fn the_setup_that_robs_the_victim_is_named() {
+    let Some(flood) = Flood::start("0") else { return };
+    for (a, b, less, verdict) in
+        [(ROBS, SPARES, Arm::B, Verdict::Helps), ("rps srv0/rx-0 = off", ROBS, Arm::A, Verdict::Hurts)]
+    {
+        let out = compare(&flood, a, b, &["--json", "--for", "300ms", "--pairs", "6"]).output();
+        let (code, text) = said(&out.expect("rxlab runs"));
+        assert_eq!(code, 0, "{text}");
+        let comparison: Comparison = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        assert_eq!((comparison.pairs, comparison.seed), (6, 7));
+        assert_eq!(
+            (comparison.per_second.less, comparison.per_packet.less),
+            (Some(less), Some(less)),
+            "{text}"
+        );
+        assert_eq!(comparison.verdict, verdict, "{text}");
+        for name in ["stolen.share", "stolen.ns_per_packet"] {
+            let measure = measure(&comparison, name);
+            let (robs, spares) = if less == Arm::B { (measure.a, measure.b) } else { (measure.b, measure.a) };
+            assert!(spares < robs / 4.0, "{name}: {robs} {spares}");
+            let difference = measure.difference.expect("6 pairs");
+            let (low, high) = (difference.low.expect("bound"), difference.high.expect("bound"));
+            assert!(low * high > 0.0, "{name}: {difference:?}");
+        }
+        // A fiftieth of the CPU at least, with a build that is not optimized.
+        let share = measure(&comparison, "stolen.share");
+        assert!(share.a.max(share.b) > 2.0, "{share:?}");
+        // The victim itself sees the same.
+        let inferred = measure(&comparison, "steal.inferred");
+        assert_eq!(inferred.a > inferred.b, less == Arm::B, "{inferred:?}");
+        assert!(measure(&comparison, "net_rx.packets").a > 1_000.0);
+        let (cost_a, cost_b) = comparison.probe_cost.expect("counted");
+        assert!(cost_a > 0.0 && cost_b > 0.0);
+        is_restored(&flood);
+    }
+}
+
+#[test]
+fn an_interrupt_puts_the_machine_back() {
+    let Some(flood) = Flood::start("0") else { return };
+    let host = host(&flood);
+    let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "200ms", "--pairs", "200"]));
+    wait_for("the setup that robs", || rps(&host) == "1");
+    running.signal(Signal::INT);
+    let (code, text) = said(&running.output());
+    assert_eq!(code, 130, "{text}");
+    assert!(text.contains("verdict on B against A: interrupted"), "{text}");
+    assert!(text.contains("the machine is as it was before"), "{text}");
+    is_restored(&flood);
+}
+
+/// What was killed is undone by whoever comes next.
+#[test]
+fn a_kill_leaves_an_undoable_change() {
+    let Some(flood) = Flood::start("0") else { return };
+    let host = host(&flood);
+    let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "200ms", "--pairs", "200"]));
+    wait_for("the setup that robs", || rps(&host) == "1");
+    running.signal(Signal::KILL);
+    running.output();
+    assert_eq!(rps(&host), "1", "a kill cannot be caught");
+    let undo = rxlab(flood.directory.path(), &["undo"]).output().expect("rxlab runs");
+    assert_eq!(said(&undo).0, 0, "{}", said(&undo).1);
+    wait_for("the guard's end", || mentioning(flood.directory.path()).len() == 1);
+    is_restored(&flood);
+}
+
+#[test]
+fn commands_are_switched_between_as_well() {
+    let Some(flood) = Flood::start("0") else { return };
+    let path = flood.directory.path().join("said");
+    let say = |word: &str| format!("cmd: echo {word} >> '{}'", path.display());
+    let out = compare(&flood, &say("a"), &say("b"), &["--for", "100ms", "--pairs", "2"]).output();
+    let (code, text) = said(&out.expect("rxlab runs"));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.ends_with("the machine was left as the command of A makes it\n"), "{text}");
+    let words = std::fs::read_to_string(&path).expect("said");
+    let words: Vec<&str> = words.lines().collect();
+    assert!(words.contains(&"b") && words.last() == Some(&"a"), "{words:?}");
+    let (code, text) = said(&compare(&flood, &say("a"), SPARES, &[]).output().expect("rxlab runs"));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("a command on one side needs a command on the other"), "{text}");
+}
