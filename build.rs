@@ -5,17 +5,30 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = "src/probe/net_rx.bpf.c";
-const HEADERS: [&str; 3] = ["src/probe/accounts.bpf.h", "src/probe/kernel.bpf.h", "src/probe/records.bpf.h"];
+/// The programs by the name of their file and of the object made of it.
+const PROGRAMS: [&str; 1] = ["net_rx"];
+const HEADERS: [&str; 3] = ["accounts", "kernel", "records"];
+const FOLDER: &str = "src/probe";
 
 fn main() {
-    for file in HEADERS.iter().chain([&SOURCE]) {
-        println!("cargo:rerun-if-changed={file}");
+    for header in HEADERS {
+        println!("cargo:rerun-if-changed={FOLDER}/{header}.bpf.h");
     }
     println!("cargo:rerun-if-env-changed=CLANG");
-    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
+    for program in PROGRAMS {
+        compile(program);
+    }
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+}
+
+fn compile(program: &str) {
+    let source = format!("{FOLDER}/{program}.bpf.c");
+    println!("cargo:rerun-if-changed={source}");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let object = PathBuf::from(variable("OUT_DIR")).join("net_rx.bpf.o");
+    let object = PathBuf::from(variable("OUT_DIR")).join(format!("{program}.bpf.o"));
     // Where Debian has <asm/types.h>: clang does not look there when it compiles for BPF.
     let machine = format!("/usr/include/{}-linux-gnu", variable("CARGO_CFG_TARGET_ARCH"));
     let status = Command::new(&clang)
@@ -25,12 +38,12 @@ fn main() {
         .arg(Path::new(&variable("DEP_BPF_INCLUDE")))
         .arg("-I")
         .arg(machine)
-        .args(["-c", SOURCE, "-o"])
+        .args(["-c", &source, "-o"])
         .arg(object)
         .status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!("{clang} cannot compile {SOURCE}: {status}"),
+        Ok(status) => panic!("{clang} cannot compile {source}: {status}"),
         Err(error) => panic!(
             "cannot run {clang}, which compiles the BPF programs: {error}; on Debian: apt-get install clang"
         ),

@@ -8,6 +8,7 @@ mod container;
 pub mod findings;
 pub mod html;
 pub mod json;
+mod measured;
 pub mod number;
 mod probe_words;
 pub mod receive_path;

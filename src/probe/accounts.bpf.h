@@ -10,33 +10,6 @@ static __always_inline struct cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &id);
 }
 
-static __always_inline int in_hard_interrupt(void)
-{
-	const int *count = 0;
-
-	if (&__preempt_count)
-		count = bpf_this_cpu_ptr(&__preempt_count);
-	else if (&pcpu_hot)
-		count = &((const struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
-	return count && (*count & HARD_MASK);
-}
-
-// Whether the name of a kernel thread begins so; 8 bytes tell them all apart.
-static __always_inline int named(const struct task_struct *task, __u64 mask, const char *begin)
-{
-	__u64 wanted = 0, name = 0;
-
-	if (!(task->flags & PF_KTHREAD))
-		return 0;
-	__builtin_memcpy(&wanted, begin, 8);
-	bpf_probe_read_kernel(&name, sizeof(name), &task->comm);
-	return (name & mask) == (wanted & mask);
-}
-
-#define IS_KSOFTIRQD(task) named(task, ~0ULL, "ksoftirqd")
-#define IS_IRQ_THREAD(task) named(task, 0xffffffffULL, "irq/\0\0\0\0")
-#define IS_NAPI_THREAD(task) named(task, 0xffffffffffULL, "napi/\0\0\0")
-
 static __always_inline struct victim *victim_of(struct cpu *cpu, struct task_struct *task, __u64 ns)
 {
 	struct key key = { bpf_get_smp_processor_id(), task->tgid };

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::counted::{Moment, hypervisor_ns, packets};
+use super::names::Names;
 use super::processes::control_group;
 use super::raw::{CpuRecord, Reading, UNNUMBERED, VictimRecord};
 use super::steal::{CpuSteal, IrqSteal, NapiPolls, Steal, Tier, Victim};
 use super::{Class, Programs};
 use crate::host::Host;
-use crate::model::Model;
 use crate::parse;
 use crate::sample::Inventory;
-use crate::units::{CpuId, Fact, IrqId, QueueId};
+use crate::units::{CpuId, Fact, IrqId};
 
 /// Who paid, of what was counted `between` two readings, `seconds` apart.
 pub fn exact(
@@ -24,6 +24,7 @@ pub fn exact(
     let exact_softirq_time = inventory.settings.exact_softirq_time.clone();
     let groups = |pid| control_group(host, pid);
     let losses = losses(between);
+    let names = Names::of(inventory);
     let mut notes = programs.limits();
     notes.extend(remarks(between));
     Steal {
@@ -34,8 +35,8 @@ pub fn exact(
         exact_softirq_time,
         seconds,
         cpus: cpus(between, before, after),
-        irqs: Fact::Known(irqs(between, inventory)),
-        napis: Fact::Known(napis(between, inventory)),
+        irqs: Fact::Known(irqs(between, &names)),
+        napis: Fact::Known(napis(between, &names)),
         threads: after.processes.threads(&before.processes),
         inference: Vec::new(),
         cost: programs.cost(),
@@ -172,24 +173,13 @@ fn really(victim: &Victim, exact_softirq_time: &Fact<bool>) -> Fact<u64> {
     })
 }
 
-fn irqs(between: &Reading, inventory: &Inventory) -> Vec<IrqSteal> {
-    let raw = inventory.irqs.known();
-    let actions = |number: u32| {
-        let irq = raw.into_iter().flatten().find(|irq| irq.number == IrqId(number));
-        irq.map(|irq| irq.actions.clone()).unwrap_or_default()
-    };
-    let model = Model::new(inventory);
-    let queue = |number: u32| {
-        let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |rx| (nic, rx)));
-        let mut own = queues.filter(|(_, rx)| rx.irqs.iter().any(|irq| irq.number == IrqId(number)));
-        own.next().map(|(nic, rx)| format!("{}/{}", nic.name, QueueId::rx(rx.index)))
-    };
+fn irqs(between: &Reading, names: &Names) -> Vec<IrqSteal> {
     let used = between.irqs.iter().filter(|(_, record)| record.count > 0 || record.net_rx_ns > 0);
     let one = |((cpu, number), record): (&(CpuId, u32), &super::raw::IrqRecord)| IrqSteal {
         cpu: *cpu,
         irq: IrqId(*number),
-        actions: actions(*number),
-        queue: queue(*number),
+        actions: names.actions(*number).to_vec(),
+        queue: names.queue_of_irq(*number).map(str::to_owned),
         ns: record.ns,
         count: record.count,
         net_rx_ns: record.net_rx_ns,
@@ -199,18 +189,13 @@ fn irqs(between: &Reading, inventory: &Inventory) -> Vec<IrqSteal> {
     irqs
 }
 
-fn queues(inventory: &Inventory, napi: u32) -> Vec<QueueId> {
-    let queues = inventory.queues.known().into_iter().flatten();
-    queues.filter(|queue| queue.napi == Some(napi)).map(|queue| queue.queue).collect()
-}
-
-fn napis(between: &Reading, inventory: &Inventory) -> Vec<NapiPolls> {
+fn napis(between: &Reading, names: &Names) -> Vec<NapiPolls> {
     let used = between.napis.iter().filter(|(_, record)| record.polls > 0);
     let one = |((cpu, napi), record): (&(CpuId, u32), &super::raw::NapiRecord)| NapiPolls {
         cpu: *cpu,
         napi: if napi & UNNUMBERED == 0 { *napi } else { 0 },
         device: record.device.clone(),
-        queues: queues(inventory, *napi),
+        queues: names.queues(*napi).to_vec(),
         polls: record.polls,
         packets: record.work,
         full: record.full,

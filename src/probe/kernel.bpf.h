@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// As much of the kernel as net_rx.bpf.c reads.
+// As much of the kernel as the programs read.
 
 #pragma once
 
-// kernel/softirq.c: enum of softirqs.
+// include/linux/interrupt.h: enum of softirqs.
+#define NET_TX_SOFTIRQ 2
 #define NET_RX_SOFTIRQ 3
 // include/linux/sched.h.
 #define PF_KTHREAD 0x00200000
@@ -40,3 +41,30 @@ struct irqaction;
 
 extern const int __preempt_count __ksym __weak;
 extern const struct pcpu_hot pcpu_hot __ksym __weak;
+
+static __always_inline int in_hard_interrupt(void)
+{
+	const int *count = 0;
+
+	if (&__preempt_count)
+		count = bpf_this_cpu_ptr(&__preempt_count);
+	else if (&pcpu_hot)
+		count = &((const struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
+	return count && (*count & HARD_MASK);
+}
+
+// Whether the name of a kernel thread begins so; 8 bytes tell them all apart.
+static __always_inline int named(const struct task_struct *task, __u64 mask, const char *begin)
+{
+	__u64 wanted = 0, name = 0;
+
+	if (!(task->flags & PF_KTHREAD))
+		return 0;
+	__builtin_memcpy(&wanted, begin, 8);
+	bpf_probe_read_kernel(&name, sizeof(name), &task->comm);
+	return (name & mask) == (wanted & mask);
+}
+
+#define IS_KSOFTIRQD(task) named(task, ~0ULL, "ksoftirqd")
+#define IS_IRQ_THREAD(task) named(task, 0xffffffffULL, "irq/\0\0\0\0")
+#define IS_NAPI_THREAD(task) named(task, 0xffffffffffULL, "napi/\0\0\0")

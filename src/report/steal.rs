@@ -1,13 +1,12 @@
 //! Who paid for received packets, as text: CPUs, processes, and what was inferred beside what was measured.
 
 use super::container::container;
+use super::measured::{ROWS, cost, polls, section};
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
 use crate::probe::{Class, CpuSteal, Inference, Method, Steal, Tier, Victim};
 use crate::units::{CpuMask, Fact};
 
-/// Rows of a table; JSON has all.
-const ROWS: usize = 12;
 /// What is shorter than this part of the look is not listed as a victim's loss.
 const LEAST: f64 = 0.0005;
 
@@ -45,16 +44,14 @@ pub fn text(steal: &Steal) -> String {
             out += &section("interrupts that brought packets", &table.render());
         }
     }
-    out += &napis(steal);
+    if let Fact::Known(napis) = &steal.napis {
+        out += &polls(napis);
+    }
     for inference in &steal.inference {
         out += &inferred(inference);
     }
     out += &foot(steal);
     out
-}
-
-fn section(title: &str, body: &str) -> String {
-    format!("\n{}\n{body}", styled(STRONG, title))
 }
 
 fn head(steal: &Steal) -> String {
@@ -197,39 +194,6 @@ fn threads(steal: &Steal) -> String {
     format!("\n{}", paragraph("threads that receive, by the scheduler: ", &texts.join(", ")))
 }
 
-fn napis(steal: &Steal) -> String {
-    let Some(napis) = steal.napis.known().filter(|napis| !napis.is_empty()) else { return String::new() };
-    let mut table = Table::new([
-        Column::left("NAPI").wrapping(),
-        Column::right("CPU"),
-        Column::right("polls"),
-        Column::right("packets"),
-        Column::right("a poll"),
-        Column::right("budget used up"),
-    ])
-    .indented(2);
-    for napi in napis.iter().take(ROWS) {
-        let queues: Vec<String> = napi.queues.iter().map(ToString::to_string).collect();
-        let name = match (napi.napi, queues.is_empty()) {
-            (0, _) if napi.device.is_empty() => "backlog".to_owned(),
-            (0, _) => format!("{} transmit", napi.device),
-            (id, true) => format!("{} napi {id}", napi.device),
-            (_, false) => format!("{}/{}", napi.device, queues.join(",")),
-        };
-        table.row([
-            clean(&name).into(),
-            napi.cpu.to_string().into(),
-            grouped(napi.polls).into(),
-            grouped(napi.packets).into(),
-            format!("{:.1}", napi.packets as f64 / napi.polls as f64).into(),
-            share(napi.full as f64 / napi.polls as f64).into(),
-        ]);
-    }
-    let more = napis.len().saturating_sub(ROWS);
-    let more = if more > 0 { format!("  and {more} more (--json has all)\n") } else { String::new() };
-    section("polls", &(table.render() + &more))
-}
-
 fn inferred(inference: &Inference) -> String {
     let who = match inference.method {
         Method::Spin => "integer work",
@@ -283,28 +247,7 @@ fn inferred(inference: &Inference) -> String {
 }
 
 fn foot(steal: &Steal) -> String {
-    let mut out = "\n".to_owned();
-    match &steal.cost {
-        Fact::Known(cost) => {
-            let each = cost.ns.checked_div(cost.runs).unwrap_or_default();
-            let missed = match cost.missed {
-                0 => String::new(),
-                missed => format!("; {} events were missed", grouped(missed)),
-            };
-            out += &paragraph(
-                "cost: ",
-                &format!(
-                    "the eBPF programs took {} of one CPU, {} runs of {each} ns, without what calling them takes{missed}",
-                    share(steal.share(cost.ns)),
-                    grouped(cost.runs),
-                ),
-            );
-        }
-        Fact::NotAsked => out += &paragraph("cost: ", "two readings of /proc"),
-        Fact::Denied(need) => out += &paragraph("cost: ", &format!("not known: its statistics need {need}")),
-        Fact::Unsupported => out += &paragraph("cost: ", "not known"),
-        Fact::Broken(why) => out += &paragraph("cost: ", &format!("not known: {why}")),
-    }
+    let mut out = format!("\n{}", cost(&steal.cost, |ns| steal.share(ns)));
     for note in &steal.notes {
         out += &paragraph("note: ", note);
     }

@@ -1,0 +1,216 @@
+//! The programs of one object in the kernel: as many as this kernel takes, attached, and what they cost.
+//! They end with the value that holds them, or with this process, however it ends: nothing is pinned.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{ErrorKind, Link, Map, MapCore, Object, ObjectBuilder, OpenMapMut};
+use thiserror::Error;
+
+use super::steal::Cost;
+use crate::host::Host;
+use crate::units::{Fact, Need};
+
+/// What this kernel may lack, in the order in which the programs go without it.
+const VARIANTS: [Variant; 4] = [
+    Variant { count: true, vectors: true },
+    Variant { count: false, vectors: true },
+    Variant { count: true, vectors: false },
+    Variant { count: false, vectors: false },
+];
+
+/// Which of the programs that not every kernel takes are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Variant {
+    /// Reads whether it is in an interrupt: needs the kernel's variables in its symbol table.
+    count: bool,
+    /// The tracepoints of x86's inter-processor and timer interrupts.
+    vectors: bool,
+}
+
+impl Variant {
+    fn loads(self, program: &str) -> bool {
+        match program {
+            "raised" => self.count,
+            "raised_no_count" => !self.count,
+            "ipi_entry" | "ipi_exit" | "timer_entry" | "timer_exit" => self.vectors,
+            _ => true,
+        }
+    }
+}
+
+/// Why receive work cannot be watched here.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Missing {
+    /// A privilege.
+    #[error("eBPF needs CAP_BPF and CAP_PERFMON, as root has them")]
+    Privilege,
+    /// Softirqs of this kernel are interrupted by tasks.
+    #[error("the kernel is PREEMPT_RT, where tasks interrupt softirqs: their length is not their time")]
+    RealTime,
+    /// No type information, so no offsets.
+    #[error("the kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)")]
+    Types,
+    /// The kernel said no.
+    #[error("the kernel refuses the eBPF programs: {0}")]
+    Refused(String),
+}
+
+/// Attached programs.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    // Detached first.
+    _links: Vec<Link>,
+    object: Object,
+    // While it is open, the kernel counts the run time of all programs.
+    statistics: Option<OwnedFd>,
+    variant: Variant,
+}
+
+impl Loaded {
+    /// Attaches the programs of `bytes`, or says in one line what is missing. Tried, not guessed: what
+    /// kernels say they can do and what they do are two things. `size` is asked for the size of each map
+    /// that does not have that of its source.
+    pub(super) fn attach(
+        host: &dyn Host,
+        bytes: &[u8],
+        size: impl Fn(&str) -> Option<u32>,
+    ) -> Result<Self, Missing> {
+        if host.read_text("sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
+            return Err(Missing::RealTime);
+        }
+        // libbpf would write to standard error.
+        libbpf_rs::set_print(None);
+        let mut first = None;
+        for variant in VARIANTS {
+            match Self::try_attach(bytes, &size, variant) {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        let error = first.expect("there are variants, and none was attached");
+        let permission = error.kind() == ErrorKind::PermissionDenied;
+        Err(match permission {
+            // The superuser of a locked down kernel or of a container is refused as well.
+            true if !rustix::process::geteuid().is_root() => Missing::Privilege,
+            _ if host.list("sys/kernel/btf").is_err() => Missing::Types,
+            _ => Missing::Refused(error.to_string()),
+        })
+    }
+
+    fn try_attach(
+        bytes: &[u8],
+        size: &impl Fn(&str) -> Option<u32>,
+        variant: Variant,
+    ) -> Result<Self, libbpf_rs::Error> {
+        let mut open = ObjectBuilder::default().open_memory(bytes)?;
+        for mut map in open.maps_mut() {
+            let entries = size(&map_name(&map));
+            entries.map_or(Ok(()), |entries| map.set_max_entries(entries))?;
+        }
+        for mut program in open.progs_mut() {
+            let loads = variant.loads(&program.name().to_string_lossy());
+            program.set_autoload(loads);
+        }
+        let object = open.load()?;
+        let statistics = enable_statistics();
+        let mut links = Vec::new();
+        // The ends before the beginnings: no piece of work is begun that nobody would end.
+        for ends in [true, false] {
+            for program in object.progs_mut() {
+                let name = program.name().to_string_lossy().into_owned();
+                if variant.loads(&name) && name.ends_with("_exit") == ends {
+                    links.push(program.attach()?);
+                }
+            }
+        }
+        Ok(Self { _links: links, object, statistics, variant })
+    }
+
+    /// What this kernel does not let the programs tell apart.
+    pub(super) fn limits(&self) -> Vec<String> {
+        let mut limits = Vec::new();
+        if !self.variant.vectors {
+            limits.push(
+                "this kernel has no tracepoints for inter-processor interrupts: what RPS hands over counts as \
+                 `other IRQ`, or as the task's own"
+                    .to_owned(),
+            );
+        } else if !self.variant.count {
+            limits.push(
+                "this kernel does not tell when it is in an interrupt without a number (a hypervisor's): \
+                 packets that come by such count as the task's own"
+                    .to_owned(),
+            );
+        }
+        limits
+    }
+
+    /// CPU time of the programs themselves, since they were attached.
+    pub(super) fn cost(&self) -> Fact<Cost> {
+        if self.statistics.is_none() {
+            return Fact::Denied(Need::Root);
+        }
+        let mut cost = Cost::default();
+        for program in
+            self.object.progs().filter(|program| self.variant.loads(&program.name().to_string_lossy()))
+        {
+            match info(program.as_fd().as_raw_fd()) {
+                Ok(info) => {
+                    cost.ns += info.run_time_ns;
+                    cost.runs += info.run_cnt;
+                    cost.missed += info.recursion_misses;
+                }
+                Err(error) => return Fact::Broken(format!("run time of the eBPF programs: {error}")),
+            }
+        }
+        Fact::Known(cost)
+    }
+
+    /// A map that the programs' source has.
+    pub(super) fn map(&self, name: &str) -> Map<'_> {
+        self.object.maps().find(|map| map.name() == name).expect("the source has this map")
+    }
+}
+
+/// How many CPUs there can ever be.
+pub(super) fn possible_cpus() -> Result<u32, Missing> {
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Missing::Refused(error.to_string()))?;
+    Ok(u32::try_from(cpus).expect("a kernel has thousands of CPUs at most"))
+}
+
+fn map_name(map: &OpenMapMut<'_>) -> String {
+    map.name().to_string_lossy().into_owned()
+}
+
+/// `None` where that is not allowed; then the programs run all the same.
+#[allow(unsafe_code)]
+fn enable_statistics() -> Option<OwnedFd> {
+    // SAFETY: a plain system call; it takes a number and gives a descriptor or a negative errno.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    // SAFETY: not negative, so it is a descriptor that was just made and has no other owner.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[allow(unsafe_code)]
+fn info(fd: i32) -> Result<libbpf_sys::bpf_prog_info, std::io::Error> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = u32::try_from(size_of_val(&info)).expect("some hundred bytes");
+    // SAFETY: both pointers are to values that outlive the call, and the length is that of the first,
+    // whose zeroed pointers ask for no further output.
+    let code = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &raw mut info, &raw mut length) };
+    if code < 0 { Err(std::io::Error::from_raw_os_error(-code)) } else { Ok(info) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Variant;
+
+    #[test]
+    fn one_of_two_programs_sees_a_raise() {
+        for count in [true, false] {
+            let variant = Variant { count, vectors: false };
+            assert!(variant.loads("raised") != variant.loads("raised_no_count"));
+            assert!(variant.loads("run_exit") && !variant.loads("ipi_entry"));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What the reports of measuring programs share: polls by NAPI, and what the programs themselves cost.
+
+use super::number::{grouped, share};
+use super::text::{Column, STRONG, Table, clean, paragraph, styled};
+use crate::probe::{Cost, NapiPolls, napi_name};
+use crate::units::Fact;
+
+/// Rows of a table; JSON has all.
+pub(super) const ROWS: usize = 12;
+
+/// A part of a report under a title.
+pub(super) fn section(title: &str, body: &str) -> String {
+    format!("\n{}\n{body}", styled(STRONG, title))
+}
+
+/// Polls by NAPI; nothing when there were none.
+pub(super) fn polls(napis: &[NapiPolls]) -> String {
+    if napis.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        Column::left("NAPI").wrapping(),
+        Column::right("CPU"),
+        Column::right("polls"),
+        Column::right("packets"),
+        Column::right("a poll"),
+        Column::right("budget used up"),
+    ])
+    .indented(2);
+    for napi in napis.iter().take(ROWS) {
+        table.row([
+            clean(&napi_name(napi.napi, &napi.device, &napi.queues)).into(),
+            napi.cpu.to_string().into(),
+            grouped(napi.polls).into(),
+            grouped(napi.packets).into(),
+            format!("{:.1}", napi.packets as f64 / napi.polls as f64).into(),
+            share(napi.full as f64 / napi.polls as f64).into(),
+        ]);
+    }
+    section("polls", &(table.render() + &more(napis.len())))
+}
+
+/// What is said of the rows that a table has no room for.
+pub(super) fn more(rows: usize) -> String {
+    match rows.saturating_sub(ROWS) {
+        0 => String::new(),
+        more => format!("  and {more} more (--json has all)\n"),
+    }
+}
+
+/// What the programs cost; `part` makes a share of the look of nanoseconds.
+pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
+    let text = match cost {
+        Fact::Known(cost) => {
+            let each = cost.ns.checked_div(cost.runs).unwrap_or_default();
+            let missed = match cost.missed {
+                0 => String::new(),
+                missed => format!("; {} events were missed", grouped(missed)),
+            };
+            format!(
+                "the eBPF programs took {} of one CPU, {} runs of {each} ns, without what calling them takes{missed}",
+                share(part(cost.ns)),
+                grouped(cost.runs),
+            )
+        }
+        Fact::NotAsked => "two readings of /proc".to_owned(),
+        Fact::Denied(need) => format!("not known: its statistics need {need}"),
+        Fact::Unsupported => "not known".to_owned(),
+        Fact::Broken(why) => format!("not known: {why}"),
+    };
+    paragraph("cost: ", &text)
+}
