@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs by the name of their file and of the object made of it.
-const PROGRAMS: [&str; 1] = ["net_rx"];
-const HEADERS: [&str; 3] = ["accounts", "kernel", "records"];
+const PROGRAMS: [&str; 2] = ["net_rx", "trace"];
+const HEADERS: [&str; 4] = ["accounts", "events", "kernel", "records"];
 const FOLDER: &str = "src/probe";
 
 fn main() {

@@ -62,6 +62,7 @@ pub enum Command {
     Show(commands::show::Args),
     Doctor(commands::doctor::Args),
     Steal(commands::steal::Args),
+    Trace(commands::trace::Args),
     Snapshot(commands::snapshot::Args),
     Plan(commands::plan::Args),
     Apply(commands::apply::Args),

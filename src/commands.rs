@@ -22,6 +22,7 @@ mod source;
 pub mod status;
 pub mod steal;
 pub mod target;
+pub mod trace;
 pub mod trial;
 pub mod undo;
 pub mod unpersist;
@@ -70,6 +71,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Restore(args) => restore::run(global, &args),
         Command::Export(args) => export::run(global, &args),
         Command::Steal(args) => steal::run(global, &args),
+        Command::Trace(args) => trace::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),

@@ -2,7 +2,8 @@
 //!
 //! Three ways, side by side: eBPF programs that measure every run ([`Programs`]), the counters that every
 //! kernel has ([`coarse`]), and inference from a process that should have had its CPU to itself
-//! ([`Spin`], [`Openssl`]). [`look`] joins them in one value, [`Steal`]. Rendering does not belong here.
+//! ([`Spin`], [`Openssl`]). [`look`] joins them in one value, [`Steal`]. [`trace`] is the same work as a timeline.
+//! Rendering does not belong here.
 
 mod bare;
 mod class;
@@ -20,6 +21,7 @@ mod programs;
 mod raw;
 mod spin;
 mod steal;
+pub mod trace;
 
 pub use bare::{Bare, NoBare, bare};
 pub use class::Class;

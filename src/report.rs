@@ -14,6 +14,8 @@ mod probe_words;
 pub mod receive_path;
 pub mod steal;
 pub mod text;
+pub mod timeline;
+pub mod trace;
 pub mod trial_text;
 pub mod words;
 
@@ -25,5 +27,7 @@ mod sample_model;
 mod sample_record;
 #[cfg(test)]
 mod sample_steal;
+#[cfg(test)]
+mod sample_trace;
 #[cfg(test)]
 mod schema;

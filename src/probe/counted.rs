@@ -6,7 +6,7 @@ use super::Class;
 use super::processes::Processes;
 use super::steal::{CpuSteal, Steal, Tier};
 use crate::host::Host;
-use crate::sample::{Counters, Inventory, Scope};
+use crate::sample::{Counters, CpuCounters, Inventory, Scope};
 use crate::units::{CpuId, Fact};
 
 /// USER_HZ is 100 on every architecture that rxlab runs on.
@@ -86,7 +86,9 @@ fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
         CpuSteal {
             cpu,
             net_rx_ns: time(|times| times.softirq),
-            runs: counted(cpu, before, after, |now, then| now.net_rx.saturating_sub(then.net_rx)),
+            runs: counted(cpu, &before.counters, &after.counters, |now, then| {
+                now.net_rx.saturating_sub(then.net_rx)
+            }),
             hard_irq_ns: time(|times| times.irq),
             by_class,
             histogram: Fact::Unsupported,
@@ -102,9 +104,18 @@ fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
 
 /// Packets that went up the stack of a CPU.
 pub(super) fn packets(cpu: CpuId, before: &Moment, after: &Moment) -> Fact<u64> {
-    // 32 bits wide in the kernel.
-    let packets = counted(cpu, before, after, |now, then| now.processed.wrapping_sub(then.processed).into());
-    after.counters.softnet.clone().and_then(|()| packets)
+    softnet(cpu, &before.counters, &after.counters, |counters| counters.processed)
+}
+
+/// Runs of NET_RX that ended by time or by their budget with work left.
+pub(super) fn squeezed(cpu: CpuId, before: &Counters, after: &Counters) -> Fact<u64> {
+    softnet(cpu, before, after, |counters| counters.time_squeeze)
+}
+
+/// The growth of a counter of softnet_stat, which is 32 bits wide in the kernel.
+fn softnet(cpu: CpuId, before: &Counters, after: &Counters, of: fn(&CpuCounters) -> u32) -> Fact<u64> {
+    let grown = counted(cpu, before, after, |now, then| of(now).wrapping_sub(of(then)).into());
+    after.softnet.clone().and_then(|()| grown)
 }
 
 /// Time that the hypervisor gave to others.
@@ -125,16 +136,12 @@ fn ticks(cpu: CpuId, before: &Moment, after: &Moment, of: fn(&crate::parse::CpuT
 
 fn counted(
     cpu: CpuId,
-    before: &Moment,
-    after: &Moment,
-    less: fn(&crate::sample::CpuCounters, &crate::sample::CpuCounters) -> u64,
+    before: &Counters,
+    after: &Counters,
+    less: impl Fn(&CpuCounters, &CpuCounters) -> u64,
 ) -> Fact<u64> {
-    let value = |moment: &Moment| {
-        moment
-            .counters
-            .cpus
-            .clone()
-            .and_then(|cpus| cpus.get(&cpu).copied().map_or(Fact::Unsupported, Fact::Known))
+    let value = |counters: &Counters| {
+        counters.cpus.clone().and_then(|cpus| cpus.get(&cpu).copied().map_or(Fact::Unsupported, Fact::Known))
     };
     value(after).and_then(|now| value(before).map(|then| less(&now, &then)))
 }

@@ -59,7 +59,7 @@ pub enum Missing {
 #[derive(Debug)]
 pub(super) struct Loaded {
     // Detached first.
-    _links: Vec<Link>,
+    links: Vec<Link>,
     object: Object,
     // While it is open, the kernel counts the run time of all programs.
     statistics: Option<OwnedFd>,
@@ -123,7 +123,12 @@ impl Loaded {
                 }
             }
         }
-        Ok(Self { _links: links, object, statistics, variant })
+        Ok(Self { links, object, statistics, variant })
+    }
+
+    /// Ends the programs' work; what they wrote and what they cost can still be read.
+    pub(super) fn detach(&mut self) {
+        self.links.clear();
     }
 
     /// What this kernel does not let the programs tell apart.

@@ -113,7 +113,7 @@ impl CpuRecord {
 }
 
 /// Takes numbers off the front of bytes that the programs wrote in the byte order of this machine.
-struct Words<'a>(&'a [u8]);
+pub(super) struct Words<'a>(pub(super) &'a [u8]);
 
 impl Words<'_> {
     fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -122,11 +122,11 @@ impl Words<'_> {
         Some(*first)
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub(super) fn number(&mut self) -> Option<u64> {
         self.bytes().map(u64::from_ne_bytes)
     }
 
-    fn number32(&mut self) -> Option<u32> {
+    pub(super) fn number32(&mut self) -> Option<u32> {
         self.bytes().map(u32::from_ne_bytes)
     }
 
@@ -139,7 +139,7 @@ impl Words<'_> {
     }
 
     /// A name of at most 16 bytes, ended by a zero where it is shorter.
-    fn name(&mut self) -> Option<String> {
+    pub(super) fn name(&mut self) -> Option<String> {
         let bytes: [u8; 16] = self.bytes()?;
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())

@@ -14,6 +14,7 @@ use super::findings::DoctorReport;
 use super::receive_path::CpuReport;
 use crate::model::Model;
 use crate::probe::Steal;
+use crate::probe::trace::Trace;
 use crate::trial::compare::Comparison;
 use crate::trial::record::TrialRecord;
 
@@ -35,6 +36,7 @@ fn published() -> [(&'static str, Value); 6] {
         ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
         ("steal.json", of::<Steal>(Steal::SCHEMA)),
+        ("trace.json", of::<Trace>(Trace::SCHEMA)),
         ("trial.json", of::<TrialRecord>(TrialRecord::SCHEMA)),
     ]
 }
@@ -83,7 +85,7 @@ mod tests {
     use crate::model::Model;
     use crate::report::findings::doctor;
     use crate::report::receive_path::CpuReport;
-    use crate::report::{sample_compare, sample_model, sample_record, sample_steal};
+    use crate::report::{sample_compare, sample_model, sample_record, sample_steal, sample_trace};
     use crate::trial::record::Effect;
 
     fn value(of: &impl serde::Serialize) -> Value {
@@ -128,6 +130,9 @@ mod tests {
 
         for steal in [sample_steal::measured(), sample_steal::counted()] {
             assert_eq!(complaint("steal.json", &value(&steal)), None);
+        }
+        for trace in [sample_trace::traced(), sample_trace::full()] {
+            assert_eq!(complaint("trace.json", &value(&trace)), None);
         }
 
         for comparison in [sample_compare::steered(), sample_compare::undecided()] {

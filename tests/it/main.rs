@@ -35,6 +35,7 @@ mod setup;
 mod snapshot;
 mod stack;
 mod steal;
+mod trace;
 mod tree;
 mod trial;
 mod vm;

@@ -247,18 +247,20 @@ fn a_kill_leaves_no_program_behind() {
     if !require::bpf() {
         return;
     }
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let mut command = rxlab(directory.path(), &["steal", "--for", "60s", "--tier", "ebpf"]);
-    let running = Running::start(&mut command);
-    let loaded = |ids: &[u32]| ProgInfoIter::default().filter(|program| ids.contains(&program.id)).count();
-    let mut ours = Vec::new();
-    wait_for("the programs", || {
-        ours = held_by(running.pid());
-        ours.len() >= 6
-    });
-    assert!(loaded(&ours) >= 6, "{ours:?}");
-    running.signal(Signal::KILL);
-    running.output();
-    // The kernel frees them a little after the last descriptor.
-    wait_for("their end", || loaded(&ours) == 0);
+    for arguments in [&["steal", "--for", "60s", "--tier", "ebpf"][..], &["trace", "--for", "60s"]] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let running = Running::start(&mut rxlab(directory.path(), arguments));
+        let loaded =
+            |ids: &[u32]| ProgInfoIter::default().filter(|program| ids.contains(&program.id)).count();
+        let mut ours = Vec::new();
+        wait_for("the programs", || {
+            ours = held_by(running.pid());
+            ours.len() >= 6
+        });
+        assert!(loaded(&ours) >= 6, "{ours:?}");
+        running.signal(Signal::KILL);
+        running.output();
+        // The kernel frees them a little after the last descriptor.
+        wait_for("their end", || loaded(&ours) == 0);
+    }
 }

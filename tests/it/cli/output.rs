@@ -77,6 +77,7 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
         &["trial", "show"],
         &["trial", "list"],
         &["steal"],
+        &["trace"],
         &["demo"],
         &["target"],
         &["load"],

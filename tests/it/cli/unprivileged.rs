@@ -67,6 +67,8 @@ fn receive_time_is_counted_where_it_may_not_be_measured() {
     let trial = ["trial", "run", "--a", "true", "--b", "true", "--live", "--metric", "net_rx.ns_per_packet"];
     place.refused(&trial, "`net_rx.ns_per_packet` cannot be measured here");
     assert!(!place.state().join("trials").exists(), "no trial began");
+    // A timeline cannot be had in another way.
+    place.refused(&["trace", "--for", "100ms"], "CAP_BPF and CAP_PERFMON");
 }
 
 #[test]

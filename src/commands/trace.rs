@@ -1,0 +1,140 @@
+//! `rxlab trace`: the timeline of receive work, into a file and as a summary.
+
+#![allow(clippy::disallowed_methods)] // Writes the file that the command line names.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use super::{machine, place, progress};
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::probe::trace::{Item, Sink, TraceError, Wish, record};
+use crate::probe::{Missing, Moment, Names};
+use crate::report::{timeline::Timeline, trace};
+use crate::units::{CpuMask, parse_duration};
+
+/// Record when each CPU received packets, why, and for how long
+///
+/// Traces interrupts, softirqs, polls of NAPIs, and the threads that receive, with eBPF (root). Prints what it
+/// comes to, and writes the timeline to FILE for https://ui.perfetto.dev or chrome://tracing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long to trace
+    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    length: Duration,
+    /// Write the timeline to FILE
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Only these CPUs, like 0-3,8
+    #[arg(long, value_name = "LIST")]
+    cpu: Option<CpuMask>,
+    /// Memory for events that are not yet read, in KiB: a power of two
+    #[arg(long, value_name = "KIB", default_value_t = 32768)]
+    buffer: u32,
+}
+
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(600);
+/// A page, and what fits the kernel's own bound with room to spare.
+const BUFFERS: std::ops::RangeInclusive<u32> = 4..=1 << 20;
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if args.length < SHORTEST || args.length > LONGEST {
+        return Err(CommandError::usage("--for must be 10ms to 10m"));
+    }
+    if global.root != Path::new("/") {
+        return Err(CommandError::usage("trace looks at this machine: --root does not go with it"));
+    }
+    if !BUFFERS.contains(&args.buffer) || !args.buffer.is_power_of_two() {
+        return Err(CommandError::usage("--buffer must be a power of two from 4 to 1048576"));
+    }
+    let host = machine::host(global)?.0;
+    let inventory = Moment::inventory(&host);
+    if let Some(wanted) = &args.cpu {
+        machine::cpus(&machine::describe(&inventory)?, wanted)?;
+    }
+    let names = Names::of(&inventory);
+    let mut output = Output {
+        path: args.out.as_deref(),
+        file: None,
+        names: &names,
+        timeline: Timeline::new(&names, 0),
+        bar: progress::bar("tracing", u64::try_from(args.length.as_millis()).unwrap_or(u64::MAX)),
+    };
+    let wish = Wish { length: args.length, cpus: args.cpu.clone(), buffer: args.buffer * 1024 };
+    let stop = place::stop_flag()?;
+    let traced = record(&host, &inventory, &wish, &mut output, &stop);
+    output.bar.finish_and_clear();
+    let found = traced.map_err(|error| explain(args, error))?;
+    let bytes = output.close().map_err(|error| cannot_write(args, &error))?;
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        writeln!(out, "{}", super::json(&found)?)?;
+    } else {
+        write!(out, "{}", trace::text(&found))?;
+        write!(out, "{}", trace::written(args.out.as_deref().zip(bytes)))?;
+    }
+    Ok(())
+}
+
+/// The file, where one is wanted, and the bar.
+struct Output<'a> {
+    path: Option<&'a Path>,
+    file: Option<BufWriter<File>>,
+    names: &'a Names,
+    timeline: Timeline<'a>,
+    bar: ProgressBar,
+}
+
+impl Sink for Output<'_> {
+    fn begin(&mut self, at: u64) -> io::Result<()> {
+        self.timeline = Timeline::new(self.names, at);
+        // Not before: where nothing can be traced, a file that is there stays as it is.
+        if let Some(path) = self.path {
+            let file = self.file.insert(BufWriter::new(File::create(path)?));
+            file.write_all(self.timeline.open().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, item: &Item) -> io::Result<()> {
+        match &mut self.file {
+            Some(file) => file.write_all(self.timeline.item(item).as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    fn elapsed(&mut self, elapsed: Duration) {
+        self.bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+impl Output<'_> {
+    /// Ends the file, and gives its size.
+    fn close(self) -> io::Result<Option<u64>> {
+        let Some(mut file) = self.file else { return Ok(None) };
+        file.write_all(self.timeline.close().as_bytes())?;
+        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(Some(file.metadata()?.len()))
+    }
+}
+
+fn cannot_write(args: &Args, error: &io::Error) -> CommandError {
+    let path = args.out.as_deref().unwrap_or(Path::new("the trace"));
+    CommandError::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+fn explain(args: &Args, error: TraceError) -> CommandError {
+    match &error {
+        TraceError::Missing(Missing::Privilege) => {
+            CommandError::new(Kind::Denied, &error).hint("run as root")
+        }
+        TraceError::Missing(_) => CommandError::new(Kind::Denied, &error),
+        TraceError::Output(error) => cannot_write(args, error),
+        TraceError::Read(_) | TraceError::Record(_) => CommandError::failed(&error),
+    }
+}

@@ -1,0 +1,173 @@
+//! The timeline of receive work: what each CPU did when, from events that programs in the kernel tell.
+//!
+//! [`record`] attaches the programs and reads their events; [`Order`] puts these into the order of their times,
+//! [`Pairing`] makes pieces of work of them, [`Tally`] adds those up. Only the first touches the kernel.
+
+mod bursts;
+mod event;
+mod finish;
+mod item;
+mod lane;
+mod order;
+mod pairing;
+#[cfg(test)]
+mod pairing_tests;
+mod recorder;
+mod spread;
+mod summary;
+mod tally;
+#[cfg(test)]
+mod tally_tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use super::counted::squeezed;
+use super::loaded::Missing;
+use super::names::Names;
+use crate::host::Host;
+use crate::sample::{Counters, Inventory};
+use crate::units::{CpuId, CpuMask};
+
+pub use event::{Event, Kind};
+pub use item::{Cause, Item, NET_RX, NET_TX, Poll, Run, Slice, Work, softirq_name};
+pub use order::Order;
+pub use pairing::Pairing;
+pub use summary::{Burst, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace, Trace};
+pub use tally::Tally;
+
+use recorder::Recorder;
+
+/// How often the ring buffer is read.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What to trace.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// For how long.
+    pub length: Duration,
+    /// On which CPUs; `None` = on all.
+    pub cpus: Option<CpuMask>,
+    /// Size of the ring buffer in bytes: a power of two, and whole pages.
+    pub buffer: u32,
+}
+
+/// There is no trace, or not all of it.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// The kernel does not let us.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The programs were attached, and cannot be read.
+    #[error("cannot read what the eBPF programs tell: {0}")]
+    Read(#[from] libbpf_rs::Error),
+    /// They told what we do not understand.
+    #[error("the eBPF programs told an event of {0} bytes in no known form")]
+    Record(usize),
+    /// Whoever takes the items cannot.
+    #[error("{0}")]
+    Output(io::Error),
+}
+
+/// Where a timeline goes.
+pub trait Sink {
+    /// The timeline begins at this time.
+    fn begin(&mut self, at: u64) -> io::Result<()>;
+    /// The next item.
+    fn take(&mut self, item: &Item) -> io::Result<()>;
+    /// So much time is over.
+    fn elapsed(&mut self, elapsed: Duration);
+}
+
+/// Traces, or less long when `stop` is set. Each item goes to `sink` soon after it happened.
+pub fn record(
+    host: &dyn Host,
+    inventory: &Inventory,
+    wish: &Wish,
+    sink: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Trace, TraceError> {
+    let before = Counters::take(host, inventory);
+    let mut recorder = Recorder::start(host, wish)?;
+    let mut timeline = Timeline::new(recorder.began);
+    sink.begin(recorder.began).map_err(TraceError::Output)?;
+    let begun = Instant::now();
+    while begun.elapsed() < wish.length && !stop.load(Ordering::SeqCst) {
+        let more = recorder.read(|event| timeline.push(event, sink))?;
+        sink.elapsed(begun.elapsed());
+        if !more {
+            std::thread::sleep(PAUSE.min(wish.length.saturating_sub(begun.elapsed())));
+        }
+    }
+    let (ended, lost) = recorder.stop()?;
+    while recorder.read(|event| if event.at <= ended { timeline.push(event, sink) } else { Ok(()) })? {}
+    let after = Counters::take(host, inventory);
+    let names = Names::of(inventory);
+    let mut trace = timeline.finish(ended, &lost, &names, sink).map_err(TraceError::Output)?;
+    for cpu in &mut trace.cpus {
+        cpu.squeezed = squeezed(cpu.cpu, &before, &after);
+    }
+    trace.cost = recorder.cost();
+    trace.notes = recorder.limits();
+    Ok(trace)
+}
+
+/// From events to items to sums.
+struct Timeline {
+    order: Order,
+    pairing: Pairing,
+    tally: Tally,
+    events: u64,
+}
+
+impl Timeline {
+    fn new(began: u64) -> Self {
+        Self { order: Order::default(), pairing: Pairing::new(began), tally: Tally::new(began), events: 0 }
+    }
+
+    fn push(&mut self, event: Event, sink: &mut dyn Sink) -> io::Result<()> {
+        self.events += 1;
+        self.order.push(event);
+        while let Some(event) = self.order.pop() {
+            self.pair(event, sink)?;
+        }
+        Ok(())
+    }
+
+    fn pair(&mut self, event: Event, sink: &mut dyn Sink) -> io::Result<()> {
+        let mut done = Ok(());
+        let tally = &mut self.tally;
+        self.pairing.push(event, &mut |item| give(&item, tally, sink, &mut done));
+        done
+    }
+
+    fn finish(
+        mut self,
+        ended: u64,
+        lost: &BTreeMap<CpuId, u32>,
+        names: &Names,
+        sink: &mut dyn Sink,
+    ) -> io::Result<Trace> {
+        while let Some(event) = self.order.rest() {
+            self.pair(event, sink)?;
+        }
+        let mut done = Ok(());
+        let tally = &mut self.tally;
+        self.pairing.finish(ended, lost, &mut |item| give(&item, tally, sink, &mut done));
+        done?;
+        let events = self.events;
+        Ok(Trace { events, ..self.tally.finish(ended, names) })
+    }
+}
+
+/// Passes an item on, unless that has failed before.
+fn give(item: &Item, tally: &mut Tally, sink: &mut dyn Sink, done: &mut io::Result<()>) {
+    tally.add(item);
+    if done.is_ok() {
+        *done = sink.take(item);
+    }
+}

@@ -1,0 +1,119 @@
+//! The programs that tell events: attached for as long as is traced, their ring buffer read.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+
+use super::event::Event;
+use super::{TraceError, Wish};
+use crate::host::Host;
+use crate::probe::Cost;
+use crate::probe::loaded::{Loaded, possible_cpus};
+use crate::probe::programs::now_ns;
+use crate::units::{CpuId, Fact};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o"));
+
+/// `enum tells`.
+#[derive(Debug, Clone, Copy)]
+enum Tells {
+    Wakeups = 1,
+    Everything = 2,
+}
+
+/// Events read between two looks at the clock: reading must end although events go on coming.
+const AT_A_TIME: usize = 1 << 12;
+
+/// Programs that tell.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    loaded: Loaded,
+    cpus: u32,
+    /// When they began to.
+    pub(super) began: u64,
+}
+
+impl Recorder {
+    /// Attaches the programs, and lets them tell.
+    pub(super) fn start(host: &dyn Host, wish: &Wish) -> Result<Self, TraceError> {
+        let cpus = possible_cpus()?;
+        let loaded = Loaded::attach(host, OBJECT, |map| match map {
+            "cpus" => Some(cpus),
+            "events" => Some(wish.buffer),
+            _ => None,
+        })?;
+        let map = loaded.map("cpus");
+        let began = now_ns();
+        for cpu in 0..cpus {
+            let all = wish.cpus.as_ref().is_none_or(|wanted| wanted.contains(CpuId(cpu)));
+            let tells = if all { Tells::Everything } else { Tells::Wakeups };
+            // `struct cpu`: what it tells, what is lost, and up to the next cache line nothing.
+            let mut value = [0; 64];
+            value[..4].copy_from_slice(&(tells as u32).to_ne_bytes());
+            map.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)?;
+        }
+        Ok(Self { loaded, cpus, began })
+    }
+
+    /// Reads what there is, at most so much that it takes no long time. Gives whether there may be more.
+    pub(super) fn read(&self, mut each: impl FnMut(Event) -> io::Result<()>) -> Result<bool, TraceError> {
+        let events = self.loaded.map("events");
+        let mut wrong = None;
+        let mut take = |bytes: &[u8]| {
+            let done = match Event::parse(bytes) {
+                Some(event) => each(event).map_err(TraceError::Output),
+                None => Err(TraceError::Record(bytes.len())),
+            };
+            // Negative: no more.
+            done.map_or_else(
+                |error| {
+                    wrong = Some(error);
+                    -1
+                },
+                |()| 0,
+            )
+        };
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&events, &mut take)?;
+        let ring = builder.build()?;
+        let count = ring.consume_raw_n(AT_A_TIME);
+        drop(ring);
+        match (wrong, usize::try_from(count)) {
+            (Some(error), _) => Err(error),
+            (None, Ok(count)) => Ok(count >= AT_A_TIME),
+            (None, Err(_)) => Err(libbpf_rs::Error::from_raw_os_error(-count).into()),
+        }
+    }
+
+    /// Ends the programs' work, and tells when, and what found no room until then by CPU. Detaching takes a
+    /// while, and is itself many interrupts: what is told after that moment is no part of the trace.
+    pub(super) fn stop(&mut self) -> Result<(u64, BTreeMap<CpuId, u32>), TraceError> {
+        let ended = now_ns();
+        let lost = self.lost()?;
+        self.loaded.detach();
+        Ok((ended, lost))
+    }
+
+    fn lost(&self) -> Result<BTreeMap<CpuId, u32>, TraceError> {
+        let map = self.loaded.map("cpus");
+        let mut lost = BTreeMap::new();
+        for cpu in 0..self.cpus {
+            let value = map.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
+            let number = value.as_deref().and_then(|value| value.get(4..8)?.try_into().ok());
+            let number = number.map(u32::from_ne_bytes).expect("an array has each element, of its own size");
+            lost.insert(CpuId(cpu), number);
+        }
+        Ok(lost)
+    }
+
+    /// CPU time of the programs.
+    pub(super) fn cost(&self) -> Fact<Cost> {
+        self.loaded.cost()
+    }
+
+    /// What this kernel does not let them tell apart.
+    pub(super) fn limits(&self) -> Vec<String> {
+        self.loaded.limits()
+    }
+}

@@ -1,0 +1,194 @@
+//! Adds up what a timeline is made of, item by item.
+
+use std::collections::BTreeMap;
+
+use super::bursts::Bursts;
+use super::item::{Item, NET_RX, Poll, Run, Slice, Work};
+use super::spread::Lengths;
+use super::summary::{Burst, LongRun};
+use crate::probe::NapiPolls;
+use crate::units::CpuId;
+
+/// How many of the longest are named.
+const LONGEST: usize = 8;
+
+/// Of one CPU.
+#[derive(Debug, Default)]
+pub(super) struct CpuTally {
+    pub(super) lost: u64,
+    pub(super) runs: Lengths,
+    pub(super) net_rx_ns: u64,
+    pub(super) interrupts_ns: u64,
+    pub(super) polls: u64,
+    pub(super) packets: u64,
+    pub(super) backlog: u64,
+    pub(super) full_polls: u64,
+    pub(super) bursts: Bursts,
+}
+
+/// Of one interrupt on one CPU.
+#[derive(Debug, Default)]
+pub(super) struct IrqTally {
+    pub(super) count: u64,
+    pub(super) ns: u64,
+    pub(super) latest: Option<u64>,
+    pub(super) gaps: Lengths,
+    pub(super) runs: u64,
+    pub(super) packets: u64,
+}
+
+/// Of one thread.
+#[derive(Debug, Default)]
+pub(super) struct ThreadTally {
+    pub(super) name: String,
+    pub(super) wakeups: u64,
+    pub(super) delays: Lengths,
+    pub(super) runs: Lengths,
+    pub(super) ns: u64,
+}
+
+/// The sums so far.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub(super) began: u64,
+    pub(super) lost: u64,
+    pub(super) cut: u64,
+    pub(super) cpus: BTreeMap<CpuId, CpuTally>,
+    pub(super) longest: Vec<LongRun>,
+    pub(super) bursts: Vec<Burst>,
+    pub(super) irqs: BTreeMap<(u32, CpuId), IrqTally>,
+    pub(super) napis: BTreeMap<(CpuId, u32, String), NapiPolls>,
+    pub(super) threads: BTreeMap<u32, ThreadTally>,
+}
+
+impl Tally {
+    /// For a timeline that begins at `began`.
+    pub fn new(began: u64) -> Self {
+        Self { began, ..Self::default() }
+    }
+
+    /// Adds an item.
+    pub fn add(&mut self, item: &Item) {
+        match item {
+            Item::Began { cpu, at, work: Work::Irq(number) } => {
+                let irq = self.irqs.entry((*number, *cpu)).or_default();
+                irq.count += 1;
+                let before = irq.latest.replace(*at);
+                irq.gaps.add_known(before.map(|before| at.saturating_sub(before)));
+            }
+            Item::Began { .. } | Item::Raised { .. } => {}
+            Item::Ended(slice) => self.ended(slice),
+            Item::Polled(poll) => self.polled(poll),
+            Item::Woken { pid, name, .. } => self.thread(*pid, name).wakeups += 1,
+            Item::Waited { woken, at, pid, name, .. } => {
+                self.thread(*pid, name).delays.add(at.saturating_sub(*woken));
+            }
+            Item::Stray { .. } => self.cut += 1,
+            Item::Lost { cpu, count, .. } => self.lost(*cpu, u64::from(*count)),
+        }
+    }
+
+    fn thread(&mut self, pid: u32, name: &str) -> &mut ThreadTally {
+        let thread = self.threads.entry(pid).or_default();
+        if thread.name != name {
+            name.clone_into(&mut thread.name);
+        }
+        thread
+    }
+
+    fn lost(&mut self, cpu: CpuId, count: u64) {
+        self.lost += count;
+        let tally = self.cpus.entry(cpu).or_default();
+        tally.lost += count;
+        // Nobody knows what was between the two.
+        let burst = tally.bursts.end();
+        for (_, irq) in self.irqs.iter_mut().filter(|((_, of), _)| *of == cpu) {
+            irq.latest = None;
+        }
+        self.burst(cpu, burst);
+    }
+
+    fn ended(&mut self, slice: &Slice) {
+        self.cut += u64::from(!slice.whole);
+        match (&slice.work, &slice.run) {
+            (Work::Irq(number), _) if slice.whole => {
+                self.irqs.entry((*number, slice.cpu)).or_default().ns += slice.length();
+            }
+            (Work::Thread { pid, name }, _) if slice.whole => {
+                let length = slice.length();
+                let thread = self.thread(*pid, name);
+                thread.ns += length;
+                thread.runs.add(length);
+            }
+            (Work::Softirq(NET_RX), Some(run)) => self.run(slice, run),
+            _ => {}
+        }
+    }
+
+    fn run(&mut self, slice: &Slice, run: &Run) {
+        let cpu = self.cpus.entry(slice.cpu).or_default();
+        cpu.polls += u64::from(run.polls);
+        cpu.packets += run.packets;
+        cpu.backlog += run.backlog;
+        if let Some(number) = run.cause.irq {
+            let irq = self.irqs.entry((number, slice.cpu)).or_default();
+            irq.runs += 1;
+            irq.packets += run.packets;
+        }
+        if !slice.whole {
+            return;
+        }
+        cpu.net_rx_ns += slice.length();
+        cpu.interrupts_ns += run.interrupts_ns;
+        cpu.runs.add(slice.length());
+        let over = cpu.bursts.run(slice.began, slice.ended, run.packets + run.backlog);
+        let long = LongRun {
+            cpu: slice.cpu,
+            at_ns: slice.began.saturating_sub(self.began),
+            ns: slice.length(),
+            interrupts_ns: run.interrupts_ns,
+            cause: run.cause,
+            task: run.task.clone(),
+            pid: run.pid,
+            polls: run.polls,
+            full: run.full,
+            packets: run.packets,
+            backlog: run.backlog,
+        };
+        keep(&mut self.longest, long, |run| run.ns);
+        self.burst(slice.cpu, over);
+    }
+
+    pub(super) fn burst(&mut self, cpu: CpuId, burst: Option<Burst>) {
+        if let Some(burst) = burst {
+            let at_ns = burst.at_ns.saturating_sub(self.began);
+            keep(&mut self.bursts, Burst { cpu, at_ns, ..burst }, |burst| burst.ns);
+        }
+    }
+
+    fn polled(&mut self, poll: &Poll) {
+        self.cpus.entry(poll.cpu).or_default().full_polls += u64::from(poll.is_full());
+        let key = (poll.cpu, poll.napi, poll.device.clone());
+        let napi = self.napis.entry(key).or_insert_with(|| NapiPolls {
+            cpu: poll.cpu,
+            napi: poll.napi,
+            device: poll.device.clone(),
+            queues: Vec::new(),
+            polls: 0,
+            packets: 0,
+            full: 0,
+        });
+        napi.polls += 1;
+        napi.packets += u64::from(poll.work);
+        napi.full += u64::from(poll.is_full());
+    }
+}
+
+/// Puts one among the longest, if it is, the longest first.
+fn keep<T>(longest: &mut Vec<T>, one: T, length: impl Fn(&T) -> u64) {
+    let place = longest.partition_point(|other| length(other) >= length(&one));
+    if place < LONGEST {
+        longest.truncate(LONGEST - 1);
+        longest.insert(place, one);
+    }
+}

@@ -1,0 +1,233 @@
+//! A timeline in the trace event format of Chrome, which Perfetto reads: a JSON array with an event a line, made
+//! item by item. Times are microseconds since the beginning of the trace.
+//!
+//! One track for each CPU: interrupts lie inside softirqs, softirqs and polls inside threads. One more for each
+//! thread that receives: when it waited for a CPU, when it had one.
+
+mod line;
+
+use std::collections::BTreeSet;
+
+use crate::probe::trace::{Cause, Item, NET_RX, Poll, Slice, Work, softirq_name};
+use crate::probe::{Class, Names};
+use crate::units::{CpuId, QueueId};
+
+use line::{Args, Line};
+
+/// What Perfetto shows as a process with the CPUs as its threads.
+const CPUS: u32 = 1;
+/// The same for threads that receive.
+const THREADS: u32 = 2;
+/// The track of CPU 0: numbers of threads are below (`PID_MAX_LIMIT` is 2^22).
+const FIRST_CPU: u32 = 10_000_000;
+
+/// Makes the lines.
+#[derive(Debug)]
+pub struct Timeline<'a> {
+    names: &'a Names,
+    began: u64,
+    tracks: BTreeSet<(u32, u32)>,
+    lines: bool,
+    out: String,
+}
+
+impl<'a> Timeline<'a> {
+    /// For a timeline that begins at `began`.
+    pub fn new(names: &'a Names, began: u64) -> Self {
+        Self { names, began, tracks: BTreeSet::new(), lines: false, out: String::new() }
+    }
+
+    /// The beginning of the file.
+    pub fn open(&mut self) -> &str {
+        self.out.clear();
+        self.out.push('[');
+        self.named(CPUS, 0, "process_name", "CPUs");
+        self.named(THREADS, 0, "process_name", "threads that receive");
+        &self.out
+    }
+
+    /// Its end.
+    pub fn close(&self) -> &'static str {
+        "\n]\n"
+    }
+
+    /// What an item adds.
+    pub fn item(&mut self, item: &Item) -> &str {
+        self.out.clear();
+        match item {
+            Item::Began { cpu, at, work } => self.began(*cpu, *at, work),
+            Item::Ended(slice) => self.ended(slice),
+            Item::Polled(poll) => self.polled(poll),
+            Item::Raised { cpu, at, vector, cause } => {
+                let cause = cause_name(*cause);
+                let args = Args { cause: Some(&cause), ..Args::default() };
+                self.instant(*cpu, *at, "raise", &format!("raise {}", softirq_name(*vector)), args);
+            }
+            Item::Woken { cpu, at, name, .. } => {
+                self.instant(*cpu, *at, "wakeup", &format!("wake {name}"), Args::default());
+            }
+            Item::Waited { cpu, woken, at, pid, name } => {
+                let args = Args { cpu: Some(cpu.0), ..Args::default() };
+                self.on_thread(*pid, name, "wakeup", "waits for a CPU", (*woken, *at), args);
+            }
+            Item::Stray { .. } => {}
+            Item::Lost { cpu, at, count, .. } => {
+                let args = Args { lost: Some(*count), ..Args::default() };
+                self.instant(*cpu, *at, "lost", &format!("lost {count} events"), args);
+            }
+        }
+        &self.out
+    }
+
+    fn began(&mut self, cpu: CpuId, at: u64, work: &Work) {
+        let (name, cat) = self.work(work);
+        let queue = match work {
+            Work::Irq(number) => self.names.queue_of_irq(*number),
+            _ => None,
+        };
+        let irq = if let Work::Irq(number) = work { Some(*number) } else { None };
+        let args = Args { irq, queue, ..Args::default() };
+        let tid = self.track(cpu);
+        self.line(&Line { ph: "B", tid, cat: Some(cat), ts: self.ts(at), args, ..Line::of(CPUS, &name) });
+    }
+
+    fn ended(&mut self, slice: &Slice) {
+        let (name, cat) = self.work(&slice.work);
+        let cut = (!slice.whole).then_some(true);
+        let mut args = Args { cut, ..Args::default() };
+        let cause = slice.run.as_ref().map(|run| cause_name(run.cause));
+        let network = slice.work == Work::Softirq(NET_RX);
+        if let Some(run) = &slice.run {
+            args.task = Some(&run.task);
+            args.interrupts_us = (run.interrupts_ns > 0).then(|| micros(run.interrupts_ns));
+            if network {
+                args.cause = cause.as_deref();
+                args.polls = Some(run.polls);
+                args.full_polls = Some(run.full);
+                args.packets = Some(run.packets);
+                args.backlog_packets = Some(run.backlog);
+            }
+        }
+        let tid = self.track(slice.cpu);
+        self.line(&Line {
+            ph: "E",
+            tid,
+            cat: Some(cat),
+            ts: self.ts(slice.ended),
+            args,
+            ..Line::of(CPUS, &name)
+        });
+        if let Work::Thread { pid, name } = &slice.work {
+            let args = Args { cpu: Some(slice.cpu.0), cut, ..Args::default() };
+            let on = format!("on CPU {}", slice.cpu);
+            self.on_thread(*pid, name, "thread", &on, (slice.began, slice.ended), args);
+        }
+    }
+
+    fn polled(&mut self, poll: &Poll) {
+        let name = format!("poll {}", self.names.napi(poll.napi, &poll.device));
+        let queues: Vec<String> = self.names.queues(poll.napi).iter().map(QueueId::to_string).collect();
+        let queue = queues.join(",");
+        let args = Args {
+            device: (!poll.device.is_empty()).then_some(poll.device.as_str()),
+            queue: (!queue.is_empty()).then_some(queue.as_str()),
+            napi: (poll.napi > 0).then_some(poll.napi),
+            work: Some(poll.work),
+            budget: Some(poll.budget),
+            ..Args::default()
+        };
+        match poll.began {
+            None => self.instant(poll.cpu, poll.ended, "napi", &name, args),
+            Some(began) => {
+                let (tid, ts) = (self.track(poll.cpu), self.ts(began));
+                let dur = Some(micros(poll.ended.saturating_sub(began)));
+                self.line(&Line { ph: "X", tid, cat: Some("napi"), ts, dur, args, ..Line::of(CPUS, &name) });
+            }
+        }
+    }
+
+    fn work(&self, work: &Work) -> (String, &'static str) {
+        match work {
+            Work::Irq(number) => {
+                let actions = self.names.actions(*number).join(", ");
+                (format!("IRQ {number} {actions}").trim_end().to_owned(), "irq")
+            }
+            Work::Ipi => ("IPI".to_owned(), "irq"),
+            Work::Timer => ("timer interrupt".to_owned(), "irq"),
+            Work::Softirq(vector) => (softirq_name(*vector).to_owned(), "softirq"),
+            Work::Thread { name, .. } => (name.clone(), "thread"),
+        }
+    }
+
+    fn instant(&mut self, cpu: CpuId, at: u64, cat: &str, name: &str, args: Args<'_>) {
+        let (tid, ts) = (self.track(cpu), self.ts(at));
+        self.line(&Line { ph: "i", tid, cat: Some(cat), ts, s: Some("t"), args, ..Line::of(CPUS, name) });
+    }
+
+    fn on_thread(
+        &mut self,
+        pid: u32,
+        thread: &str,
+        cat: &str,
+        name: &str,
+        (from, to): (u64, u64),
+        args: Args<'_>,
+    ) {
+        if self.tracks.insert((THREADS, pid)) {
+            self.named(THREADS, pid, "thread_name", thread);
+        }
+        let (ts, dur) = (self.ts(from), Some(micros(to.saturating_sub(from))));
+        self.line(&Line {
+            ph: "X",
+            pid: THREADS,
+            tid: pid,
+            cat: Some(cat),
+            ts,
+            dur,
+            args,
+            ..Line::of(CPUS, name)
+        });
+    }
+
+    /// The track of a CPU, named when it is first used.
+    fn track(&mut self, cpu: CpuId) -> u32 {
+        let tid = FIRST_CPU.saturating_add(cpu.0);
+        if self.tracks.insert((CPUS, tid)) {
+            self.named(CPUS, tid, "thread_name", &format!("CPU {cpu}"));
+        }
+        tid
+    }
+
+    fn named(&mut self, pid: u32, tid: u32, what: &str, name: &str) {
+        let args = Args { name: Some(name), ..Args::default() };
+        self.line(&Line { ph: "M", pid, tid, args, ..Line::of(CPUS, what) });
+    }
+
+    fn ts(&self, at: u64) -> Option<f64> {
+        Some(micros(at.saturating_sub(self.began)))
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        if std::mem::replace(&mut self.lines, true) {
+            self.out.push(',');
+        }
+        self.out.push('\n');
+        self.out += &serde_json::to_string(line).expect("text and numbers are JSON");
+    }
+}
+
+/// With three decimals: nanoseconds.
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+/// What raised a softirq, in a few words.
+pub(super) fn cause_name(cause: Cause) -> String {
+    match (cause.class, cause.irq) {
+        (Class::NicIrq, Some(irq)) => format!("IRQ {irq}"),
+        (class, _) => class.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The fields of an event of Chrome's format that are used here; those that are not there are left out.
+
+use serde::Serialize;
+
+/// One event.
+#[derive(Serialize)]
+pub(super) struct Line<'a> {
+    pub(super) name: &'a str,
+    pub(super) ph: &'a str,
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cat: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dur: Option<f64>,
+    // How wide an instant is drawn: on its track alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) s: Option<&'a str>,
+    pub(super) args: Args<'a>,
+}
+
+/// What is shown of an event when it is selected.
+#[derive(Serialize, Default)]
+pub(super) struct Args<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) irq: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) device: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) napi: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) work: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) budget: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cause: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) polls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) full_polls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) backlog_packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interrupts_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lost: Option<u32>,
+    /// The end was not seen, or something before it was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cut: Option<bool>,
+}
+
+impl<'a> Line<'a> {
+    /// One with nothing but a name.
+    pub(super) fn of(pid: u32, name: &'a str) -> Self {
+        Self { name, ph: "", pid, tid: 0, cat: None, ts: None, dur: None, s: None, args: Args::default() }
+    }
+}

@@ -1,0 +1,217 @@
+//! What a timeline comes to, as text: how much was seen, then what was long, and why.
+
+mod sources;
+
+use std::path::Path;
+
+use super::measured::{ROWS, cost, more, polls, section};
+use super::number::{grouped, share};
+use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
+use super::timeline::cause_name;
+use crate::probe::Class;
+use crate::probe::trace::{CpuTrace, LongRun, Trace};
+use crate::units::Fact;
+
+/// How many bursts and runs are listed.
+const LONGEST: usize = 5;
+
+/// The whole report; ends with a line break.
+pub fn text(trace: &Trace) -> String {
+    let mut out = head(trace);
+    out += &cpus(trace);
+    out += &longest(trace);
+    out += &bursts(trace);
+    out += &sources::interrupts(trace);
+    out += &polls(&trace.napis);
+    out += &sources::threads(trace);
+    out += &format!("\n{}", cost(&trace.cost, |ns| trace.share(ns)));
+    for note in &trace.notes {
+        out += &paragraph("note: ", note);
+    }
+    out
+}
+
+/// Where the timeline is, and its size; `None` when none was written.
+pub fn written(file: Option<(&Path, u64)>) -> String {
+    match file {
+        Some((path, bytes)) => paragraph(
+            "timeline: ",
+            &format!(
+                "{}, {:.1} MB, for https://ui.perfetto.dev",
+                clean(&path.display().to_string()),
+                bytes as f64 / 1e6
+            ),
+        ),
+        None => paragraph("timeline: ", "not written; --out FILE writes it for https://ui.perfetto.dev"),
+    }
+}
+
+fn head(trace: &Trace) -> String {
+    let lost = match trace.lost {
+        0 => ", none lost".to_owned(),
+        lost => format!(", {CAUTION}{} lost{CAUTION:#}", grouped(lost)),
+    };
+    let title = format!("{} events in {:.1} s", grouped(trace.events), trace.seconds);
+    let mut out = format!("{}{lost}\n", styled(STRONG, &title));
+    if trace.lost > 0 {
+        out += &paragraph(
+            &format!("{CAUTION}lost:{CAUTION:#} "),
+            "the ring buffer had no room for them. What was under way then is in no length, and counts are too \
+             small. A larger --buffer or fewer CPUs (--cpu) may help",
+        );
+    }
+    if trace.cut > 0 {
+        let cut = format!("{} pieces of work were cut off and are in no length", grouped(trace.cut));
+        out += &paragraph("", &cut);
+    }
+    out
+}
+
+/// A length of time, short: `0.4 us`, `12 us`, `1.2 ms`.
+fn time(ns: u64) -> String {
+    match ns {
+        0..9_950 => format!("{:.1} us", ns as f64 / 1e3),
+        9_950..995_000 => format!("{:.0} us", ns as f64 / 1e3),
+        995_000..9_950_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        9_950_000..995_000_000 => format!("{:.0} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// `-` where there is none.
+fn length(count: u64, ns: u64) -> Cell {
+    if count > 0 { time(ns).into() } else { Cell::styled(FAINT, "-") }
+}
+
+fn known(count: &Fact<u64>) -> Cell {
+    count.known().map_or_else(|| Cell::styled(FAINT, "-"), |count| grouped(*count).into())
+}
+
+fn cpus(trace: &Trace) -> String {
+    if trace.cpus.is_empty() {
+        return "  no CPU received anything\n".to_owned();
+    }
+    let titles = ["CPU", "NET_RX", "runs", "median", "99 %", "longest", "polls", "full", "squeezed", "lost"];
+    let mut table = Table::new(titles.map(Column::right)).indented(2);
+    let mut shown: Vec<&CpuTrace> = trace.cpus.iter().collect();
+    if shown.len() > ROWS {
+        shown.sort_by_key(|cpu| std::cmp::Reverse((cpu.net_rx_ns, cpu.polls)));
+        shown.truncate(ROWS);
+        shown.sort_by_key(|cpu| cpu.cpu);
+    }
+    for cpu in shown {
+        let runs = cpu.runs;
+        table.row([
+            cpu.cpu.to_string().into(),
+            share(trace.share(cpu.net_rx_ns)).into(),
+            grouped(runs.count).into(),
+            length(runs.count, runs.p50_ns),
+            length(runs.count, runs.p99_ns),
+            length(runs.count, runs.max_ns),
+            grouped(cpu.polls).into(),
+            grouped(cpu.full_polls).into(),
+            known(&cpu.squeezed),
+            grouped(cpu.lost).into(),
+        ]);
+    }
+    let legend = "full: polls that used up their budget; squeezed: runs that ended by time or budget with \
+                  work left";
+    table.render() + &more(trace.cpus.len()) + &paragraph("  ", legend)
+}
+
+fn longest(trace: &Trace) -> String {
+    if trace.longest.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        Column::right("at"),
+        Column::right("CPU"),
+        Column::right("length"),
+        Column::left("why").wrapping(),
+        Column::right("polls"),
+        Column::right("packets"),
+    ])
+    .indented(2);
+    for run in trace.longest.iter().take(LONGEST) {
+        table.row([
+            at(run.at_ns).into(),
+            run.cpu.to_string().into(),
+            time(run.ns).into(),
+            why(run).into(),
+            grouped(u64::from(run.polls)).into(),
+            grouped(run.packets + run.backlog).into(),
+        ]);
+    }
+    section("longest runs of NET_RX", &table.render())
+}
+
+/// Since the beginning, in milliseconds: what the file has in microseconds.
+fn at(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+fn why(run: &LongRun) -> String {
+    let task = match run.pid {
+        0 => "idle".to_owned(),
+        _ if run.task.starts_with("ksoftirqd/") => clean(&run.task),
+        pid => format!("{} {pid}", clean(&run.task)),
+    };
+    let mut why = match (run.cause.class, run.pid) {
+        // An idle CPU that looks for work needs no interrupt to find it.
+        (Class::SelfInflicted, 0) => task,
+        _ => format!("{}, {task}", cause_name(run.cause)),
+    };
+    if run.full > 0 {
+        why += &format!(", {} full", grouped(u64::from(run.full)));
+    }
+    // What hardly matters is not said.
+    if run.interrupts_ns > run.ns / 20 {
+        why += &format!(", interrupts {}", time(run.interrupts_ns));
+    }
+    why
+}
+
+fn bursts(trace: &Trace) -> String {
+    let total: u64 = trace.cpus.iter().map(|cpu| cpu.bursts.count).sum();
+    if total == 0 {
+        return String::new();
+    }
+    let by_cpu: Vec<String> = trace
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.bursts.count > 0)
+        .map(|cpu| {
+            let bursts = cpu.bursts;
+            format!(
+                "CPU {}: {}, median {}, 99 % {}",
+                cpu.cpu,
+                grouped(bursts.count),
+                time(bursts.p50_ns),
+                time(bursts.p99_ns)
+            )
+        })
+        .take(ROWS)
+        .collect();
+    let mut table = Table::new([
+        Column::right("at"),
+        Column::right("CPU"),
+        Column::right("length"),
+        Column::right("runs"),
+        Column::right("packets"),
+    ])
+    .indented(2);
+    for burst in trace.bursts.iter().take(LONGEST) {
+        table.row([
+            at(burst.at_ns).into(),
+            burst.cpu.to_string().into(),
+            time(burst.ns).into(),
+            grouped(burst.runs).into(),
+            grouped(burst.packets).into(),
+        ]);
+    }
+    let title = format!("bursts: runs less than {} apart", time(trace.burst_gap_ns));
+    section(&title, &(paragraph("  ", &by_cpu.join("; ")) + &table.render()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! The timeline of receive work, of the real kernel: the packets that RPS hands over, and what is lost.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use rxlab::host::{Host, LiveHost};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::probe::Class;
+use rxlab::probe::trace::{CpuTrace, Trace};
+use rxlab::target::{Spec, Target};
+use rxlab::units::{CpuId, Fact};
+use serde_json::Value;
+
+use crate::process::{Running, rxlab, wait_for};
+use crate::{quiet, require};
+
+/// The track of CPU 0 in the file.
+const FIRST_CPU: u64 = 10_000_000;
+
+/// Packets from CPU 1 that RPS hands over to CPU 0, as long as the value lives.
+struct Stream {
+    directory: tempfile::TempDir,
+    _load: Running,
+    _target: Target,
+    _range: Range,
+    _alone: quiet::Held,
+}
+
+impl Stream {
+    /// `None` when this is skipped. `pace` is what the load is told about its rate.
+    fn start(pace: &[&str]) -> Option<Self> {
+        if !require::netns() || !require::bpf() {
+            return None;
+        }
+        let alone = quiet::alone();
+        let range = Range::build(&RangeSpec::default()).expect("built");
+        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+        host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", b"1").expect("written");
+        let target = Target::start(&Spec {
+            udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
+            cpus: "1".parse().expect("a list"),
+            netns: Some(range.server.path()),
+            ..Spec::default()
+        });
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let url = format!("udp-sink://{}:9000", Range::SERVER);
+        let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
+        // Longer than any look here.
+        command.args(pace).args(["--for", "60s", "--netns"]).arg(range.client.path());
+        let load = Running::start(&mut command);
+        let received = || {
+            let path = "sys/class/net/srv0/statistics/rx_packets";
+            host.read_text(path).expect("readable").trim().parse::<u64>().expect("a number")
+        };
+        wait_for("packets", || received() > 500);
+        Some(Self { directory, _load: load, _target: target.expect("started"), _range: range, _alone: alone })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("trace.json")
+    }
+
+    fn trace(&self, arguments: &[&str]) -> Trace {
+        let out = rxlab(self.directory.path(), &["--json", "trace", "--out"])
+            .arg(self.file())
+            .args(arguments)
+            .output()
+            .expect("rxlab runs");
+        summary(&out.stdout, &out.stderr)
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        lines(&self.file())
+    }
+}
+
+fn summary(stdout: &[u8], stderr: &[u8]) -> Trace {
+    let text = String::from_utf8_lossy(stdout);
+    let trace: Result<Trace, _> = serde_json::from_str(&text);
+    trace.unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(stderr)))
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("written");
+    serde_json::from_str(&text).expect("one array of JSON")
+}
+
+fn on(trace: &Trace, cpu: u32) -> &CpuTrace {
+    trace.cpus.iter().find(|of| of.cpu == CpuId(cpu)).expect("it received")
+}
+
+#[test]
+fn what_rps_hands_over_is_on_the_other_cpu() {
+    let Some(stream) = Stream::start(&["--rate", "5000"]) else { return };
+    let trace = stream.trace(&["--for", "1s"]);
+    assert_eq!(trace.lost, 0, "{trace:?}");
+    assert!(trace.events > 10_000 && (0.9..3.0).contains(&trace.seconds), "{trace:?}");
+    let cpu = on(&trace, 0);
+    // Fewer where several packets came at once.
+    assert!(cpu.runs.count > 500 && cpu.backlog > 1_000 && cpu.bursts.count > 1, "{cpu:?}");
+    assert!(cpu.runs.p50_ns > 0 && cpu.runs.p50_ns <= cpu.runs.max_ns, "{cpu:?}");
+    assert!(cpu.net_rx_ns < (trace.seconds * 1e9) as u64, "{cpu:?}");
+    assert!(matches!(cpu.squeezed, Fact::Known(_)), "{cpu:?}");
+    let backlog = trace.napis.iter().find(|napi| napi.cpu == CpuId(0) && napi.device.is_empty());
+    assert!(backlog.is_some_and(|napi| napi.packets >= cpu.backlog), "{:?}", trace.napis);
+    let Fact::Known(cost) = trace.cost else { panic!("{:?}", trace.cost) };
+    assert!(cost.runs >= trace.events && cost.ns > 0, "{cost:?}");
+
+    let lines = stream.lines();
+    let of = |cpu: u64, ph: &str, name: &str| {
+        let wanted = |line: &&Value| {
+            line["tid"] == FIRST_CPU + cpu
+                && line["ph"] == ph
+                && line["name"].as_str().is_some_and(|of| of.starts_with(name))
+        };
+        lines.iter().filter(wanted).count() as u64
+    };
+    assert!(of(0, "E", "NET_RX") >= cpu.runs.count && of(0, "B", "NET_RX") >= cpu.runs.count);
+    assert!(of(0, "X", "poll backlog") >= cpu.runs.count / 2, "polls lie in runs");
+    let handed_over = |line: &&Value| line["ph"] == "E" && line["args"]["cause"] == Class::RpsIpi.name();
+    // An idle CPU that polls for work needs no interrupt.
+    let idle = |line: &&Value| line["ph"] == "E" && line["args"]["task"] == "swapper/0";
+    let count = |of: &dyn Fn(&&Value) -> bool| lines.iter().filter(|line| of(line)).count() as u64;
+    assert!(count(&handed_over) + count(&idle) > cpu.runs.count / 2, "by what, is told: {cpu:?}");
+    assert!(lines.iter().all(|line| line["ph"] == "M" || line["ts"].as_f64().is_some_and(|ts| ts >= 0.0)));
+}
+
+/// A veth has a NAPI of its own with GRO, which passes UDP through it only with this kind of GRO.
+#[test]
+fn polls_name_their_device() {
+    let Some(stream) = Stream::start(&["--rate", "2000"]) else { return };
+    let mut command = std::process::Command::new("nsenter");
+    command.arg(format!("--net={}", stream._range.server.path().display()));
+    let gro = command
+        .args(["ethtool", "-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"])
+        .output()
+        .expect("nsenter runs");
+    let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
+    if !require::have("netns", (!gro.status.success()).then_some(why)) {
+        return;
+    }
+    let trace = stream.trace(&["--for", "500ms"]);
+    let napi = trace.napis.iter().find(|napi| napi.device == "srv0").expect("it was polled");
+    assert!(napi.polls > 50 && napi.packets > 50 && napi.napi > 0, "{napi:?}");
+    let lines = stream.lines();
+    let poll = lines.iter().find(|line| line["args"]["device"] == "srv0").expect("it is in the file");
+    assert!(poll["args"]["budget"].as_u64().is_some_and(|budget| budget > 0), "{poll}");
+    assert_eq!(poll["args"]["napi"].as_u64(), Some(u64::from(napi.napi)), "{poll}");
+}
+
+#[test]
+fn a_cpu_that_was_not_asked_for_is_not_traced() {
+    let Some(stream) = Stream::start(&["--rate", "2000"]) else { return };
+    let trace = stream.trace(&["--for", "300ms", "--cpu", "0"]);
+    assert!(on(&trace, 0).runs.count > 10);
+    assert!(trace.cpus.iter().all(|cpu| cpu.cpu == CpuId(0)), "{trace:?}");
+}
+
+#[test]
+fn what_finds_no_room_is_counted_and_shown() {
+    let Some(stream) = Stream::start(&[]) else { return };
+    let trace = stream.trace(&["--for", "500ms", "--buffer", "4"]);
+    assert!(trace.lost > 0 && trace.events > 0, "{trace:?}");
+    assert_eq!(trace.cpus.iter().map(|cpu| cpu.lost).sum::<u64>(), trace.lost);
+    let lines = stream.lines();
+    let told: u64 = lines.iter().filter_map(|line| line["args"]["lost"].as_u64()).sum();
+    assert_eq!(told, trace.lost, "the file says where");
+    let out = rxlab(stream.directory.path(), &["trace", "--for", "200ms", "--buffer", "4"]);
+    let out = { out }.output().expect("rxlab runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(text.lines().next().is_some_and(|first| first.ends_with(" lost")), "{text}");
+    assert!(text.contains("the ring buffer had no room"), "{text}");
+}
+
+#[test]
+fn an_interrupted_trace_is_whole() {
+    if !require::bpf() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("trace.json");
+    let mut command = rxlab(directory.path(), &["--json", "trace", "--for", "60s", "--out"]);
+    let running = Running::start(command.arg(&file));
+    wait_for("the file", || std::fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+    running.signal(Signal::INT);
+    let out = running.output();
+    assert!(out.status.success(), "{out:?}");
+    let trace = summary(&out.stdout, &out.stderr);
+    assert!(trace.seconds < 50.0, "{trace:?}");
+    assert!(lines(&file).len() >= 2);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_says_where() {
+    if !require::bpf() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let out = rxlab(directory.path(), &["trace", "--for", "100ms", "--out", "/dev/full"]).output();
+    let out = out.expect("rxlab runs");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(5), "{text}");
+    assert!(text.contains("cannot write /dev/full: No space left"), "{text}");
+}
