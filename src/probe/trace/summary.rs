@@ -147,7 +147,7 @@ pub struct IrqTrace {
     pub cpu: CpuId,
     /// Who asked for it, as in /proc/interrupts.
     pub actions: Vec<String>,
-    /// The queue whose NAPI it starts, where the driver tells.
+    /// The receive queue that it belongs to, as far as that is known.
     pub queue: Option<String>,
     /// How often a handler ran: of a shared interrupt several times each.
     pub count: u64,

@@ -1,5 +1,6 @@
 //! What a NIC's interrupt takes from a process that has its CPU to itself, as far as the scheduler knows.
 
+use rxlab::probe::trace::Trace;
 use rxlab::probe::{Class, Steal, Tier};
 use rxlab::units::{CpuId, IrqId};
 
@@ -23,6 +24,11 @@ for look in 1 2 3; do
 done
 ran ebpf cat answer
 ran procfs rxlab steal --for 2s --tier procfs --json
+for look in 1 2 3; do
+    rxlab trace --for 2s --json > answer
+    grep -q '"irq": '$irq answer && break
+done
+ran trace cat answer
 "#;
 
 #[test]
@@ -61,4 +67,16 @@ fn a_pinned_process_is_robbed_by_the_interrupt_of_a_queue() {
     };
     let counted = steal("procfs");
     assert_eq!((counted.tier, columns(&counted)), (Tier::Procfs, columns(&measured)));
+
+    // The timeline of the same has the same names.
+    let (code, text) = answer.ran("trace");
+    assert_eq!(code, 0, "{text}");
+    let trace: Trace = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let ours = trace.irqs.iter().find(|of| (of.irq, of.cpu) == (irq, CpuId(2)));
+    let ours = ours.unwrap_or_else(|| panic!("no IRQ {irq} on CPU 2: {:?}", trace.irqs));
+    assert_eq!(ours.queue.as_deref(), Some("eth0/rx-0"), "{ours:?}");
+    assert!(ours.count > 1 && ours.gaps.max_ns > 0 && ours.packets > 0, "{ours:?}");
+    let caused = trace.longest.iter().find(|run| run.cause.irq == Some(irq.0)).expect("it causes runs");
+    assert!(caused.cause.class == Class::NicIrq && caused.polls > 0, "{caused:?}");
+    assert!(trace.napis.iter().any(|napi| napi.device == "eth0" && napi.packets > 0), "{:?}", trace.napis);
 }
