@@ -29,7 +29,7 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// Every published schema, by its file.
-fn published() -> [(&'static str, Value); 6] {
+fn published() -> [(&'static str, Value); 7] {
     [
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
