@@ -237,11 +237,6 @@ fn every_interrupt_is_a_target() {
         let queues = (0..rx).map(|n| format!("eth0/rx-{n}")).chain((0..tx).map(|n| format!("eth0/tx-{n}")));
         let expected: Vec<String> = queues.chain(others.iter().map(|name| (*name).to_owned())).collect();
         assert_eq!(names, expected, "{name}");
-        let snapshot = host(name);
-        for target in &targets {
-            let value = knob.read(snapshot.last(), &model, target).expect("readable");
-            assert!(!value.is_empty(), "{name}: {target}");
-        }
         assert_eq!(targets.len(), rx + eth0(&model).other_irqs.len(), "{name}: none is left out");
     }
 }
