@@ -204,7 +204,7 @@ pub(super) fn events() -> impl Strategy<Value = Vec<Event>> {
         lost,
         kind,
     });
-    prop::collection::vec(event, 0..120)
+    prop::collection::vec(event, 0..50)
 }
 
 proptest! {
