@@ -72,9 +72,12 @@ fn the_setup_that_robs_the_victim_is_named() {
         // A fiftieth of the CPU at least, with a build that is not optimized.
         let share = measure(&comparison, "stolen.share");
         assert!(share.a.max(share.b) > 2.0, "{share:?}");
-        // The victim itself sees the same.
+        // The victim itself sees no other side robbing it. While tasks of other tests have its CPU it sees
+        // little of either: they are robbed in its place.
         let inferred = measure(&comparison, "steal.inferred");
-        assert_eq!(inferred.a > inferred.b, less == Arm::B, "{inferred:?}");
+        let seen = inferred.difference.expect("6 pairs");
+        let (low, high) = (seen.low.expect("bound"), seen.high.expect("bound"));
+        assert!(if less == Arm::B { low < 0.0 } else { high > 0.0 }, "{inferred:?}");
         assert!(measure(&comparison, "net_rx.packets").a > 1_000.0);
         let (cost_a, cost_b) = comparison.probe_cost.expect("counted");
         assert!(cost_a > 0.0 && cost_b > 0.0);
