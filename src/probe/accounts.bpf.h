@@ -55,7 +55,8 @@ static __always_inline void charge_interrupt(struct cpu *cpu, __u64 ns)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct victim *victim;
 
-	if (!task->pid)
+	// Threads that exist to receive are robbed of nothing, as in run_exit.
+	if (!task->pid || IS_KSOFTIRQD(task) || IS_IRQ_THREAD(task) || IS_NAPI_THREAD(task))
 		return;
 	victim = victim_of(cpu, task, ns);
 	if (victim)

@@ -6,7 +6,7 @@
 //! interrupt with next to nothing to do on the CPU where [`Spin`] works. What that misses more, by interrupt,
 //! is the cost; as it does in windows that take turns, traffic meanwhile does no harm.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use super::Spin;
 use super::inference::Seen;
 use crate::host::{allowed_cpus, pin_thread};
-use crate::units::CpuId;
+use crate::units::{CpuId, Fact};
 
 /// Pairs of windows; the cost is the median of theirs.
 const PAIRS: usize = 11;
 /// Long enough for some hundred interrupts, short enough for the machine to be the same in both.
-const WINDOW: Duration = Duration::from_millis(25);
+const WINDOW: Duration = Duration::from_millis(50);
 /// How far apart interrupts are sent: the cost of each falls when they come so densely that the CPU never
 /// gets out of them.
 const GAPS: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
@@ -49,105 +49,139 @@ pub enum NoBare {
     Kernel(CpuId, Errno),
 }
 
-/// One window with interrupts that bring nothing.
-struct Poked {
-    calls: u64,
-    length: Duration,
-    inside: Duration,
+/// What one window lost, and how many interrupts that bring nothing were sent in it.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    wall_ns: f64,
+    /// Missed, and neither waited for nor measured.
+    unseen_ns: f64,
+    interruptions: f64,
+    /// Part of the time that the scheduler gave to the thread.
+    present: f64,
+    sent: f64,
 }
 
-/// Measures it on this CPU, with about `rate` of them in a second. Takes half a second.
+/// The thread that sends, as the others see it.
+#[derive(Debug, Default)]
+struct Poker {
+    sends: AtomicBool,
+    ends: AtomicBool,
+    calls: AtomicU64,
+    inside_ns: AtomicU64,
+}
+
+/// Measures it on this CPU, with about `rate` of them in a second. `measured` gives the nanoseconds that programs
+/// in the kernel have seen taken from this process on that CPU so far; 0 where there are none, and what a
+/// handler does is then in the cost. Takes a second.
 ///
 /// # Errors
 /// Where this cannot be done on this machine.
-pub fn bare(cpu: CpuId, rate: f64) -> Result<Bare, NoBare> {
+pub fn bare(cpu: CpuId, rate: f64, measured: &dyn Fn() -> u64) -> Result<Bare, NoBare> {
     let kernel = |errno| NoBare::Kernel(cpu, errno);
     let from = allowed_cpus().iter().filter(|other| *other != cpu).min_by_key(|other| (*other < cpu, *other));
     let from = from.ok_or(NoBare::OneCpu)?;
     membarrier(MembarrierCommand::RegisterPrivateExpedited).map_err(kernel)?;
-    let gap =
-        Duration::from_secs_f64((1.0 / rate.max(1.0)).clamp(GAPS.0.as_secs_f64(), GAPS.1.as_secs_f64()));
-    let (mut costs, mut calls, mut inside, mut length) = (Vec::new(), 0, Duration::ZERO, Duration::ZERO);
-    for _ in 0..PAIRS {
-        let quiet = window(cpu).map_err(kernel)?;
-        let stop = AtomicBool::new(false);
-        let (seen, poked) = std::thread::scope(|scope| {
-            let poker = scope.spawn(|| poke(from, gap, &stop));
-            let seen = window(cpu);
-            stop.store(true, Ordering::Relaxed);
-            (seen, poker.join().expect("the thread does not panic"))
-        });
-        let (seen, poked) = (seen.map_err(kernel)?, poked.map_err(kernel)?);
-        costs.extend(cost(&quiet, &seen, &poked));
-        calls += poked.calls;
-        inside += poked.inside;
-        length += poked.length;
-    }
+    let gap = (1.0 / rate.max(1.0)).clamp(GAPS.0.as_secs_f64(), GAPS.1.as_secs_f64());
+    let poker = Poker::default();
+    let windows = std::thread::scope(|scope| {
+        let poking = scope.spawn(|| poker.run(from, Duration::from_secs_f64(gap)));
+        let windows = windows(cpu, &poker, measured);
+        poker.ends.store(true, Ordering::Relaxed);
+        poking.join().expect("the thread does not panic").and(windows)
+    });
+    let windows = windows.map_err(kernel)?;
+    let mut costs: Vec<f64> = windows.iter().filter_map(|(quiet, poked)| cost(quiet, poked)).collect();
     costs.sort_by(f64::total_cmp);
     let median = costs.get(costs.len() / 2).ok_or(kernel(Errno::AGAIN))?;
+    let calls = poker.calls.load(Ordering::Relaxed);
+    let wall_ns: f64 = windows.iter().map(|(_, poked)| poked.wall_ns).sum();
     Ok(Bare {
         ns: median.max(0.0) as u64,
-        sender_ns: u64::try_from(inside.as_nanos())
-            .unwrap_or(u64::MAX)
-            .checked_div(calls)
-            .unwrap_or_default(),
-        rate: (calls as f64 / length.as_secs_f64()) as u64,
+        sender_ns: poker.inside_ns.load(Ordering::Relaxed).checked_div(calls).unwrap_or_default(),
+        rate: (calls as f64 * 1e9 / wall_ns) as u64,
     })
 }
 
-fn window(cpu: CpuId) -> Result<Seen, Errno> {
+/// Pairs of windows without and with.
+fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<(Window, Window)>, Errno> {
     let spin = Spin::start(cpu)?;
-    std::thread::sleep(WINDOW);
-    Ok(spin.stop())
+    let look = || (spin.seen(), measured(), poker.calls.load(Ordering::Relaxed));
+    let window = || {
+        let (seen, taken, calls) = look();
+        std::thread::sleep(WINDOW);
+        let (now, taken_now, calls_now) = look();
+        Window::between(&now.since(&seen), taken_now.saturating_sub(taken), calls_now - calls)
+    };
+    // Until it has found out how long an undisturbed piece takes.
+    while spin.seen().wall_ns == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pair = |_| {
+        let quiet = window();
+        poker.sends.store(true, Ordering::Relaxed);
+        let poked = window();
+        poker.sends.store(false, Ordering::Relaxed);
+        (quiet, poked)
+    };
+    Ok((0..PAIRS).map(pair).collect())
 }
 
-/// Sends them from this CPU until it is stopped.
-fn poke(from: CpuId, gap: Duration, stop: &AtomicBool) -> Result<Poked, Errno> {
-    pin_thread(from)?;
-    let begun = Instant::now();
-    let (mut calls, mut inside, mut last) = (0, Duration::ZERO, begun);
-    while !stop.load(Ordering::Relaxed) {
-        membarrier(MembarrierCommand::PrivateExpedited)?;
-        let now = Instant::now();
-        inside += now - last;
-        calls += 1;
-        last = now;
-        while last - now < gap && !stop.load(Ordering::Relaxed) {
-            last = Instant::now();
+impl Window {
+    fn between(seen: &Seen, taken_ns: u64, calls: u64) -> Self {
+        let known = |fact: &Fact<u64>| fact.known().copied().unwrap_or_default();
+        let wall_ns = seen.wall_ns as f64;
+        let seen_ns = known(&seen.waiting_ns) + taken_ns;
+        Self {
+            wall_ns,
+            unseen_ns: seen.missing_ns.saturating_sub(seen_ns) as f64,
+            interruptions: known(&seen.interruptions) as f64,
+            present: seen.believed_ns.known().map_or(1.0, |ran| (*ran as f64 / wall_ns).min(1.0)),
+            sent: calls as f64,
         }
     }
-    Ok(Poked { calls, length: begun.elapsed(), inside })
 }
 
-/// Nanoseconds of one interrupt: what is missed beside the others, of which each costs what it does in the
-/// quiet window. `None` when hardly any came.
-fn cost(quiet: &Seen, seen: &Seen, poked: &Poked) -> Option<f64> {
-    let lost = |seen: &Seen| {
-        let waiting = seen.waiting_ns.known().copied().unwrap_or_default();
-        let missing = seen.missing_ns.saturating_sub(waiting) as f64;
-        (missing, seen.interruptions.known().copied().unwrap_or_default() as f64)
-    };
-    let (quiet_ns, others) = lost(quiet);
-    let each = if others > 0.0 { quiet_ns / others } else { 0.0 };
+impl Poker {
+    /// Sends from this CPU while it may, until it is ended.
+    fn run(&self, from: CpuId, gap: Duration) -> Result<(), Errno> {
+        pin_thread(from)?;
+        while !self.ends.load(Ordering::Relaxed) {
+            if !self.sends.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(200));
+                continue;
+            }
+            let begun = Instant::now();
+            membarrier(MembarrierCommand::PrivateExpedited)?;
+            let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.inside_ns.fetch_add(ns, Ordering::Relaxed);
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            while begun.elapsed() < gap && self.sends.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds of one interrupt: what is lost beside the others, of which each costs what it does in the quiet
+/// window. `None` when hardly any came.
+fn cost(quiet: &Window, poked: &Window) -> Option<f64> {
+    let each = if quiet.interruptions > 0.0 { quiet.unseen_ns / quiet.interruptions } else { 0.0 };
     // One that the thread was not there for was not sent to it.
-    let present = seen.believed_ns.known().map_or(1.0, |ran| (*ran as f64 / seen.wall_ns as f64).min(1.0));
-    let sent = poked.calls as f64 / poked.length.as_nanos() as f64 * seen.wall_ns as f64 * present;
-    let (ns, interruptions) = lost(seen);
-    (sent >= 10.0).then(|| (ns - each * (interruptions - sent).max(0.0)) / sent)
+    let sent = poked.sent * poked.present;
+    let others = (poked.interruptions - sent).max(0.0);
+    (sent >= 10.0).then(|| (poked.unseen_ns - each * others) / sent)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::{Bare, NoBare, Poked, bare, cost};
+    use super::{Bare, NoBare, Window, bare, cost};
     use crate::host::allowed_cpus;
-    use crate::probe::Method;
-    use crate::probe::inference::Seen;
+    use crate::probe::{Method, Seen};
     use crate::units::{CpuId, Fact};
 
-    fn seen(missing_us: u64, interruptions: u64) -> Seen {
-        Seen {
+    fn window(missing_us: u64, interruptions: u64, calls: u64) -> Window {
+        let seen = Seen {
             method: Method::Spin,
             cpu: CpuId(0),
             wall_ns: 20_000_000,
@@ -155,25 +189,25 @@ mod tests {
             interruptions: Fact::Known(interruptions),
             waiting_ns: Fact::Known(4_000_000),
             believed_ns: Fact::Known(16_000_000),
-        }
+        };
+        Window::between(&seen, 1_000_000, calls)
     }
 
     #[test]
     fn other_interrupts_cost_what_they_do_without_ours() {
-        // 4 ms are waiting. Quiet: 200 of 10 us. With 250 of ours, a fifth of them to somebody else: 100 of
-        // the others are left, and 2.4 ms are those of 200.
-        let poked = Poked { calls: 312, length: Duration::from_millis(25), inside: Duration::from_millis(3) };
-        let ns = cost(&seen(6_000, 200), &seen(7_400, 300), &poked).expect("enough");
-        assert!((ns - 12_000.0).abs() < 100.0, "{ns}");
-        let few = Poked { calls: 9, ..poked };
-        assert_eq!(cost(&seen(6_000, 200), &seen(7_400, 300), &few), None);
+        // 4 ms are waiting and 1 ms was measured. Quiet: 200 of 5 us. With 250 of ours, a fifth of them while
+        // somebody else ran: 100 of the others are left, and 1.9 ms are those of 200.
+        let quiet = window(6_000, 200, 0);
+        let ns = cost(&quiet, &window(7_400, 300, 250)).expect("enough");
+        assert!((ns - 9_500.0).abs() < 1.0, "{ns}");
+        assert_eq!(cost(&quiet, &window(7_400, 300, 9)), None);
     }
 
     #[test]
     fn one_is_sent_and_counted() {
         let allowed = allowed_cpus();
         let cpu = allowed.first().expect("it runs somewhere");
-        match bare(cpu, 20_000.0) {
+        match bare(cpu, 20_000.0, &|| 0) {
             Err(NoBare::OneCpu) => assert_eq!(allowed.iter().count(), 1),
             Ok(Bare { sender_ns, rate, .. }) => assert!(sender_ns > 0 && rate > 0),
             Err(error) => panic!("{error}"),

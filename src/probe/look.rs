@@ -133,7 +133,14 @@ pub fn look(
         };
         let exact = known(&|between| taken(between, cpu, pid));
         let others = known(&|between| between.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns));
-        let bare = interrupt_cost(&seen, stop);
+        let measured = || {
+            let reading = programs.as_ref().and_then(|programs| programs.read().ok());
+            reading.map_or(0, |reading| {
+                let other = reading.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns);
+                taken(&reading, cpu, std::process::id()) + other
+            })
+        };
+        let bare = interrupt_cost(&seen, &measured, stop);
         if let Err(why) = &bare {
             steal.notes.push(why.clone());
         }
@@ -145,11 +152,15 @@ pub fn look(
 
 /// What an interrupt costs, as often as they came: with the programs still attached, for they are part of
 /// it. `None` where nobody has counted them, or time is up.
-fn interrupt_cost(seen: &Seen, stop: &AtomicBool) -> Result<Option<Bare>, String> {
+fn interrupt_cost(
+    seen: &Seen,
+    measured: &dyn Fn() -> u64,
+    stop: &AtomicBool,
+) -> Result<Option<Bare>, String> {
     match seen.interruptions {
         Fact::Known(count @ 1..) if !stop.load(Ordering::SeqCst) => {
             let rate = count as f64 * 1e9 / seen.wall_ns as f64;
-            bare(seen.cpu, rate)
+            bare(seen.cpu, rate, measured)
                 .map(Some)
                 .map_err(|why| format!("the cost of an interrupt is not known: {why}"))
         }

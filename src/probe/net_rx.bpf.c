@@ -264,6 +264,18 @@ static __always_inline __u64 not_of_threads(const struct cpu *cpu)
 	return sum;
 }
 
+// Ends a stretch of a NAPI thread, and begins the next if it goes on.
+static __always_inline void thread_time(struct cpu *cpu, int goes_on)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 base = not_of_threads(cpu);
+
+	if (cpu->thread_began)
+		cpu->threaded_ns += now - cpu->thread_began - (base - cpu->thread_base);
+	cpu->thread_began = goes_on ? now : 0;
+	cpu->thread_base = base;
+}
+
 // A task that waits polls again and again until a poll brings something. There is no hook before a poll: the
 // first one of each wait has no length.
 static __always_inline void busy_polled(struct cpu *cpu, int work)
@@ -295,6 +307,8 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 	if (!cpu->run_began) {
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf())) {
 			cpu->threaded_polls++;
+			// A thread that has its CPU to itself is never switched to or from.
+			thread_time(cpu, 1);
 		} else {
 			busy_polled(cpu, work);
 		}
@@ -320,7 +334,8 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 	}
 	entry->polls++;
 	entry->work += work;
-	entry->full += work >= budget;
+	// A console that empties its device polls with a budget of 0.
+	entry->full += budget > 0 && work >= budget;
 	return 0;
 }
 
@@ -329,18 +344,13 @@ int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_stru
 {
 	int begins = IS_NAPI_THREAD(next);
 	struct cpu *cpu;
-	__u64 now;
 
 	if (!begins && !IS_NAPI_THREAD(prev))
 		return 0;
 	cpu = this_cpu();
 	if (!cpu)
 		return 0;
-	now = bpf_ktime_get_ns();
-	if (cpu->thread_began)
-		cpu->threaded_ns += now - cpu->thread_began - (not_of_threads(cpu) - cpu->thread_base);
-	cpu->thread_began = begins ? now : 0;
-	cpu->thread_base = not_of_threads(cpu);
+	thread_time(cpu, begins);
 	return 0;
 }
 

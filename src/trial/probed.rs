@@ -26,6 +26,9 @@ pub const INFERRED: &str = "steal.inferred";
 /// Part of the time that every theft is given at least. Nothing at all has no ratio to something, and an
 /// interrupt that the ends of a slot cut is as long: ten microseconds in a second.
 const LEAST: f64 = 1e-5;
+/// The same of what each packet takes, in nanoseconds. It is no part of the time divided by packets: where nothing
+/// is stolen, more packets would then seem to take less.
+const LEAST_EACH: f64 = 0.1;
 
 /// One of these metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +99,7 @@ impl Probed {
             Self::NetRxPerPacket => each(counted.net_rx()?.into_iter().sum()),
             Self::NetRxMaxCpu => counted.net_rx()?.into_iter().reduce(f64::max).map(percent),
             Self::Stolen => counted.stolen().map(percent),
-            Self::StolenPerPacket => each(counted.stolen()?),
+            Self::StolenPerPacket => each(counted.stolen_ns()?).map(|ns| ns.max(LEAST_EACH)),
             Self::Victim(name) => counted.stolen_from(name).map(percent),
         }
         .filter(|value| value.is_finite())
@@ -127,14 +130,19 @@ impl Counted<'_> {
     }
 
     /// What tasks lost to work that they did not ask for, nanoseconds a second.
-    fn stolen(&self) -> Option<f64> {
+    fn stolen_ns(&self) -> Option<f64> {
         let (reading, seconds) = self.programs?;
         let counts = |cpu| self.cpus.is_empty() || self.cpus.contains(cpu);
         let runs = reading.cpus.iter().filter(|(cpu, _)| counts(**cpu)).map(|(_, record)| robbed(record.ns));
         // Those that hit an idle CPU rob nobody: the victims have the others.
         let interrupts =
             reading.victims.iter().filter(|((cpu, _), _)| counts(*cpu)).map(|(_, record)| record.irq_ns);
-        Some(at_least(runs.chain(interrupts).sum(), seconds))
+        Some(runs.chain(interrupts).sum::<u64>() as f64 / seconds)
+    }
+
+    /// The same, as something that has a ratio to anything.
+    fn stolen(&self) -> Option<f64> {
+        Some(self.stolen_ns()?.max(LEAST * 1e9))
     }
 
     /// The same of one name; `None` when nothing is called so.
@@ -149,16 +157,12 @@ impl Counted<'_> {
             .map(|(_, record)| robbed(record.ns) + record.irq_ns)
             .collect();
         let known = there.is_some_and(|there| !there.is_empty()) || !lost.is_empty();
-        known.then(|| at_least(lost.iter().sum(), seconds))
+        known.then(|| (lost.iter().sum::<u64>() as f64 / seconds).max(LEAST * 1e9))
     }
 }
 
 fn robbed(ns: [u64; Class::OF_RUNS.len()]) -> u64 {
     Class::OF_RUNS.into_iter().zip(ns).filter(|(class, _)| class.robs()).map(|(_, ns)| ns).sum()
-}
-
-fn at_least(ns: u64, seconds: f64) -> f64 {
-    (ns as f64 / seconds).max(LEAST * 1e9)
 }
 
 #[cfg(test)]
@@ -226,6 +230,8 @@ mod tests {
         {
             assert_eq!(value(name, cpus, true), Some(0.001), "{name}");
         }
+        // More packets do not make less of nothing.
+        assert_eq!(value("stolen.ns_per_packet", "1", true), Some(0.1));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The programs that tell events: attached for as long as is traced, their ring buffer read.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
+use std::rc::Rc;
 
-use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use super::event::Event;
 use super::{TraceError, Wish};
@@ -25,9 +27,15 @@ enum Tells {
 /// Events read between two looks at the clock: reading must end although events go on coming.
 const AT_A_TIME: usize = 1 << 12;
 
+/// What the ring gave and nobody has read yet; a record that is none is its length.
+type Taken = Rc<RefCell<Vec<Result<Event, usize>>>>;
+
 /// Programs that tell.
 #[derive(Debug)]
 pub(super) struct Recorder {
+    // Mapped once: to map it anew for each reading would make the machine that is traced fault its pages again.
+    ring: RingBuffer<'static>,
+    taken: Taken,
     loaded: Loaded,
     cpus: u32,
     /// When they began to.
@@ -53,36 +61,20 @@ impl Recorder {
             value[..4].copy_from_slice(&(tells as u32).to_ne_bytes());
             map.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)?;
         }
-        Ok(Self { loaded, cpus, began })
+        let taken = Taken::default();
+        let ring = ring(&loaded, Rc::clone(&taken))?;
+        Ok(Self { ring, taken, loaded, cpus, began })
     }
 
     /// Reads what there is, at most so much that it takes no long time. Gives whether there may be more.
     pub(super) fn read(&self, mut each: impl FnMut(Event) -> io::Result<()>) -> Result<bool, TraceError> {
-        let events = self.loaded.map("events");
-        let mut wrong = None;
-        let mut take = |bytes: &[u8]| {
-            let done = match Event::parse(bytes) {
-                Some(event) => each(event).map_err(TraceError::Output),
-                None => Err(TraceError::Record(bytes.len())),
-            };
-            // Negative: no more.
-            done.map_or_else(
-                |error| {
-                    wrong = Some(error);
-                    -1
-                },
-                |()| 0,
-            )
-        };
-        let mut builder = RingBufferBuilder::new();
-        builder.add(&events, &mut take)?;
-        let ring = builder.build()?;
-        let count = ring.consume_raw_n(AT_A_TIME);
-        drop(ring);
-        match (wrong, usize::try_from(count)) {
-            (Some(error), _) => Err(error),
-            (None, Ok(count)) => Ok(count >= AT_A_TIME),
-            (None, Err(_)) => Err(libbpf_rs::Error::from_raw_os_error(-count).into()),
+        let count = self.ring.consume_raw_n(AT_A_TIME);
+        for event in self.taken.borrow_mut().drain(..) {
+            each(event.map_err(TraceError::Record)?).map_err(TraceError::Output)?;
+        }
+        match usize::try_from(count) {
+            Ok(count) => Ok(count >= AT_A_TIME),
+            Err(_) => Err(libbpf_rs::Error::from_raw_os_error(-count).into()),
         }
     }
 
@@ -116,4 +108,15 @@ impl Recorder {
     pub(super) fn limits(&self) -> Vec<String> {
         self.loaded.limits()
     }
+}
+
+/// The ring of these programs; what it holds goes to `taken` whenever it is read.
+fn ring(loaded: &Loaded, taken: Taken) -> Result<RingBuffer<'static>, libbpf_rs::Error> {
+    let events = loaded.map("events");
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&events, move |bytes: &[u8]| {
+        taken.borrow_mut().push(Event::parse(bytes).ok_or(bytes.len()));
+        0
+    })?;
+    builder.build()
 }

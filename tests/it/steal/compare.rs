@@ -106,7 +106,7 @@ fn an_interrupt_puts_the_machine_back() {
 fn a_kill_leaves_an_undoable_change() {
     let Some(flood) = Flood::start("0") else { return };
     let host = host(&flood);
-    let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "200ms", "--pairs", "200"]));
+    let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "5s", "--pairs", "200"]));
     wait_for("the setup that robs", || rps(&host) == "1");
     running.signal(Signal::KILL);
     running.output();
