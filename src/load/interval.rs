@@ -115,8 +115,13 @@ impl Tally {
     }
 
     pub(super) fn complete(&mut self, latency: Nanos) {
-        self.completed += 1;
-        self.latency.saturating_record(latency);
+        self.complete_all(1, latency);
+    }
+
+    /// `count` requests with the same latency.
+    pub(super) fn complete_all(&mut self, count: usize, latency: Nanos) {
+        self.completed += count as u64;
+        self.latency.saturating_record_n(latency, count as u64);
     }
 
     pub(super) fn error(&mut self, class: ErrorClass, count: usize) {

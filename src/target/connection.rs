@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::counters::{Shared, add};
-use super::http::{self, Parsed, Route};
+use super::http::{self, Parsed, Prepared, Route};
 
 /// Answers gathered before they are written: bounds memory against a client that sends requests
 /// and reads no answers.
@@ -24,9 +24,20 @@ pub(super) enum Fate {
     Close,
 }
 
+/// What the connections of a thread share.
+pub(super) struct Context<'a> {
+    pub(super) scratch: &'a mut [u8],
+    pub(super) prepared: &'a mut Prepared,
+    pub(super) shared: &'a Shared,
+    pub(super) thread: usize,
+}
+
 pub(super) struct Connection {
     stream: TcpStream,
+    // What was read and not answered: the start of a request, or all behind the output limit.
     input: Vec<u8>,
+    // There may be whole requests in `input`.
+    more: bool,
     out: Vec<u8>,
     written: usize,
     // Body bytes of the current request still to be read past.
@@ -44,7 +55,15 @@ enum State {
 
 impl Connection {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, input: Vec::new(), out: Vec::new(), written: 0, skip: 0, state: State::Open }
+        Self {
+            stream,
+            input: Vec::new(),
+            more: false,
+            out: Vec::new(),
+            written: 0,
+            skip: 0,
+            state: State::Open,
+        }
     }
 
     /// Whether it waits for the other end to close, and has waited long enough.
@@ -60,23 +79,19 @@ impl Connection {
     /// Does all that can be done without blocking. `hung_up` says that the other end has closed
     /// its side: then the read goes on to the end of the stream, otherwise it stops at a short
     /// read (edge-triggered: more input makes another event).
-    pub(super) fn advance(
-        &mut self,
-        hung_up: bool,
-        scratch: &mut [u8],
-        shared: &Shared,
-        thread: usize,
-    ) -> Fate {
+    pub(super) fn advance(&mut self, hung_up: bool, context: &mut Context<'_>) -> Fate {
         let mut drained = false;
         loop {
-            let more = self.answer_all(shared, thread);
+            if self.more {
+                self.answer_held(context);
+            }
             match self.flush() {
                 Ok(true) => {}
                 // The event that says "writable" goes on from here.
                 Ok(false) => return Fate::Keep,
                 Err(_) => return Fate::Close,
             }
-            if more {
+            if self.more {
                 continue;
             }
             if matches!(self.state, State::Closing) {
@@ -85,18 +100,18 @@ impl Connection {
                 }
                 self.state = State::Lingering { until: Instant::now() + LINGER };
             }
-            if shared.stop.load(Ordering::Relaxed) {
+            if context.shared.stop.load(Ordering::Relaxed) {
                 return Fate::Close;
             }
             if drained {
                 return Fate::Keep;
             }
-            match self.stream.read(scratch) {
+            match self.stream.read(context.scratch) {
                 Ok(0) => return Fate::Close,
                 Ok(n) => {
-                    drained = n < scratch.len() && !hung_up;
+                    drained = n < context.scratch.len() && !hung_up;
                     if !self.is_lingering() {
-                        self.input.extend_from_slice(&scratch[..n]);
+                        self.take_in(n, context);
                     } else if self.lingered(Instant::now()) {
                         return Fate::Close;
                     }
@@ -108,21 +123,44 @@ impl Connection {
         }
     }
 
-    /// Answers every whole request in the input; `true` when the answers had to stop at the limit
-    /// and there may be more requests.
-    fn answer_all(&mut self, shared: &Shared, thread: usize) -> bool {
-        let counters = &shared.threads[thread];
-        let (mut at, mut requests, mut refused) = (0, 0, 0);
+    /// Answers what was read, the first `length` bytes of the scratch space. Only what is left of it
+    /// is copied.
+    fn take_in(&mut self, length: usize, context: &mut Context<'_>) {
+        if !self.input.is_empty() {
+            self.input.extend_from_slice(&context.scratch[..length]);
+            return self.answer_held(context);
+        }
+        let Context { scratch, prepared, shared, thread } = context;
+        let input = &scratch[..length];
+        let used = self.answer_all(input, prepared, shared, *thread);
+        self.input.extend_from_slice(&input[used..]);
+    }
+
+    fn answer_held(&mut self, context: &mut Context<'_>) {
+        let mut input = std::mem::take(&mut self.input);
+        let used = self.answer_all(&input, context.prepared, context.shared, context.thread);
+        input.drain(..used);
+        self.input = input;
+    }
+
+    /// Answers every whole request in the input; gives how much of it that was, or all of it when
+    /// nothing more will be answered.
+    fn answer_all(&mut self, input: &[u8], prepared: &mut Prepared, shared: &Shared, thread: usize) -> usize {
+        let mut rest = input;
+        let (mut requests, mut refused) = (0, 0);
         while matches!(self.state, State::Open) && self.out.len() < OUT_LIMIT {
-            if self.skip > 0 {
-                let skipped = self.skip.min((self.input.len() - at) as u64);
-                self.skip -= skipped;
-                at += skipped as usize;
-            }
-            if at == self.input.len() || shared.stop.load(Ordering::Relaxed) {
+            let skipped = self.skip.min(rest.len() as u64);
+            self.skip -= skipped;
+            rest = &rest[skipped as usize..];
+            if rest.is_empty() || shared.stop.load(Ordering::Relaxed) {
                 break;
             }
-            match http::parse(&self.input[at..]) {
+            let known = prepared.answer(&mut rest, &mut self.out, OUT_LIMIT);
+            requests += known as u64;
+            if known > 0 {
+                continue;
+            }
+            match http::parse(rest) {
                 Parsed::Partial => break,
                 Parsed::Bad(status) => {
                     http::refuse(status, &mut self.out);
@@ -131,7 +169,8 @@ impl Connection {
                     self.state = State::Closing;
                 }
                 Parsed::Request(request) => {
-                    at += request.head;
+                    prepared.learn(&rest[..request.head], &request);
+                    rest = &rest[request.head..];
                     self.skip = request.body;
                     if let Route::Compute(us) = request.route {
                         shared.burn.run(us, &shared.stop);
@@ -144,16 +183,13 @@ impl Connection {
                 }
             }
         }
-        let open = matches!(self.state, State::Open);
-        if open {
-            self.input.drain(..at);
-        } else {
-            self.input = Vec::new();
-        }
+        let counters = &shared.threads[thread];
         // Before the write: who has an answer finds it counted.
         add(&counters.requests, requests);
         add(&counters.refused, refused);
-        open && self.out.len() >= OUT_LIMIT
+        let open = matches!(self.state, State::Open);
+        self.more = open && self.out.len() >= OUT_LIMIT;
+        if open { input.len() - rest.len() } else { input.len() }
     }
 
     /// Writes what is pending; `false` when the socket takes no more now.

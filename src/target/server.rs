@@ -13,8 +13,9 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::TargetError;
-use super::connection::{Connection, Fate};
+use super::connection::{Connection, Context, Fate};
 use super::counters::{Shared, add};
+use super::http::Prepared;
 use super::sockets::Sockets;
 use super::udp;
 use crate::host::{enter_netns, pin_thread};
@@ -50,6 +51,7 @@ pub(super) struct Server {
     lingering: usize,
     accept_again: bool,
     scratch: Vec<u8>,
+    prepared: Prepared,
     shared: Arc<Shared>,
     index: usize,
     // Registered with the epoll: it must live as long.
@@ -89,6 +91,7 @@ impl Server {
             lingering: 0,
             accept_again: false,
             scratch: vec![0; SCRATCH],
+            prepared: Prepared::new(),
             shared,
             index,
             _wake: wake,
@@ -142,7 +145,13 @@ impl Server {
     fn advance(&mut self, slot: usize, hung_up: bool) {
         let Some(connection) = &mut self.connections[slot] else { return };
         let lingered = connection.is_lingering();
-        let fate = connection.advance(hung_up, &mut self.scratch, &self.shared, self.index);
+        let mut context = Context {
+            scratch: &mut self.scratch,
+            prepared: &mut self.prepared,
+            shared: &self.shared,
+            thread: self.index,
+        };
+        let fate = connection.advance(hung_up, &mut context);
         let lingers = fate == Fate::Keep && connection.is_lingering();
         self.lingering = self.lingering + usize::from(lingers) - usize::from(lingered);
         if fate == Fate::Close {

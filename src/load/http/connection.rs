@@ -2,7 +2,6 @@
 //!
 //! What to send and when is for the engine to say.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use rustix::event::epoll::EventFlags;
@@ -10,7 +9,10 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::block::{Block, Cursor};
+use super::learned::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
+use super::waiting::Waiting;
 use crate::load::clock::{MILLISECOND, Nanos};
 use crate::load::interval::{ErrorClass, Tally};
 use crate::load::poller::Poller;
@@ -18,15 +20,6 @@ use crate::load::poller::Poller;
 /// First wait before a connection is opened again; doubles with every failure in a row.
 const FIRST_BACKOFF: Nanos = 5 * MILLISECOND;
 const LAST_BACKOFF: Nanos = 320 * MILLISECOND;
-
-/// A request on its way.
-#[derive(Debug, Clone, Copy)]
-struct Outstanding {
-    /// Latency counts from here: the send, or the intended send.
-    from: Nanos,
-    /// The timeout counts from here.
-    sent: Nanos,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -43,38 +36,29 @@ pub(super) struct Connection {
     pub(super) free_since: Option<Nanos>,
     socket: Option<Socket>,
     parser: Parser,
-    outstanding: VecDeque<Outstanding>,
-    /// Bytes of the outstanding requests still to be written.
-    unwritten: usize,
-    /// Where in a request the next byte is.
-    offset: usize,
+    waiting: Waiting,
+    /// What is still to be written of the outstanding requests.
+    cursor: Cursor,
     backoff: Nanos,
 }
 
-/// Requests back to back, so that a batch is one write.
-pub(super) struct Block {
-    pub(super) bytes: Vec<u8>,
-    /// Length of one request.
-    pub(super) request: usize,
-}
-
 impl Connection {
-    pub(super) fn new() -> Self {
+    /// A closed connection, whose first request is number `first` of the block.
+    pub(super) fn new(first: usize, block: &Block) -> Self {
         Self {
             phase: Phase::Closed { retry_at: 0 },
             queued: false,
             free_since: None,
             socket: None,
             parser: Parser::new(),
-            outstanding: VecDeque::new(),
-            unwritten: 0,
-            offset: 0,
+            waiting: Waiting::default(),
+            cursor: Cursor::at(first, block),
             backoff: 0,
         }
     }
 
     pub(super) fn outstanding(&self) -> usize {
-        self.outstanding.len()
+        self.waiting.len()
     }
 
     /// Begins to connect. An error is that of this attempt; the connection is closed then.
@@ -83,6 +67,7 @@ impl Connection {
         poller: &Poller,
         index: usize,
         address: SocketAddr,
+        block: &Block,
         now: Nanos,
     ) -> std::io::Result<()> {
         let begin = || -> std::io::Result<Socket> {
@@ -110,14 +95,14 @@ impl Connection {
                 Ok(())
             }
             Err(error) => {
-                self.back_off(now);
+                self.back_off(now, block);
                 Err(error)
             }
         }
     }
 
     /// Ends connecting: the error of the attempt, if there was one.
-    pub(super) fn connected(&mut self, now: Nanos) -> std::io::Result<()> {
+    pub(super) fn connected(&mut self, block: &Block, now: Nanos) -> std::io::Result<()> {
         let error = match &self.socket {
             Some(socket) => socket.take_error().unwrap_or_else(Some),
             None => None,
@@ -128,7 +113,7 @@ impl Connection {
                 Ok(())
             }
             Some(error) => {
-                self.back_off(now);
+                self.back_off(now, block);
                 Err(error)
             }
         }
@@ -136,20 +121,20 @@ impl Connection {
 
     /// Adds requests to be written; their latency counts from `from`.
     pub(super) fn request(&mut self, count: usize, from: Nanos, now: Nanos, block: &Block) {
-        self.outstanding.extend(std::iter::repeat_n(Outstanding { from, sent: now }, count));
-        self.unwritten += count * block.request;
+        self.waiting.push(count, from, now);
+        self.cursor.take(count, block);
     }
 
     /// Writes as much as the socket takes; the rest follows when it is writable again.
     pub(super) fn flush(&mut self, block: &Block) -> Result<(), ErrorClass> {
         let Some(socket) = &self.socket else { return Ok(()) };
-        while self.unwritten > 0 {
-            let length = self.unwritten.min(block.bytes.len() - self.offset);
-            match send(socket, &block.bytes[self.offset..self.offset + length], SendFlags::NOSIGNAL) {
-                Ok(written) => {
-                    self.unwritten -= written;
-                    self.offset = (self.offset + written) % block.request;
-                }
+        loop {
+            let pending = self.cursor.pending(block);
+            if pending.is_empty() {
+                break;
+            }
+            match send(socket, pending, SendFlags::NOSIGNAL) {
+                Ok(written) => self.cursor.written(written, block),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
                 Err(_) => return Err(ErrorClass::Reset),
@@ -172,34 +157,60 @@ impl Connection {
     pub(super) fn answers(
         &mut self,
         mut input: &[u8],
+        learned: &mut Learned,
         now: Nanos,
         tally: &mut Tally,
     ) -> Result<(), ErrorClass> {
-        loop {
+        while !input.is_empty() {
+            let start = self.parser.at_start();
+            if start {
+                let (count, response) = learned.take(&mut input);
+                if count > 0 {
+                    self.answer(count, response, now, tally)?;
+                    continue;
+                }
+            }
+            let before = input;
             match self.parser.next(&mut input) {
-                Ok(Some(response)) => self.answer(response, now, tally)?,
-                Ok(None) => return Ok(()),
+                Ok(Some(response)) => {
+                    if start {
+                        learned.learn(&before[..before.len() - input.len()], response);
+                    }
+                    self.answer(1, response, now, tally)?;
+                }
+                Ok(None) => {}
                 Err(Malformed) => return Err(ErrorClass::Garbage),
             }
         }
+        Ok(())
     }
 
     /// The stream has ended: counts an answer that ends with it, and says what became of the rest.
     pub(super) fn end(&mut self, now: Nanos, tally: &mut Tally) -> ErrorClass {
         match self.parser.finish() {
             Ok(None) => ErrorClass::Closed,
-            Ok(Some(response)) => self.answer(response, now, tally).err().unwrap_or(ErrorClass::Closed),
+            Ok(Some(response)) => self.answer(1, response, now, tally).err().unwrap_or(ErrorClass::Closed),
             Err(Truncated) => ErrorClass::Truncated,
         }
     }
 
-    fn answer(&mut self, response: Response, now: Nanos, tally: &mut Tally) -> Result<(), ErrorClass> {
-        let Some(request) = self.outstanding.pop_front() else { return Err(ErrorClass::Unexpected) };
-        match response.status {
-            200..300 => tally.complete(now.saturating_sub(request.from)),
-            300..400 => tally.error(ErrorClass::Status3xx, 1),
-            400..500 => tally.error(ErrorClass::Status4xx, 1),
-            _ => tally.error(ErrorClass::Status5xx, 1),
+    /// `count` answers alike came, `count` > 0.
+    fn answer(
+        &mut self,
+        mut count: usize,
+        response: Response,
+        now: Nanos,
+        tally: &mut Tally,
+    ) -> Result<(), ErrorClass> {
+        while count > 0 {
+            let Some((from, taken)) = self.waiting.take(count) else { return Err(ErrorClass::Unexpected) };
+            match response.status {
+                200..300 => tally.complete_all(taken, now.saturating_sub(from)),
+                300..400 => tally.error(ErrorClass::Status3xx, taken),
+                400..500 => tally.error(ErrorClass::Status4xx, taken),
+                _ => tally.error(ErrorClass::Status5xx, taken),
+            }
+            count -= taken;
         }
         // It answers: the next failure is the first in a row.
         self.backoff = 0;
@@ -212,15 +223,15 @@ impl Connection {
         let since = match self.phase {
             Phase::Closed { .. } => return false,
             Phase::Connecting { since } => Some(since),
-            Phase::Open => self.outstanding.front().map(|request| request.sent),
+            Phase::Open => self.waiting.oldest(),
         };
         since.is_some_and(|since| now.saturating_sub(since) > timeout)
     }
 
     /// Gives the connection up. What made it fail (`class`) is counted for the request it happened
     /// to: the oldest, when it concerns a single answer, else all outstanding ones.
-    pub(super) fn fail(&mut self, class: ErrorClass, now: Nanos, tally: &mut Tally) {
-        match (class, self.outstanding.len()) {
+    pub(super) fn fail(&mut self, class: ErrorClass, now: Nanos, block: &Block, tally: &mut Tally) {
+        match (class, self.waiting.len()) {
             (ErrorClass::Connect | ErrorClass::Unexpected, others) => {
                 tally.error(class, 1);
                 tally.error(ErrorClass::Closed, others);
@@ -232,16 +243,16 @@ impl Connection {
             }
             (_, count) => tally.error(class, count),
         }
-        self.back_off(now);
+        self.back_off(now, block);
     }
 
     /// Closes the socket; after a connection that answered, the next may be opened at once.
-    fn back_off(&mut self, now: Nanos) {
+    fn back_off(&mut self, now: Nanos, block: &Block) {
         self.socket = None;
         self.parser = Parser::new();
-        self.outstanding.clear();
+        self.waiting.clear();
+        self.cursor.reset(block);
         self.free_since = None;
-        (self.unwritten, self.offset) = (0, 0);
         self.phase = Phase::Closed { retry_at: now + self.backoff };
         self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
     }

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::connection::{Block, Connection, Phase};
+use super::block::Block;
+use super::connection::{Connection, Phase};
+use super::learned::Learned;
 use crate::load::clock::{Clock, MILLISECOND, Nanos};
 use crate::load::interval::{ErrorClass, Tally};
 use crate::load::pacing::Schedule;
@@ -17,7 +19,9 @@ use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
 const READ_BUFFER: usize = 64 * 1024;
 /// Full buffers read from one connection before the others get their turn.
 const READS_PER_TURN: usize = 16;
-const BLOCK: usize = 64 * 1024;
+/// Events handled before the clock is read again: a time is never wrong by more than they take,
+/// some tens of microseconds.
+const EVENTS_A_CLOCK: usize = 8;
 /// How often closed connections are looked at for their next attempt.
 const RETRY_PERIOD: Nanos = 2 * MILLISECOND;
 
@@ -36,7 +40,11 @@ pub(crate) struct Engine {
     /// Connections whose input was not read to its end.
     unread: Vec<usize>,
     next_sweep: Nanos,
+    /// When the last turn ended, about.
+    now: Nanos,
     block: Block,
+    /// The answer that all connections expect.
+    learned: Learned,
     buffer: Vec<u8>,
 }
 
@@ -56,8 +64,7 @@ impl Engine {
             env!("CARGO_PKG_VERSION")
         )
         .into_bytes();
-        // At least two, so that a whole request is contiguous from any offset.
-        let copies = (spec.pipeline + 1).min(BLOCK / request.len()).max(2);
+        let block = Block::new(&[request], spec.pipeline);
         Self {
             clock,
             poller,
@@ -67,11 +74,13 @@ impl Engine {
             schedule: None,
             running: false,
             closed: connections,
-            connections: (0..connections).map(|_| Connection::new()).collect(),
+            connections: (0..connections).map(|index| Connection::new(index, &block)).collect(),
             free: VecDeque::with_capacity(connections),
             unread: Vec::new(),
             next_sweep: 0,
-            block: Block { request: request.len(), bytes: request.repeat(copies) },
+            now: 0,
+            block,
+            learned: Learned::new(),
             buffer: vec![0; READ_BUFFER],
         }
     }
@@ -82,7 +91,7 @@ impl Engine {
         let now = self.clock.now();
         let mut first_error = None;
         for index in 0..self.connections.len() {
-            match self.connections[index].open(&self.poller, index, self.address, now) {
+            match self.connections[index].open(&self.poller, index, self.address, &self.block, now) {
                 Ok(()) => self.closed -= 1,
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -100,7 +109,7 @@ impl Engine {
                 if !matches!(self.connections[index].phase, Phase::Connecting { .. }) {
                     continue;
                 }
-                if let Err(error) = self.connections[index].connected(now) {
+                if let Err(error) = self.connections[index].connected(&self.block, now) {
                     first_error.get_or_insert(error);
                     self.closed += 1;
                 }
@@ -125,7 +134,8 @@ impl Engine {
 
     /// Waits for something to do, and does it.
     pub(crate) fn turn(&mut self, tally: &mut Tally) {
-        let now = self.clock.now();
+        // The closed loop has no appointment to keep: the time of the last turn will do.
+        let mut now = if self.schedule.is_some() { self.clock.now() } else { self.now };
         let mut until = self.next_sweep;
         let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
         if let Some(due) = due {
@@ -135,23 +145,27 @@ impl Engine {
             until = now;
         }
         self.poller.wait(now, until, due == Some(until), &mut tally.spun);
+        now = self.clock.now();
         let unread = std::mem::take(&mut self.unread);
         for event in 0..self.poller.len() {
+            if event % EVENTS_A_CLOCK == EVENTS_A_CLOCK - 1 {
+                now = self.clock.now();
+            }
             if let Some(ready) = self.poller.ready(event) {
-                self.handle(ready, tally);
+                self.handle(ready, now, tally);
             }
         }
         // Behind the events: what is reopened here must not meet events of its old socket.
         for index in unread {
             if self.connections[index].phase == Phase::Open {
-                self.receive(index, true, tally);
+                self.receive(index, true, self.clock.now(), tally);
             }
         }
         self.send_due(tally);
-        let now = self.clock.now();
         if now >= self.next_sweep {
             self.sweep(now, tally);
         }
+        self.now = now;
     }
 
     /// Sends nothing more; answers are still counted.
@@ -169,63 +183,63 @@ impl Engine {
         self.schedule.as_mut()
     }
 
-    fn handle(&mut self, Ready { index, flags }: Ready, tally: &mut Tally) {
+    fn handle(&mut self, Ready { index, flags }: Ready, now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
         match connection.phase {
             Phase::Closed { .. } => {}
-            Phase::Connecting { .. } => {
-                let now = self.clock.now();
-                match connection.connected(now) {
-                    Ok(()) => self.supply(index, now, tally),
-                    Err(_) => {
-                        tally.error(ErrorClass::Connect, 1);
-                        self.closed += 1;
-                    }
+            Phase::Connecting { .. } => match connection.connected(&self.block, now) {
+                Ok(()) => self.supply(index, now, tally),
+                Err(_) => {
+                    tally.error(ErrorClass::Connect, 1);
+                    self.closed += 1;
                 }
-            }
+            },
             Phase::Open => {
                 if flags.contains(EventFlags::OUT)
                     && let Err(class) = connection.flush(&self.block)
                 {
-                    return self.fail(index, class, tally);
+                    return self.fail(index, class, now, tally);
                 }
                 let ending = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
                 if flags.intersects(EventFlags::IN | ending) {
-                    self.receive(index, flags.intersects(ending), tally);
+                    self.receive(index, flags.intersects(ending), now, tally);
                 }
             }
         }
     }
 
     /// Reads and counts answers up to a short read; with `to_the_end` until nothing is left.
-    fn receive(&mut self, index: usize, to_the_end: bool, tally: &mut Tally) {
+    fn receive(&mut self, index: usize, to_the_end: bool, mut now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
         let mut reads = 0;
-        let now = loop {
+        loop {
             if reads == READS_PER_TURN {
                 self.unread.push(index);
-                break self.clock.now();
+                break;
+            }
+            if reads > 0 {
+                now = self.clock.now();
             }
             reads += 1;
             match connection.read(&mut self.buffer) {
                 Ok(0) => {
-                    let class = connection.end(self.clock.now(), tally);
-                    return self.fail(index, class, tally);
+                    let class = connection.end(now, tally);
+                    return self.fail(index, class, now, tally);
                 }
                 Ok(length) => {
-                    let now = self.clock.now();
-                    if let Err(class) = connection.answers(&self.buffer[..length], now, tally) {
-                        return self.fail(index, class, tally);
+                    let input = &self.buffer[..length];
+                    if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
+                        return self.fail(index, class, now, tally);
                     }
                     if length < self.buffer.len() && !to_the_end {
-                        break now;
+                        break;
                     }
                 }
-                Err(Errno::AGAIN) => break self.clock.now(),
+                Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(_) => return self.fail(index, ErrorClass::Reset, tally),
+                Err(_) => return self.fail(index, ErrorClass::Reset, now, tally),
             }
-        };
+        }
         self.supply(index, now, tally);
     }
 
@@ -248,7 +262,7 @@ impl Engine {
         connection.request(room, now, now, &self.block);
         tally.sent += room as u64;
         if let Err(class) = connection.flush(&self.block) {
-            self.fail(index, class, tally);
+            self.fail(index, class, now, tally);
         }
     }
 
@@ -291,15 +305,14 @@ impl Engine {
                 connection.free_since = None;
             }
             if let Err(class) = connection.flush(&self.block) {
-                connection.fail(class, now, tally);
+                connection.fail(class, now, &self.block, tally);
                 self.closed += 1;
             }
         }
     }
 
-    fn fail(&mut self, index: usize, class: ErrorClass, tally: &mut Tally) {
-        let now = self.clock.now();
-        self.connections[index].fail(class, now, tally);
+    fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
+        self.connections[index].fail(class, now, &self.block, tally);
         self.closed += 1;
         if self.connections[index].phase == (Phase::Closed { retry_at: now }) {
             self.reopen(index, now, tally);
@@ -307,7 +320,7 @@ impl Engine {
     }
 
     fn reopen(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
-        match self.connections[index].open(&self.poller, index, self.address, now) {
+        match self.connections[index].open(&self.poller, index, self.address, &self.block, now) {
             Ok(()) => self.closed -= 1,
             Err(_) => tally.error(ErrorClass::Connect, 1),
         }
@@ -320,7 +333,7 @@ impl Engine {
             if connection.timed_out(now, self.timeout) {
                 let connecting = matches!(connection.phase, Phase::Connecting { .. });
                 let class = if connecting { ErrorClass::Connect } else { ErrorClass::Timeout };
-                self.fail(index, class, tally);
+                self.fail(index, class, now, tally);
             } else if let Phase::Closed { retry_at } = connection.phase
                 && retry_at <= now
             {

@@ -73,6 +73,11 @@ impl Parser {
         Self { state: State::Head, response, head: Vec::new(), line: 0, line_return: false }
     }
 
+    /// Whether the next byte is the first of an answer.
+    pub(super) fn at_start(&self) -> bool {
+        self.state == State::Head && self.head.is_empty()
+    }
+
     /// Takes bytes off the front of `input` until an answer is whole, or the input is used up
     /// (`None`). After an error, and after the last answer, the rest is swallowed.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
@@ -184,8 +189,10 @@ impl Parser {
         if end.is_none() {
             return Ok(None);
         }
-        let head = std::mem::take(&mut self.head);
-        let (response, body) = read_head(if head.is_empty() { fresh } else { &head })?;
+        let read = read_head(if self.head.is_empty() { fresh } else { &self.head });
+        // Keeps its room: an answer that comes in two reads needs no allocation.
+        self.head.clear();
+        let (response, body) = read?;
         self.response = response;
         Ok(Some(match body {
             // Interim answers announce the real one.

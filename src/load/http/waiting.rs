@@ -1,0 +1,80 @@
+//! The requests outstanding on one connection, oldest first. Those that were sent together are one
+//! entry, so a deep pipeline costs no more than a shallow one.
+
+use std::collections::VecDeque;
+
+use crate::load::clock::Nanos;
+
+/// Requests sent together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Batch {
+    /// Latency counts from here: the send, or the intended send.
+    from: Nanos,
+    /// The timeout counts from here.
+    sent: Nanos,
+    count: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    batches: VecDeque<Batch>,
+    requests: usize,
+}
+
+impl Waiting {
+    /// Requests outstanding.
+    pub(super) fn len(&self) -> usize {
+        self.requests
+    }
+
+    /// Adds `count` requests that go out at `sent`, and whose latency counts from `from`.
+    pub(super) fn push(&mut self, count: usize, from: Nanos, sent: Nanos) {
+        self.requests += count;
+        match self.batches.back_mut() {
+            Some(last) if last.from == from && last.sent == sent => last.count += count,
+            _ => self.batches.push_back(Batch { from, sent, count }),
+        }
+    }
+
+    /// Takes the oldest requests, at most `count` of them and all with the same time; gives from
+    /// when their latency counts, and how many they are. `None` when nothing is outstanding.
+    pub(super) fn take(&mut self, count: usize) -> Option<(Nanos, usize)> {
+        let first = self.batches.front_mut()?;
+        let (from, taken) = (first.from, count.min(first.count));
+        first.count -= taken;
+        self.requests -= taken;
+        if first.count == 0 {
+            self.batches.pop_front();
+        }
+        Some((from, taken))
+    }
+
+    /// When the oldest was sent.
+    pub(super) fn oldest(&self) -> Option<Nanos> {
+        self.batches.front().map(|batch| batch.sent)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.batches.clear();
+        self.requests = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Waiting;
+
+    #[test]
+    fn answers_go_to_the_oldest_first() {
+        let mut waiting = Waiting::default();
+        waiting.push(3, 10, 10);
+        waiting.push(2, 10, 10);
+        waiting.push(1, 10, 20);
+        assert_eq!((waiting.len(), waiting.oldest()), (6, Some(10)));
+        assert_eq!(waiting.take(4), Some((10, 4)));
+        assert_eq!(waiting.take(4), Some((10, 1)), "not beyond the batch");
+        assert_eq!((waiting.len(), waiting.oldest()), (1, Some(20)));
+        assert_eq!(waiting.take(9), Some((10, 1)));
+        assert_eq!((waiting.take(1), waiting.len(), waiting.oldest()), (None, 0, None));
+    }
+}
