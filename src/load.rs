@@ -1,4 +1,4 @@
-//! The traffic generator: HTTP/1.1 and UDP, closed loop, open loop at a constant rate, flat out.
+//! The traffic generator: HTTP/1.1 and UDP, closed loop, open loop at a rate, flat out.
 //!
 //! Threads that share nothing: each has its own connections or flows, its own epoll and its own
 //! histograms. A [`Session`] keeps the load running; [`Session::mark`] cuts out what was measured
@@ -14,8 +14,10 @@ mod http;
 mod interval;
 mod pacing;
 mod poller;
+mod rate;
 mod report;
 mod saturation;
+mod schedule;
 mod session;
 mod spec;
 mod text;
@@ -23,8 +25,11 @@ mod thread;
 mod udp;
 mod url;
 
+pub use http::{StreamEnd, read_answers};
 pub use interval::{ErrorClass, Interval, ThreadCpu, quantile};
-pub use report::{LatencyReport, Report};
+pub use pacing::{Pacing, PacingError};
+pub use rate::{Rate, RateError};
+pub use report::{LatencyReport, PacingReport, Report};
 pub use saturation::Saturation;
 pub use session::{LoadError, Session};
 pub use spec::{MIN_PAYLOAD, Spec, SpecError};

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use rxlab::host::RecordedHost;
 use rxlab::journal::History;
-use rxlab::load::Url;
+use rxlab::load::{Rate, Url, read_answers};
 use rxlab::parse::{self, ethtool};
 use rxlab::plan::{Plan, Setting, Target as PlanTarget};
 use rxlab::snapshot::Snapshot;
@@ -120,6 +120,13 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("trial/spec", |bytes| with(bytes, Spec::parse)),
     ("journal/recover", |bytes| on(bytes, History::parse)),
     ("load/url", |bytes| with(bytes, str::parse::<Url>)),
+    ("load/rate", |bytes| with(bytes, str::parse::<Rate>)),
+    ("load/answers", |bytes| {
+        // However the network cuts it, a stream says the same.
+        let whole = read_answers([bytes]);
+        assert_eq!(read_answers(bytes.chunks(1)), whole);
+        assert_eq!(read_answers(bytes.chunks(7)), whole);
+    }),
     ("snapshot/redact", |bytes| {
         let host = RecordedHost::new()
             .with("proc/net/tcp", bytes)

@@ -10,7 +10,7 @@ use super::place;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
-use crate::load::{Interval, LoadError, Report, Session, Spec, Url, render};
+use crate::load::{Interval, LoadError, Pacing, Rate, Report, Session, Spec, Url, render};
 use crate::units::{CpuMask, parse_duration};
 
 /// Offer load to a target and measure what comes back.
@@ -32,12 +32,20 @@ pub struct Args {
     /// Threads, each with its share of the connections
     #[arg(long, short, value_name = "T", default_value_t = 1)]
     threads: usize,
-    /// How long
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
-    duration: Duration,
-    /// Requests a second on a fixed schedule, over all threads; may be a fraction
+    /// How long; without it as long as the steps and ramps of --rate take, or 5s
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Requests a second on a fixed schedule, over all threads: 1000, 0.5, 100..5000/10s (a ramp),
+    /// or 1000/5s,2000/5s,4000 (steps); the last rate holds on
     #[arg(long, short, value_name = "R")]
-    rate: Option<f64>,
+    rate: Option<Rate>,
+    /// With --rate: requests at random (a Poisson process) instead of evenly
+    #[arg(long, requires = "rate")]
+    poisson: bool,
+    /// With --rate: precise (polls; takes the whole CPU), timer (sleeps), or coarse (wakes up once a
+    /// millisecond; takes the least)
+    #[arg(long, value_name = "HOW", default_value_t, requires = "rate")]
+    pacing: Pacing,
     /// CPUs to pin the threads to, such as 0-3,8
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: CpuMask,
@@ -47,11 +55,10 @@ pub struct Args {
     /// UDP payload, at least 24
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     size: usize,
-    /// With --rate: spin before each send instead of sleeping; exact, but takes the whole CPU
-    #[arg(long)]
-    spin: bool,
 }
 
+/// How long, when nothing says otherwise.
+const DURATION: Duration = Duration::from_secs(5);
 /// How often the progress line changes.
 const REFRESH: Duration = Duration::from_millis(250);
 /// How often Ctrl-C is looked for.
@@ -59,7 +66,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    if args.duration < Duration::from_millis(10) {
+    let length = args.rate.as_ref().and_then(Rate::length);
+    let duration = args.duration.or(length).unwrap_or(DURATION);
+    if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
     let spec = Spec {
@@ -67,16 +76,17 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         connections: args.connections,
         pipeline: args.pipeline,
         threads: args.threads,
-        rate: args.rate,
+        rate: args.rate.clone(),
+        poisson: args.poisson,
+        pacing: args.pacing,
         cpus: args.cpus.clone(),
         timeout: args.timeout,
         size: args.size,
-        spin: args.spin,
         netns: global.netns.as_deref().map(netns_path),
     };
     let stop = place::stop_flag()?;
     let session = Session::start(&spec).map_err(explain)?;
-    let interval = watch(session, args.duration, &stop);
+    let interval = watch(session, duration, &stop);
     let report = Report::new(&spec, &interval);
     let mut out = anstream::stdout().lock();
     if global.json {

@@ -5,7 +5,9 @@ mod connection;
 mod engine;
 mod head;
 mod learned;
+mod reader;
 mod response;
 mod waiting;
 
 pub(super) use engine::Engine;
+pub use reader::{StreamEnd, read_answers};

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::clock::{Nanos, SECOND};
+use super::pacing::Pacing;
 use crate::units::CpuId;
 
 /// Why a request did not end well. Every request that was sent ends as completed, as exactly one
@@ -98,7 +99,8 @@ pub(super) struct Tally {
     pub(super) errors: [u64; ErrorClass::ALL.len()],
     pub(super) latency: Histogram<u64>,
     pub(super) lag: Histogram<u64>,
-    /// Time spent polling for a moment to come; see [`super::Spec::spin`].
+    pub(super) late: Histogram<u64>,
+    /// Time spent polling for a moment to come; see [`Pacing::Precise`].
     pub(super) spun: Nanos,
 }
 
@@ -110,6 +112,7 @@ impl Tally {
             errors: [0; ErrorClass::ALL.len()],
             latency: new_histogram(),
             lag: new_histogram(),
+            late: new_histogram(),
             spun: 0,
         }
     }
@@ -122,6 +125,12 @@ impl Tally {
     pub(super) fn complete_all(&mut self, count: usize, latency: Nanos) {
         self.completed += count as u64;
         self.latency.saturating_record_n(latency, count as u64);
+    }
+
+    /// A scheduled request was sent at `now`; it could have been since `possible`.
+    pub(super) fn scheduled(&mut self, intended: Nanos, possible: Nanos, now: Nanos) {
+        self.lag.saturating_record(now.saturating_sub(intended.max(possible)));
+        self.late.saturating_record(now.saturating_sub(intended));
     }
 
     pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
@@ -180,6 +189,10 @@ pub struct Interval {
     /// Open loop: how late requests were sent, in nanoseconds, by the generator's own fault: from
     /// the moment when the request was due and a connection was free.
     pub send_lag: Histogram<u64>,
+    /// Open loop: how late requests were sent, in nanoseconds, whosever fault it was.
+    pub pacing_error: Histogram<u64>,
+    /// How the load waited for its next scheduled request.
+    pub pacing: Pacing,
     /// Open loop: requests a second that were due in the interval.
     pub offered: Option<f64>,
     /// CPU time of the generator.
@@ -217,6 +230,7 @@ impl Interval {
             }
             total.latency.add(&cut.tally.latency).expect("all histograms have the same bounds");
             total.lag.add(&cut.tally.lag).expect("all histograms have the same bounds");
+            total.late.add(&cut.tally.late).expect("all histograms have the same bounds");
             due = cut.due.map(|fresh| due.unwrap_or(0) + fresh).or(due);
             in_flight += cut.in_flight;
             let share = |time: Nanos| if cut.span == 0 { 0.0 } else { time as f64 / cut.span as f64 };
@@ -238,6 +252,8 @@ impl Interval {
             errors: ErrorClass::ALL.into_iter().zip(total.errors).filter(|(_, count)| *count > 0).collect(),
             latency: total.latency,
             send_lag: total.lag,
+            pacing_error: total.late,
+            pacing: Pacing::default(),
             offered: due.map(|due| if seconds > 0.0 { due as f64 / seconds } else { 0.0 }),
             client_cpu,
         }
@@ -269,6 +285,7 @@ impl Interval {
         }
         self.latency.add(&later.latency).expect("all histograms have the same bounds");
         self.send_lag.add(&later.send_lag).expect("all histograms have the same bounds");
+        self.pacing_error.add(&later.pacing_error).expect("all histograms have the same bounds");
         self.seconds = seconds;
         self
     }

@@ -8,14 +8,18 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use rustix::thread::{ClockId, clock_nanosleep_relative};
 
-use super::clock::{Clock, MICROSECOND, Nanos, SECOND};
+use super::clock::{Clock, MICROSECOND, MILLISECOND, Nanos, SECOND};
+use super::pacing::Pacing;
 
 const EVENTS: usize = 256;
 /// The token of the session's eventfd; sockets count from 0.
 const WAKE: u64 = u64::MAX;
 /// A sleep wakes up later than asked, by tens of microseconds: spinning begins this much earlier.
 const SPIN: Nanos = 60 * MICROSECOND;
+/// Coarse pacing wakes up this often, as long as something is due by then.
+const TICK: Nanos = MILLISECOND;
 
 /// A socket that is ready, by the index it was added with.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +31,7 @@ pub(super) struct Ready {
 pub(super) struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
-    spin: bool,
+    pacing: Pacing,
     clock: Clock,
     // Registered with the epoll: it must live as long.
     _wake: Arc<OwnedFd>,
@@ -35,32 +39,35 @@ pub(super) struct Poller {
 
 impl Poller {
     /// A poller that also wakes up when `wake`, an eventfd, is written.
-    pub(super) fn new(wake: Arc<OwnedFd>, spin: bool, clock: Clock) -> Result<Self, Errno> {
+    pub(super) fn new(wake: Arc<OwnedFd>, pacing: Pacing, clock: Clock) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Edge-triggered: every write is an edge, so nobody has to read the eventfd.
         epoll::add(&epoll, &*wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
         let mut events = Vec::with_capacity(EVENTS);
         // Sleeping to the nanosecond needs epoll_pwait2 (kernel 5.11): without it, say so now.
         epoll::wait(&epoll, spare_capacity(&mut events), Some(&Timespec::default()))?;
-        Ok(Self { epoll, events, spin, clock, _wake: wake })
+        Ok(Self { epoll, events, pacing, clock, _wake: wake })
     }
 
     pub(super) fn add(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), flags)
     }
 
-    /// Waits for sockets, but not beyond `until`; with `exact`, `until` is a scheduled send that
-    /// deserves spinning. Adds the time spent spinning to `spun`.
+    /// Waits for sockets, but not beyond `until`; with `exact`, `until` is a scheduled send, for which
+    /// the pacing says how to wait. Adds the time spent spinning to `spun`.
     pub(super) fn wait(&mut self, now: Nanos, until: Nanos, exact: bool, spun: &mut Nanos) {
         let left = until.saturating_sub(now);
-        let spinning = self.spin && exact && left > 0 && left <= SPIN;
-        let timeout = match left {
-            0 => 0,
-            _ if spinning => 0,
-            left if self.spin && exact => left - SPIN,
-            left => left,
+        let spinning = self.pacing == Pacing::Precise && exact && left > 0 && left <= SPIN;
+        let timeout = match (self.pacing, left) {
+            (Pacing::Precise, left) if exact => left.saturating_sub(SPIN),
+            (Pacing::Coarse, 1..TICK) if exact => {
+                // What comes meanwhile waits as well. A signal only makes the tick shorter.
+                let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(TICK));
+                0
+            }
+            (_, left) => left,
         };
-        let timeout = Timespec { tv_sec: (timeout / SECOND) as i64, tv_nsec: (timeout % SECOND) as i64 };
+        let timeout = timespec(timeout);
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -83,4 +90,8 @@ impl Poller {
         let token = event.data.u64();
         (token != WAKE).then_some(Ready { index: token as usize, flags: event.flags })
     }
+}
+
+fn timespec(time: Nanos) -> Timespec {
+    Timespec { tv_sec: (time / SECOND) as i64, tv_nsec: (time % SECOND) as i64 }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::interval::{ErrorClass, Interval, ThreadCpu};
+use super::interval::{ErrorClass, Interval, ThreadCpu, quantile};
+use super::pacing::Pacing;
 use super::saturation::Saturation;
 use super::spec::Spec;
 
@@ -22,6 +24,37 @@ pub struct LatencyReport {
     pub p99_9: Option<f64>,
     /// The longest; absent when there was none.
     pub max: Option<f64>,
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+impl LatencyReport {
+    /// The quantiles of a histogram of nanoseconds.
+    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |q: f64| quantile(histogram, q).map(us);
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: (!histogram.is_empty()).then(|| us(histogram.max())),
+        }
+    }
+}
+
+/// How a schedule was kept.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PacingReport {
+    /// How the load waited for its next request.
+    pub mode: Pacing,
+    /// Requests sent as against requests due, less 1: -0.01 is one in a hundred too few.
+    pub rate_error: f64,
+    /// How late requests were sent, whosever fault it was, in microseconds.
+    pub error_us: LatencyReport,
+    /// How late they were by the generator's own fault, in microseconds.
+    pub send_lag_us: LatencyReport,
 }
 
 /// The result of a load.
@@ -51,6 +84,8 @@ pub struct Report {
     pub achieved: f64,
     /// Latency, from the intended send in the open loop.
     pub latency_us: LatencyReport,
+    /// Open loop: how the schedule was kept.
+    pub pacing: Option<PacingReport>,
     /// Open loop: how late sends were by the generator's own fault, 99th percentile.
     pub send_lag_p99_us: Option<f64>,
     /// CPU time of the generator, by thread.
@@ -67,8 +102,6 @@ impl Report {
 
     /// The report on what `spec` did in `interval`.
     pub fn new(spec: &Spec, interval: &Interval) -> Self {
-        let us = |ns: u64| ns as f64 / 1000.0;
-        let quantile = |q: f64| interval.latency_quantile(q).map(us);
         let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
         Self {
             schema: Self::SCHEMA,
@@ -82,13 +115,16 @@ impl Report {
             rate: interval.rate(),
             offered: interval.offered,
             achieved: if interval.seconds > 0.0 { interval.sent as f64 / interval.seconds } else { 0.0 },
-            latency_us: LatencyReport {
-                p50: quantile(0.5),
-                p90: quantile(0.9),
-                p99: quantile(0.99),
-                p99_9: quantile(0.999),
-                max: (!interval.latency.is_empty()).then(|| us(interval.latency.max())),
-            },
+            latency_us: LatencyReport::of(&interval.latency),
+            pacing: interval.offered.map(|offered| PacingReport {
+                mode: interval.pacing,
+                rate_error: match offered * interval.seconds {
+                    due if due > 0.0 => interval.sent as f64 / due - 1.0,
+                    _ => 0.0,
+                },
+                error_us: LatencyReport::of(&interval.pacing_error),
+                send_lag_us: LatencyReport::of(&interval.send_lag),
+            }),
             send_lag_p99_us: interval.send_lag_p99().map(us),
             client_cpu: interval.client_cpu.clone(),
             client_us_per_request: (interval.requests > 0).then(|| cpu * 1e6 / interval.requests as f64),

@@ -12,9 +12,6 @@ const FULL_THREAD: f64 = 0.90;
 const KEPT: f64 = 0.001;
 /// Send lag as a part of the latency, both at the 99th percentile.
 const LAG_SHARE: f64 = 0.10;
-/// Lag that is no sign by itself, in nanoseconds: a sleeping thread wakes up some tens of
-/// microseconds late, always alike, and [`super::Spec::spin`] is there for who cannot have that.
-const WAKE_UP_LAG: u64 = 100_000;
 
 /// The verdict on the generator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +65,7 @@ fn full_thread(interval: &Interval) -> Option<String> {
 
 fn lag(interval: &Interval) -> Option<String> {
     let (lag, latency) = (interval.send_lag_p99()?, interval.latency_quantile(0.99)?);
-    (lag > WAKE_UP_LAG && lag as f64 > latency as f64 * LAG_SHARE).then(|| {
+    (lag > interval.pacing.own_lag() && lag as f64 > latency as f64 * LAG_SHARE).then(|| {
         format!(
             "sends were late by {:.0} us at p99, {:.0} % of the latency",
             lag as f64 / 1000.0,
@@ -80,6 +77,7 @@ fn lag(interval: &Interval) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::Saturation;
+    use crate::load::Pacing;
     use crate::load::interval::{Cut, Interval, Tally};
 
     fn interval(latency: u64, lag: u64, cpu_percent: u64, spun_percent: u64, due: Option<u64>) -> Interval {
@@ -92,6 +90,14 @@ mod tests {
         tally.spun = spun_percent * 10_000_000;
         let span = 1_000_000_000;
         Interval::from_cuts(&[Cut { tally, span, cpu: cpu_percent * 10_000_000, due, in_flight: 0 }], &[None])
+    }
+
+    #[test]
+    fn coarse_pacing_is_late_by_design() {
+        let mut interval = interval(1_900_000, 1_100_000, 10, 0, Some(10_000));
+        assert!(Saturation::of(&interval).limited);
+        interval.pacing = Pacing::Coarse;
+        assert!(!Saturation::of(&interval).limited);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::clock::{Clock, Nanos};
 use super::interval::{Cut, Interval};
+use super::pacing::Pacing;
 use super::spec::{Spec, SpecError};
 use super::thread::{Control, Worker};
 use super::udp::SinkTotals;
@@ -81,6 +82,7 @@ pub struct Session {
     received: Option<(u64, Instant)>,
     /// Whether the receiver is a sink that tells what arrived.
     told: bool,
+    pacing: Pacing,
 }
 
 #[derive(Debug)]
@@ -107,7 +109,8 @@ impl Session {
         let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
         let (ready, readiness) = channel();
         // From here on an early return drops `this`, which stops the threads already running.
-        let mut this = Self { threads: Vec::new(), sink: None, received: None, told: false };
+        let mut this =
+            Self { threads: Vec::new(), sink: None, received: None, told: false, pacing: spec.pacing };
         for index in 0..spec.threads {
             let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
                 .map_err(|errno| LoadError::Thread(errno.into()))?;
@@ -185,6 +188,7 @@ impl Session {
             .collect();
         let pins: Vec<Option<CpuId>> = self.threads.iter().map(|thread| thread.cpu).collect();
         let mut interval = Interval::from_cuts(&cuts, &pins);
+        interval.pacing = self.pacing;
         if let (Some((count, at)), Some((count_before, before))) = (received, self.received) {
             interval.received = Some(count.saturating_sub(count_before));
             interval.received_seconds = at.duration_since(before).as_secs_f64();

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::pacing::Pacing;
+use super::rate::Rate;
 use super::url::{Protocol, Url};
 use crate::units::{CpuMask, duration_text};
 
@@ -16,7 +18,6 @@ const MAX_PAYLOAD: usize = 65_507;
 const MAX_CONNECTIONS: usize = 1_000_000;
 const MAX_PIPELINE: usize = 10_000;
 const MAX_THREADS: usize = 1024;
-const MAX_RATE: f64 = 1e9;
 
 /// What to offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,10 +34,16 @@ pub struct Spec {
     /// Threads; connections are dealt out evenly.
     #[serde(default = "one")]
     pub threads: usize,
-    /// Requests a second over all threads, on a fixed schedule (open loop); fractions allowed.
+    /// Requests a second over all threads, on a fixed schedule (open loop).
     /// `None`: as fast as answers come, or as the socket takes them (closed loop, flat out).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<f64>,
+    pub rate: Option<Rate>,
+    /// With a rate: requests come at random (a Poisson process of that rate), not evenly.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub poisson: bool,
+    /// With a rate: how to wait for the next request.
+    #[serde(default)]
+    pub pacing: Pacing,
     /// CPUs to pin the threads to, round robin; empty leaves them to the scheduler.
     #[serde(default, skip_serializing_if = "CpuMask::is_empty")]
     pub cpus: CpuMask,
@@ -47,10 +54,6 @@ pub struct Spec {
     /// UDP payload in bytes.
     #[serde(default = "default_size")]
     pub size: usize,
-    /// Spin for the last microseconds before a scheduled send instead of sleeping: sends on time,
-    /// at the price of the CPU.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub spin: bool,
     /// Network namespace file in which the sockets are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<PathBuf>,
@@ -105,10 +108,11 @@ impl Spec {
             pipeline: 1,
             threads: 1,
             rate: None,
+            poisson: false,
+            pacing: Pacing::default(),
             cpus: CpuMask::new(),
             timeout: default_timeout(),
             size: default_size(),
-            spin: false,
             netns: None,
         }
     }
@@ -129,10 +133,14 @@ impl Spec {
         if self.threads > self.connections {
             return Err(SpecError::IdleThreads { threads: self.threads, connections: self.connections });
         }
-        if let Some(rate) = self.rate
-            && !(rate > 0.0 && rate <= MAX_RATE)
-        {
-            return range("--rate", format!("above 0 and at most {MAX_RATE}"), rate.to_string());
+        match &self.rate {
+            Some(rate) if !rate.is_valid() => {
+                return range("--rate", "above 0 and at most 1000000000".to_owned(), rate.to_string());
+            }
+            None if self.poisson => {
+                return range("--poisson", "with --rate".to_owned(), "without it".to_owned());
+            }
+            _ => {}
         }
         if !(Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&self.timeout) {
             return range("--timeout", "1ms to 1h".to_owned(), crate::units::format_duration(self.timeout));
@@ -154,7 +162,7 @@ impl Spec {
 
 #[cfg(test)]
 mod tests {
-    use super::{Spec, Url};
+    use super::{Rate, Spec, Url};
 
     fn url(text: &str) -> Url {
         text.parse().expect("a URL")
@@ -173,8 +181,12 @@ mod tests {
             check(|s| s.threads = 65),
             "65 threads cannot share 64 connections: give each thread at least one"
         );
-        assert_eq!(check(|s| s.rate = Some(0.0)), "--rate must be above 0 and at most 1000000000, not 0");
-        assert!(check(|s| s.rate = Some(f64::NAN)).starts_with("--rate"));
+        assert_eq!(
+            check(|s| s.rate = Some(Rate::steady(0.0))),
+            "--rate must be above 0 and at most 1000000000, not 0"
+        );
+        assert_eq!(check(|s| s.poisson = true), "--poisson must be with --rate, not without it");
+        assert!(check(|s| s.rate = Some(Rate::steady(f64::NAN))).starts_with("--rate"));
         assert_eq!(check(|s| s.size = 23), "--size must be 24 to 65507 bytes, not 23");
         assert!(check(|s| s.timeout = std::time::Duration::ZERO).starts_with("--timeout"));
     }
@@ -183,9 +195,13 @@ mod tests {
     fn a_spec_survives_toml_and_fills_in_defaults() {
         let spec: Spec =
             toml::from_str("url = 'http://h:1/'\ntimeout = '500ms'\nrate = 0.5").expect("a spec");
-        assert_eq!((spec.connections, spec.pipeline, spec.rate), (64, 1, Some(0.5)));
+        assert_eq!((spec.connections, spec.pipeline, spec.rate.clone()), (64, 1, Some(Rate::steady(0.5))));
         assert_eq!(toml::from_str::<Spec>(&toml::to_string(&spec).expect("written")).expect("read"), spec);
         assert!(toml::from_str::<Spec>("url = 'http://h:1/'\nconections = 3").is_err());
+        let spec: Spec =
+            toml::from_str("url = 'http://h:1/'\nrate = '1..9/5s'\npacing = 'coarse'").expect("a spec");
+        assert_eq!(spec.rate, "1..9/5s".parse().ok());
+        assert!(toml::from_str::<Spec>("url = 'http://h:1/'\nrate = '1..9'").is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::report::Report;
+use super::report::{LatencyReport, Report};
 use super::spec::Spec;
 use super::url::Protocol;
 use crate::units::format_duration;
@@ -50,13 +50,19 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
 /// What a load offers, in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
 pub fn shape(spec: &Spec) -> String {
     let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-    let (what, mode) = match (spec.url.protocol, spec.rate) {
-        (Protocol::Http, _) => ("connection", "closed loop"),
-        (Protocol::UdpEcho, _) => ("flow", "closed loop"),
-        (Protocol::UdpSink, _) => ("flow", "flat out"),
+    let (what, mode) = match spec.url.protocol {
+        Protocol::Http => ("connection", "closed loop"),
+        Protocol::UdpEcho => ("flow", "closed loop"),
+        Protocol::UdpSink => ("flow", "flat out"),
     };
-    let mode = match spec.rate {
-        Some(rate) => format!("open loop at {}/s", exact(rate)),
+    let mode = match &spec.rate {
+        Some(rate) => {
+            let random = if spec.poisson { ", at random" } else { "" };
+            match rate.is_steady() {
+                Some(rate) => format!("open loop at {}/s{random}", exact(rate)),
+                None => format!("open loop at {rate}{random}"),
+            }
+        }
         None => mode.to_owned(),
     };
     let mut parts = vec![plural(spec.connections, what)];
@@ -120,8 +126,17 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         let busiest = rest.iter().map(|thread| thread.share).fold(0.0, f64::max);
         row(out, "", &format!("{} more threads, the busiest {:.0} %", rest.len(), busiest * 100.0))?;
     }
-    if let Some(lag) = report.send_lag_p99_us {
-        row(out, "send lag", &format!("{} at p99", duration(lag)))?;
+    if let Some(pacing) = &report.pacing {
+        let rate = 100.0 * pacing.rate_error;
+        let at = |late: &LatencyReport| {
+            let p99 = late.p99.map_or_else(String::new, |us| format!("{} at p99, ", duration(us)));
+            format!("{p99}{} at most", late.max.map_or_else(|| "-".to_owned(), duration))
+        };
+        // Less than half a step of the last digit is 0 without a sign.
+        let rate = if rate.abs() < 0.005 { 0.0 } else { rate };
+        row(out, "pacing", &format!("{}, rate off by {rate:.2} %", pacing.mode))?;
+        row(out, "", &format!("late by {}", at(&pacing.error_us)))?;
+        row(out, "send lag", &at(&pacing.send_lag_us))?;
     }
     match &report.saturation.reason {
         None => row(out, "limit", "no sign that this client was the limit"),
@@ -162,7 +177,7 @@ fn grouped(value: f64) -> String {
 mod tests {
     use super::{duration, grouped, render};
     use crate::load::interval::{Cut, ErrorClass, Interval, Tally};
-    use crate::load::{Report, Spec};
+    use crate::load::{Rate, Report, Spec};
     use crate::units::CpuId;
 
     #[test]
@@ -177,9 +192,10 @@ mod tests {
     #[test]
     fn the_whole_text() {
         let mut spec = Spec::new("http://10.0.0.2:8080/simple".parse().expect("a URL"));
-        (spec.pipeline, spec.rate) = (16, Some(13_000.0));
+        (spec.pipeline, spec.rate) = (16, Some(Rate::steady(13_000.0)));
         let mut tally = Tally::new();
         (0..10_000).for_each(|i| tally.complete(50_000 + i * 100));
+        (0..10_020).for_each(|i| tally.scheduled(0, i * 4, i * 5));
         tally.sent = 10_020;
         tally.error(ErrorClass::Status5xx, 20);
         let cut = Cut { tally, span: 1_000_000_000, cpu: 950_000_000, due: Some(13_000), in_flight: 0 };

@@ -13,8 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use super::http;
 use super::interval::{Cut, Tally};
-use super::pacing::Schedule;
 use super::poller::Poller;
+use super::schedule::Schedule;
 use super::session::LoadError;
 use super::spec::Spec;
 use super::udp::{Echo, OneWay, SinkTotals};
@@ -93,7 +93,7 @@ impl Worker {
         // The default slack delays every sleep by 50 us. Without it sends are late, not wrong.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (spec, clock, address) = (&self.spec, self.clock, self.address);
-        let poller = Poller::new(Arc::clone(&self.control.wake), spec.spin, clock)
+        let poller = Poller::new(Arc::clone(&self.control.wake), spec.pacing, clock)
             .map_err(|errno| LoadError::Thread(errno.into()))?;
         let count = spec.share(self.index);
         let down = |error| LoadError::Down { url: spec.url.to_string(), address, error };
@@ -126,7 +126,8 @@ impl Worker {
     }
 
     fn generate(&self, mut engine: Engine, origin: Nanos) {
-        let schedule = self.spec.rate.map(|rate| Schedule::new(origin, rate, self.index, self.spec.threads));
+        let Spec { rate, poisson, threads, .. } = &*self.spec;
+        let schedule = rate.as_ref().map(|rate| Schedule::new(origin, rate, *poisson, self.index, *threads));
         let mut tally = Tally::new();
         let mut last = (self.clock.now(), cpu_time());
         let mut cuts = 0;

@@ -5,13 +5,14 @@
 
 mod cli;
 mod http;
+mod pace;
 mod rogue;
 mod target;
 mod udp;
 
 use std::time::Duration;
 
-use rxlab::load::{Interval, Session, Spec};
+use rxlab::load::{Interval, Rate, Session, Spec};
 use rxlab::target::Target;
 
 /// A target with all three servers on ports that the kernel chose.
@@ -25,9 +26,18 @@ fn spec(url: &str) -> Spec {
     Spec::new(url.parse().expect("a URL"))
 }
 
+fn steady(rate: f64) -> Option<Rate> {
+    Some(Rate::steady(rate))
+}
+
 /// Runs a load for `time` with a cut in the middle, and waits for its last answers.
 fn run(spec: &Spec, time: Duration) -> Interval {
     let _noise = crate::quiet::noisy();
+    run_held(spec, time)
+}
+
+/// The same for who holds the lock already.
+fn run_held(spec: &Spec, time: Duration) -> Interval {
     let mut session = Session::start(spec).expect("the load starts");
     std::thread::sleep(time / 2);
     let first = session.mark();

@@ -12,7 +12,7 @@ use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, allowed_cpus};
 use crate::journal::Namespace;
 use crate::lab::{LabError, Range, RangeSpec};
-use crate::load::{Session, Spec};
+use crate::load::{Rate, Session, Spec};
 use crate::model::Model;
 use crate::report::number::grouped;
 use crate::sample::{Inventory, Scope};
@@ -60,7 +60,7 @@ impl Scene {
             netns: Some(range.client.path()),
             ..Spec::new(url)
         };
-        load.rate = Some(calibrated_rate(&load, stop)?);
+        load.rate = Some(Rate::steady(calibrated_rate(&load, stop)?));
         let session = Session::start(&load).map_err(load::explain)?;
         Ok(Self {
             session: Some(session),
@@ -78,7 +78,7 @@ impl Scene {
         format!(
             "practice range: client host -> one-queue veth -> server host, on this kernel\n\
              traffic: {FLOWS} UDP flows, {} packets/s, sender on CPU {}, sink on CPU {}\n",
-            grouped(self.load.rate.unwrap_or_default() as u64),
+            grouped(self.load.rate.as_ref().and_then(Rate::is_steady).unwrap_or_default() as u64),
             self.sender,
             self.receiver,
         )

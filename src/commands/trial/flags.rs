@@ -123,7 +123,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
     let load = args.load.clone().map(|url| {
         let mut spec = crate::load::Spec::new(url);
         spec.connections = args.connections;
-        spec.rate = args.rate;
+        spec.rate = args.rate.map(crate::load::Rate::steady);
         spec.cpus = args.cpus.clone().unwrap_or_default();
         spec.netns = args.load_netns.as_deref().map(netns_path);
         spec

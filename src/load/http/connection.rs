@@ -11,7 +11,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::block::{Block, Cursor};
 use super::learned::Learned;
-use super::response::{Malformed, Parser, Response, Truncated};
+use super::reader::Reader;
+use super::response::{Malformed, Response, Truncated};
 use super::waiting::Waiting;
 use crate::load::clock::{MILLISECOND, Nanos};
 use crate::load::interval::{ErrorClass, Tally};
@@ -35,7 +36,9 @@ pub(super) struct Connection {
     /// Since when there is room for a request; `None` when there is none, or no connection.
     pub(super) free_since: Option<Nanos>,
     socket: Option<Socket>,
-    parser: Parser,
+    reader: Reader,
+    /// The answers are to HEAD.
+    bodyless: bool,
     waiting: Waiting,
     /// What is still to be written of the outstanding requests.
     cursor: Cursor,
@@ -43,14 +46,16 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A closed connection, whose first request is number `first` of the block.
-    pub(super) fn new(first: usize, block: &Block) -> Self {
+    /// A closed connection, whose first request is number `first` of the block; with `bodyless` all
+    /// are HEAD.
+    pub(super) fn new(first: usize, bodyless: bool, block: &Block) -> Self {
         Self {
             phase: Phase::Closed { retry_at: 0 },
             queued: false,
             free_since: None,
             socket: None,
-            parser: Parser::new(),
+            reader: Reader::new(bodyless),
+            bodyless,
             waiting: Waiting::default(),
             cursor: Cursor::at(first, block),
             backoff: 0,
@@ -161,33 +166,18 @@ impl Connection {
         now: Nanos,
         tally: &mut Tally,
     ) -> Result<(), ErrorClass> {
-        while !input.is_empty() {
-            let start = self.parser.at_start();
-            if start {
-                let (count, response) = learned.take(&mut input);
-                if count > 0 {
-                    self.answer(count, response, now, tally)?;
-                    continue;
-                }
-            }
-            let before = input;
-            match self.parser.next(&mut input) {
-                Ok(Some(response)) => {
-                    if start {
-                        learned.learn(&before[..before.len() - input.len()], response);
-                    }
-                    self.answer(1, response, now, tally)?;
-                }
-                Ok(None) => {}
+        loop {
+            match self.reader.next(&mut input, learned) {
+                Ok(Some((count, response))) => self.answer(count, response, now, tally)?,
+                Ok(None) => return Ok(()),
                 Err(Malformed) => return Err(ErrorClass::Garbage),
             }
         }
-        Ok(())
     }
 
     /// The stream has ended: counts an answer that ends with it, and says what became of the rest.
     pub(super) fn end(&mut self, now: Nanos, tally: &mut Tally) -> ErrorClass {
-        match self.parser.finish() {
+        match self.reader.finish() {
             Ok(None) => ErrorClass::Closed,
             Ok(Some(response)) => self.answer(1, response, now, tally).err().unwrap_or(ErrorClass::Closed),
             Err(Truncated) => ErrorClass::Truncated,
@@ -249,7 +239,7 @@ impl Connection {
     /// Closes the socket; after a connection that answered, the next may be opened at once.
     fn back_off(&mut self, now: Nanos, block: &Block) {
         self.socket = None;
-        self.parser = Parser::new();
+        self.reader = Reader::new(self.bodyless);
         self.waiting.clear();
         self.cursor.reset(block);
         self.free_since = None;

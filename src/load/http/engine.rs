@@ -11,8 +11,8 @@ use super::connection::{Connection, Phase};
 use super::learned::Learned;
 use crate::load::clock::{Clock, MILLISECOND, Nanos};
 use crate::load::interval::{ErrorClass, Tally};
-use crate::load::pacing::Schedule;
 use crate::load::poller::{Poller, Ready};
+use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
 
@@ -74,7 +74,7 @@ impl Engine {
             schedule: None,
             running: false,
             closed: connections,
-            connections: (0..connections).map(|index| Connection::new(index, &block)).collect(),
+            connections: (0..connections).map(|index| Connection::new(index, false, &block)).collect(),
             free: VecDeque::with_capacity(connections),
             unread: Vec::new(),
             next_sweep: 0,
@@ -274,7 +274,7 @@ impl Engine {
         }
         for _ in 0..TICKETS_PER_TURN {
             let now = self.clock.now();
-            if schedule.next() + self.timeout < now {
+            if schedule.next().saturating_add(self.timeout) < now {
                 if schedule.take(now).is_some() {
                     tally.error(ErrorClass::Unsent, 1);
                 }
@@ -297,7 +297,7 @@ impl Engine {
             let connection = &mut self.connections[index];
             connection.request(1, intended, now, &self.block);
             tally.sent += 1;
-            tally.lag.saturating_record(now.saturating_sub(intended.max(free_since)));
+            tally.scheduled(intended, free_since, now);
             connection.queued = connection.outstanding() < self.depth;
             if connection.queued {
                 self.free.push_back(index);

@@ -1,7 +1,7 @@
 //! HTTP/1.x answers from bytes, however they are cut into reads.
 //!
 //! Bodies are measured and skipped, never kept. Nothing here knows about sockets or requests,
-//! except that every request was a GET.
+//! except whether they were HEAD.
 
 use super::head::{Body, read_head};
 
@@ -65,12 +65,15 @@ pub(super) struct Parser {
     /// Bytes of its current line, and whether the first of them is a carriage return.
     line: usize,
     line_return: bool,
+    /// Answers to HEAD: whatever the head says, no body follows.
+    bodyless: bool,
 }
 
 impl Parser {
-    pub(super) fn new() -> Self {
+    /// `bodyless`: the answers are to HEAD.
+    pub(super) fn new(bodyless: bool) -> Self {
         let response = Response { status: 0, last: false };
-        Self { state: State::Head, response, head: Vec::new(), line: 0, line_return: false }
+        Self { state: State::Head, response, head: Vec::new(), line: 0, line_return: false, bodyless }
     }
 
     /// Whether the next byte is the first of an answer.
@@ -197,6 +200,7 @@ impl Parser {
         Ok(Some(match body {
             // Interim answers announce the real one.
             _ if response.status < 200 => State::Head,
+            _ if self.bodyless => State::Sized(0),
             Body::Sized(length) => State::Sized(length),
             Body::Chunked => State::ChunkSize { size: 0, digits: 0 },
             Body::UntilClose => State::UntilClose,
@@ -246,7 +250,7 @@ mod tests {
     type Story = (Vec<Response>, Result<Option<Response>, &'static str>);
 
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Story {
-        let (mut parser, mut seen) = (Parser::new(), Vec::new());
+        let (mut parser, mut seen) = (Parser::new(false), Vec::new());
         for mut piece in pieces {
             loop {
                 match parser.next(&mut piece) {
@@ -297,6 +301,17 @@ mod tests {
         assert_eq!(whole("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n").0, [ok(true)]);
         let kept = "HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n";
         assert_eq!(whole(kept).0, [ok(false)]);
+    }
+
+    #[test]
+    fn answers_to_head_have_no_body() {
+        let mut parser = Parser::new(true);
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n\
+                    HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let mut input = text.as_bytes();
+        assert_eq!(parser.next(&mut input), Ok(Some(ok(false))));
+        assert_eq!(parser.next(&mut input), Ok(Some(ok(false))));
+        assert!(input.is_empty());
     }
 
     #[test]

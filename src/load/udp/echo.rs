@@ -11,8 +11,8 @@ use super::flow::{Echoed, Window};
 use super::payload::Header;
 use crate::load::clock::{Clock, Nanos};
 use crate::load::interval::{ErrorClass, Tally};
-use crate::load::pacing::Schedule;
 use crate::load::poller::{Poller, Ready};
+use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
 
@@ -210,7 +210,7 @@ impl Echo {
             if self.flows[self.turn].window.len() >= MAX_WINDOW || intended + self.timeout < now {
                 tally.error(ErrorClass::Unsent, 1);
             } else if self.send(self.turn, intended, now, tally) {
-                tally.lag.saturating_record(now - intended);
+                tally.scheduled(intended, intended, now);
             }
         }
     }

@@ -12,8 +12,8 @@ use super::echo::flow_socket;
 use super::payload::Header;
 use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::load::interval::{ErrorClass, Tally};
-use crate::load::pacing::Schedule;
 use crate::load::poller::Poller;
+use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 
 /// Datagrams sent before the thread looks at the clock and at the session again.
@@ -84,7 +84,7 @@ impl OneWay {
                     tally.error(ErrorClass::Unsent, 1);
                     continue;
                 }
-                tally.lag.saturating_record(now - intended);
+                tally.scheduled(intended, intended, now);
             }
             if !self.send(now, tally) {
                 return self.poller.wait(now, now + FULL, false, &mut 0);

@@ -1,8 +1,6 @@
 //! HTTP load against the target: counts, rates, latency.
 
-use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use rxlab::load::{ErrorClass, LoadError, Session};
@@ -42,70 +40,6 @@ fn compute_takes_the_time_it_is_asked_to() {
     let total = run(&spec, millis(50));
     assert_eq!(total.requests, 0);
     assert!(total.errors[&ErrorClass::Status4xx] > 0);
-}
-
-#[test]
-fn the_open_loop_keeps_its_rate() {
-    let target = target(1);
-    let address = target.addresses().http.expect("served");
-    let mut spec = spec(&format!("http://{address}/simple"));
-    (spec.connections, spec.threads) = (8, 2);
-    for (rate, least, most) in [(400.0, 300, 500), (2.5, 2, 4)] {
-        spec.rate = Some(rate);
-        let mut session = Session::start(&spec).expect("started");
-        std::thread::sleep(millis(1000));
-        let interval = session.mark();
-        let offered = interval.offered.expect("open loop") * interval.seconds;
-        assert!((least as f64..=most as f64).contains(&offered), "{offered} offered at {rate}/s");
-        assert!((least..=most).contains(&interval.sent), "{} sent at {rate}/s", interval.sent);
-    }
-}
-
-#[test]
-fn spinning_is_told_from_work() {
-    let target = target(1);
-    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
-    (spec.rate, spec.spin) = (Some(2000.0), true);
-    let total = run(&spec, millis(300));
-    let cpu = &total.client_cpu[0];
-    assert!(cpu.spinning > 0.0 && cpu.spinning <= cpu.share, "{cpu:?}");
-}
-
-/// Peers report a p99 of a millisecond here: they stop sending while the server is frozen, and never
-/// count the requests that they kept back.
-#[test]
-fn a_frozen_server_cannot_hide() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = listener.local_addr().expect("bound");
-    // From the first request on: the load may have to wait for its turn.
-    let start = Arc::new(OnceLock::new());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let start = Arc::clone(&start);
-            let frozen =
-                move || (millis(700)..millis(1000)).contains(&start.get_or_init(Instant::now).elapsed());
-            std::thread::spawn(move || {
-                let (mut stream, mut buffer) = (stream, [0; 4096]);
-                while let Ok(length @ 1..) = stream.read(&mut buffer) {
-                    while frozen() {
-                        std::thread::sleep(millis(1));
-                    }
-                    let requests = buffer[..length].windows(4).filter(|w| w == b"\r\n\r\n").count();
-                    let answers = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".repeat(requests);
-                    if stream.write_all(answers.as_bytes()).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    let mut spec = spec(&format!("http://{address}/"));
-    (spec.connections, spec.rate) = (4, Some(6000.0));
-    let total = run(&spec, millis(2000));
-    let p99 = total.latency_quantile(0.99).expect("enough requests");
-    assert!(p99 > 200_000_000, "p99 is {} ms", p99 / 1_000_000);
-    // What was held up was sent afterwards, not dropped.
-    assert_eq!(total.sent, total.requests);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rxlab::load::{ErrorClass, Interval};
 
-use super::{millis, run, spec};
+use super::{millis, run, run_held, spec, steady};
 
 /// Serves every connection with `behave`, on a thread of its own.
 fn rogue(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
@@ -29,12 +29,31 @@ fn says(text: &'static str) -> SocketAddr {
     })
 }
 
+/// Answers request `n` of a connection (from 0) with `answer(n)`, and hangs up when that is empty.
+fn answers(answer: impl Fn(u64) -> Vec<u8> + Clone + Send + 'static) -> SocketAddr {
+    rogue(move |mut stream| {
+        let (mut input, mut buffer, mut n) = (Vec::new(), [0; 4096], 0);
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            input.extend_from_slice(&buffer[..length]);
+            while let Some(end) = input.windows(4).position(|w| w == b"\r\n\r\n") {
+                input.drain(..end + 4);
+                let answer = answer(n);
+                n += 1;
+                if answer.is_empty() || stream.write_all(&answer).is_err() {
+                    return;
+                }
+            }
+        }
+    })
+}
+
 fn attack(address: SocketAddr, rate: Option<f64>) -> Interval {
     let mut spec = spec(&format!("http://{address}/"));
-    (spec.connections, spec.pipeline, spec.rate) = (4, 2, rate);
+    (spec.connections, spec.pipeline, spec.rate) = (4, 2, rate.and_then(steady));
     spec.timeout = millis(100);
+    let _noise = crate::quiet::noisy();
     let start = Instant::now();
-    let total = run(&spec, millis(300));
+    let total = run_held(&spec, millis(300));
     assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
     let ended = total.requests + total.error_count();
     assert!(total.sent <= ended + total.in_flight, "a request got lost: {total:?}");
@@ -92,17 +111,10 @@ fn silence_is_a_timeout() {
 
 #[test]
 fn error_statuses_are_no_success() {
-    let answers = |head: &'static str| {
-        rogue(move |mut stream| {
-            while let Ok(1..) = stream.read(&mut [0; 4096]) {
-                if stream.write_all(format!("{head}\r\nContent-Length: 0\r\n\r\n").as_bytes()).is_err() {
-                    break;
-                }
-            }
-        })
-    };
-    expect(answers("HTTP/1.1 503 Busy"), ErrorClass::Status5xx);
-    expect(answers("HTTP/1.1 302 Elsewhere"), ErrorClass::Status3xx);
+    for (status, class) in [("503 Busy", ErrorClass::Status5xx), ("302 Elsewhere", ErrorClass::Status3xx)] {
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        expect(answers(move |_| answer.clone().into_bytes()), class);
+    }
 }
 
 #[test]
@@ -138,4 +150,112 @@ fn more_than_the_connections_can_carry_is_unsent() {
     assert!(total.errors[&ErrorClass::Unsent] > 0, "{:?}", total.errors);
     let saturation = rxlab::load::Saturation::of(&total);
     assert!(saturation.limited, "{saturation:?}");
+}
+
+/// Two lies: more than there is, and less.
+#[test]
+fn a_length_that_lies() {
+    let more = rogue(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
+        std::thread::sleep(millis(3000));
+    });
+    expect(more, ErrorClass::Timeout);
+    let total = attack(answers(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello".to_vec()), None);
+    let garbage = total.errors[&ErrorClass::Garbage];
+    // The first answer of each connection is a good one, as far as anybody can tell.
+    assert!(garbage > 0 && total.requests <= garbage + 4, "{total:?}");
+}
+
+/// Every byte in a packet of its own, and all of it counts.
+#[test]
+fn answers_byte_by_byte() {
+    let drip = rogue(|mut stream| {
+        stream.set_nodelay(true).expect("a socket option");
+        while let Ok(length @ 1..) = stream.read(&mut [0; 4096]) {
+            // Nothing but whole requests, each of more than 16 bytes, one at a time.
+            assert!(length > 16);
+            for byte in b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" {
+                if stream.write_all(&[*byte]).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut spec = spec(&format!("http://{drip}/"));
+    spec.connections = 3;
+    let total = run(&spec, millis(300));
+    assert!(total.requests > 0, "{total:?}");
+    assert_eq!((total.errors.len(), total.sent), (0, total.requests), "{total:?}");
+}
+
+#[test]
+fn a_head_without_end() {
+    let drip = rogue(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
+        while stream.write_all(b"y").is_ok() {
+            std::thread::sleep(millis(5));
+        }
+    });
+    expect(drip, ErrorClass::Timeout);
+    let flood = rogue(|mut stream| {
+        let _ = stream.read(&mut [0; 1]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
+        while stream.write_all(&[b'y'; 4096]).is_ok() {}
+    });
+    expect(flood, ErrorClass::Garbage);
+}
+
+/// Whatever form the answers take, and however it changes, each request ends once.
+#[test]
+fn answers_that_change_all_the_time() {
+    let changing = answers(|n| {
+        let body = "x".repeat((n % 50) as usize);
+        match n % 5 {
+            0 => format!(
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+            1 => format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nab\r\n0\r\nX: {body}\r\n\r\n"
+            ),
+            2 => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+            _ => format!("HTTP/1.1 200 OK\r\nDate: {n}\r\nContent-Length: 5\r\n\r\nhello"),
+        }
+        .into_bytes()
+    });
+    for pipeline in [1, 16, 100] {
+        let mut spec = spec(&format!("http://{changing}/"));
+        (spec.connections, spec.pipeline) = (3, pipeline);
+        let total = run(&spec, millis(200));
+        assert!(total.requests > 0, "depth {pipeline}: {total:?}");
+        let end = (total.errors.len(), total.in_flight, total.sent, total.latency.len());
+        assert_eq!(end, (0, 0, total.requests, total.requests), "depth {pipeline}");
+    }
+}
+
+/// Three answers a connection: announced, it costs nobody an error; unannounced, the request that
+/// met the end is counted.
+#[test]
+fn connections_that_end_after_three() {
+    let run_on = |address: SocketAddr| {
+        let mut spec = spec(&format!("http://{address}/"));
+        (spec.connections, spec.pipeline) = (4, 1);
+        run(&spec, millis(300))
+    };
+    let polite = run_on(answers(|n| {
+        let connection = ["", "", "Connection: close\r\n"].get(n as usize);
+        connection.map_or_else(Vec::new, |line| {
+            format!("HTTP/1.1 200 OK\r\n{line}Content-Length: 0\r\n\r\n").into_bytes()
+        })
+    }));
+    assert!(polite.requests > 12, "{polite:?}");
+    assert_eq!((polite.errors.len(), polite.sent), (0, polite.requests + polite.in_flight), "{polite:?}");
+    let rude = run_on(answers(|n| match n {
+        0..3 => b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        _ => Vec::new(),
+    }));
+    let ended = rude.requests + rude.error_count();
+    assert!(rude.requests > 12 && rude.errors.contains_key(&ErrorClass::Closed), "{rude:?}");
+    assert_eq!(rude.sent, ended + rude.in_flight, "{rude:?}");
 }

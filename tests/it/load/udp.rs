@@ -8,11 +8,11 @@ use rxlab::target::{Addresses, Spec, Target};
 
 use crate::require;
 
-use super::{millis, run, spec, target};
+use super::{millis, run, spec, steady, target};
 
 #[test]
 fn every_echo_is_counted_once() {
-    for (pipeline, rate) in [(1, None), (8, None), (1, Some(1000.0))] {
+    for (pipeline, rate) in [(1, None), (8, None), (1, steady(1000.0))] {
         let target = target(1);
         let mut spec = spec(&format!("udp://{}", target.addresses().udp_echo.expect("served")));
         (spec.connections, spec.threads, spec.pipeline, spec.rate) = (6, 2, pipeline, rate);
@@ -57,7 +57,7 @@ fn lost_and_foreign_datagrams_have_their_class() {
 fn the_sink_tells_what_arrived() {
     let target = target(1);
     let mut spec = spec(&format!("udp-sink://{}", target.addresses().udp_sink.expect("served")));
-    (spec.connections, spec.size, spec.rate) = (3, 100, Some(2000.0));
+    (spec.connections, spec.size, spec.rate) = (3, 100, steady(2000.0));
     let total = run(&spec, millis(300));
     assert!(total.sent > 0 && total.errors.is_empty(), "{total:?}");
     assert_eq!((total.received, total.requests), (Some(total.sent), total.sent));
@@ -75,7 +75,7 @@ fn the_sink_tells_what_arrived() {
 fn a_receiver_that_is_no_sink_leaves_the_count_unknown() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let mut spec = spec(&format!("udp-sink://{}", socket.local_addr().expect("bound")));
-    spec.rate = Some(100.0);
+    spec.rate = steady(100.0);
     let total = run(&spec, millis(100));
     assert!(total.sent > 0);
     assert_eq!(total.received, None);
@@ -96,7 +96,7 @@ fn load_and_target_meet_in_another_namespace() {
     for (scheme, address, path) in [("http", http, "/simple"), ("udp-sink", udp_sink, "")] {
         let mut spec = spec(&format!("{scheme}://{}{path}", address.expect("served")));
         assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })), "{scheme} is not here");
-        (spec.netns, spec.rate) = (netns.clone(), Some(500.0));
+        (spec.netns, spec.rate) = (netns.clone(), steady(500.0));
         let total = run(&spec, millis(100));
         assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
     }

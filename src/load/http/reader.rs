@@ -1,0 +1,131 @@
+//! Answers off one connection: known ones at a glance, all others through the parser.
+
+use super::learned::Learned;
+use super::response::{Malformed, Parser, Response, Truncated};
+
+#[derive(Debug)]
+pub(super) struct Reader {
+    parser: Parser,
+}
+
+impl Reader {
+    /// `bodyless`: the answers are to HEAD.
+    pub(super) fn new(bodyless: bool) -> Self {
+        Self { parser: Parser::new(bodyless) }
+    }
+
+    /// Takes off the front of `input` the answers that are next, one or more alike; `None` when the
+    /// input is used up and the next answer is not whole.
+    pub(super) fn next(
+        &mut self,
+        input: &mut &[u8],
+        learned: &mut Learned,
+    ) -> Result<Option<(usize, Response)>, Malformed> {
+        let start = self.parser.at_start();
+        if start {
+            let (count, response) = learned.take(input);
+            if count > 0 {
+                return Ok(Some((count, response)));
+            }
+        }
+        let before = *input;
+        let response = self.parser.next(input)?;
+        if let Some(response) = response.filter(|_| start) {
+            learned.learn(&before[..before.len() - input.len()], response);
+        }
+        Ok(response.map(|response| (1, response)))
+    }
+
+    /// The stream has ended: an answer that ends with it.
+    pub(super) fn finish(&mut self) -> Result<Option<Response>, Truncated> {
+        self.parser.finish()
+    }
+}
+
+/// How a stream of answers ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// Between two answers, or with one that ends with the stream.
+    Whole,
+    /// In the middle of an answer.
+    Truncated,
+    /// With something that is no answer.
+    Malformed,
+}
+
+/// What the load reads in a stream of HTTP answers that comes in `pieces` and then ends: the status
+/// of every whole answer in order, and how the stream ended.
+pub fn read_answers<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u16>, StreamEnd) {
+    let (mut reader, mut learned, mut statuses) = (Reader::new(false), Learned::new(), Vec::new());
+    for mut piece in pieces {
+        loop {
+            match reader.next(&mut piece, &mut learned) {
+                Ok(Some((count, response))) => statuses.extend(std::iter::repeat_n(response.status, count)),
+                Ok(None) => break,
+                Err(Malformed) => return (statuses, StreamEnd::Malformed),
+            }
+        }
+    }
+    match reader.finish() {
+        Ok(last) => {
+            statuses.extend(last.map(|response| response.status));
+            (statuses, StreamEnd::Whole)
+        }
+        Err(Truncated) => (statuses, StreamEnd::Truncated),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
+
+    use super::{Malformed, Parser, StreamEnd, Truncated, read_answers};
+
+    /// What the parser alone makes of it.
+    fn parsed(mut input: &[u8]) -> (Vec<u16>, StreamEnd) {
+        let (mut parser, mut statuses) = (Parser::new(false), Vec::new());
+        loop {
+            match parser.next(&mut input) {
+                Ok(Some(response)) => statuses.push(response.status),
+                Ok(None) => break,
+                Err(Malformed) => return (statuses, StreamEnd::Malformed),
+            }
+        }
+        match parser.finish() {
+            Ok(last) => {
+                statuses.extend(last.map(|response| response.status));
+                (statuses, StreamEnd::Whole)
+            }
+            Err(Truncated) => (statuses, StreamEnd::Truncated),
+        }
+    }
+
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop_oneof![
+            6 => Just(&b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..]),
+            2 => Just(&b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother"[..]),
+            2 => Just(&b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"[..]),
+            1 => Just(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]),
+            1 => Just(&b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nxx"[..]),
+            1 => Just(&b"HTTP/1.1 200 OK\r\n\r\n"[..]),
+            1 => Just(&b"HTTP/1.1 "[..]),
+            1 => Just(&b"x"[..]),
+        ];
+        let run = (part, 1usize..6).prop_map(|(part, count)| part.repeat(count));
+        proptest::collection::vec(run, 0..8).prop_map(|runs| runs.concat())
+    }
+
+    proptest! {
+        /// Recognizing answers changes nothing in what is read, however the stream is cut.
+        #[test]
+        fn what_is_learned_is_what_is_parsed(stream in stream(), size in 1usize..300, at in any::<usize>(), byte in any::<u8>()) {
+            let mut stream = stream;
+            prop_assert_eq!(read_answers(stream.chunks(size)), parsed(&stream));
+            if !stream.is_empty() {
+                let at = at % stream.len();
+                stream[at] = byte;
+            }
+            prop_assert_eq!(read_answers(stream.chunks(size)), parsed(&stream));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The schedule of the open loop: when each request of the whole session is due.
+//!
+//! Request `n` of the session is due when the rate says so, computed afresh for every `n`, so the
+//! rate is exact over any time: nothing accumulates, and a stall is followed by exactly the
+//! requests that it delayed. Thread `i` of `T` takes the requests with `n mod T = i`, which keeps
+//! the schedule global without a shared counter, also below one request a second for each thread.
+//! With random arrivals each thread has a Poisson process of its own with its share of the rate:
+//! together they are one with the whole rate.
+//! Requests that are due and unsent are a range of numbers, not a queue: no memory is bounded here
+//! because none is used.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::clock::Nanos;
+use super::rate::Rate;
+
+/// Random arrivals are the same in every run, so that two runs differ in nothing but the target.
+const SEED: u64 = 0x7278_6c61_6200;
+
+/// One thread's part of the schedule.
+#[derive(Debug, Clone)]
+pub(super) struct Schedule {
+    origin: Nanos,
+    rate: Rate,
+    arrivals: Arrivals,
+    /// When the next request is due; [`Nanos::MAX`] when there is none.
+    next: Nanos,
+    /// How many of this thread's requests were due at the last [`Schedule::cut`].
+    cut: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Arrivals {
+    Even {
+        index: u64,
+        threads: u64,
+        taken: u64,
+    },
+    /// The same arrivals twice: those to take, and behind them those to count as due.
+    Poisson {
+        taken: Box<Process>,
+        due: Box<Process>,
+    },
+}
+
+/// Arrivals at random, in requests of the whole schedule.
+#[derive(Debug, Clone)]
+struct Process {
+    random: ChaCha8Rng,
+    threads: f64,
+    at: f64,
+}
+
+impl Process {
+    fn new(index: usize, threads: usize) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(SEED);
+        random.set_stream(index as u64);
+        let mut process = Self { random, threads: threads as f64, at: 0.0 };
+        process.advance();
+        process
+    }
+
+    /// The gaps of a Poisson process are exponential.
+    fn advance(&mut self) {
+        let uniform = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        self.at -= (1.0 - uniform).ln() * self.threads;
+    }
+}
+
+impl Schedule {
+    /// The part of thread `index` of `threads` in `rate` from `origin` on; `random` makes it a
+    /// Poisson process.
+    pub(super) fn new(origin: Nanos, rate: &Rate, random: bool, index: usize, threads: usize) -> Self {
+        let arrivals = if random {
+            let process = Box::new(Process::new(index, threads));
+            Arrivals::Poisson { taken: process.clone(), due: process }
+        } else {
+            Arrivals::Even { index: index as u64, threads: threads as u64, taken: 0 }
+        };
+        let mut schedule = Self { origin, rate: rate.clone(), arrivals, next: 0, cut: 0 };
+        schedule.next = schedule.find_next();
+        schedule
+    }
+
+    fn find_next(&self) -> Nanos {
+        self.moment(match &self.arrivals {
+            Arrivals::Even { index, threads, taken } => number(*taken, *index, *threads),
+            Arrivals::Poisson { taken, .. } => taken.at,
+        })
+    }
+
+    fn moment(&self, n: f64) -> Nanos {
+        moment(&self.rate, self.origin, n)
+    }
+
+    /// When the next request is due.
+    pub(super) fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// Takes the next request if it is due; gives the moment for which it was intended.
+    pub(super) fn take(&mut self, now: Nanos) -> Option<Nanos> {
+        let due = self.next;
+        (due <= now).then(|| {
+            match &mut self.arrivals {
+                Arrivals::Even { taken, .. } => *taken += 1,
+                Arrivals::Poisson { taken, .. } => taken.advance(),
+            }
+            self.next = self.find_next();
+            due
+        })
+    }
+
+    /// How many requests of this thread became due since the last cut.
+    pub(super) fn cut(&mut self, now: Nanos) -> u64 {
+        let (rate, origin) = (&self.rate, self.origin);
+        match &mut self.arrivals {
+            Arrivals::Poisson { due, .. } => {
+                let mut fresh = 0;
+                while moment(rate, origin, due.at) <= now {
+                    due.advance();
+                    fresh += 1;
+                }
+                fresh
+            }
+            Arrivals::Even { index, threads, .. } => {
+                let due_at = |k| moment(rate, origin, number(k, *index, *threads));
+                // The estimate can be off by rounding; the moments decide.
+                let mut due = (rate.due(now.saturating_sub(origin)) / *threads as f64) as u64;
+                while due_at(due) <= now {
+                    due += 1;
+                }
+                while due > 0 && due_at(due - 1) > now {
+                    due -= 1;
+                }
+                let fresh = due.saturating_sub(self.cut);
+                self.cut = due;
+                fresh
+            }
+        }
+    }
+}
+
+/// Number in the whole schedule of request `k` of thread `index`, of those that come evenly.
+fn number(k: u64, index: u64, threads: u64) -> f64 {
+    (k * threads + index) as f64
+}
+
+/// When request `n` of the whole schedule is due.
+fn moment(rate: &Rate, origin: Nanos, n: f64) -> Nanos {
+    rate.moment(n).map_or(Nanos::MAX, |at| origin.saturating_add(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{Schedule, number};
+    use crate::load::clock::{MILLISECOND, Nanos, SECOND};
+    use crate::load::rate::Rate;
+
+    fn even(origin: Nanos, rate: f64, index: usize, threads: usize) -> Schedule {
+        Schedule::new(origin, &Rate::steady(rate), false, index, threads)
+    }
+
+    fn all(mut schedule: Schedule, until: Nanos) -> Vec<Nanos> {
+        std::iter::from_fn(|| schedule.take(until)).collect()
+    }
+
+    #[test]
+    fn the_rate_is_exact_over_any_time() {
+        assert_eq!(all(even(7, 3.0, 0, 1), SECOND + 7), [7, 333_333_340, 666_666_673, SECOND + 7]);
+        // After a day at an awkward rate the error is below a nanosecond, not an accumulated one.
+        assert_eq!(even(7, 3.0, 0, 1).moment(3.0 * 86_400.0), 86_400 * SECOND + 7);
+    }
+
+    #[test]
+    fn rates_below_the_thread_count_and_below_one() {
+        let half: Vec<_> = (0..4).map(|i| even(0, 0.5, i, 4).next() / SECOND).collect();
+        assert_eq!(half, [0, 2, 4, 6]);
+    }
+
+    #[test]
+    fn a_stall_is_followed_by_exactly_what_it_delayed() {
+        let mut schedule = even(0, 1000.0, 0, 1);
+        assert_eq!(schedule.take(0), Some(0));
+        assert_eq!(schedule.take(0), None);
+        let delayed: Vec<_> = std::iter::from_fn(|| schedule.take(5_000_000)).collect();
+        assert_eq!(delayed, [1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000]);
+    }
+
+    #[test]
+    fn a_rate_that_ends_at_nothing_is_over() {
+        let rate: Rate = "10..0/1s".parse().expect("a rate");
+        let mut schedule = Schedule::new(0, &rate, false, 0, 1);
+        assert_eq!(schedule.cut(1000 * SECOND), 5);
+        assert_eq!(all(schedule.clone(), 1000 * SECOND).len(), 5);
+        assert_eq!(schedule.cut(2000 * SECOND), 0);
+    }
+
+    /// Mean and variance of the gaps of a Poisson process are 1/rate and its square.
+    #[test]
+    fn random_arrivals_are_a_poisson_process_of_the_whole_rate() {
+        let rate = Rate::steady(1000.0);
+        let mut arrivals: Vec<_> =
+            (0..3).flat_map(|i| all(Schedule::new(0, &rate, true, i, 3), 100 * SECOND)).collect();
+        arrivals.sort_unstable();
+        let count = arrivals.len() as f64;
+        assert!((count - 100_000.0).abs() < 4.0 * 100_000f64.sqrt(), "{count} arrivals");
+        let gaps: Vec<_> =
+            arrivals.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / MILLISECOND as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean - 1.0).abs() < 0.02 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+    }
+
+    proptest! {
+        #[test]
+        fn threads_share_one_schedule(rate in 0.1f64..1e6, threads in 1usize..9, take in 1u64..200) {
+            let whole = even(0, rate, 0, 1);
+            let mut dealt: Vec<_> = (0..threads)
+                .flat_map(|i| {
+                    let part = even(0, rate, i, threads);
+                    (0..take).map(move |k| part.moment(number(k, i as u64, threads as u64))).collect::<Vec<_>>()
+                })
+                .collect();
+            dealt.sort_unstable();
+            let expected: Vec<_> = (0..take * threads as u64).map(|n| whole.moment(n as f64)).collect();
+            prop_assert_eq!(dealt, expected);
+        }
+
+        /// Whatever the cuts, each request is counted in one of them.
+        #[test]
+        fn cuts_count_each_request_once(
+            rate in 0.1f64..1e4, random in proptest::bool::ANY,
+            mut cuts in proptest::collection::vec(0u64..SECOND, 1..20),
+        ) {
+            cuts.sort_unstable();
+            let ramp: Rate = format!("{rate}..1/500ms,{rate}").parse().expect("a rate");
+            for rate in [Rate::steady(rate), ramp] {
+                let mut schedule = Schedule::new(0, &rate, random, 1, 3);
+                let total: u64 = cuts.iter().map(|now| schedule.cut(*now)).sum();
+                let last = *cuts.last().expect("not empty");
+                prop_assert_eq!(total, all(schedule, last).len() as u64);
+            }
+        }
+    }
+}

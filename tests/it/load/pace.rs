@@ -1,0 +1,138 @@
+//! The open loop: rates, arrivals, pacing, and a server that stands still.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use rxlab::load::{Interval, Pacing, Session, Spec};
+use rxlab::target::Target;
+
+use super::{millis, run, spec, steady, target};
+
+/// A target, and a load on it of 8 connections and 2 threads.
+fn simple() -> (Target, Spec) {
+    let target = target(1);
+    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    (spec.connections, spec.threads) = (8, 2);
+    (target, spec)
+}
+
+fn offered(interval: &Interval) -> f64 {
+    interval.offered.expect("open loop") * interval.seconds
+}
+
+#[test]
+fn the_open_loop_keeps_its_rate() {
+    let (_target, mut spec) = simple();
+    for (rate, least, most) in [(400.0, 300, 500), (2.5, 2, 4)] {
+        spec.rate = steady(rate);
+        let mut session = Session::start(&spec).expect("started");
+        std::thread::sleep(millis(1000));
+        let interval = session.mark();
+        let offered = offered(&interval);
+        assert!((least as f64..=most as f64).contains(&offered), "{offered} offered at {rate}/s");
+        assert!((least..=most).contains(&interval.sent), "{} sent at {rate}/s", interval.sent);
+    }
+}
+
+/// What is due follows from the clock alone, whatever the rate, the number of threads and the pacing.
+#[test]
+fn what_is_due_is_sent_and_nothing_else() {
+    let (_target, mut spec) = simple();
+    for (rate, pacing, poisson) in [
+        ("2000.5", Pacing::Timer, false),
+        ("2000", Pacing::Coarse, false),
+        ("2000", Pacing::Precise, false),
+        ("2000", Pacing::Timer, true),
+        ("500..3500/1s", Pacing::Timer, false),
+        ("1000/250ms,2000/250ms,0/250ms,4000", Pacing::Coarse, false),
+    ] {
+        (spec.rate, spec.pacing, spec.poisson) = (rate.parse().ok(), pacing, poisson);
+        let _noise = crate::quiet::noisy();
+        let mut session = Session::start(&spec).expect("started");
+        std::thread::sleep(millis(1000));
+        let running = session.mark();
+        let (sent, due) = (running.sent as f64, offered(&running));
+        // Due and not sent: what a stalled CPU holds up. More than was due is never sent.
+        assert!(sent <= due + 0.5 && sent > 0.7 * due, "{rate}, {pacing}: {sent} of {due}");
+        let total = running.then(&session.stop());
+        assert_eq!((total.requests, total.errors.len()), (total.sent, 0), "{rate}, {pacing}");
+        assert_eq!(total.pacing_error.len(), total.sent, "{rate}, {pacing}");
+    }
+}
+
+#[test]
+fn a_ramp_offers_the_area_under_its_line() {
+    let (_target, mut spec) = simple();
+    spec.rate = "0..2000/1s,2000..0/1s".parse().ok();
+    let mut session = Session::start(&spec).expect("started");
+    std::thread::sleep(millis(1000));
+    let up = session.mark();
+    let expected = 1000.0 * up.seconds.min(1.0).powi(2);
+    assert!((offered(&up) - expected).abs() < 0.1 * expected, "{} of {expected}", offered(&up));
+    std::thread::sleep(millis(1100));
+    let all = up.then(&session.mark());
+    assert!((offered(&all) - 2000.0).abs() < 1.0, "{} offered", offered(&all));
+    std::thread::sleep(millis(50));
+    assert_eq!(session.mark().sent, 0, "the ramp is at its end");
+}
+
+/// The price of precision is CPU time, the price of coarseness is lateness; both are told.
+#[test]
+fn each_pacing_has_its_price() {
+    let (_target, mut spec) = simple();
+    (spec.rate, spec.threads) = (steady(5000.0), 1);
+    let mut price = |pacing| {
+        spec.pacing = pacing;
+        let total = run(&spec, millis(600));
+        (total.client_cpu[0].clone(), total.pacing_error.value_at_quantile(0.5))
+    };
+    let (precise, precise_late) = price(Pacing::Precise);
+    let (coarse, coarse_late) = price(Pacing::Coarse);
+    assert!(precise.spinning > 0.0 && precise.spinning <= precise.share, "{precise:?}");
+    assert_eq!(coarse.spinning, 0.0);
+    assert!(coarse.share < precise.share, "{} against {}", coarse.share, precise.share);
+    assert!(precise_late < coarse_late, "{precise_late} ns against {coarse_late} ns");
+}
+
+/// Peers report a p99 of a millisecond here: they stop sending while the server is frozen, and never
+/// count the requests that they kept back.
+#[test]
+fn a_frozen_server_cannot_hide() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    // From the first request on: the load may have to wait for its turn.
+    let start = Arc::new(OnceLock::new());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let start = Arc::clone(&start);
+            let frozen =
+                move || (millis(700)..millis(1200)).contains(&start.get_or_init(Instant::now).elapsed());
+            std::thread::spawn(move || {
+                let (mut stream, mut buffer) = (stream, [0; 4096]);
+                while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                    while frozen() {
+                        std::thread::sleep(millis(1));
+                    }
+                    let requests = buffer[..length].windows(4).filter(|w| w == b"\r\n\r\n").count();
+                    let answers = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".repeat(requests);
+                    if stream.write_all(answers.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let mut spec = spec(&format!("http://{address}/"));
+    let rate = 2000.0;
+    (spec.connections, spec.rate) = (4, steady(rate));
+    let total = run(&spec, millis(2500));
+    // Of the requests that came due in those 500 ms, the first waited longest: as many as 1 % of all
+    // waited longer than the p99.
+    let truth = 500.0 - 1000.0 * 0.01 * total.sent as f64 / rate;
+    let p99 = total.latency.value_at_quantile(0.99) as f64 / 1e6;
+    assert!((p99 - truth).abs() < 0.1 * truth, "p99 is {p99} ms, the truth {truth} ms");
+    // What was held up was sent afterwards, not dropped.
+    assert_eq!(total.sent, total.requests);
+}
