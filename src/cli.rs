@@ -77,7 +77,7 @@ pub enum Command {
     Trial(commands::trial::Args),
     Demo(commands::demo::Args),
     Target(commands::target::Args),
-    Load(commands::load::Args),
+    Load(Box<commands::load::Args>),
     #[command(hide = true)]
     Guard(commands::guard::Args),
 }

@@ -9,7 +9,10 @@
 //! What a change did to the machine is judged elsewhere; this module only says what it offered,
 //! what came back, and whether the generator itself was the limit.
 
+mod check;
 mod clock;
+mod destination;
+mod header;
 mod http;
 mod interval;
 mod pacing;
@@ -25,6 +28,8 @@ mod thread;
 mod udp;
 mod url;
 
+pub use check::SpecError;
+pub use header::{Header, HeaderError, PathError, parse_paths};
 pub use http::{StreamEnd, read_answers};
 pub use interval::{ErrorClass, Interval, ThreadCpu, quantile};
 pub use pacing::{Pacing, PacingError};
@@ -32,6 +37,6 @@ pub use rate::{Rate, RateError};
 pub use report::{LatencyReport, PacingReport, Report};
 pub use saturation::Saturation;
 pub use session::{LoadError, Session};
-pub use spec::{MIN_PAYLOAD, Spec, SpecError};
+pub use spec::{MIN_PAYLOAD, Spec};
 pub use text::{render, shape};
 pub use url::{Protocol, Url, UrlError};

@@ -1,16 +1,20 @@
 //! `rxlab load`: offer load to a target and say what came back.
 
 use std::io::{IsTerminal, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::place;
+use super::{files, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
-use crate::load::{Interval, LoadError, Pacing, Rate, Report, Session, Spec, Url, render};
+use crate::load::{
+    Header, Interval, LoadError, Pacing, Rate, Report, Session, Spec, Url, parse_paths, render,
+};
 use crate::units::{CpuMask, parse_duration};
 
 /// Offer load to a target and measure what comes back.
@@ -29,12 +33,39 @@ pub struct Args {
     /// Requests outstanding on each connection or flow
     #[arg(long, short, value_name = "D", default_value_t = 1)]
     pipeline: usize,
+    /// HTTP method
+    #[arg(long, short = 'X', value_name = "METHOD", default_value = "GET", hide_default_value = true)]
+    method: String,
+    /// HTTP header line, such as 'Accept: text/html'; may be given more than once
+    #[arg(long, short = 'H', value_name = "LINE")]
+    header: Vec<Header>,
+    /// Body of every request; @FILE takes it from a file
+    #[arg(long, value_name = "TEXT")]
+    body: Option<String>,
+    /// File with paths or URLs, one a line, to ask for in turn
+    #[arg(long, value_name = "FILE")]
+    urls: Option<PathBuf>,
+    /// Open a connection for each request
+    #[arg(long)]
+    no_keepalive: bool,
+    /// Connect to this unix socket instead of the URL's host and port
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+    /// Addresses from which connections and flows come, in turn
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
+    source: Vec<IpAddr>,
     /// Threads, each with its share of the connections
     #[arg(long, short, value_name = "T", default_value_t = 1)]
     threads: usize,
     /// How long; without it as long as the steps and ramps of --rate take, or 5s
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Send this many requests, and end when all are answered; without --for however long it takes
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Run this long before anything is measured
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "requests")]
+    warm_up: Option<Duration>,
     /// Requests a second on a fixed schedule, over all threads: 1000, 0.5, 100..5000/10s (a ramp),
     /// or 1000/5s,2000/5s,4000 (steps); the last rate holds on
     #[arg(long, short, value_name = "R")]
@@ -67,12 +98,21 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let length = args.rate.as_ref().and_then(Rate::length);
-    let duration = args.duration.or(length).unwrap_or(DURATION);
+    let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
+    let duration = args.duration.or(length).unwrap_or(default);
     if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
     let spec = Spec {
         url: args.url.clone(),
+        method: args.method.clone(),
+        headers: args.header.clone(),
+        body: body(args.body.as_deref())?,
+        paths: paths(args)?,
+        no_keepalive: args.no_keepalive,
+        unix: args.unix.clone(),
+        sources: args.source.clone(),
+        requests: args.requests,
         connections: args.connections,
         pipeline: args.pipeline,
         threads: args.threads,
@@ -85,7 +125,10 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         netns: global.netns.as_deref().map(netns_path),
     };
     let stop = place::stop_flag()?;
-    let session = Session::start(&spec).map_err(explain)?;
+    let mut session = Session::start(&spec).map_err(explain)?;
+    if let Some(time) = args.warm_up {
+        warm_up(&mut session, time, &stop);
+    }
     let interval = watch(session, duration, &stop);
     let report = Report::new(&spec, &interval);
     let mut out = anstream::stdout().lock();
@@ -105,7 +148,36 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Lets the load run for `duration` or until `stop`, showing its progress on a terminal.
+/// The body that the command line asks for.
+fn body(text: Option<&str>) -> Result<String, CommandError> {
+    match text.map(|text| (text, text.strip_prefix('@'))) {
+        Some((_, Some(path))) => files::read("body", path.as_ref()),
+        Some((text, None)) => Ok(text.to_owned()),
+        None => Ok(String::new()),
+    }
+}
+
+fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
+    let Some(file) = &args.urls else { return Ok(Vec::new()) };
+    let paths = parse_paths(&files::read("list of URLs", file)?, &args.url)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?;
+    if paths.is_empty() {
+        return Err(CommandError::usage(format!("there is no URL in {}", file.display())));
+    }
+    Ok(paths)
+}
+
+/// Lets the load run and forgets what it measured.
+fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) {
+    let start = Instant::now();
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(PATIENCE.min(time.saturating_sub(start.elapsed())));
+    }
+    session.mark();
+}
+
+/// Lets the load run for `duration`, or until `stop` or its last request, showing its progress on a
+/// terminal.
 fn watch(mut session: Session, duration: Duration, stop: &AtomicBool) -> Interval {
     let start = Instant::now();
     let bar = std::io::stderr().is_terminal().then(|| {
@@ -116,7 +188,7 @@ fn watch(mut session: Session, duration: Duration, stop: &AtomicBool) -> Interva
     let mut shown = start;
     loop {
         let elapsed = start.elapsed();
-        let over = elapsed >= duration || stop.load(Ordering::Relaxed);
+        let over = elapsed >= duration || stop.load(Ordering::Relaxed) || session.is_done();
         if over || (bar.is_some() && shown.elapsed() >= REFRESH) {
             let interval = session.mark();
             shown = Instant::now();

@@ -1,11 +1,13 @@
-//! HTTP/1.1 load: requests over kept-alive connections.
+//! HTTP/1.1 load: requests over kept-alive connections, or over one connection each.
 
 mod block;
 mod connection;
 mod engine;
 mod head;
 mod learned;
+mod peer;
 mod reader;
+mod request;
 mod response;
 mod waiting;
 

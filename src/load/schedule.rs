@@ -28,6 +28,9 @@ pub(super) struct Schedule {
     next: Nanos,
     /// How many of this thread's requests were due at the last [`Schedule::cut`].
     cut: u64,
+    /// How many of them there are, and how many may still be taken.
+    most: u64,
+    left: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -69,21 +72,31 @@ impl Process {
 }
 
 impl Schedule {
-    /// The part of thread `index` of `threads` in `rate` from `origin` on; `random` makes it a
-    /// Poisson process.
-    pub(super) fn new(origin: Nanos, rate: &Rate, random: bool, index: usize, threads: usize) -> Self {
+    /// The part of thread `index` of `threads` in `rate` from `origin` on, up to `most` requests;
+    /// `random` makes it a Poisson process.
+    pub(super) fn new(
+        origin: Nanos,
+        rate: &Rate,
+        random: bool,
+        index: usize,
+        threads: usize,
+        most: u64,
+    ) -> Self {
         let arrivals = if random {
             let process = Box::new(Process::new(index, threads));
             Arrivals::Poisson { taken: process.clone(), due: process }
         } else {
             Arrivals::Even { index: index as u64, threads: threads as u64, taken: 0 }
         };
-        let mut schedule = Self { origin, rate: rate.clone(), arrivals, next: 0, cut: 0 };
+        let mut schedule = Self { origin, rate: rate.clone(), arrivals, next: 0, cut: 0, most, left: most };
         schedule.next = schedule.find_next();
         schedule
     }
 
     fn find_next(&self) -> Nanos {
+        if self.left == 0 {
+            return Nanos::MAX;
+        }
         self.moment(match &self.arrivals {
             Arrivals::Even { index, threads, taken } => number(*taken, *index, *threads),
             Arrivals::Poisson { taken, .. } => taken.at,
@@ -107,6 +120,7 @@ impl Schedule {
                 Arrivals::Even { taken, .. } => *taken += 1,
                 Arrivals::Poisson { taken, .. } => taken.advance(),
             }
+            self.left -= 1;
             self.next = self.find_next();
             due
         })
@@ -115,14 +129,14 @@ impl Schedule {
     /// How many requests of this thread became due since the last cut.
     pub(super) fn cut(&mut self, now: Nanos) -> u64 {
         let (rate, origin) = (&self.rate, self.origin);
-        match &mut self.arrivals {
+        let due = match &mut self.arrivals {
             Arrivals::Poisson { due, .. } => {
-                let mut fresh = 0;
-                while moment(rate, origin, due.at) <= now {
+                let mut count = self.cut;
+                while count < self.most && moment(rate, origin, due.at) <= now {
                     due.advance();
-                    fresh += 1;
+                    count += 1;
                 }
-                fresh
+                count
             }
             Arrivals::Even { index, threads, .. } => {
                 let due_at = |k| moment(rate, origin, number(k, *index, *threads));
@@ -134,11 +148,12 @@ impl Schedule {
                 while due > 0 && due_at(due - 1) > now {
                     due -= 1;
                 }
-                let fresh = due.saturating_sub(self.cut);
-                self.cut = due;
-                fresh
+                due.min(self.most)
             }
-        }
+        };
+        let fresh = due.saturating_sub(self.cut);
+        self.cut = due;
+        fresh
     }
 }
 
@@ -161,7 +176,7 @@ mod tests {
     use crate::load::rate::Rate;
 
     fn even(origin: Nanos, rate: f64, index: usize, threads: usize) -> Schedule {
-        Schedule::new(origin, &Rate::steady(rate), false, index, threads)
+        Schedule::new(origin, &Rate::steady(rate), false, index, threads, u64::MAX)
     }
 
     fn all(mut schedule: Schedule, until: Nanos) -> Vec<Nanos> {
@@ -193,7 +208,7 @@ mod tests {
     #[test]
     fn a_rate_that_ends_at_nothing_is_over() {
         let rate: Rate = "10..0/1s".parse().expect("a rate");
-        let mut schedule = Schedule::new(0, &rate, false, 0, 1);
+        let mut schedule = Schedule::new(0, &rate, false, 0, 1, u64::MAX);
         assert_eq!(schedule.cut(1000 * SECOND), 5);
         assert_eq!(all(schedule.clone(), 1000 * SECOND).len(), 5);
         assert_eq!(schedule.cut(2000 * SECOND), 0);
@@ -204,7 +219,7 @@ mod tests {
     fn random_arrivals_are_a_poisson_process_of_the_whole_rate() {
         let rate = Rate::steady(1000.0);
         let mut arrivals: Vec<_> =
-            (0..3).flat_map(|i| all(Schedule::new(0, &rate, true, i, 3), 100 * SECOND)).collect();
+            (0..3).flat_map(|i| all(Schedule::new(0, &rate, true, i, 3, u64::MAX), 100 * SECOND)).collect();
         arrivals.sort_unstable();
         let count = arrivals.len() as f64;
         assert!((count - 100_000.0).abs() < 4.0 * 100_000f64.sqrt(), "{count} arrivals");
@@ -235,11 +250,12 @@ mod tests {
         fn cuts_count_each_request_once(
             rate in 0.1f64..1e4, random in proptest::bool::ANY,
             mut cuts in proptest::collection::vec(0u64..SECOND, 1..20),
+            most in 0u64..2000,
         ) {
             cuts.sort_unstable();
             let ramp: Rate = format!("{rate}..1/500ms,{rate}").parse().expect("a rate");
             for rate in [Rate::steady(rate), ramp] {
-                let mut schedule = Schedule::new(0, &rate, random, 1, 3);
+                let mut schedule = Schedule::new(0, &rate, random, 1, 3, most);
                 let total: u64 = cuts.iter().map(|now| schedule.cut(*now)).sum();
                 let last = *cuts.last().expect("not empty");
                 prop_assert_eq!(total, all(schedule, last).len() as u64);

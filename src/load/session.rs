@@ -1,6 +1,5 @@
 //! A running load: its threads, and the cuts that are made in what they measure.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,10 +11,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 
+use super::check::SpecError;
 use super::clock::{Clock, Nanos};
+use super::destination::Destination;
 use super::interval::{Cut, Interval};
 use super::pacing::Pacing;
-use super::spec::{Spec, SpecError};
+use super::spec::Spec;
 use super::thread::{Control, Worker};
 use super::udp::SinkTotals;
 use crate::host::OpenError;
@@ -41,7 +42,7 @@ pub enum LoadError {
         /// As given.
         url: String,
         /// The address tried.
-        address: SocketAddr,
+        address: String,
         /// Why.
         error: std::io::Error,
     },
@@ -100,7 +101,8 @@ impl Session {
     /// connection.
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
-        let address = resolve(spec)?;
+        let destination = Destination::of(spec)
+            .map_err(|error| LoadError::Resolve { host: spec.url.host.clone(), error })?;
         allow_files(spec.connections)?;
         let clock = Clock::start();
         let spec = Arc::new(spec.clone());
@@ -117,6 +119,7 @@ impl Session {
             let control = Arc::new(Control {
                 cuts: AtomicU64::new(0),
                 stop: AtomicBool::new(false),
+                done: AtomicBool::new(false),
                 wake: Arc::new(wake),
             });
             let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
@@ -124,7 +127,7 @@ impl Session {
             let (cuts, cut) = channel();
             let worker = Worker {
                 spec: Arc::clone(&spec),
-                address,
+                destination: destination.clone(),
                 index,
                 cpu,
                 session,
@@ -158,6 +161,11 @@ impl Session {
     /// [`Interval::received`] then is one for which it was too busy to answer.
     pub fn arrivals_are_told(&self) -> bool {
         self.told
+    }
+
+    /// Whether all requests of [`Spec::requests`] were sent and have ended.
+    pub fn is_done(&self) -> bool {
+        self.threads.iter().all(|thread| thread.control.done.load(Ordering::Acquire))
     }
 
     /// Everything since the last mark, or since the start: every request is in exactly one
@@ -229,13 +237,6 @@ impl Running {
             let _ = handle.join();
         }
     }
-}
-
-fn resolve(spec: &Spec) -> Result<SocketAddr, LoadError> {
-    let host = &spec.url.host;
-    let failed = |error| LoadError::Resolve { host: host.clone(), error };
-    let mut addresses = (host.as_str(), spec.url.port).to_socket_addrs().map_err(failed)?;
-    addresses.next().ok_or_else(|| failed(std::io::Error::from(std::io::ErrorKind::NotFound)))
 }
 
 /// Files besides the connections: epolls, eventfds, standard streams, whatever the caller has.

@@ -1,23 +1,21 @@
 //! What load to offer: a URL and a few numbers, checked before a socket is made.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
+use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
-use super::url::{Protocol, Url};
+use super::url::Url;
 use crate::units::{CpuMask, duration_text};
 
 /// Smallest UDP payload: session, sequence number and send time, 8 bytes each.
 pub const MIN_PAYLOAD: usize = 24;
 /// Largest UDP payload over IPv4.
-const MAX_PAYLOAD: usize = 65_507;
-const MAX_CONNECTIONS: usize = 1_000_000;
-const MAX_PIPELINE: usize = 10_000;
-const MAX_THREADS: usize = 1024;
+pub(super) const MAX_PAYLOAD: usize = 65_507;
 
 /// What to offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +23,31 @@ const MAX_THREADS: usize = 1024;
 pub struct Spec {
     /// Where to.
     pub url: Url,
+    /// HTTP: the method.
+    #[serde(default = "get")]
+    pub method: String,
+    /// HTTP: header lines; those that the load writes by itself give way to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<Header>,
+    /// HTTP: the body of every request.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub body: String,
+    /// HTTP: what to ask for in turn, instead of the path of `url`. Each connection begins one
+    /// further in the list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// HTTP: each request has a connection of its own, and latency counts from its opening.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_keepalive: bool,
+    /// HTTP: the unix socket to connect to, instead of the host and port of `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix: Option<PathBuf>,
+    /// Addresses from which connections and flows come, in turn; empty leaves it to the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<IpAddr>,
+    /// HTTP: how many requests to send in all, whatever becomes of them; `None`: until stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
     /// TCP connections, or UDP flows (source ports).
     #[serde(default = "default_connections")]
     pub connections: usize,
@@ -59,6 +82,10 @@ pub struct Spec {
     pub netns: Option<PathBuf>,
 }
 
+fn get() -> String {
+    "GET".to_owned()
+}
+
 fn one() -> usize {
     1
 }
@@ -75,35 +102,20 @@ fn default_size() -> usize {
     64
 }
 
-/// A load that makes no sense.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum SpecError {
-    /// A number out of its range.
-    #[error("{what} must be {range}, not {value}")]
-    Range {
-        /// Which one, as on the command line.
-        what: &'static str,
-        /// The range in words.
-        range: String,
-        /// What was given.
-        value: String,
-    },
-    /// A thread would have nothing to do.
-    #[error("{threads} threads cannot share {connections} connections: give each thread at least one")]
-    IdleThreads {
-        /// Threads asked for.
-        threads: usize,
-        /// Connections asked for.
-        connections: usize,
-    },
-}
-
 impl Spec {
     /// A load on `url` with the defaults: 64 connections, one request at a time on each, one
     /// thread, closed loop, 2 s timeout, 64 byte payloads.
     pub fn new(url: Url) -> Self {
         Self {
             url,
+            method: get(),
+            headers: Vec::new(),
+            body: String::new(),
+            paths: Vec::new(),
+            no_keepalive: false,
+            unix: None,
+            sources: Vec::new(),
+            requests: None,
             connections: default_connections(),
             pipeline: 1,
             threads: 1,
@@ -117,46 +129,16 @@ impl Spec {
         }
     }
 
-    /// Whether every number is in its range and they fit together.
-    pub fn check(&self) -> Result<(), SpecError> {
-        let range = |what, range: String, value: String| Err(SpecError::Range { what, range, value });
-        let count = |what, value: usize, max: usize| {
-            if (1..=max).contains(&value) {
-                Ok(())
-            } else {
-                range(what, format!("1 to {max}"), value.to_string())
-            }
-        };
-        count("--connections", self.connections, MAX_CONNECTIONS)?;
-        count("--pipeline", self.pipeline, MAX_PIPELINE)?;
-        count("--threads", self.threads, MAX_THREADS)?;
-        if self.threads > self.connections {
-            return Err(SpecError::IdleThreads { threads: self.threads, connections: self.connections });
-        }
-        match &self.rate {
-            Some(rate) if !rate.is_valid() => {
-                return range("--rate", "above 0 and at most 1000000000".to_owned(), rate.to_string());
-            }
-            None if self.poisson => {
-                return range("--poisson", "with --rate".to_owned(), "without it".to_owned());
-            }
-            _ => {}
-        }
-        if !(Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&self.timeout) {
-            return range("--timeout", "1ms to 1h".to_owned(), crate::units::format_duration(self.timeout));
-        }
-        if self.url.protocol != Protocol::Http && !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
-            return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());
-        }
-        if self.url.protocol == Protocol::UdpSink && self.pipeline != 1 {
-            return range("--pipeline", "1 for a one-way load".to_owned(), self.pipeline.to_string());
-        }
-        Ok(())
+    /// Connections of thread `index`: the number of the first, and how many.
+    pub(super) fn part(&self, index: usize) -> (usize, usize) {
+        let (each, more) = (self.connections / self.threads, self.connections % self.threads);
+        (index * each + index.min(more), each + usize::from(index < more))
     }
 
-    /// Connections of thread `index`.
-    pub(super) fn share(&self, index: usize) -> usize {
-        self.connections / self.threads + usize::from(index < self.connections % self.threads)
+    /// Requests that thread `index` may send: those of the schedule that are its own.
+    pub(super) fn budget(&self, index: usize) -> u64 {
+        let (threads, index) = (self.threads as u64, index as u64);
+        self.requests.map_or(u64::MAX, |all| all / threads + u64::from(index < all % threads))
     }
 }
 
@@ -166,29 +148,6 @@ mod tests {
 
     fn url(text: &str) -> Url {
         text.parse().expect("a URL")
-    }
-
-    #[test]
-    fn numbers_out_of_range_are_named() {
-        let check = |change: fn(&mut Spec)| {
-            let mut spec = Spec::new(url("udp://h:1"));
-            change(&mut spec);
-            spec.check().err().map(|error| error.to_string()).unwrap_or_default()
-        };
-        assert_eq!(check(|_| {}), "");
-        assert_eq!(check(|s| s.connections = 0), "--connections must be 1 to 1000000, not 0");
-        assert_eq!(
-            check(|s| s.threads = 65),
-            "65 threads cannot share 64 connections: give each thread at least one"
-        );
-        assert_eq!(
-            check(|s| s.rate = Some(Rate::steady(0.0))),
-            "--rate must be above 0 and at most 1000000000, not 0"
-        );
-        assert_eq!(check(|s| s.poisson = true), "--poisson must be with --rate, not without it");
-        assert!(check(|s| s.rate = Some(Rate::steady(f64::NAN))).starts_with("--rate"));
-        assert_eq!(check(|s| s.size = 23), "--size must be 24 to 65507 bytes, not 23");
-        assert!(check(|s| s.timeout = std::time::Duration::ZERO).starts_with("--timeout"));
     }
 
     #[test]
@@ -207,7 +166,10 @@ mod tests {
     #[test]
     fn shares_add_up() {
         let mut spec = Spec::new(url("http://h:1/"));
-        (spec.connections, spec.threads) = (7, 3);
-        assert_eq!((0..3).map(|i| spec.share(i)).collect::<Vec<_>>(), [3, 2, 2]);
+        (spec.connections, spec.threads, spec.requests) = (7, 3, Some(11));
+        assert_eq!([0, 1, 2].map(|i| spec.part(i)), [(0, 3), (3, 2), (5, 2)]);
+        assert_eq!([0, 1, 2].map(|i| spec.budget(i)), [4, 4, 3]);
+        spec.requests = None;
+        assert_eq!(spec.budget(1), u64::MAX);
     }
 }

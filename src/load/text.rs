@@ -66,6 +66,15 @@ pub fn shape(spec: &Spec) -> String {
         None => mode.to_owned(),
     };
     let mut parts = vec![plural(spec.connections, what)];
+    if spec.no_keepalive {
+        parts.push("a request each".to_owned());
+    }
+    if spec.method != "GET" {
+        parts.push(spec.method.clone());
+    }
+    if !spec.paths.is_empty() {
+        parts.push(plural(spec.paths.len(), "path"));
+    }
     if spec.pipeline > 1 && !(spec.url.protocol == Protocol::UdpEcho && spec.rate.is_some()) {
         parts.push(format!("depth {}", spec.pipeline));
     }
@@ -74,6 +83,7 @@ pub fn shape(spec: &Spec) -> String {
         parts.push(format!("{} bytes", spec.size));
     }
     parts.push(mode);
+    parts.extend(spec.requests.map(|requests| format!("{} requests", crate::units::grouped(requests))));
     parts.push(format!("timeout {}", format_duration(spec.timeout)));
     parts.join(", ")
 }

@@ -1,7 +1,6 @@
 //! One thread of the generator: it is placed, makes its sockets, and runs its engine until told to
 //! stop, handing its counts over whenever the session asks.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +10,7 @@ use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::clock::{Clock, MILLISECOND, Nanos, SECOND};
+use super::destination::Destination;
 use super::http;
 use super::interval::{Cut, Tally};
 use super::poller::Poller;
@@ -40,6 +40,8 @@ pub(super) struct Control {
     /// Cuts asked for so far.
     pub(super) cuts: AtomicU64,
     pub(super) stop: AtomicBool,
+    /// The thread has sent all that a run with a number of requests wanted of it, and all have ended.
+    pub(super) done: AtomicBool,
     /// An eventfd that ends the thread's sleep.
     pub(super) wake: Arc<OwnedFd>,
 }
@@ -47,7 +49,7 @@ pub(super) struct Control {
 /// A thread before it runs.
 pub(super) struct Worker {
     pub(super) spec: Arc<Spec>,
-    pub(super) address: SocketAddr,
+    pub(super) destination: Destination,
     pub(super) index: usize,
     pub(super) cpu: Option<CpuId>,
     pub(super) session: u64,
@@ -92,28 +94,29 @@ impl Worker {
         }
         // The default slack delays every sleep by 50 us. Without it sends are late, not wrong.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let (spec, clock, address) = (&self.spec, self.clock, self.address);
+        let (spec, clock, destination) = (&self.spec, self.clock, &self.destination);
         let poller = Poller::new(Arc::clone(&self.control.wake), spec.pacing, clock)
             .map_err(|errno| LoadError::Thread(errno.into()))?;
-        let count = spec.share(self.index);
-        let down = |error| LoadError::Down { url: spec.url.to_string(), address, error };
-        match spec.url.protocol {
-            Protocol::Http => {
-                let mut engine = http::Engine::new(spec, address, count, poller, clock);
+        let down =
+            |error| LoadError::Down { url: spec.url.to_string(), address: destination.to_string(), error };
+        match (spec.url.protocol, destination) {
+            (Protocol::Http, _) => {
+                let mut engine = http::Engine::new(spec, destination, self.index, poller, clock)
+                    .map_err(LoadError::Socket)?;
                 let patience = WARM_UP.min(spec.timeout.as_nanos() as Nanos);
                 engine.warm(clock.now() + patience).map_err(down)?;
                 Ok((Engine::Http(Box::new(engine)), None))
             }
-            Protocol::UdpEcho => {
-                let mut engine = Echo::new(spec, address, count, self.session, poller, clock)
+            (Protocol::UdpEcho, &Destination::Inet(address)) => {
+                let mut engine = Echo::new(spec, address, self.index, self.session, poller, clock)
                     .map_err(LoadError::Socket)?;
                 if self.index == 0 {
                     engine.probe(address).map_err(down)?;
                 }
                 Ok((Engine::Echo(Box::new(engine)), None))
             }
-            Protocol::UdpSink => {
-                let engine = OneWay::new(spec, address, count, self.session, poller, clock)
+            (Protocol::UdpSink, &Destination::Inet(address)) => {
+                let engine = OneWay::new(spec, address, self.index, self.session, poller, clock)
                     .map_err(LoadError::Socket)?;
                 let mut sink = None;
                 if self.index == 0 {
@@ -122,34 +125,50 @@ impl Worker {
                 }
                 Ok((Engine::OneWay(Box::new(engine)), sink))
             }
+            (_, Destination::Unix(_)) => unreachable!("a spec for UDP with a unix socket is refused"),
         }
     }
 
     fn generate(&self, mut engine: Engine, origin: Nanos) {
         let Spec { rate, poisson, threads, .. } = &*self.spec;
-        let schedule = rate.as_ref().map(|rate| Schedule::new(origin, rate, *poisson, self.index, *threads));
+        let budget = self.spec.budget(self.index);
+        let schedule =
+            rate.as_ref().map(|rate| Schedule::new(origin, rate, *poisson, self.index, *threads, budget));
         let mut tally = Tally::new();
         let mut last = (self.clock.now(), cpu_time());
-        let mut cuts = 0;
+        let (mut cuts, mut end) = (0, None);
         engine.begin(schedule, &mut tally);
         while !self.control.stop.load(Ordering::Acquire) {
             engine.turn(&mut tally);
+            if end.is_none() && engine.is_done() {
+                end = Some(self.clock.now());
+                self.control.done.store(true, Ordering::Release);
+            }
             if self.control.cuts.load(Ordering::Acquire) != cuts {
                 cuts += 1;
                 // A session that is being dropped does not listen any more.
-                let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last));
+                let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
             }
         }
         engine.cease();
-        let end = self.clock.now() + DRAIN;
-        while engine.in_flight() > 0 && self.clock.now() < end {
+        let drained = self.clock.now() + DRAIN;
+        while engine.in_flight() > 0 && self.clock.now() < drained {
             engine.turn(&mut tally);
         }
-        let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last));
+        let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
     }
 
-    fn cut(&self, engine: &mut Engine, tally: &mut Tally, last: &mut (Nanos, Nanos)) -> Cut {
+    /// Everything since the `last` cut. Behind the `end` of a run with a number of requests there is
+    /// nothing to measure.
+    fn cut(
+        &self,
+        engine: &mut Engine,
+        tally: &mut Tally,
+        last: &mut (Nanos, Nanos),
+        end: Option<Nanos>,
+    ) -> Cut {
         let (now, cpu) = (self.clock.now(), cpu_time());
+        let now = end.map_or(now, |end| end.max(last.0));
         let (since, cpu_since) = std::mem::replace(last, (now, cpu));
         Cut {
             tally: std::mem::replace(tally, Tally::new()),
@@ -189,6 +208,13 @@ impl Engine {
             Engine::Http(engine) => engine.cease(),
             Engine::Echo(engine) => engine.cease(),
             Engine::OneWay(_) => {}
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Engine::Http(engine) => engine.is_done(),
+            Engine::Echo(_) | Engine::OneWay(_) => false,
         }
     }
 

@@ -6,6 +6,7 @@
 mod cli;
 mod http;
 mod pace;
+mod requests;
 mod rogue;
 mod target;
 mod udp;

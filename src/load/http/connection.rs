@@ -2,15 +2,16 @@
 //!
 //! What to send and when is for the engine to say.
 
-use std::net::SocketAddr;
+use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
 use super::block::{Block, Cursor};
 use super::learned::Learned;
+use super::peer::Peer;
 use super::reader::Reader;
 use super::response::{Malformed, Response, Truncated};
 use super::waiting::Waiting;
@@ -39,6 +40,8 @@ pub(super) struct Connection {
     reader: Reader,
     /// The answers are to HEAD.
     bodyless: bool,
+    number: usize,
+    single: bool,
     waiting: Waiting,
     /// What is still to be written of the outstanding requests.
     cursor: Cursor,
@@ -46,9 +49,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A closed connection, whose first request is number `first` of the block; with `bodyless` all
-    /// are HEAD.
-    pub(super) fn new(first: usize, bodyless: bool, block: &Block) -> Self {
+    /// Connection `number` of the session, closed; its first request is that one of the block. With
+    /// `bodyless` all are HEAD, with `single` the first answer is the last.
+    pub(super) fn new(number: usize, bodyless: bool, single: bool, block: &Block) -> Self {
         Self {
             phase: Phase::Closed { retry_at: 0 },
             queued: false,
@@ -56,8 +59,10 @@ impl Connection {
             socket: None,
             reader: Reader::new(bodyless),
             bodyless,
+            number,
+            single,
             waiting: Waiting::default(),
-            cursor: Cursor::at(first, block),
+            cursor: Cursor::at(number, block),
             backoff: 0,
         }
     }
@@ -71,20 +76,12 @@ impl Connection {
         &mut self,
         poller: &Poller,
         index: usize,
-        address: SocketAddr,
+        peer: &Peer,
         block: &Block,
         now: Nanos,
     ) -> std::io::Result<()> {
         let begin = || -> std::io::Result<Socket> {
-            let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-            socket.set_nonblocking(true)?;
-            socket.set_tcp_nodelay(true)?;
-            match socket.connect(&address.into()) {
-                Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => {
-                    return Err(error);
-                }
-                _ => {}
-            }
+            let socket = peer.connect(self.number)?;
             // Registered once; an edge that came before is reported now.
             poller.add(
                 &socket,
@@ -205,7 +202,7 @@ impl Connection {
         // It answers: the next failure is the first in a row.
         self.backoff = 0;
         // Requests behind the last answer are never answered.
-        if response.last { Err(ErrorClass::Closed) } else { Ok(()) }
+        if response.last || self.single { Err(ErrorClass::Closed) } else { Ok(()) }
     }
 
     /// Whether the oldest request, or the attempt to connect, is older than `timeout`.
@@ -222,7 +219,9 @@ impl Connection {
     /// to: the oldest, when it concerns a single answer, else all outstanding ones.
     pub(super) fn fail(&mut self, class: ErrorClass, now: Nanos, block: &Block, tally: &mut Tally) {
         match (class, self.waiting.len()) {
-            (ErrorClass::Connect | ErrorClass::Unexpected, others) => {
+            // The connection for one request fails with it; any other has none while it connects.
+            (ErrorClass::Connect, _) => tally.error(class, 1),
+            (ErrorClass::Unexpected, others) => {
                 tally.error(class, 1);
                 tally.error(ErrorClass::Closed, others);
             }
@@ -238,7 +237,11 @@ impl Connection {
 
     /// Closes the socket; after a connection that answered, the next may be opened at once.
     fn back_off(&mut self, now: Nanos, block: &Block) {
-        self.socket = None;
+        if let Some(socket) = self.socket.take().filter(|_| self.single) {
+            // The answer is complete: a connection that waited out its end would take its port out of
+            // use for a minute. Without the option that is what happens.
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
         self.reader = Reader::new(self.bodyless);
         self.waiting.clear();
         self.cursor.reset(block);

@@ -1,7 +1,8 @@
-//! All connections of one thread: which one sends when, in the closed and in the open loop.
+//! All connections of one thread: opened, waited for, read. Which one sends when is in `supply`.
+
+mod supply;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -9,12 +10,14 @@ use rustix::io::Errno;
 use super::block::Block;
 use super::connection::{Connection, Phase};
 use super::learned::Learned;
-use crate::load::clock::{Clock, MILLISECOND, Nanos};
+use super::peer::Peer;
+use super::request;
+use crate::load::clock::{Clock, Nanos};
+use crate::load::destination::Destination;
 use crate::load::interval::{ErrorClass, Tally};
 use crate::load::poller::{Poller, Ready};
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
-use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
 
 const READ_BUFFER: usize = 64 * 1024;
 /// Full buffers read from one connection before the others get their turn.
@@ -22,14 +25,16 @@ const READS_PER_TURN: usize = 16;
 /// Events handled before the clock is read again: a time is never wrong by more than they take,
 /// some tens of microseconds.
 const EVENTS_A_CLOCK: usize = 8;
-/// How often closed connections are looked at for their next attempt.
-const RETRY_PERIOD: Nanos = 2 * MILLISECOND;
 
 pub(crate) struct Engine {
     clock: Clock,
     poller: Poller,
-    address: SocketAddr,
+    peer: Peer,
     depth: usize,
+    /// Each request has a connection of its own.
+    single: bool,
+    /// Requests still to be sent in this run.
+    left: u64,
     timeout: Nanos,
     schedule: Option<Schedule>,
     running: bool,
@@ -49,40 +54,40 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// An engine for `connections` connections, none of them open yet.
+    /// The engine of thread `index`, none of its connections open yet.
     pub(crate) fn new(
         spec: &Spec,
-        address: SocketAddr,
-        connections: usize,
+        destination: &Destination,
+        index: usize,
         poller: Poller,
         clock: Clock,
-    ) -> Self {
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: rxlab/{}\r\n\r\n",
-            spec.url.path,
-            spec.url.authority(),
-            env!("CARGO_PKG_VERSION")
-        )
-        .into_bytes();
-        let block = Block::new(&[request], spec.pipeline);
-        Self {
+    ) -> std::io::Result<Self> {
+        let (first, count) = spec.part(index);
+        let block = request::block(spec);
+        let connection = |number| {
+            let (bodyless, single) = (spec.method == "HEAD", spec.no_keepalive);
+            Connection::new(number, bodyless, single, &block)
+        };
+        Ok(Self {
             clock,
             poller,
-            address,
+            peer: Peer::new(destination, spec)?,
             depth: spec.pipeline,
+            single: spec.no_keepalive,
+            left: spec.budget(index),
             timeout: spec.timeout.as_nanos() as Nanos,
             schedule: None,
             running: false,
-            closed: connections,
-            connections: (0..connections).map(|index| Connection::new(index, false, &block)).collect(),
-            free: VecDeque::with_capacity(connections),
+            closed: count,
+            connections: (first..first + count).map(connection).collect(),
+            free: VecDeque::with_capacity(count),
             unread: Vec::new(),
             next_sweep: 0,
             now: 0,
             block,
             learned: Learned::new(),
             buffer: vec![0; READ_BUFFER],
-        }
+        })
     }
 
     /// Opens all connections and waits until each is open or has failed, at most until `deadline`.
@@ -91,7 +96,7 @@ impl Engine {
         let now = self.clock.now();
         let mut first_error = None;
         for index in 0..self.connections.len() {
-            match self.connections[index].open(&self.poller, index, self.address, &self.block, now) {
+            match self.connections[index].open(&self.poller, index, &self.peer, &self.block, now) {
                 Ok(()) => self.closed -= 1,
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -173,6 +178,11 @@ impl Engine {
         self.running = false;
     }
 
+    /// Whether all requests of a run with a given number were sent and have ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.left == 0 && self.in_flight() == 0
+    }
+
     /// Requests sent and not answered.
     pub(crate) fn in_flight(&self) -> u64 {
         self.connections.iter().map(|c| c.outstanding() as u64).sum()
@@ -188,6 +198,8 @@ impl Engine {
         match connection.phase {
             Phase::Closed { .. } => {}
             Phase::Connecting { .. } => match connection.connected(&self.block, now) {
+                // A connection for one request has waited with it.
+                Ok(()) if connection.outstanding() > 0 => self.flush(index, now, tally),
                 Ok(()) => self.supply(index, now, tally),
                 Err(_) => {
                     tally.error(ErrorClass::Connect, 1);
@@ -241,106 +253,5 @@ impl Engine {
             }
         }
         self.supply(index, now, tally);
-    }
-
-    /// Gives a connection the requests it has room for: at once in the closed loop, by queueing it
-    /// in the open loop.
-    fn supply(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
-        let connection = &mut self.connections[index];
-        let room = self.depth.saturating_sub(connection.outstanding());
-        if room == 0 || !self.running || connection.phase != Phase::Open {
-            return;
-        }
-        if self.schedule.is_some() {
-            connection.free_since.get_or_insert(now);
-            if !connection.queued {
-                connection.queued = true;
-                self.free.push_back(index);
-            }
-            return;
-        }
-        connection.request(room, now, now, &self.block);
-        tally.sent += room as u64;
-        if let Err(class) = connection.flush(&self.block) {
-            self.fail(index, class, now, tally);
-        }
-    }
-
-    /// Sends the requests that are due, as far as connections are free.
-    fn send_due(&mut self, tally: &mut Tally) {
-        let Some(schedule) = &mut self.schedule else { return };
-        if !self.running {
-            return;
-        }
-        for _ in 0..TICKETS_PER_TURN {
-            let now = self.clock.now();
-            if schedule.next().saturating_add(self.timeout) < now {
-                if schedule.take(now).is_some() {
-                    tally.error(ErrorClass::Unsent, 1);
-                }
-                continue;
-            }
-            // A connection that closed since it was queued gives its place up.
-            let free = loop {
-                let Some(&index) = self.free.front() else { return };
-                match self.connections[index].free_since {
-                    Some(since) => break (index, since),
-                    None => {
-                        self.connections[index].queued = false;
-                        self.free.pop_front();
-                    }
-                }
-            };
-            let Some(intended) = schedule.take(now) else { return };
-            let (index, free_since) = free;
-            self.free.pop_front();
-            let connection = &mut self.connections[index];
-            connection.request(1, intended, now, &self.block);
-            tally.sent += 1;
-            tally.scheduled(intended, free_since, now);
-            connection.queued = connection.outstanding() < self.depth;
-            if connection.queued {
-                self.free.push_back(index);
-            } else {
-                connection.free_since = None;
-            }
-            if let Err(class) = connection.flush(&self.block) {
-                connection.fail(class, now, &self.block, tally);
-                self.closed += 1;
-            }
-        }
-    }
-
-    fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
-        self.connections[index].fail(class, now, &self.block, tally);
-        self.closed += 1;
-        if self.connections[index].phase == (Phase::Closed { retry_at: now }) {
-            self.reopen(index, now, tally);
-        }
-    }
-
-    fn reopen(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
-        match self.connections[index].open(&self.poller, index, self.address, &self.block, now) {
-            Ok(()) => self.closed -= 1,
-            Err(_) => tally.error(ErrorClass::Connect, 1),
-        }
-    }
-
-    /// Looks for timeouts, and for closed connections whose wait is over.
-    fn sweep(&mut self, now: Nanos, tally: &mut Tally) {
-        for index in 0..self.connections.len() {
-            let connection = &self.connections[index];
-            if connection.timed_out(now, self.timeout) {
-                let connecting = matches!(connection.phase, Phase::Connecting { .. });
-                let class = if connecting { ErrorClass::Connect } else { ErrorClass::Timeout };
-                self.fail(index, class, now, tally);
-            } else if let Phase::Closed { retry_at } = connection.phase
-                && retry_at <= now
-            {
-                self.reopen(index, now, tally);
-            }
-        }
-        let period = if self.closed > 0 { RETRY_PERIOD } else { sweep_period(self.timeout) };
-        self.next_sweep = now + period;
     }
 }

@@ -45,10 +45,14 @@ pub(crate) struct Echo {
     buffer: Vec<u8>,
 }
 
-/// A non-blocking socket with a source port of its own.
-pub(super) fn flow_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
-    let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
-    let socket = UdpSocket::bind(any)?;
+fn unspecified(address: SocketAddr) -> SocketAddr {
+    if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() }
+}
+
+/// A non-blocking socket with a source port of its own, for flow `number` of the session.
+pub(super) fn flow_socket(address: SocketAddr, spec: &Spec, number: usize) -> std::io::Result<UdpSocket> {
+    let source = number.checked_rem(spec.sources.len()).map(|turn| SocketAddr::new(spec.sources[turn], 0));
+    let socket = UdpSocket::bind(source.unwrap_or_else(|| unspecified(address)))?;
     socket.connect(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
@@ -58,14 +62,15 @@ impl Echo {
     pub(crate) fn new(
         spec: &Spec,
         address: SocketAddr,
-        flows: usize,
+        index: usize,
         session: u64,
         poller: Poller,
         clock: Clock,
     ) -> std::io::Result<Self> {
-        let flows = (0..flows)
+        let (first, count) = spec.part(index);
+        let flows = (0..count)
             .map(|index| {
-                let socket = flow_socket(address)?;
+                let socket = flow_socket(address, spec, first + index)?;
                 poller.add(&socket, index, EventFlags::IN)?;
                 Ok(Flow { socket, window: Window::default() })
             })
@@ -88,8 +93,8 @@ impl Echo {
 
     /// Makes sure that something echoes at `address`.
     pub(crate) fn probe(&mut self, address: SocketAddr) -> std::io::Result<()> {
-        let socket = flow_socket(address)?;
-        socket.set_nonblocking(false)?;
+        let socket = UdpSocket::bind(unspecified(address))?;
+        socket.connect(address)?;
         socket.set_read_timeout(Some(PROBE_PATIENCE))?;
         let header = Header { session: self.session, sequence: u64::MAX, sent: 0 };
         header.write(&mut self.payload);

@@ -37,14 +37,15 @@ impl OneWay {
     pub(crate) fn new(
         spec: &Spec,
         address: SocketAddr,
-        flows: usize,
+        index: usize,
         session: u64,
         poller: Poller,
         clock: Clock,
     ) -> std::io::Result<Self> {
-        let flows = (0..flows)
+        let (first, count) = spec.part(index);
+        let flows = (0..count)
             .map(|index| {
-                let socket = flow_socket(address)?;
+                let socket = flow_socket(address, spec, first + index)?;
                 poller.add(&socket, index, EventFlags::OUT | EventFlags::ET)?;
                 Ok(socket)
             })

@@ -1,0 +1,178 @@
+//! Whether a spec makes sense, before a socket is made.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::header::is_method;
+use super::spec::{MAX_PAYLOAD, MIN_PAYLOAD, Spec};
+use super::url::{Protocol, Url};
+
+const MAX_CONNECTIONS: usize = 1_000_000;
+const MAX_PIPELINE: usize = 10_000;
+const MAX_THREADS: usize = 1024;
+
+fn range<T>(what: &'static str, range: String, value: String) -> Result<T, SpecError> {
+    Err(SpecError::Range { what, range, value })
+}
+
+/// A load that makes no sense.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SpecError {
+    /// A number out of its range.
+    #[error("{what} must be {range}, not {value}")]
+    Range {
+        /// Which one, as on the command line.
+        what: &'static str,
+        /// The range in words.
+        range: String,
+        /// What was given.
+        value: String,
+    },
+    /// A thread would have nothing to do.
+    #[error("{threads} threads cannot share {connections} connections: give each thread at least one")]
+    IdleThreads {
+        /// Threads asked for.
+        threads: usize,
+        /// Connections asked for.
+        connections: usize,
+    },
+    /// An option that means nothing over UDP.
+    #[error("{0} is for http:// only")]
+    HttpOnly(&'static str),
+    /// Two options that cannot hold together.
+    #[error("{0}")]
+    Conflict(&'static str),
+}
+
+impl Spec {
+    /// Whether every number is in its range and they fit together.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let count = |what, value: usize, max: usize| {
+            if (1..=max).contains(&value) {
+                Ok(())
+            } else {
+                range(what, format!("1 to {max}"), value.to_string())
+            }
+        };
+        count("--connections", self.connections, MAX_CONNECTIONS)?;
+        count("--pipeline", self.pipeline, MAX_PIPELINE)?;
+        count("--threads", self.threads, MAX_THREADS)?;
+        if self.threads > self.connections {
+            return Err(SpecError::IdleThreads { threads: self.threads, connections: self.connections });
+        }
+        match &self.rate {
+            Some(rate) if !rate.is_valid() => {
+                return range("--rate", "above 0 and at most 1000000000".to_owned(), rate.to_string());
+            }
+            None if self.poisson => {
+                return range("--poisson", "with --rate".to_owned(), "without it".to_owned());
+            }
+            _ => {}
+        }
+        if !(Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&self.timeout) {
+            return range("--timeout", "1ms to 1h".to_owned(), crate::units::format_duration(self.timeout));
+        }
+        if self.sources.iter().any(|source| source.is_ipv4() != self.sources[0].is_ipv4()) {
+            return Err(SpecError::Conflict("the source addresses must all be IPv4 or all IPv6"));
+        }
+        match self.url.protocol {
+            Protocol::Http => self.check_http(),
+            Protocol::UdpEcho | Protocol::UdpSink => self.check_udp(),
+        }
+    }
+
+    fn check_http(&self) -> Result<(), SpecError> {
+        if !is_method(&self.method) {
+            return range("--method", "a word such as GET, and not CONNECT".to_owned(), self.method.clone());
+        }
+        // What a file says goes into the request line as it is.
+        let is_path = |path: &str| path.starts_with('/') && format!("http://h{path}").parse::<Url>().is_ok();
+        if let Some(path) = self.paths.iter().find(|path| !is_path(path)) {
+            return range("paths", "paths such as /a?b".to_owned(), path.clone());
+        }
+        if self.no_keepalive && self.pipeline != 1 {
+            return Err(SpecError::Conflict("with --no-keepalive there is nothing to pipeline"));
+        }
+        if self.unix.is_some() && !self.sources.is_empty() {
+            return Err(SpecError::Conflict("a unix socket has no source addresses"));
+        }
+        if self.requests.is_some_and(|requests| requests < self.threads as u64) {
+            return Err(SpecError::Conflict("--requests must be at least one for each thread"));
+        }
+        Ok(())
+    }
+
+    fn check_udp(&self) -> Result<(), SpecError> {
+        let http_only = [
+            ("--requests", self.requests.is_some()),
+            ("--no-keepalive", self.no_keepalive),
+            ("--unix", self.unix.is_some()),
+            ("--method", self.method != "GET"),
+            ("--header", !self.headers.is_empty()),
+            ("--body", !self.body.is_empty()),
+            ("--urls", !self.paths.is_empty()),
+        ];
+        if let Some((option, _)) = http_only.into_iter().find(|(_, given)| *given) {
+            return Err(SpecError::HttpOnly(option));
+        }
+        if !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
+            return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());
+        }
+        if self.url.protocol == Protocol::UdpSink && self.pipeline != 1 {
+            return range("--pipeline", "1 for a one-way load".to_owned(), self.pipeline.to_string());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::load::{Rate, Spec, Url};
+
+    fn url(text: &str) -> Url {
+        text.parse().expect("a URL")
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_named() {
+        let check = |change: fn(&mut Spec)| {
+            let mut spec = Spec::new(url("udp://h:1"));
+            change(&mut spec);
+            spec.check().err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(check(|_| {}), "");
+        assert_eq!(check(|s| s.connections = 0), "--connections must be 1 to 1000000, not 0");
+        assert_eq!(
+            check(|s| s.threads = 65),
+            "65 threads cannot share 64 connections: give each thread at least one"
+        );
+        assert_eq!(
+            check(|s| s.rate = Some(Rate::steady(0.0))),
+            "--rate must be above 0 and at most 1000000000, not 0"
+        );
+        assert_eq!(check(|s| s.poisson = true), "--poisson must be with --rate, not without it");
+        assert!(check(|s| s.rate = Some(Rate::steady(f64::NAN))).starts_with("--rate"));
+        assert_eq!(check(|s| s.size = 23), "--size must be 24 to 65507 bytes, not 23");
+        assert!(check(|s| s.timeout = std::time::Duration::ZERO).starts_with("--timeout"));
+        assert_eq!(check(|s| s.requests = Some(5)), "--requests is for http:// only");
+        let sources = |s: &mut Spec| s.sources = vec![[127, 0, 0, 1].into(), [0; 16].into()];
+        assert_eq!(check(sources), "the source addresses must all be IPv4 or all IPv6");
+    }
+
+    #[test]
+    fn what_goes_into_a_request_is_checked() {
+        let check = |change: fn(&mut Spec)| {
+            let mut spec = Spec::new(url("http://h:1"));
+            change(&mut spec);
+            spec.check().is_ok()
+        };
+        assert!(check(|s| s.paths = vec!["/a?b".to_owned(), "/".to_owned()]));
+        assert!(!check(|s| s.paths = vec!["/a HTTP/1.1\r\nX: y".to_owned()]));
+        assert!(!check(|s| s.paths = vec!["a".to_owned()]));
+        assert!(check(|s| s.method = "HEAD".to_owned()));
+        assert!(!check(|s| s.method = "GET /x".to_owned()));
+        assert!(!check(|s| (s.no_keepalive, s.pipeline) = (true, 2)));
+        assert!(!check(|s| (s.threads, s.requests) = (3, Some(2))));
+    }
+}

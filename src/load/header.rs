@@ -1,0 +1,158 @@
+//! What a request may be given beside its path: header lines, a method, other paths. What goes into
+//! a request is checked to its last byte, so that nothing can break out of its line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::url::{Protocol, Url};
+
+/// A header line: `Name: value`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Header {
+    name: String,
+    value: String,
+}
+
+/// Not a header line.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HeaderError {
+    /// Not of the form.
+    #[error("`{0}` is not a header line (write `Name: value`)")]
+    Form(String),
+    /// The load writes it by itself.
+    #[error("{0} follows from the body and is not to be given")]
+    Length(String),
+}
+
+impl Header {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The characters of header names and methods.
+fn is_token(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+/// Whether `text` can be the method of a request with an answer of its own.
+pub(super) fn is_method(text: &str) -> bool {
+    // After CONNECT the connection is no longer one of HTTP.
+    is_token(text) && text != "CONNECT"
+}
+
+impl FromStr for Header {
+    type Err = HeaderError;
+
+    fn from_str(text: &str) -> Result<Self, HeaderError> {
+        let form = || HeaderError::Form(text.to_owned());
+        let (name, value) = text.split_once(':').ok_or_else(form)?;
+        let value = value.trim_matches([' ', '\t']);
+        if !is_token(name) || value.chars().any(|c| c.is_control() && c != '\t') {
+            return Err(form());
+        }
+        if ["content-length", "transfer-encoding"].contains(&&*name.to_ascii_lowercase()) {
+            return Err(HeaderError::Length(name.to_owned()));
+        }
+        Ok(Self { name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
+    }
+}
+
+impl TryFrom<String> for Header {
+    type Error = HeaderError;
+
+    fn try_from(text: String) -> Result<Self, HeaderError> {
+        text.parse()
+    }
+}
+
+impl From<Header> for String {
+    fn from(header: Header) -> String {
+        header.to_string()
+    }
+}
+
+/// A line that is no path.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}: `{text}` is neither a path such as /a?b nor a URL on the same host and port")]
+pub struct PathError {
+    line: usize,
+    text: String,
+}
+
+/// Paths, one a line, as paths or as whole URLs with the host and port of `url`. Empty lines and lines
+/// that begin with `#` are passed over.
+pub fn parse_paths(text: &str, url: &Url) -> Result<Vec<String>, PathError> {
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let path = |(number, line): (usize, &str)| {
+        let whole =
+            if line.starts_with('/') { format!("http://{}{line}", url.authority()) } else { line.to_owned() };
+        let parsed: Option<Url> = whole.parse().ok();
+        parsed
+            .filter(|parsed| parsed.protocol == Protocol::Http)
+            .filter(|parsed| (&parsed.host, parsed.port) == (&url.host, url.port))
+            .map(|parsed| parsed.path)
+            .ok_or_else(|| PathError { line: number, text: line.to_owned() })
+    };
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).map(path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::{Header, Url, is_method, parse_paths};
+
+    #[test]
+    fn header_lines() {
+        let text = |line: &str| line.parse::<Header>().map(|header| header.to_string()).ok();
+        assert_eq!(text("X-A:  b c ").as_deref(), Some("X-A: b c"));
+        assert_eq!(text("X-A:").as_deref(), Some("X-A: "));
+        for bad in
+            ["X", ": y", "X Y: z", "X: a\r\nY: b", "X: \u{7f}", "Content-length: 4", "Transfer-Encoding: x"]
+        {
+            assert_eq!(text(bad), None, "{bad:?}");
+        }
+        assert!(is_method("PATCH") && !is_method("GET /x") && !is_method("") && !is_method("CONNECT"));
+    }
+
+    #[test]
+    fn lists_of_paths() {
+        let url: Url = "http://h:8080/first".parse().expect("a URL");
+        let paths = parse_paths("# two\n/a?b\n\n  http://h:8080/c  \nhttp://h:8080\n", &url);
+        assert_eq!(paths, Ok(vec!["/a?b".to_owned(), "/c".to_owned(), "/".to_owned()]));
+        for bad in ["a", "http://other:8080/", "http://h/", "udp://h:8080", "/a b"] {
+            assert!(parse_paths(bad, &url).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_stays_on_its_line(text in any::<String>()) {
+            if let Ok(header) = text.parse::<Header>() {
+                let line = header.to_string();
+                prop_assert!(!line.contains(['\r', '\n']));
+                prop_assert_eq!(line.parse::<Header>(), Ok(header));
+            }
+        }
+
+        #[test]
+        fn any_list_parses_or_errs(text in any::<String>()) {
+            let url: Url = "http://h/".parse().expect("a URL");
+            for path in parse_paths(&text, &url).unwrap_or_default() {
+                prop_assert!(path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic()));
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Where connections go, and from which address.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rustix::io::Errno;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::load::destination::Destination;
+use crate::load::spec::Spec;
+
+pub(super) struct Peer {
+    address: SockAddr,
+    tcp: bool,
+    sources: Vec<IpAddr>,
+}
+
+impl Peer {
+    pub(super) fn new(destination: &Destination, spec: &Spec) -> std::io::Result<Self> {
+        let (address, tcp) = match destination {
+            Destination::Inet(address) => (SockAddr::from(*address), true),
+            Destination::Unix(path) => (SockAddr::unix(path)?, false),
+        };
+        Ok(Self { address, tcp, sources: spec.sources.clone() })
+    }
+
+    /// A socket that is connecting, or connected already. Connection `number` of the session takes
+    /// the source address whose turn it is.
+    pub(super) fn connect(&self, number: usize) -> std::io::Result<Socket> {
+        let domain = if self.tcp { self.address.domain() } else { Domain::UNIX };
+        let socket = Socket::new(domain, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        if self.tcp {
+            socket.set_tcp_nodelay(true)?;
+        }
+        if let Some(turn) = number.checked_rem(self.sources.len()) {
+            socket.bind(&SocketAddr::new(self.sources[turn], 0).into())?;
+        }
+        match socket.connect(&self.address) {
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+            _ => Ok(socket),
+        }
+    }
+}

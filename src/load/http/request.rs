@@ -1,0 +1,59 @@
+//! The requests of a spec as bytes.
+
+use super::block::Block;
+use crate::load::spec::Spec;
+
+/// All requests of `spec`, in turn.
+pub(super) fn block(spec: &Spec) -> Block {
+    let paths: Vec<&str> = match &spec.paths[..] {
+        [] => vec![&spec.url.path],
+        paths => paths.iter().map(String::as_str).collect(),
+    };
+    let requests: Vec<_> = paths.into_iter().map(|path| request(spec, path)).collect();
+    Block::new(&requests, spec.pipeline)
+}
+
+fn request(spec: &Spec, path: &str) -> Vec<u8> {
+    let given = |name: &str| spec.headers.iter().any(|header| header.name().eq_ignore_ascii_case(name));
+    let mut text = format!("{} {path} HTTP/1.1\r\n", spec.method);
+    if !given("host") {
+        text += &format!("Host: {}\r\n", spec.url.authority());
+    }
+    if !given("user-agent") {
+        text += concat!("User-Agent: rxlab/", env!("CARGO_PKG_VERSION"), "\r\n");
+    }
+    for header in &spec.headers {
+        text += &format!("{header}\r\n");
+    }
+    // A server may wait for the length of what such a method usually brings.
+    if !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH") {
+        text += &format!("Content-Length: {}\r\n", spec.body.len());
+    }
+    if spec.no_keepalive && !given("connection") {
+        text += "Connection: close\r\n";
+    }
+    text += "\r\n";
+    text += &spec.body;
+    text.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Spec, request};
+
+    #[test]
+    fn requests_are_what_was_asked_for() {
+        let mut spec = Spec::new("http://[::1]:8080/a?b".parse().expect("a URL"));
+        let text = |spec: &Spec| String::from_utf8(request(spec, &spec.url.path)).expect("text");
+        let agent = concat!("User-Agent: rxlab/", env!("CARGO_PKG_VERSION"), "\r\n");
+        assert_eq!(text(&spec), format!("GET /a?b HTTP/1.1\r\nHost: [::1]:8080\r\n{agent}\r\n"));
+        spec.method = "POST".to_owned();
+        spec.headers = vec!["host: x".parse().expect("a header"), "X-Y: 1".parse().expect("a header")];
+        spec.body = "a=b\n".to_owned();
+        spec.no_keepalive = true;
+        let expected = format!(
+            "POST /a?b HTTP/1.1\r\n{agent}host: x\r\nX-Y: 1\r\nContent-Length: 4\r\nConnection: close\r\n\r\na=b\n"
+        );
+        assert_eq!(text(&spec), expected);
+    }
+}

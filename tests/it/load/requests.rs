@@ -1,0 +1,217 @@
+//! What is asked for and over which connections: numbers, methods, lists, unix sockets, sources.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rxlab::load::{Interval, Session, Spec};
+use rxlab::target::Target;
+use serde_json::Value;
+
+use super::{millis, run, spec, steady, target};
+
+/// A target on `address`, and a load on it.
+fn simple(address: IpAddr) -> (Target, Spec) {
+    let http = Some((address, 0).into());
+    let target = Target::start(&rxlab::target::Spec { http, ..Default::default() }).expect("started");
+    let spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    (target, spec)
+}
+
+fn local() -> (Target, Spec) {
+    simple([127, 0, 0, 1].into())
+}
+
+/// Runs a load with a number of requests to its end.
+fn finish(spec: &Spec) -> Interval {
+    let _noise = crate::quiet::noisy();
+    let mut session = Session::start(spec).expect("the load starts");
+    let start = Instant::now();
+    while !session.is_done() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", session.mark());
+        std::thread::sleep(millis(5));
+    }
+    session.stop()
+}
+
+/// A server that answers every request and gives away what it was sent, one connection after the
+/// other; each text is a whole request with `body` bytes of body.
+fn recorder(body: usize) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let (sender, requests) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().expect("cloned"));
+            loop {
+                let mut text = String::new();
+                while !text.ends_with("\r\n\r\n") && reader.read_line(&mut text).is_ok_and(|n| n > 0) {}
+                let mut bytes = vec![0; body];
+                if text.is_empty() || reader.read_exact(&mut bytes).is_err() {
+                    break;
+                }
+                text += std::str::from_utf8(&bytes).expect("text");
+                let _ = sender.send(text);
+                if (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    (url, requests)
+}
+
+#[test]
+fn a_number_of_requests_is_that_number() {
+    for (rate, no_keepalive, pipeline) in
+        [(None, false, 16), (steady(20_000.0), false, 1), (None, true, 1), (steady(2000.0), true, 1)]
+    {
+        let (target, mut spec) = local();
+        (spec.connections, spec.threads, spec.requests) = (7, 2, Some(1003));
+        (spec.rate, spec.no_keepalive, spec.pipeline) = (rate, no_keepalive, pipeline);
+        let total = finish(&spec);
+        let case = format!("{:?}, {no_keepalive}, {pipeline}: {total:?}", spec.rate);
+        assert_eq!((total.requests, total.sent, total.in_flight), (1003, 1003, 0), "{case}");
+        assert!(total.errors.is_empty(), "{case}");
+        assert_eq!(target.counters().requests, 1003, "{case}");
+        if let Some(offered) = total.offered {
+            assert!((offered * total.seconds - 1003.0).abs() < 0.01, "{case}");
+        }
+        let connections = target.counters().connections;
+        // Those that were opened at the start and those of the last requests.
+        let expected = if no_keepalive { 1003..=1003 + 7 } else { 7..=7 };
+        assert!(expected.contains(&connections), "{connections} connections, {case}");
+    }
+}
+
+#[test]
+fn a_request_says_what_was_asked_for() {
+    let (url, requests) = recorder(5);
+    let mut spec = spec(&format!("{url}/a?b=c"));
+    (spec.connections, spec.pipeline, spec.requests) = (1, 4, Some(9));
+    (spec.method, spec.body) = ("POST".to_owned(), "hello".to_owned());
+    spec.headers = vec!["X-One: 1".parse().expect("a header"), "host: else".parse().expect("a header")];
+    assert_eq!(finish(&spec).requests, 9);
+    let texts: Vec<String> = requests.try_iter().collect();
+    assert_eq!(texts.len(), 9);
+    for text in texts {
+        assert!(text.starts_with("POST /a?b=c HTTP/1.1\r\nUser-Agent: rxlab/"), "{text}");
+        assert!(text.ends_with("\r\nX-One: 1\r\nhost: else\r\nContent-Length: 5\r\n\r\nhello"), "{text}");
+    }
+}
+
+#[test]
+fn a_list_is_asked_for_in_turn() {
+    let (url, requests) = recorder(0);
+    let mut spec = spec(&format!("{url}/"));
+    (spec.connections, spec.pipeline, spec.requests) = (1, 3, Some(8));
+    spec.paths = ["/a", "/long?x=12345", "/c"].map(str::to_owned).to_vec();
+    assert_eq!(finish(&spec).requests, 8);
+    let asked: Vec<String> =
+        requests.try_iter().map(|text| text.split(' ').nth(1).expect("a path").to_owned()).collect();
+    let turn = spec.paths.iter().cycle().take(8).cloned().collect::<Vec<_>>();
+    assert_eq!(asked, turn);
+}
+
+/// The answer to HEAD has a length and no body.
+#[test]
+fn head_is_understood() {
+    let (target, mut spec) = local();
+    (spec.method, spec.requests, spec.pipeline) = ("HEAD".to_owned(), Some(500), 4);
+    let total = finish(&spec);
+    assert_eq!((total.requests, total.errors.len()), (500, 0), "{total:?}");
+    assert_eq!(target.stop().refused, 0);
+}
+
+#[test]
+fn ipv6() {
+    let (_target, mut spec) = simple(std::net::Ipv6Addr::LOCALHOST.into());
+    spec.requests = Some(200);
+    assert_eq!(finish(&spec).requests, 200);
+}
+
+#[test]
+fn a_unix_socket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("bound");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                    let requests = buffer[..length].windows(4).filter(|w| w == b"\r\n\r\n").count();
+                    let answers = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".repeat(requests);
+                    if stream.write_all(answers.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let mut spec = spec("http://localhost/");
+    (spec.unix, spec.connections) = (Some(path.clone()), 3);
+    let total = run(&spec, millis(100));
+    assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
+    spec.unix = Some(folder.path().join("nobody"));
+    let error = Session::start(&spec).expect_err("nobody there").to_string();
+    assert!(error.contains("nobody"), "{error}");
+}
+
+#[test]
+fn connections_and_flows_come_from_the_given_addresses() {
+    let sources: Vec<IpAddr> = (2..5).map(|last| [127, 0, 0, last].into()).collect();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let mut spec = spec(&format!("http://{}/", listener.local_addr().expect("bound")));
+    (spec.sources, spec.connections, spec.threads) = (sources.clone(), 6, 2);
+    let session = Session::start(&spec).expect("started");
+    let from: Vec<IpAddr> = (0..6).map(|_| listener.accept().expect("connected").1.ip()).collect();
+    drop(session);
+    for source in &sources {
+        assert_eq!(from.iter().filter(|ip| *ip == source).count(), 2, "{from:?}");
+    }
+
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let mut spec = super::spec(&format!("udp-sink://{}", receiver.local_addr().expect("bound")));
+    (spec.sources, spec.connections, spec.rate) = (sources.clone(), 3, steady(500.0));
+    run(&spec, millis(100));
+    receiver.set_nonblocking(true).expect("a socket option");
+    let mut buffer = [0; 64];
+    let mut seen = BTreeSet::new();
+    while let Ok((length, from)) = receiver.recv_from(&mut buffer) {
+        // Less than a payload: somebody asked whether this is a sink.
+        if length == 64 {
+            seen.insert(from.ip());
+        }
+    }
+    assert_eq!(seen, sources.into_iter().collect());
+}
+
+/// Ten thousand connections, twenty at a time: the program never holds more files than those twenty
+/// and what it began with.
+#[test]
+fn connections_leave_no_files_behind() {
+    let target = target(1);
+    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+    let _noise = crate::quiet::noisy();
+    let mut load = Command::new(env!("CARGO_BIN_EXE_rxlab"))
+        .args(["--json", "load", &url, "--no-keepalive", "--requests", "10000", "--connections", "20"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let files = format!("/proc/{}/fd", load.id());
+    let mut most = 0;
+    while load.try_wait().expect("asked").is_none() {
+        most = most.max(std::fs::read_dir(&files).map_or(0, Iterator::count));
+        std::thread::sleep(millis(10));
+    }
+    let out = load.wait_with_output().expect("ended");
+    let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!((&report["requests"], &report["errors"]), (&10_000.into(), &serde_json::json!({})));
+    assert!(target.stop().connections >= 10_000);
+    assert!((20..60).contains(&most), "{most} files open");
+}
