@@ -78,6 +78,7 @@ pub enum Command {
     Demo(commands::demo::Args),
     Target(commands::target::Args),
     Load(Box<commands::load::Args>),
+    Merge(commands::merge::Args),
     #[command(hide = true)]
     Guard(commands::guard::Args),
 }

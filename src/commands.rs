@@ -10,6 +10,7 @@ pub mod guard;
 pub mod load;
 mod look;
 mod machine;
+pub mod merge;
 pub mod persist;
 mod place;
 pub mod plan;
@@ -75,6 +76,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),
+        Command::Merge(args) => merge::run(global, &args),
         Command::Guard(args) => guard::run(global, args),
     }
 }

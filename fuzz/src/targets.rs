@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use rxlab::host::RecordedHost;
 use rxlab::journal::History;
-use rxlab::load::{Rate, Url, read_answers};
+use rxlab::load::{Header, Rate, Report, Url, merge, parse_paths, read_answers};
 use rxlab::parse::{self, ethtool};
 use rxlab::plan::{Plan, Setting, Target as PlanTarget};
 use rxlab::snapshot::Snapshot;
@@ -120,6 +120,14 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("trial/spec", |bytes| with(bytes, Spec::parse)),
     ("journal/recover", |bytes| on(bytes, History::parse)),
     ("load/url", |bytes| with(bytes, str::parse::<Url>)),
+    ("load/header", |bytes| with(bytes, str::parse::<Header>)),
+    ("load/paths", |bytes| {
+        let url = "http://h/".parse().expect("a URL");
+        with(bytes, |text| parse_paths(text, &url));
+    }),
+    ("load/result", |bytes| {
+        with(bytes, |text| Report::from_json(text).is_ok_and(|report| merge(&[report]).is_ok()));
+    }),
     ("load/rate", |bytes| with(bytes, str::parse::<Rate>)),
     ("load/answers", |bytes| {
         // However the network cuts it, a stream says the same.

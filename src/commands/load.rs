@@ -1,21 +1,20 @@
 //! `rxlab load`: offer load to a target and say what came back.
 
-use std::io::{IsTerminal, Write};
+mod watch;
+
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{files, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
-use crate::load::{
-    Header, Interval, LoadError, Pacing, Rate, Report, Session, Spec, Url, parse_paths, render,
-};
+use crate::load::{Header, LoadError, Pacing, Rate, Report, Session, Spec, Url, parse_paths, render};
 use crate::units::{CpuMask, parse_duration};
+use watch::Watch;
 
 /// Offer load to a target and measure what comes back.
 ///
@@ -80,6 +79,9 @@ pub struct Args {
     /// CPUs to pin the threads to, such as 0-3,8
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: CpuMask,
+    /// Write the latencies of each second to this file, for the tools of HdrHistogram
+    #[arg(long, value_name = "FILE")]
+    hdr_log: Option<PathBuf>,
     /// How long an answer may take
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     timeout: Duration,
@@ -90,10 +92,6 @@ pub struct Args {
 
 /// How long, when nothing says otherwise.
 const DURATION: Duration = Duration::from_secs(5);
-/// How often the progress line changes.
-const REFRESH: Duration = Duration::from_millis(250);
-/// How often Ctrl-C is looked for.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
@@ -124,13 +122,15 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         size: args.size,
         netns: global.netns.as_deref().map(netns_path),
     };
+    spec.check().map_err(|error| explain(error.into()))?;
+    let mut watch = Watch::new(&spec, duration, args.hdr_log.as_deref())?;
     let stop = place::stop_flag()?;
     let mut session = Session::start(&spec).map_err(explain)?;
     if let Some(time) = args.warm_up {
-        warm_up(&mut session, time, &stop);
+        watch::warm_up(&mut session, time, &stop);
     }
-    let interval = watch(session, duration, &stop);
-    let report = Report::new(&spec, &interval);
+    let interval = watch.run(session, &stop)?;
+    let report = Report { series: watch.series, ..Report::new(&spec, &interval) };
     let mut out = anstream::stdout().lock();
     if global.json {
         writeln!(out, "{}", super::json(&report)?)?;
@@ -165,51 +165,6 @@ fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
         return Err(CommandError::usage(format!("there is no URL in {}", file.display())));
     }
     Ok(paths)
-}
-
-/// Lets the load run and forgets what it measured.
-fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) {
-    let start = Instant::now();
-    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(PATIENCE.min(time.saturating_sub(start.elapsed())));
-    }
-    session.mark();
-}
-
-/// Lets the load run for `duration`, or until `stop` or its last request, showing its progress on a
-/// terminal.
-fn watch(mut session: Session, duration: Duration, stop: &AtomicBool) -> Interval {
-    let start = Instant::now();
-    let bar = std::io::stderr().is_terminal().then(|| {
-        let style = ProgressStyle::with_template("{bar:30} {msg}").expect("the template is valid");
-        ProgressBar::new(duration.as_millis() as u64).with_style(style)
-    });
-    let mut total: Option<Interval> = None;
-    let mut shown = start;
-    loop {
-        let elapsed = start.elapsed();
-        let over = elapsed >= duration || stop.load(Ordering::Relaxed) || session.is_done();
-        if over || (bar.is_some() && shown.elapsed() >= REFRESH) {
-            let interval = session.mark();
-            shown = Instant::now();
-            if let Some(bar) = &bar {
-                bar.set_position(elapsed.as_millis() as u64);
-                bar.set_message(format!("{:.0}/s, {} errors", interval.rate(), interval.error_count()));
-            }
-            let sum = match total.take() {
-                Some(total) => total.then(&interval),
-                None => interval,
-            };
-            if over {
-                if let Some(bar) = bar {
-                    bar.finish_and_clear();
-                }
-                return sum;
-            }
-            total = Some(sum);
-        }
-        std::thread::sleep(PATIENCE.min(duration.saturating_sub(elapsed)));
-    }
 }
 
 /// A load that cannot start, with what to do about it.

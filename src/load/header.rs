@@ -11,6 +11,7 @@ use super::url::{Protocol, Url};
 
 /// A header line: `Name: value`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Header {
     name: String,

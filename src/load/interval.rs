@@ -7,89 +7,10 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::clock::{Nanos, SECOND};
+use super::error_class::ErrorClass;
+use super::histogram::{add, new_histogram, quantile};
 use super::pacing::Pacing;
 use crate::units::CpuId;
-
-/// Why a request did not end well. Every request that was sent ends as completed, as exactly one
-/// of these, or is still in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorClass {
-    /// A connection could not be opened, or the port answered "unreachable": one for each attempt.
-    Connect,
-    /// No answer within the timeout. UDP: the datagram or its echo was lost or late.
-    Timeout,
-    /// The connection was reset.
-    Reset,
-    /// The connection was closed in the middle of the answer.
-    Truncated,
-    /// The connection was closed before the answer began.
-    Closed,
-    /// The answer was not HTTP, or the datagram was not ours.
-    Garbage,
-    /// An answer came that nothing had asked for.
-    Unexpected,
-    /// An answer with status 3xx.
-    Status3xx,
-    /// An answer with status 4xx.
-    Status4xx,
-    /// An answer with status 5xx.
-    Status5xx,
-    /// The kernel refused to send a datagram.
-    Send,
-    /// Due, and never sent: no connection was free within the timeout, or too many datagrams were
-    /// unanswered.
-    Unsent,
-}
-
-impl ErrorClass {
-    const ALL: [ErrorClass; 12] = [
-        ErrorClass::Connect,
-        ErrorClass::Timeout,
-        ErrorClass::Reset,
-        ErrorClass::Truncated,
-        ErrorClass::Closed,
-        ErrorClass::Garbage,
-        ErrorClass::Unexpected,
-        ErrorClass::Status3xx,
-        ErrorClass::Status4xx,
-        ErrorClass::Status5xx,
-        ErrorClass::Send,
-        ErrorClass::Unsent,
-    ];
-}
-
-impl fmt::Display for ErrorClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            ErrorClass::Connect => "connection failed",
-            ErrorClass::Timeout => "no answer in time",
-            ErrorClass::Reset => "connection reset",
-            ErrorClass::Truncated => "answer cut off",
-            ErrorClass::Closed => "closed without an answer",
-            ErrorClass::Garbage => "not a valid answer",
-            ErrorClass::Unexpected => "answer to no request",
-            ErrorClass::Status3xx => "status 3xx",
-            ErrorClass::Status4xx => "status 4xx",
-            ErrorClass::Status5xx => "status 5xx",
-            ErrorClass::Send => "could not be sent",
-            ErrorClass::Unsent => "due but never sent",
-        })
-    }
-}
-
-/// Nanoseconds with three significant digits, from 64 ns to one hour; longer counts as one hour.
-fn new_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(64, 3600 * SECOND, 3).expect("the bounds are valid")
-}
-
-/// The quantile `q` (0 to 1), or `None` when there are fewer than `100 / (1 - q)` values to tell it
-/// from: a p99.9 out of 500 requests is the maximum under another name.
-pub fn quantile(histogram: &Histogram<u64>, q: f64) -> Option<u64> {
-    // The product, not the quotient: 100 / (1 - 0.99) is 10000.000000000002.
-    let enough = histogram.len() as f64 * (1.0 - q) >= 100.0 - 1e-6;
-    (enough && !histogram.is_empty()).then(|| histogram.value_at_quantile(q))
-}
 
 /// What one thread counts. Only that thread touches it, until it hands it over whole.
 #[derive(Debug)]
@@ -150,6 +71,7 @@ pub(super) struct Cut {
 
 /// CPU time of one thread of the generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ThreadCpu {
     /// Number of the thread, from 0.
     pub thread: usize,
@@ -228,9 +150,9 @@ impl Interval {
             for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
                 *sum += errors;
             }
-            total.latency.add(&cut.tally.latency).expect("all histograms have the same bounds");
-            total.lag.add(&cut.tally.lag).expect("all histograms have the same bounds");
-            total.late.add(&cut.tally.late).expect("all histograms have the same bounds");
+            add(&mut total.latency, &cut.tally.latency);
+            add(&mut total.lag, &cut.tally.lag);
+            add(&mut total.late, &cut.tally.late);
             due = cut.due.map(|fresh| due.unwrap_or(0) + fresh).or(due);
             in_flight += cut.in_flight;
             let share = |time: Nanos| if cut.span == 0 { 0.0 } else { time as f64 / cut.span as f64 };
@@ -283,9 +205,9 @@ impl Interval {
         for (class, count) in &later.errors {
             *self.errors.entry(*class).or_default() += count;
         }
-        self.latency.add(&later.latency).expect("all histograms have the same bounds");
-        self.send_lag.add(&later.send_lag).expect("all histograms have the same bounds");
-        self.pacing_error.add(&later.pacing_error).expect("all histograms have the same bounds");
+        add(&mut self.latency, &later.latency);
+        add(&mut self.send_lag, &later.send_lag);
+        add(&mut self.pacing_error, &later.pacing_error);
         self.seconds = seconds;
         self
     }
@@ -327,7 +249,7 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cut, ErrorClass, Interval, SECOND, Tally, quantile};
+    use super::{Cut, ErrorClass, Interval, SECOND, Tally};
     use crate::units::CpuId;
 
     fn cut(latencies: impl IntoIterator<Item = u64>, span: u64, due: Option<u64>) -> Cut {
@@ -336,24 +258,6 @@ mod tests {
         tally.sent = tally.completed;
         tally.error(ErrorClass::Reset, 2);
         Cut { tally, span, cpu: span / 2, due, in_flight: 1 }
-    }
-
-    #[test]
-    fn error_classes_index_their_counter() {
-        for (index, class) in ErrorClass::ALL.into_iter().enumerate() {
-            assert_eq!(class as usize, index, "{class}");
-        }
-    }
-
-    #[test]
-    fn a_quantile_needs_100_requests_beyond_it() {
-        let with = |n: u64| cut(0..n, SECOND, None).tally.latency;
-        assert_eq!(quantile(&with(9_999), 0.99), None);
-        assert!(quantile(&with(10_000), 0.99).is_some());
-        assert_eq!(quantile(&with(10_000), 0.999), None);
-        assert_eq!(quantile(&with(199), 0.5), None);
-        assert!(quantile(&with(200), 0.5).is_some());
-        assert_eq!(quantile(&with(0), 0.0), None);
     }
 
     #[test]

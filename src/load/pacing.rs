@@ -11,6 +11,7 @@ use super::clock::{MICROSECOND, Nanos};
 /// How to wait for the next scheduled request. The price is in the result: the CPU time of the
 /// client, and how late requests were sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
     /// Sleeps, and polls for the last 60 microseconds: exact to a microsecond, at the price of the CPU.

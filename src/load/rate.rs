@@ -20,6 +20,7 @@ const MAX_PHASES: usize = 64;
 /// A rate over time, as people write it: `1000`, `0.5`, `100..5000/10s` (from 100 to 5000 a second
 /// within ten seconds), or several in turn: `1000/5s,2000/5s,4000`. The last rate holds on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Rate {
     phases: Vec<Phase>,
@@ -35,6 +36,7 @@ struct Phase {
 
 /// A rate in a file: a number, or text.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum Written {
     Number(f64),

@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::interval::{ErrorClass, Interval, ThreadCpu, quantile};
+use super::error_class::ErrorClass;
+use super::histogram::{encode, quantile};
+use super::interval::{Interval, ThreadCpu};
 use super::pacing::Pacing;
 use super::saturation::Saturation;
+use super::series::Second;
 use super::spec::Spec;
 
 /// Latency in microseconds. A quantile is absent when there were fewer than `100 / (1 - q)`
 /// requests to tell it from.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyReport {
     /// Median.
     pub p50: Option<f64>,
@@ -45,7 +49,8 @@ impl LatencyReport {
 }
 
 /// How a schedule was kept.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacingReport {
     /// How the load waited for its next request.
     pub mode: Pacing,
@@ -57,11 +62,25 @@ pub struct PacingReport {
     pub send_lag_us: LatencyReport,
 }
 
+/// Histograms of nanoseconds, each as the tools of HdrHistogram exchange it: version 2, compressed,
+/// in base64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Histograms {
+    /// Latency of completed requests.
+    pub latency: String,
+    /// Open loop: how late requests were sent by the generator's own fault.
+    pub send_lag: String,
+    /// Open loop: how late they were sent.
+    pub pacing_error: String,
+}
+
 /// The result of a load.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// `rxlab.load/1`.
-    pub schema: &'static str,
+    pub schema: String,
     /// What was offered.
     pub spec: Spec,
     /// How long, in seconds.
@@ -94,17 +113,26 @@ pub struct Report {
     pub client_us_per_request: Option<f64>,
     /// Whether the generator was the limit.
     pub saturation: Saturation,
+    /// All latencies, to add up with those of other results.
+    pub histograms: Histograms,
+    /// The load second by second, in the order of time; empty when nobody took it.
+    pub series: Vec<Second>,
 }
 
 impl Report {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.load/1";
 
+    /// Reads what was written as JSON.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
     /// The report on what `spec` did in `interval`.
     pub fn new(spec: &Spec, interval: &Interval) -> Self {
         let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
         Self {
-            schema: Self::SCHEMA,
+            schema: Self::SCHEMA.to_owned(),
             spec: spec.clone(),
             seconds: interval.seconds,
             requests: interval.requests,
@@ -129,6 +157,12 @@ impl Report {
             client_cpu: interval.client_cpu.clone(),
             client_us_per_request: (interval.requests > 0).then(|| cpu * 1e6 / interval.requests as f64),
             saturation: Saturation::of(interval),
+            histograms: Histograms {
+                latency: encode(&interval.latency),
+                send_lag: encode(&interval.send_lag),
+                pacing_error: encode(&interval.pacing_error),
+            },
+            series: Vec::new(),
         }
     }
 }

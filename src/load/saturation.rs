@@ -15,6 +15,7 @@ const LAG_SHARE: f64 = 0.10;
 
 /// The verdict on the generator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Saturation {
     /// The generator, not the target, was (also) the limit.
     pub limited: bool,

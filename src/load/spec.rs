@@ -19,6 +19,7 @@ pub(super) const MAX_PAYLOAD: usize = 65_507;
 
 /// What to offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Where to.
@@ -73,6 +74,7 @@ pub struct Spec {
     /// How long an answer may take, a connection may open, and a request that is due may wait for
     /// a free connection.
     #[serde(default = "default_timeout", with = "duration_text")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub timeout: Duration,
     /// UDP payload in bytes.
     #[serde(default = "default_size")]

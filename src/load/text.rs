@@ -186,8 +186,8 @@ fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{duration, grouped, render};
-    use crate::load::interval::{Cut, ErrorClass, Interval, Tally};
-    use crate::load::{Rate, Report, Spec};
+    use crate::load::interval::{Cut, Interval, Tally};
+    use crate::load::{ErrorClass, Rate, Report, Spec};
     use crate::units::CpuId;
 
     #[test]

@@ -30,6 +30,7 @@ impl Protocol {
 
 /// Where the load goes: `http://host:port/path`, `udp://host:port` or `udp-sink://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Url {
     /// What is spoken.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::findings::DoctorReport;
 use super::receive_path::CpuReport;
+use crate::load::Report as LoadReport;
 use crate::model::Model;
 use crate::probe::Steal;
 use crate::probe::trace::Trace;
@@ -29,7 +30,7 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// Every published schema, by its file.
-fn published() -> [(&'static str, Value); 7] {
+fn published() -> [(&'static str, Value); 8] {
     [
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
@@ -37,6 +38,7 @@ fn published() -> [(&'static str, Value); 7] {
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
         ("steal.json", of::<Steal>(Steal::SCHEMA)),
         ("trace.json", of::<Trace>(Trace::SCHEMA)),
+        ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
         ("trial.json", of::<TrialRecord>(TrialRecord::SCHEMA)),
     ]
 }

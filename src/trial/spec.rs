@@ -210,6 +210,9 @@ pub enum SpecError {
     /// A probe that measures nothing.
     #[error("[probe] no metric takes it: name some as `metrics` (there are: {})", probed::NAMES.join(", "))]
     Probe,
+    /// A load that ends within the trial, or is another one later.
+    #[error("[workload.load] {0}: a trial compares slots of a load that goes on and stays the same")]
+    Load(&'static str),
     /// A guard that would never look.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
@@ -257,6 +260,14 @@ impl Spec {
         let kinds = [workload.load.is_some(), workload.command.is_some(), workload.live];
         if kinds.iter().filter(|kind| **kind).count() != 1 {
             return Err(SpecError::Workload);
+        }
+        if let Some(load) = &workload.load {
+            if load.requests.is_some() {
+                return Err(SpecError::Load("requests"));
+            }
+            if load.rate.as_ref().is_some_and(|rate| rate.is_steady().is_none()) {
+                return Err(SpecError::Load("rate"));
+            }
         }
         let one_way = workload.load.as_ref().is_some_and(|load| load.url.protocol == load::Protocol::UdpSink);
         if self.guards.p99_us.is_some() && (workload.live || one_way) {

@@ -7,6 +7,7 @@ mod cli;
 mod http;
 mod pace;
 mod requests;
+mod results;
 mod rogue;
 mod target;
 mod udp;

@@ -16,7 +16,8 @@ use super::reader::Reader;
 use super::response::{Malformed, Response, Truncated};
 use super::waiting::Waiting;
 use crate::load::clock::{MILLISECOND, Nanos};
-use crate::load::interval::{ErrorClass, Tally};
+use crate::load::error_class::ErrorClass;
+use crate::load::interval::Tally;
 use crate::load::poller::Poller;
 
 /// First wait before a connection is opened again; doubles with every failure in a row.

@@ -44,6 +44,16 @@ fn a_guard_that_would_never_look_is_refused() {
 }
 
 #[test]
+fn a_load_that_ends_or_changes_is_refused() {
+    let load = |more| {
+        Spec::parse(&LIVE.replace("live = true", &format!("load = {{ url = \"http://h/\", {more} }}")))
+    };
+    assert_eq!(load("requests = 5"), Err(SpecError::Load("requests")));
+    assert_eq!(load("rate = \"1..5/10s\""), Err(SpecError::Load("rate")));
+    assert!(load("rate = 5, poisson = true").is_ok());
+}
+
+#[test]
 fn the_primary_metric_is_one_that_the_workload_has() {
     let with = |workload: &str, primary: &str| {
         let text = LIVE.replace("live = true", workload) + &format!("[design]\nprimary = \"{primary}\"\n");

@@ -1,0 +1,108 @@
+//! A running load until its end: its progress on a terminal, and what each second brought.
+
+#![allow(clippy::disallowed_methods)] // Writes the log that the command line asks for.
+
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::CommandError;
+use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
+
+/// How often the progress line changes.
+const REFRESH: Duration = Duration::from_millis(250);
+/// How often Ctrl-C is looked for.
+const PATIENCE: Duration = Duration::from_millis(20);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Lets the load run and forgets what it measured.
+pub(super) fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) {
+    let start = Instant::now();
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(PATIENCE.min(time.saturating_sub(start.elapsed())));
+    }
+    session.mark();
+}
+
+/// What watches a load.
+pub(super) struct Watch {
+    duration: Duration,
+    requests: Option<u64>,
+    log: Option<(PathBuf, File)>,
+    /// The seconds that are over.
+    pub(super) series: Vec<Second>,
+}
+
+impl Watch {
+    /// For `duration`, with a log of the latencies where there is a path for one.
+    pub(super) fn new(spec: &Spec, duration: Duration, log: Option<&Path>) -> Result<Self, CommandError> {
+        let log = log.map(|path| match File::create(path) {
+            Ok(file) => Ok((path.to_owned(), file)),
+            Err(error) => Err(CommandError::usage(format!("cannot write {}: {error}", path.display()))),
+        });
+        Ok(Self { duration, requests: spec.requests, log: log.transpose()?, series: Vec::new() })
+    }
+
+    /// Lets the load run to the end of its time, or until `stop`, or to its last request; gives all
+    /// that was measured.
+    pub(super) fn run(&mut self, mut session: Session, stop: &AtomicBool) -> Result<Interval, CommandError> {
+        let start = Instant::now();
+        self.write(|| hdr_log_head(SystemTime::now()))?;
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {msg}").expect("the template is valid");
+            let length = self.requests.unwrap_or(self.duration.as_millis() as u64);
+            ProgressBar::new(length).with_style(style)
+        });
+        // All seconds that are over, and this one.
+        let (mut total, mut second): (Option<Interval>, Option<Interval>) = (None, None);
+        let mut shown = start;
+        loop {
+            let elapsed = start.elapsed();
+            let over = elapsed >= self.duration || stop.load(Ordering::Relaxed) || session.is_done();
+            let full = elapsed >= SECOND * (self.series.len() as u32 + 1);
+            if over || full || (bar.is_some() && shown.elapsed() >= REFRESH) {
+                let interval = session.mark();
+                shown = Instant::now();
+                if let Some(bar) = &bar {
+                    let done = [&total, &second].into_iter().flatten().map(|part| part.sent).sum::<u64>();
+                    let position = self.requests.map(|_| done + interval.sent);
+                    bar.set_position(position.unwrap_or(elapsed.as_millis() as u64));
+                    bar.set_message(format!("{:.0}/s, {} errors", interval.rate(), interval.error_count()));
+                }
+                second = Some(joined(second, interval));
+            }
+            if (over || full)
+                && let Some(second) = second.take()
+            {
+                let at = total.as_ref().map_or(0.0, |total| total.seconds);
+                self.series.push(Second::new(at, &second));
+                self.write(|| hdr_log_line(at, &second))?;
+                total = Some(joined(total, second));
+            }
+            if over && let Some(total) = total.take() {
+                if let Some(bar) = bar {
+                    bar.finish_and_clear();
+                }
+                return Ok(total);
+            }
+            std::thread::sleep(PATIENCE.min(self.duration.saturating_sub(elapsed)));
+        }
+    }
+
+    fn write(&mut self, text: impl FnOnce() -> String) -> Result<(), CommandError> {
+        let Some((path, file)) = &mut self.log else { return Ok(()) };
+        file.write_all(text().as_bytes())
+            .map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))
+    }
+}
+
+fn joined(sum: Option<Interval>, next: Interval) -> Interval {
+    match sum {
+        Some(sum) => sum.then(&next),
+        None => next,
+    }
+}

@@ -1,0 +1,42 @@
+//! `rxlab merge`: add up the results of loads that ran side by side.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::files;
+use crate::cli::Global;
+use crate::error::CommandError;
+use crate::load::{MergeError, Report, merge, render};
+
+/// Add up results of `rxlab load --json` that ran at the same time.
+///
+/// Counts and histograms are added exactly, so the percentiles are those of all requests together,
+/// not a mean of percentiles.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What `rxlab load --json` printed, one result a file
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let reports = args.files.iter().map(|path| {
+        let text = files::read("result", path)?;
+        Report::from_json(&text).map_err(|error| {
+            CommandError::usage(format!("{} is not a result of `rxlab load`: {error}", path.display()))
+        })
+    });
+    let reports: Vec<Report> = reports.collect::<Result<_, _>>()?;
+    let merged = merge(&reports).map_err(|(index, error): (usize, MergeError)| {
+        let path = args.files.get(index).map(|path| path.display().to_string()).unwrap_or_default();
+        CommandError::usage(format!("cannot add up {path}: {error}"))
+    })?;
+    let mut out = anstream::stdout().lock();
+    if global.json {
+        writeln!(out, "{}", super::json(&merged)?)?;
+    } else {
+        write!(out, "{}", render(&merged))?;
+    }
+    Ok(out.flush()?)
+}

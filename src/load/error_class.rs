@@ -1,0 +1,87 @@
+//! The ways in which a request can fail.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a request did not end well. Every request that was sent ends as completed, as exactly one
+/// of these, or is still in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// A connection could not be opened, or the port answered "unreachable": one for each attempt.
+    Connect,
+    /// No answer within the timeout. UDP: the datagram or its echo was lost or late.
+    Timeout,
+    /// The connection was reset.
+    Reset,
+    /// The connection was closed in the middle of the answer.
+    Truncated,
+    /// The connection was closed before the answer began.
+    Closed,
+    /// The answer was not HTTP, or the datagram was not ours.
+    Garbage,
+    /// An answer came that nothing had asked for.
+    Unexpected,
+    /// An answer with status 3xx.
+    Status3xx,
+    /// An answer with status 4xx.
+    Status4xx,
+    /// An answer with status 5xx.
+    Status5xx,
+    /// The kernel refused to send a datagram.
+    Send,
+    /// Due, and never sent: no connection was free within the timeout, or too many datagrams were
+    /// unanswered.
+    Unsent,
+}
+
+impl ErrorClass {
+    /// Every class, in the order of its counter.
+    pub(super) const ALL: [ErrorClass; 12] = [
+        ErrorClass::Connect,
+        ErrorClass::Timeout,
+        ErrorClass::Reset,
+        ErrorClass::Truncated,
+        ErrorClass::Closed,
+        ErrorClass::Garbage,
+        ErrorClass::Unexpected,
+        ErrorClass::Status3xx,
+        ErrorClass::Status4xx,
+        ErrorClass::Status5xx,
+        ErrorClass::Send,
+        ErrorClass::Unsent,
+    ];
+}
+
+impl fmt::Display for ErrorClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ErrorClass::Connect => "connection failed",
+            ErrorClass::Timeout => "no answer in time",
+            ErrorClass::Reset => "connection reset",
+            ErrorClass::Truncated => "answer cut off",
+            ErrorClass::Closed => "closed without an answer",
+            ErrorClass::Garbage => "not a valid answer",
+            ErrorClass::Unexpected => "answer to no request",
+            ErrorClass::Status3xx => "status 3xx",
+            ErrorClass::Status4xx => "status 4xx",
+            ErrorClass::Status5xx => "status 5xx",
+            ErrorClass::Send => "could not be sent",
+            ErrorClass::Unsent => "due but never sent",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ErrorClass;
+
+    #[test]
+    fn error_classes_index_their_counter() {
+        for (index, class) in ErrorClass::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, index, "{class}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The results of loads that ran side by side, on several machines, as one.
+
+use thiserror::Error;
+
+use super::histogram::{add, decode};
+use super::interval::Interval;
+use super::rate::Rate;
+use super::report::Report;
+use super::spec::Spec;
+
+/// Results that are not to be added up.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MergeError {
+    /// Not a result of this version.
+    #[error("it is `{0}`, not `{expected}`", expected = Report::SCHEMA)]
+    Schema(String),
+    /// A histogram in it cannot be read.
+    #[error("the histogram `{0}` cannot be read")]
+    Histogram(&'static str),
+    /// Other results went elsewhere.
+    #[error("it went to {found}, others to {expected}")]
+    Url {
+        /// Where the first went.
+        expected: String,
+        /// Where this one went.
+        found: String,
+    },
+    /// There is nothing to add up.
+    #[error("there is no result")]
+    Nothing,
+}
+
+/// One result of `reports` that ran at the same time: counts and histograms are added up exactly,
+/// the longest time counts, and threads are numbered through. An error comes with the index of the
+/// report that it is about.
+pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
+    let mut sum: Option<(Spec, Interval)> = None;
+    for (index, report) in reports.iter().enumerate() {
+        let interval = interval(report).map_err(|error| (index, error))?;
+        sum = Some(match sum {
+            None => (report.spec.clone(), interval),
+            Some((spec, _)) if spec.url != report.spec.url => {
+                let (expected, found) = (spec.url.to_string(), report.spec.url.to_string());
+                return Err((index, MergeError::Url { expected, found }));
+            }
+            Some((spec, sum)) => (both(spec, &report.spec), beside(sum, interval)),
+        });
+    }
+    let (spec, interval) = sum.ok_or((0, MergeError::Nothing))?;
+    Ok(Report::new(&spec, &interval))
+}
+
+/// What a report was made from.
+fn interval(report: &Report) -> Result<Interval, MergeError> {
+    if report.schema != Report::SCHEMA {
+        return Err(MergeError::Schema(report.schema.clone()));
+    }
+    let read = |name, text| decode(text).ok_or(MergeError::Histogram(name));
+    Ok(Interval {
+        seconds: report.seconds,
+        requests: report.requests,
+        sent: report.sent,
+        in_flight: report.in_flight,
+        received: report.received,
+        received_seconds: report.seconds,
+        errors: report.errors.clone(),
+        latency: read("latency", &report.histograms.latency)?,
+        send_lag: read("send_lag", &report.histograms.send_lag)?,
+        pacing_error: read("pacing_error", &report.histograms.pacing_error)?,
+        pacing: report.spec.pacing,
+        offered: report.offered,
+        client_cpu: report.client_cpu.clone(),
+    })
+}
+
+/// Two intervals of the same time.
+fn beside(mut one: Interval, other: Interval) -> Interval {
+    let seconds = one.seconds.max(other.seconds);
+    let due = |interval: &Interval| interval.offered.map(|offered| offered * interval.seconds);
+    one.offered = match (due(&one), due(&other)) {
+        (None, None) => None,
+        (a, b) => Some((a.unwrap_or(0.0) + b.unwrap_or(0.0)) / seconds.max(f64::MIN_POSITIVE)),
+    };
+    one.seconds = seconds;
+    one.received_seconds = seconds;
+    one.requests += other.requests;
+    one.sent += other.sent;
+    one.in_flight += other.in_flight;
+    // Two senders to one sink have one count of what arrived there, and each took it for its own.
+    one.received = None;
+    for (class, count) in other.errors {
+        *one.errors.entry(class).or_default() += count;
+    }
+    add(&mut one.latency, &other.latency);
+    add(&mut one.send_lag, &other.send_lag);
+    add(&mut one.pacing_error, &other.pacing_error);
+    for mut thread in other.client_cpu {
+        thread.thread = one.client_cpu.len();
+        one.client_cpu.push(thread);
+    }
+    one
+}
+
+/// What two loads offered together.
+fn both(mut one: Spec, other: &Spec) -> Spec {
+    one.connections += other.connections;
+    one.threads += other.threads;
+    one.requests = one.requests.zip(other.requests).map(|(a, b)| a + b);
+    let steady = |spec: &Spec| spec.rate.as_ref().and_then(Rate::is_steady);
+    one.rate = steady(&one).zip(steady(other)).map(|(a, b)| Rate::steady(a + b));
+    // The same numbers on another machine are other CPUs.
+    one.cpus = Default::default();
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MergeError, Report, Spec, merge};
+    use crate::load::interval::{Cut, Interval, Tally};
+    use crate::load::{ErrorClass, Rate};
+
+    fn spec() -> Spec {
+        Spec { rate: Some(Rate::steady(500.0)), ..Spec::new("http://h:1/".parse().expect("a URL")) }
+    }
+
+    fn cut(latencies: std::ops::Range<u64>, due: u64) -> Cut {
+        let mut tally = Tally::new();
+        for latency in latencies {
+            tally.sent += 1;
+            tally.complete(latency * 1000);
+            tally.scheduled(0, 0, latency);
+        }
+        tally.error(ErrorClass::Timeout, 2);
+        Cut { tally, span: 2_000_000_000, cpu: 500_000_000, due: Some(due), in_flight: 1 }
+    }
+
+    fn report(latencies: std::ops::Range<u64>, due: u64) -> Report {
+        let report = Report::new(&spec(), &Interval::from_cuts(&[cut(latencies, due)], &[None]));
+        let json = serde_json::to_string(&report).expect("written");
+        Report::from_json(&json).expect("read")
+    }
+
+    /// Two that ran apart are as one with two threads, through JSON and back.
+    #[test]
+    fn what_ran_apart_adds_up_exactly() {
+        let merged = merge(&[report(1..900, 1000), report(500..50_000, 60_000)]).expect("merged");
+        let whole = Interval::from_cuts(&[cut(1..900, 1000), cut(500..50_000, 60_000)], &[None, None]);
+        let spec = Spec { connections: 128, threads: 2, rate: Some(Rate::steady(1000.0)), ..spec() };
+        assert_eq!(merged, Report::new(&spec, &whole));
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused() {
+        assert_eq!(merge(&[]), Err((0, MergeError::Nothing)));
+        let good = report(1..10, 10);
+        let other = Spec::new("http://other:1/".parse().expect("a URL"));
+        let elsewhere = Report { spec: other, ..good.clone() };
+        assert!(matches!(merge(&[good.clone(), elsewhere]), Err((1, MergeError::Url { .. }))));
+        let old = Report { schema: "rxlab.load/0".to_owned(), ..good.clone() };
+        assert!(matches!(merge(&[old]), Err((0, MergeError::Schema(_)))));
+        let mut broken = good;
+        broken.histograms.latency = "x".to_owned();
+        assert_eq!(merge(&[broken]), Err((0, MergeError::Histogram("latency"))));
+    }
+}

@@ -1,0 +1,112 @@
+//! A load second by second: as values, and as a log that the tools of HdrHistogram read.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::histogram::encode;
+use super::interval::Interval;
+use super::report::LatencyReport;
+
+/// What happened in one second, or in what was left at the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Second {
+    /// When it began, in seconds from the start of the measurement.
+    pub at: f64,
+    /// Its length in seconds.
+    pub seconds: f64,
+    /// Requests completed with a good answer; one way: datagrams sent.
+    pub requests: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// All that went wrong.
+    pub errors: u64,
+    /// Completed requests a second.
+    pub rate: f64,
+    /// Latency of this second.
+    pub latency_us: LatencyReport,
+}
+
+impl Second {
+    /// The `interval` that began `at` seconds after the start.
+    pub fn new(at: f64, interval: &Interval) -> Self {
+        Self {
+            at,
+            seconds: interval.seconds,
+            requests: interval.requests,
+            sent: interval.sent,
+            errors: interval.error_count(),
+            rate: interval.rate(),
+            latency_us: LatencyReport::of(&interval.latency),
+        }
+    }
+}
+
+/// The head of an HDR log of a measurement that began at `start`.
+pub fn hdr_log_head(start: SystemTime) -> String {
+    let start = start.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64();
+    format!(
+        "#[Latency in nanoseconds, by rxlab {}]\n\
+         #[Histogram log format version 1.3]\n\
+         #[StartTime: {start:.3} (seconds since epoch)]\n\
+         #[BaseTime: {start:.3} (seconds since epoch)]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The line of an HDR log for the `interval` that began `at` seconds after the start. Its maximum is
+/// in milliseconds, as those tools have it.
+pub fn hdr_log_line(at: f64, interval: &Interval) -> String {
+    let max = interval.latency.max() as f64 / 1e6;
+    format!("{at:.3},{:.3},{max:.3},{}\n", interval.seconds, encode(&interval.latency))
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::{hdr_log_head, hdr_log_line};
+    use crate::load::interval::{Cut, Interval, Tally};
+
+    fn interval(latencies: std::ops::Range<u64>) -> Interval {
+        let mut tally = Tally::new();
+        latencies.for_each(|latency| tally.complete(latency * 1000));
+        let cut = Cut { tally, span: 1_000_000_000, cpu: 0, due: None, in_flight: 0 };
+        Interval::from_cuts(&[cut], &[None])
+    }
+
+    /// Read by the reader of the format's own library.
+    #[test]
+    fn the_log_is_read_as_it_was_meant() {
+        let start = UNIX_EPOCH + Duration::from_millis(1_500_000_000_250);
+        let seconds = [interval(1..1000), interval(500..5000)];
+        let mut log = hdr_log_head(start);
+        for (at, second) in seconds.iter().enumerate() {
+            log += &hdr_log_line(at as f64, second);
+        }
+        let mut found = Vec::new();
+        for entry in IntervalLogIterator::new(log.as_bytes()) {
+            match entry.expect("a log") {
+                LogEntry::StartTime(time) | LogEntry::BaseTime(time) => {
+                    assert_eq!(time, Duration::from_millis(1_500_000_000_250));
+                }
+                LogEntry::Interval(interval) => found.push(interval),
+            }
+        }
+        assert_eq!(found.len(), 2);
+        for (at, (entry, second)) in found.iter().zip(&seconds).enumerate() {
+            assert_eq!(entry.start_timestamp(), Duration::from_secs(at as u64));
+            assert_eq!(entry.duration(), Duration::from_secs(1));
+            assert_eq!(entry.max(), (second.latency.max() as f64 / 1e3).round() / 1e3);
+            let bytes =
+                base64::Engine::decode(&base64::engine::general_purpose::STANDARD, entry.encoded_histogram());
+            let histogram: hdrhistogram::Histogram<u64> =
+                Deserializer::new().deserialize(&mut &bytes.expect("base64")[..]).expect("a histogram");
+            assert_eq!(histogram, second.latency);
+        }
+    }
+}
