@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: run build test lint install docs
+.PHONY: run build test lint install bench-load docs
 
 run: build ## Build, then run the demo: find the hot CPU, try the fix, prove it
 	target/release/rxlab demo
@@ -22,6 +22,9 @@ lint: ## What CI checks before the tests
 
 install: build ## Install the program for this machine
 	install -D -m 755 target/release/rxlab $(DESTDIR)/usr/local/bin/rxlab
+
+bench-load: build ## Install the peers of `rxlab load` and measure all of them, on a quiet machine
+	bench/load.sh
 
 docs: ## Write the generated documents anew
 	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib

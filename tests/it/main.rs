@@ -4,6 +4,7 @@
 
 mod answers;
 mod apply;
+mod bench;
 mod cli;
 mod crash;
 mod crash_live;

@@ -1,0 +1,308 @@
+#!/bin/bash
+# The load generator against its peers, all in one interleaved run.
+#
+#   bench/load.sh [--small] [--no-install] [--program FILE] [--repeats N] [--seconds S] [--out FILE]
+#
+# Server on one CPU (`rxlab target`, a fresh one for each run), client on another. What counts is
+# client CPU time for each request: user and system time of the client process by rusage, requests
+# counted by the server. Peers take turns, so that a machine that changes its speed changes it for
+# all; medians are compared, and ratios, never a lone rate. The single runs are kept beside the table.
+#
+# --small takes one short run of a few cases with the peers that are there: it only proves that all of
+# this runs. Peers are installed to RXLAB_PEERS (/var/tmp/rxlab-peers) and, as Debian packages, by
+# apt-get; one that cannot be had is named and left out.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+small=""
+install=yes
+program=$PWD/target/release/rxlab
+repeats=10
+seconds=2
+out=$PWD/bench/results/load.txt
+while [ $# -gt 0 ]; do
+  case $1 in
+  --small) small=yes install="" repeats=1 seconds=1 out=/dev/stdout ;;
+  --no-install) install="" ;;
+  --program) program=$2 && shift ;;
+  --repeats) repeats=$2 && shift ;;
+  --seconds) seconds=$2 && shift ;;
+  --out) out=$2 && shift ;;
+  *) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2 && exit 2 ;;
+  esac
+  shift
+done
+[ -x "$program" ] || { echo "load.sh: there is no program $program: make build" >&2 && exit 2; }
+
+peers_dir=${RXLAB_PEERS:-/var/tmp/rxlab-peers}
+export PATH=$peers_dir/bin:$peers_dir/node_modules/.bin:$PATH:/usr/local/go/bin
+work=$(mktemp -d)
+server=""
+client=""
+# Nothing that was started here may outlive this.
+cleanup() {
+  [ -z "$client" ] || pkill -P "$client" || true
+  if [ -n "$server" ]; then
+    kill -CONT "$server" 2>/dev/null || true
+    kill "$server" 2>/dev/null || true
+  fi
+  rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM HUP
+
+say() { echo "load.sh: $*" >&2; }
+
+# --- peers -------------------------------------------------------------------------------------
+
+# try NAME COMMAND...: installs a peer that is not there; a failure is said and is no end.
+try() {
+  local name=$1
+  shift
+  command -v "$name" >/dev/null 2>&1 && return
+  say "installing $name"
+  "$@" >"$work/install.log" 2>&1 || say "$name cannot be had: $(tail -n 1 "$work/install.log")"
+}
+
+if [ -n "$install" ]; then
+  mkdir -p "$peers_dir"
+  export DEBIAN_FRONTEND=noninteractive
+  for pair in wrk:wrk ab:apache2-utils h2load:nghttp2-client; do
+    try "${pair%%:*}" apt-get install -y -qq --no-install-recommends "${pair#*:}"
+  done
+  command -v go >/dev/null 2>&1 || try go apt-get install -y -qq --no-install-recommends golang-go
+  export GOBIN=$peers_dir/bin GOFLAGS=-modcacherw
+  try vegeta go install github.com/tsenart/vegeta/v12@v12.12.0
+  try bombardier go install github.com/codesenberg/bombardier@v1.2.6
+  try hey go install github.com/rakyll/hey@v0.1.4
+  try fortio go install fortio.org/fortio@v1.75.3
+  try oha cargo install --quiet --locked --root "$peers_dir" --version 1.16.0 oha
+  command -v npm >/dev/null 2>&1 && try autocannon npm install --silent --prefix "$peers_dir" autocannon@9.0.0
+fi
+
+here=""
+missing=""
+for peer in wrk ab h2load fortio bombardier oha autocannon vegeta hey; do
+  if command -v "$peer" >/dev/null 2>&1; then here="$here $peer"; else missing="$missing $peer"; fi
+done
+
+version() {
+  case $1 in
+  rxlab) "$program" --version ;;
+  ab) ab -V | head -n 1 ;;
+  wrk) wrk -v 2>&1 | head -n 1 ;;
+  vegeta) vegeta -version 2>&1 | head -n 1 ;;
+  fortio) fortio version ;;
+  hey) echo "hey 0.1.4" ;;
+  *) "$1" --version 2>&1 | head -n 1 ;;
+  esac
+}
+
+# --- one run -----------------------------------------------------------------------------------
+
+# The CPUs that this process may use: the server has the first, clients the second.
+allowed() {
+  awk '/^Cpus_allowed_list/ { n = split($2, part, ",")
+    for (i = 1; i <= n; i++) { split(part[i], ends, "-")
+      for (c = ends[1]; c <= (ends[2] == "" ? ends[1] : ends[2]); c++) print c } }' /proc/self/status
+}
+server_cpu=$(allowed | sed -n 1p)
+client_cpu=$(allowed | sed -n 2p)
+client_cpu=${client_cpu:-$server_cpu}
+
+cat >"$work/pipeline.lua" <<'LUA'
+init = function(args)
+  local batch = {}
+  for i = 1, tonumber(args[1]) do batch[i] = wrk.format(nil, "/simple") end
+  requests = table.concat(batch)
+end
+request = function() return requests end
+LUA
+
+# command PEER CONNECTIONS DEPTH RATE SECONDS URL: sets `command`; false when the peer cannot do it.
+command_of() {
+  local peer=$1 c=$2 d=$3 r=$4 s=$5 url=$6
+  command=()
+  case $peer:$d:$r in
+  rxlab:*:-) command=("$program" --json load "$url" -c "$c" -p "$d" --for "${s}s") ;;
+  rxlab-*:*:*) command=("$program" --json load "$url" -c "$c" --for "${s}s" --rate "$r" --pacing "${peer#rxlab-}") ;;
+  wrk:1:-) command=(wrk -t 1 -c "$c" -d "$s" "$url") ;;
+  wrk:*:-) command=(wrk -t 1 -c "$c" -d "$s" -s "$work/pipeline.lua" "$url" -- "$d") ;;
+  ab:1:-) command=(ab -k -q -c "$c" -t "$s" -n 100000000 "$url") ;;
+  h2load:*:-) command=(h2load --h1 -t 1 -c "$c" -m "$d" -D "$s" "$url") ;;
+  fortio:1:-) command=(fortio load -quiet -c "$c" -qps 0 -t "${s}s" "$url") ;;
+  fortio:1:*) command=(fortio load -quiet -c "$c" -qps "$r" -t "${s}s" -p 50,99 "$url") ;;
+  bombardier:1:-) command=(bombardier -p r -l -c "$c" -d "${s}s" "$url") ;;
+  bombardier:1:*) command=(bombardier -p r -l -c "$c" -d "${s}s" -r "$r" "$url") ;;
+  oha:1:-) command=(oha --no-tui -c "$c" -z "${s}s" "$url") ;;
+  oha:1:*) command=(oha --no-tui --latency-correction -c "$c" -z "${s}s" -q "$r" "$url") ;;
+  autocannon:*:-) command=(autocannon -n -c "$c" -p "$d" -d "$s" "$url") ;;
+  autocannon:1:*) command=(autocannon -n -c "$c" -d "$s" -R "$r" "$url") ;;
+  vegeta:1:-) command=(sh -c "echo GET $url | vegeta attack -rate=0 -max-workers=$c -duration=${s}s") ;;
+  vegeta:1:*)
+    command=(sh -c "echo GET $url | vegeta attack -rate=$r -workers=$c -max-workers=$c -duration=${s}s")
+    ;;
+  hey:1:-) command=(hey -cpus 1 -c "$c" -z "${s}s" "$url") ;;
+  *) return 1 ;;
+  esac
+}
+
+# The 99th percentile that a peer printed, in microseconds; empty when it printed none that is known.
+p99() {
+  case $1 in
+  rxlab*) sed -n '/"latency_us"/,/}/s/.*"p99": \([0-9.]*\).*/\1/p' "$2" | head -n 1 ;;
+  fortio) awk '/^# target 99%/ { print $4 * 1e6 }' "$2" ;;
+  bombardier) sed -n 's/^ *99% *//p' "$2" | head -n 1 | in_us ;;
+  oha) sed -n 's/^ *99.00% in \([0-9.]*\) \([a-zµ]*\).*/\1\2/p' "$2" | in_us ;;
+  vegeta) vegeta report "$2" | sed -n 's/^Latencies.*\] *//p' | awk -F', *' '{ print $6 }' | in_us ;;
+  esac
+}
+in_us() {
+  awk '/ms$/ { print $1 * 1e3; next } /(us|µs)$/ { print $1 + 0; next } /(s|sec|secs)$/ { print $1 * 1e6 }'
+}
+
+number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"; }
+
+# run CASE PEER CONNECTIONS DEPTH RATE SECONDS [FREEZE]: one line to runs.txt. FREEZE stops the server
+# for half a second in the middle.
+run() {
+  local case=$1 peer=$2 freeze=${7:-}
+  mkfifo "$work/target"
+  "$program" --json target --http 127.0.0.1:0 --cpus "$server_cpu" >"$work/target" &
+  server=$!
+  local first last address
+  exec 3<"$work/target"
+  rm "$work/target"
+  read -r first <&3
+  address=$(echo "$first" | sed -n 's/.*"http":"\([^"]*\)".*/\1/p')
+  if command_of "$peer" "$3" "$4" "$5" "$6" "http://$address/simple"; then
+    # In a shell of its own: its children are the client and nothing else.
+    local code=0
+    TIMEFORMAT='%R %U %S'
+    { time taskset -c "$client_cpu" "${command[@]}" >"$work/printed" 2>"$work/complaints"; } 2>"$work/time" &
+    client=$!
+    if [ -n "$freeze" ]; then
+      sleep "$freeze"
+      kill -STOP "$server"
+      sleep 0.5
+      kill -CONT "$server"
+    fi
+    wait "$client" || code=$?
+    client=""
+    kill -INT "$server"
+    read -r last <&3
+    local requests cpu late
+    requests=$(echo "$last" | number requests)
+    cpu=$(echo "$last" | number cpu_seconds)
+    late=$(p99 "$peer" "$work/printed")
+    if [ "$code" = 0 ] && [ "${requests:-0}" -gt 0 ]; then
+      read -r wall user system <"$work/time"
+      echo "$case $peer $requests $wall $user $system $cpu ${late:--}" >>"$work/runs.txt"
+    else
+      say "$case: $peer failed with $code: $(tail -n 1 "$work/complaints")"
+    fi
+  else
+    kill -INT "$server"
+  fi
+  exec 3<&-
+  wait "$server" 2>/dev/null || true
+  server=""
+}
+
+# --- all runs ----------------------------------------------------------------------------------
+
+# CASE CONNECTIONS DEPTH RATE SECONDS FREEZE PEERS
+cases() {
+  local open="rxlab-precise rxlab-timer rxlab-coarse fortio bombardier oha autocannon vegeta"
+  if [ -n "$small" ]; then
+    echo "depth-1 64 1 - $seconds - rxlab $here"
+    echo "depth-16 64 16 - $seconds - rxlab $here"
+    echo "open-2k 64 1 2000 $seconds - rxlab-precise rxlab-coarse"
+    return
+  fi
+  echo "depth-1 64 1 - $seconds - rxlab $here"
+  echo "depth-1-1000 1000 1 - $seconds - rxlab $here"
+  echo "depth-16 64 16 - $seconds - rxlab $here"
+  echo "depth-100 64 100 - $seconds - rxlab $here"
+  echo "open-20k 64 1 20000 $seconds - $open"
+  echo "freeze 64 1 2000 10 3 rxlab-timer fortio bombardier oha vegeta"
+}
+
+# known PEER: whether it is there.
+known() { case " rxlab rxlab-precise rxlab-timer rxlab-coarse $here " in *" $1 "*) ;; *) return 1 ;; esac; }
+
+: >"$work/runs.txt"
+for ((turn = 1; turn <= repeats; turn++)); do
+  say "round $turn of $repeats"
+  while read -r case connections depth rate length freeze peers; do
+    # The freeze takes ten seconds and its result hardly varies.
+    [ "$freeze" != - ] && [ "$turn" -gt 3 ] && continue
+    for peer in $peers; do
+      known "$peer" || continue
+      run "$case" "$peer" "$connections" "$depth" "$rate" "$length" "${freeze#-}" </dev/null
+    done
+  done < <(cases)
+done
+
+# Highest rate of which 99 % arrive, by halving a list of rates; a round of all peers at a time.
+if [ -z "$small" ]; then
+  rates=(10 15 20 30 40 50 60 70 80 90 100 110 120 130 140 150 160 170 180 190 200 210 220 230 240 260 280 300)
+  for ((turn = 1; turn <= 5; turn++)); do
+    for peer in rxlab-timer fortio bombardier oha autocannon vegeta; do
+      known "$peer" || continue
+      low=-1 high=${#rates[@]}
+      while [ $((high - low)) -gt 1 ]; do
+        middle=$(((low + high) / 2))
+        run "max-${rates[middle]}k" "$peer" 64 1 "${rates[middle]}000" "$seconds" </dev/null
+        held=$(tail -n 1 "$work/runs.txt" | awk -v case="max-${rates[middle]}k" -v peer="$peer" \
+          -v want="$((rates[middle] * 1000 * seconds))" '$1 == case && $2 == peer && $3 >= 0.99 * want { print "yes" }')
+        if [ -n "$held" ]; then low=$middle; else high=$middle; fi
+      done
+      [ "$low" -ge 0 ] && echo "$peer ${rates[low]}" >>"$work/held.txt"
+    done
+  done
+fi
+
+# --- the table ---------------------------------------------------------------------------------
+
+median='function median(list, n,   i, j, t) {
+  for (i = 2; i <= n; i++) { t = list[i]; for (j = i - 1; j >= 1 && list[j] > t; j--) list[j + 1] = list[j]; list[j + 1] = t }
+  return n % 2 ? list[(n + 1) / 2] : (list[n / 2] + list[n / 2 + 1]) / 2 }'
+
+table() {
+  echo "# bench/load.sh; $(date +%F), Linux $(uname -r), $(nproc) CPUs ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1))"
+  echo "# server on CPU $server_cpu, client on CPU $client_cpu, runs of $seconds s, $repeats rounds; load average $(cut -d' ' -f1-3 /proc/loadavg)"
+  for peer in rxlab $here; do echo "# $(version "$peer" 2>&1 | head -n 1)"; done
+  [ -z "$missing" ] || echo "# not here:$missing"
+  echo
+  echo "client CPU time a request in us (ratio: of the median to that of the first line of the case)"
+  awk "$median"'
+    { key = $1 " " $2
+      if (!(key in runs)) { keys[++count] = key; if (!($1 in first)) first[$1] = key }
+      n = ++runs[key]; cost[key, n] = ($5 + $6) * 1e6 / $3; rate[key, n] = $3 / $4; if ($8 != "-") late[key, ++lates[key]] = $8 }
+    END {
+      printf "%-14s %-14s %9s %9s %9s %7s %5s %12s %10s\n", "case", "client", "median", "min", "max", "ratio", "runs", "requests/s", "p99 us"
+      for (k = 1; k <= count; k++) {
+        key = keys[k]; n = runs[key]
+        for (i = 1; i <= n; i++) { list[i] = cost[key, i]; rates[i] = rate[key, i] }
+        m[key] = median(list, n)
+        for (i = 1; i <= lates[key]; i++) p99[i] = late[key, i]
+        split(key, part, " ")
+        printf "%-14s %-14s %9.3f %9.3f %9.3f %7.2f %5d %12d %10s\n", part[1], part[2], m[key], list[1], list[n],
+          m[key] / m[first[part[1]]], n, median(rates, n), lates[key] ? sprintf("%.0f", median(p99, lates[key])) : "-"
+      } }' <(grep -v '^max-' "$work/runs.txt")
+  if [ -s "$work/held.txt" ]; then
+    echo
+    echo "highest rate of which 99 % arrived, in thousand a second"
+    awk "$median"'{ if (!($1 in n)) keys[++count] = $1; value[$1, ++n[$1]] = $2 }
+      END { for (k = 1; k <= count; k++) { for (i = 1; i <= n[keys[k]]; i++) list[i] = value[keys[k], i]
+        middle = median(list, n[keys[k]]); printf "%-14s %6.0f (%.0f to %.0f)\n", keys[k], middle, list[1], list[n[keys[k]]] } }' "$work/held.txt"
+  fi
+  if [ -z "$small" ]; then
+    echo
+    echo "freeze: the server stood still for 500 ms of 10 s; the p99 of all requests is about 400000 us"
+  fi
+}
+table >"$work/table.txt"
+cat "$work/table.txt" >"$out"
+[ "$out" = /dev/stdout ] || { cat "$work/table.txt" && cp "$work/runs.txt" "${out%.txt}.runs.txt"; }

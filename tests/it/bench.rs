@@ -1,0 +1,35 @@
+//! The benchmark against the peers runs, in small.
+
+use std::process::Command;
+
+#[test]
+fn the_load_benchmark_runs() {
+    let have = |name, version| crate::require::program("bench", name, version);
+    if !have("bash", "--version") || !have("taskset", "--version") {
+        return;
+    }
+    let _noise = crate::quiet::noisy();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/load.sh");
+    let out = Command::new(script)
+        .args(["--small", "--program", env!("CARGO_BIN_EXE_rxlab")])
+        .output()
+        .expect("the script runs");
+    let (table, complaints) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{complaints}");
+    for (case, client) in [
+        ("depth-1", "rxlab"),
+        ("depth-16", "rxlab"),
+        ("open-2k", "rxlab-precise"),
+        ("open-2k", "rxlab-coarse"),
+    ] {
+        let columns = |line: &&str| line.split_whitespace().take(2).eq([case, client]);
+        let line =
+            table.lines().find(columns).unwrap_or_else(|| panic!("{case} {client}: {table}\n{complaints}"));
+        let number = |column: usize| line.split_whitespace().nth(column).and_then(|n| n.parse::<f64>().ok());
+        // Median, runs, requests a second.
+        for column in [2, 6, 7] {
+            assert!(number(column).is_some_and(|number| number > 0.0), "{line}");
+        }
+    }
+    assert!(table.contains("# rxlab "), "the versions stand above the table: {table}");
+}
