@@ -157,9 +157,10 @@ impl Schedule {
     }
 }
 
-/// Number in the whole schedule of request `k` of thread `index`, of those that come evenly.
+/// Where in the whole schedule request `k` of thread `index` is, of those that come evenly: in the
+/// middle of its share, so that any time has as many requests as the rate says, to the nearest.
 fn number(k: u64, index: u64, threads: u64) -> f64 {
-    (k * threads + index) as f64
+    (k * threads + index) as f64 + 0.5
 }
 
 /// When request `n` of the whole schedule is due.
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_exact_over_any_time() {
-        assert_eq!(all(even(7, 3.0, 0, 1), SECOND + 7), [7, 333_333_340, 666_666_673, SECOND + 7]);
+        assert_eq!(all(even(7, 3.0, 0, 1), SECOND + 7), [166_666_673, 500_000_007, 833_333_340]);
         // After a day at an awkward rate the error is below a nanosecond, not an accumulated one.
         assert_eq!(even(7, 3.0, 0, 1).moment(3.0 * 86_400.0), 86_400 * SECOND + 7);
     }
@@ -193,16 +194,18 @@ mod tests {
     #[test]
     fn rates_below_the_thread_count_and_below_one() {
         let half: Vec<_> = (0..4).map(|i| even(0, 0.5, i, 4).next() / SECOND).collect();
-        assert_eq!(half, [0, 2, 4, 6]);
+        assert_eq!(half, [1, 3, 5, 7]);
+        // Twenty seconds of one every two seconds are ten, not eleven.
+        assert_eq!(all(even(0, 0.5, 0, 1), 20 * SECOND).len(), 10);
     }
 
     #[test]
     fn a_stall_is_followed_by_exactly_what_it_delayed() {
         let mut schedule = even(0, 1000.0, 0, 1);
-        assert_eq!(schedule.take(0), Some(0));
-        assert_eq!(schedule.take(0), None);
+        assert_eq!(schedule.take(500_000), Some(500_000));
+        assert_eq!(schedule.take(500_000), None);
         let delayed: Vec<_> = std::iter::from_fn(|| schedule.take(5_000_000)).collect();
-        assert_eq!(delayed, [1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000]);
+        assert_eq!(delayed, [1_500_000, 2_500_000, 3_500_000, 4_500_000]);
     }
 
     #[test]
@@ -241,7 +244,7 @@ mod tests {
                 })
                 .collect();
             dealt.sort_unstable();
-            let expected: Vec<_> = (0..take * threads as u64).map(|n| whole.moment(n as f64)).collect();
+            let expected: Vec<_> = (0..take * threads as u64).map(|n| whole.moment(n as f64 + 0.5)).collect();
             prop_assert_eq!(dealt, expected);
         }
 
