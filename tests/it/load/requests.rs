@@ -99,7 +99,7 @@ fn a_request_says_what_was_asked_for() {
     let texts: Vec<String> = requests.try_iter().collect();
     assert_eq!(texts.len(), 9);
     for text in texts {
-        assert!(text.starts_with("POST /a?b=c HTTP/1.1\r\nUser-Agent: rxlab/"), "{text}");
+        assert!(text.starts_with("POST /a?b=c HTTP/1.1\r\nX-One: 1\r\n"), "{text}");
         assert!(text.ends_with("\r\nX-One: 1\r\nhost: else\r\nContent-Length: 5\r\n\r\nhello"), "{text}");
     }
 }
