@@ -175,6 +175,8 @@ fn cost(quiet: &Window, poked: &Window) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::{Bare, NoBare, Window, bare, cost};
     use crate::host::allowed_cpus;
     use crate::probe::{Method, Seen};
@@ -207,10 +209,13 @@ mod tests {
     fn one_is_sent_and_counted() {
         let allowed = allowed_cpus();
         let cpu = allowed.first().expect("it runs somewhere");
-        match bare(cpu, 20_000.0, &|| 0) {
-            Err(NoBare::OneCpu) => assert_eq!(allowed.iter().count(), 1),
-            Ok(Bare { sender_ns, rate, .. }) => assert!(sender_ns > 0 && rate > 0),
+        // On a busy machine the thread that sends may have had no turn: then there is no cost to tell.
+        let is_told = || match bare(cpu, 20_000.0, &|| 0) {
+            Err(NoBare::OneCpu) => allowed.iter().count() == 1,
+            Err(NoBare::Kernel(_, Errno::AGAIN)) => false,
+            Ok(Bare { sender_ns, rate, .. }) => sender_ns > 0 && rate > 0,
             Err(error) => panic!("{error}"),
-        }
+        };
+        assert!((0..20).any(|_| is_told()));
     }
 }
