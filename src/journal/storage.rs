@@ -28,7 +28,7 @@ pub trait Storage: Send + Sync {
     fn create(&self, id: &str) -> io::Result<()>;
 
     /// Sets room aside for so many bytes behind what an open file holds, so that a disk which is full by then
-    /// does not refuse them. The file gets no longer. Cutting it gives the room back.
+    /// does not refuse them. The file gets no longer. Cutting it gives the room back, and so does the archive.
     fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()>;
 
     /// Adds bytes at the end of an open file; they survive a crash only after [`Storage::sync`].
