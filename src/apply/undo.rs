@@ -157,7 +157,8 @@ fn put_back(
     };
     let live = match knob.read(host, model, target) {
         Ok(live) => live,
-        // The queue went away, and the kernel frees what belonged to it; or the process or thread has ended.
+        // The queue went away, and the kernel frees what belonged to it; or the process or thread has ended. An
+        // interrupt is not among them: it is missing while its interface is down, and comes back with its value.
         Err(KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. } | KnobError::NotThere { .. }) => {
             return Outcome::Gone;
         }

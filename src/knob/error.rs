@@ -1,5 +1,7 @@
 //! Why a knob cannot do something, each in one line that says what, where and what to do.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use crate::error::Kind;
@@ -60,15 +62,14 @@ pub enum KnobError {
         /// Why not.
         why: String,
     },
-    /// The queue has no interrupt of its own.
-    #[error("{nic}/{queue} has no interrupt: {why}")]
+    /// The queue has no interrupt of its own, or the interface none of this name. A driver may ask for it later:
+    /// many do so each time the interface is brought up.
+    #[error("{target} has no interrupt: {why}")]
     NoIrq {
-        /// The interface.
-        nic: NicName,
-        /// The queue.
-        queue: QueueId,
+        /// As asked for.
+        target: Target,
         /// Why, and what to do.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
     /// The file is not there.
     #[error("this kernel or device has no {knob} on {target}: /{path} is not there")]

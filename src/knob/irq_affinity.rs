@@ -63,8 +63,11 @@ fn none(nic: &Nic, target: &Target) -> KnobError {
     let Target::Queue { queue, .. } = target else {
         let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
         let names = if names.is_empty() { "none".to_owned() } else { Vec::from_iter(names).join(", ") };
-        let why = format!("{} has no such interrupt beside those of its queues (it has: {names})", nic.name);
-        return KnobError::NotThere { target: target.clone(), why };
+        let why = format!(
+            "beside those of its queues {} has: {names}; many drivers have theirs only while the interface is up",
+            nic.name
+        );
+        return KnobError::NoIrq { target: target.clone(), why: why.into() };
     };
     let why = match (nic.kind, queue.direction) {
         (NicKind::Device, Direction::Rx) => "the kernel does not say which one belongs to this queue",
@@ -76,7 +79,7 @@ fn none(nic: &Nic, target: &Target) -> KnobError {
         }
         (NicKind::Loopback, _) => "lo takes packets on the sender's CPU",
     };
-    KnobError::NoIrq { nic: nic.name.clone(), queue: *queue, why }
+    KnobError::NoIrq { target: target.clone(), why: why.into() }
 }
 
 /// Those of no queue, each name once.

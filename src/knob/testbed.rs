@@ -1,13 +1,13 @@
 //! The small machine that the knobs' own tests look at.
 
 use super::{Knob, KnobError};
-use crate::host::Host;
+use crate::host::{EthtoolGet, Host, Question, RecordedHost};
 use crate::journal::{Armed, Begin, Disk, Intent, Store};
 use crate::model::{
     Clocksource, Cpu, DeviceAddress, Fact, Identity, Irq, Irqbalance, Listener, Model, Napi, NapiSettings,
     Nic, NicKind, Process, RxQueue, Settings, Transport, TxQueue,
 };
-use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss};
+use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
 use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, IrqId};
@@ -165,6 +165,19 @@ pub(crate) fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Ve
     let mut answer = Vec::new();
     push_message(&mut answer, &message);
     answer
+}
+
+/// A machine with `rx-ntuple-filter` on or off, and flow rules on these places.
+pub(crate) fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
+    let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
+    let mut rules = Vec::new();
+    for place in places {
+        let rule = flow_bytes(*place, "udp4 dst-port 53 action 1").expect("a rule");
+        push_message(&mut rules, &rule);
+    }
+    let feature = ["rx-ntuple-filter"];
+    let features = features_answer(&feature, if on { &feature } else { &[] }, &[]);
+    RecordedHost::new().with(&path(EthtoolGet::Features), features).with(&path(EthtoolGet::Rules), rules)
 }
 
 /// The proof that a write may happen, from a journal that nobody reads.

@@ -153,6 +153,31 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
     assert_eq!(tree.rps("lan0", 1), "10");
 }
 
+/// The interface is there at the boot, but nobody has brought it up: its driver has asked for no interrupt of its own.
+/// All settings of the interface were once refused for that, and not tried again.
+#[test]
+fn restore_waits_for_the_interrupt_of_an_interface() {
+    let tree = Tree::new();
+    let plan = tree.path().join("plan.toml");
+    let settings = ["irq_affinity eth0/irq-eth0 = 5", "rps eth0/rx-0 = 2"];
+    let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
+    std::fs::write(&plan, text).expect("written");
+    assert_eq!(said(&tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")])).0, 0);
+    boot(&tree);
+    let up = std::fs::read_to_string(tree.root().join("proc/interrupts")).expect("readable");
+    let down: String = up.split_inclusive('\n').filter(|line| !line.contains("eth0")).collect();
+    tree.write("proc/interrupts", &down);
+    let (code, text) = said(&tree.rxlab(&["restore"]));
+    assert!(code == 4 && text.contains("eth0/irq-eth0 has no interrupt: "), "{text}");
+    let waiting = Running::start(&mut tree.command(&["restore", "--wait", "30s"]));
+    std::thread::sleep(Duration::from_millis(300));
+    tree.write("proc/interrupts", &up);
+    let (code, text) = said(&waiting.output());
+    assert_eq!(code, 0, "{text}");
+    assert!(settings.iter().all(|set| text.contains(set)), "{text}");
+    assert_eq!((tree.read("proc/irq/39/smp_affinity"), tree.rps("eth0", 0)), ("20".into(), "4".into()));
+}
+
 /// At the boot neither irqbalance nor a process may be there yet. One of them once kept all the others from
 /// being set.
 #[test]

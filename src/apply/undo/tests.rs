@@ -5,11 +5,10 @@ use std::path::Path;
 use super::super::{ApplyError, BeginInfo, Transaction};
 use super::{Outcome, Undo};
 use crate::apply::covered_by;
-use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
+use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
 use crate::journal::{Disk, Store};
-use crate::knob::testbed::{features_answer, model};
-use crate::model::Model;
-use crate::parse::{ethtool, push_message};
+use crate::knob::testbed::{model, with_rules};
+use crate::model::{Irq, Model};
 use crate::units::IrqId;
 
 const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -177,17 +176,35 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
     assert_eq!(covered_by(&open[2].1, &open[3..]), Some(open[3].0.as_str()), "hardware is one");
 }
 
-/// A machine with `rx-ntuple-filter` on or off, and flow rules on these places.
-fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
-    let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
-    let mut rules = Vec::new();
-    for place in places {
-        let rule = ethtool::flow_bytes(*place, "udp4 dst-port 53 action 1").expect("a rule");
-        push_message(&mut rules, &rule);
-    }
-    let feature = ["rx-ntuple-filter"];
-    let features = features_answer(&feature, if on { &feature } else { &[] }, &[]);
-    RecordedHost::new().with(&path(EthtoolGet::Features), features).with(&path(EthtoolGet::Rules), rules)
+/// The interface was down at the time of the undo, so that its own interrupt had no name. The transaction was once
+/// closed over it, and the value was never put back.
+#[test]
+fn an_interrupt_comes_back_with_its_interface() {
+    const LINK: &str = "proc/irq/39/smp_affinity";
+    let bench = Bench::new();
+    let up = with_link_irq();
+    let host = RecordedHost::new().with(LINK, "01\n");
+    let setting = "irq_affinity eth0/irq-eth0 = 5".parse().expect("a setting");
+    let mut transaction = bench.begin();
+    transaction.set(&host, &mut up.clone(), &setting).expect("set");
+    let id = transaction.id().to_owned();
+    transaction.keep().expect("kept");
+    let undo = bench.undo(&id, &host, &model());
+    assert!(
+        matches!(&outcomes(&undo)[..], [Outcome::Failed { why }] if why.contains("while the interface is up"))
+    );
+    assert!(!undo.closed && !undo.is_clean());
+    let undo = bench.undo(&id, &host, &up);
+    assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
+    assert_eq!(host.read_text(LINK).as_deref(), Ok("1"));
+}
+
+/// With an interrupt of no queue, as Intel's drivers have one for the state of the link.
+fn with_link_irq() -> Model {
+    let mut model = model();
+    let irq = Irq { number: IrqId(39), action: "eth0".to_owned(), ..Irq::default() };
+    model.nics[0].other_irqs.push(irq);
+    model
 }
 
 /// Rules that somebody made after `ntuple` was switched on once went away with it. That of place 7 was there
