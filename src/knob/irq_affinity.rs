@@ -108,6 +108,18 @@ fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask, Kno
     Ok(mask)
 }
 
+/// Waits until a mask that was written is shown. The kernel writes it beside the old one and takes it over when the
+/// interrupt next fires; for a moment of that (`irq_move_masked_irq` before `irq_do_set_affinity`) the old one
+/// is shown again. A kernel that keeps something else is not waited for to the end of time: reading back tells.
+fn await_shown(host: &dyn Host, target: &Target, path: &str, mask: &CpuMask) {
+    for _ in 0..LOOKS {
+        match affinity(host, target, path) {
+            Ok(shown) if shown != *mask => std::thread::sleep(BETWEEN_LOOKS),
+            _ => return,
+        }
+    }
+}
+
 /// The kernel moves an interrupt within microseconds, a guest whose CPUs take turns within milliseconds.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
@@ -201,6 +213,7 @@ impl Knob for IrqAffinity {
             host.write(path, mask.to_hex().as_bytes()).map_err(|error| {
                 KnobError::from_host(self.name(), target, Some(value), &error, DENIED, meaning)
             })?;
+            await_shown(host, target, path, &mask);
         }
         Ok(())
     }

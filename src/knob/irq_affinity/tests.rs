@@ -5,20 +5,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::{IrqAffinity, Knob};
 use crate::host::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
 use crate::knob::KnobError;
-use crate::knob::testbed::{model, target};
+use crate::knob::testbed::{armed, model, target};
 use crate::model::Irq;
 use crate::units::IrqId;
 
-/// An interrupt that moves: its affinity is seen empty once.
+/// An interrupt that moves: at one look its affinity is shown as it is not.
 struct Moving {
     inner: RecordedHost,
+    shows: (u32, &'static [u8]),
     looks: AtomicU32,
 }
 
 impl Host for Moving {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        let first = self.looks.fetch_add(1, Ordering::SeqCst) == 0;
-        if first { Ok(b"00\n".to_vec()) } else { self.inner.read(path) }
+        let (at, mask) = self.shows;
+        if self.looks.fetch_add(1, Ordering::SeqCst) == at {
+            Ok(mask.to_vec())
+        } else {
+            self.inner.read(path)
+        }
     }
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
         self.inner.write(path, value)
@@ -43,9 +48,19 @@ impl Host for Moving {
 /// A guest once showed an empty affinity in the middle of a move, and a whole plan was put back for it.
 #[test]
 fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
-    let host = Moving { inner: host(), looks: AtomicU32::new(0) };
+    let host = Moving { inner: host(), shows: (0, b"00\n"), looks: AtomicU32::new(0) };
     assert_eq!(IrqAffinity.read(&host, &model(), &target("eth0/rx-0")).as_deref(), Ok("0"));
     assert_eq!(host.looks.into_inner(), 2);
+}
+
+/// And another, under traffic, the old one again after the write.
+#[test]
+fn a_write_ends_when_the_new_affinity_is_shown() {
+    let host = Moving { inner: host(), shows: (1, b"01\n"), looks: AtomicU32::new(0) };
+    IrqAffinity.write(&host, &model(), &target("eth0/rx-0"), "2", &armed()).expect("written");
+    // Before the write, the old one after it, the new one.
+    assert_eq!(host.looks.into_inner(), 3);
+    assert_eq!(host.inner.read_text("proc/irq/24/smp_affinity").as_deref(), Ok("4"));
 }
 
 /// Queue rx-1 of the test machine has the interrupts 25 and 26.
