@@ -254,8 +254,8 @@ if [ -z "$small" ]; then
       while [ $((high - low)) -gt 1 ]; do
         middle=$(((low + high) / 2))
         run "max-${rates[middle]}k" "$peer" 64 1 "${rates[middle]}000" "$seconds" </dev/null
-        held=$(tail -n 1 "$work/runs.txt" | awk -v case="max-${rates[middle]}k" -v peer="$peer" \
-          -v want="$((rates[middle] * 1000 * seconds))" '$1 == case && $2 == peer && $3 >= 0.99 * want { print "yes" }')
+        held=$(tail -n 1 "$work/runs.txt" | awk -v job="max-${rates[middle]}k" -v peer="$peer" \
+          -v want="$((rates[middle] * 1000 * seconds))" '$1 == job && $2 == peer && $3 >= 0.99 * want { print "yes" }')
         if [ -n "$held" ]; then low=$middle; else high=$middle; fi
       done
       [ "$low" -ge 0 ] && echo "$peer ${rates[low]}" >>"$work/held.txt"
