@@ -157,7 +157,7 @@ impl Storage for Disk {
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
-    use super::{Disk, Folder, LockError, Storage};
+    use super::{Disk, Folder, Lock, LockError, Storage};
 
     #[test]
     fn files_are_made_grown_cut_and_archived() {
@@ -177,14 +177,20 @@ mod tests {
         assert_eq!(disk.list(Folder::Archive).expect("listed"), ["1"]);
     }
 
-    #[test]
-    fn room_is_set_aside_without_a_longer_file() {
+    /// A journal that has 100,000 bytes set aside.
+    fn with_room() -> (tempfile::TempDir, Disk, Lock) {
         let state = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::new(state.path());
-        let _lock = disk.lock().expect("free");
+        let lock = disk.lock().expect("free");
         disk.create("1").expect("new");
         disk.append("1", b"one").expect("appended");
         disk.set_aside("1", 100_000).expect("there is room");
+        (state, disk, lock)
+    }
+
+    #[test]
+    fn room_is_set_aside_without_a_longer_file() {
+        let (_state, disk, _lock) = with_room();
         disk.append("1", b" two").expect("appended");
         disk.truncate("1", 7).expect("nothing to cut");
         assert_eq!(disk.read(Folder::Open, "1").expect("there"), b"one two");
@@ -195,12 +201,7 @@ mod tests {
     /// Each archived journal once kept the room that its undo might have needed.
     #[test]
     fn the_archive_keeps_no_room_set_aside() {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let disk = Disk::new(state.path());
-        let _lock = disk.lock().expect("free");
-        disk.create("1").expect("new");
-        disk.append("1", b"one").expect("appended");
-        disk.set_aside("1", 100_000).expect("there is room");
+        let (_state, disk, _lock) = with_room();
         let room = |folder| std::fs::metadata(disk.path(folder, "1")).expect("there").blocks() * 512;
         assert!(room(Folder::Open) >= 100_000);
         disk.archive("1").expect("moved");

@@ -11,7 +11,7 @@ use super::exact::exact;
 use super::inference::{Inference, Method, Seen};
 use super::raw::Reading;
 use super::steal::{Steal, Tier};
-use super::{Bare, Missing, Openssl, OpensslError, Programs, Spin, bare};
+use super::{Bare, Missing, NoBare, Openssl, OpensslError, Programs, Spin, bare};
 use crate::host::Host;
 use crate::units::{CpuId, Fact};
 
@@ -115,57 +115,48 @@ pub fn look(
         _ => steal = coarse(&inventory, &before, &after, missing),
     }
     if let (Some(witness), Some((_, cpu, _))) = (witness, wish.witness) {
-        let pid = witness.pid();
         if stop.load(Ordering::SeqCst) && matches!(witness, Witness::Openssl(_)) {
             steal.notes.push("interrupted: openssl could not say what it missed".to_owned());
             return Ok(steal);
         }
+        let pid = witness.pid();
         let mut seen = witness.stop()?;
         if let (Fact::NotAsked, Some(between)) = (&seen.interruptions, &between) {
             let interrupts = between.cpus.get(&cpu).map_or(0, |cpu| cpu.irqs + cpu.ipis + cpu.others);
             seen.interruptions = Fact::Known(interrupts);
         }
-        let share = |ns: u64| steal.share(ns);
-        let hypervisor = hypervisor_ns(cpu, &before, &after).map(share);
-        let known = |of: &dyn Fn(&Reading) -> u64| match &between {
-            Some(between) => Fact::Known(share(of(between))),
-            None => Fact::Unsupported,
+        let hypervisor = hypervisor_ns(cpu, &before, &after).map(|ns| steal.share(ns));
+        let measured = |of: &dyn Fn(&Reading) -> u64| {
+            between.as_ref().map_or(Fact::Unsupported, |between| Fact::Known(steal.share(of(between))))
         };
-        let exact = known(&|between| taken(between, cpu, pid));
-        let others = known(&|between| between.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns));
-        let measured = || {
-            let reading = programs.as_ref().and_then(|programs| programs.read().ok());
-            reading.map_or(0, |reading| {
-                let other = reading.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns);
-                taken(&reading, cpu, std::process::id()) + other
-            })
-        };
-        let bare = interrupt_cost(&seen, &measured, stop);
-        if let Err(why) = &bare {
-            steal.notes.push(why.clone());
-        }
-        let bare = bare.map_or(Fact::Unsupported, |bare| bare.map_or(Fact::NotAsked, Fact::Known));
+        let exact = measured(&|between| taken(between, cpu, pid));
+        let others = measured(&|between| other_ns(between, cpu));
+        let bare = interrupt_cost(&seen, programs.as_ref(), stop).unwrap_or_else(|why| {
+            steal.notes.push(format!("the cost of an interrupt is not known: {why}"));
+            Fact::Unsupported
+        });
         steal.inference.push(Inference::new(&seen, hypervisor, (exact, others), bare));
     }
     Ok(steal)
 }
 
 /// What an interrupt costs, as often as they came: with the programs still attached, for they are part of
-/// it. `None` where nobody has counted them, or time is up.
-fn interrupt_cost(
-    seen: &Seen,
-    measured: &dyn Fn() -> u64,
-    stop: &AtomicBool,
-) -> Result<Option<Bare>, String> {
-    match seen.interruptions {
-        Fact::Known(count @ 1..) if !stop.load(Ordering::SeqCst) => {
-            let rate = count as f64 * 1e9 / seen.wall_ns as f64;
-            bare(seen.cpu, rate, measured)
-                .map(Some)
-                .map_err(|why| format!("the cost of an interrupt is not known: {why}"))
-        }
-        _ => Ok(None),
+/// it. Not asked where nobody has counted them, or time is up.
+fn interrupt_cost(seen: &Seen, programs: Option<&Programs>, stop: &AtomicBool) -> Result<Fact<Bare>, NoBare> {
+    let Fact::Known(count @ 1..) = seen.interruptions else { return Ok(Fact::NotAsked) };
+    if stop.load(Ordering::SeqCst) {
+        return Ok(Fact::NotAsked);
     }
+    let measured = || {
+        let reading = programs.and_then(|programs| programs.read().ok()).unwrap_or_default();
+        taken(&reading, seen.cpu, std::process::id()) + other_ns(&reading, seen.cpu)
+    };
+    bare(seen.cpu, count as f64 * 1e9 / seen.wall_ns as f64, &measured).map(Fact::Known)
+}
+
+/// Interrupts of a CPU that brought no packets.
+fn other_ns(between: &Reading, cpu: CpuId) -> u64 {
+    between.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns)
 }
 
 /// What a process lost on a CPU, its own system calls included: a witness makes none.

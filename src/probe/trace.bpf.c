@@ -57,7 +57,8 @@ static __always_inline void tell(__u32 kind, __u32 id, __u32 first)
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void tell_thread(__u32 kind, __u32 tells, const struct task_struct *task)
+// The same with a name of the kernel's, or none.
+static __always_inline void tell_named(__u32 tells, __u32 kind, __u32 id, __u32 first, __u32 second, const char *name)
 {
 	struct cpu *cpu = cpu_that_tells(tells);
 	__u64 at = bpf_ktime_get_ns();
@@ -68,9 +69,12 @@ static __always_inline void tell_thread(__u32 kind, __u32 tells, const struct ta
 	event = ROOM(cpu, struct named_event);
 	if (!event)
 		return;
-	fill(&event->event, cpu, at, kind, task->pid);
+	fill(&event->event, cpu, at, kind, id);
+	event->event.first = first;
+	event->event.second = second;
 	__builtin_memset(event->name, 0, sizeof(event->name));
-	bpf_probe_read_kernel(event->name, sizeof(event->name), &task->comm);
+	if (name)
+		bpf_probe_read_kernel(event->name, sizeof(event->name), name);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
@@ -136,20 +140,9 @@ int BPF_PROG(raised_no_count, unsigned int vector)
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int vector)
 {
-	struct cpu *cpu = cpu_that_tells(EVERYTHING);
-	__u64 at = bpf_ktime_get_ns();
-	struct named_event *event;
+	const struct task_struct *task = bpf_get_current_task_btf();
 
-	if (!cpu)
-		return 0;
-	event = ROOM(cpu, struct named_event);
-	if (!event)
-		return 0;
-	fill(&event->event, cpu, at, SOFTIRQ_ENTRY, vector);
-	event->event.first = (__u32)bpf_get_current_pid_tgid();
-	__builtin_memset(event->name, 0, sizeof(event->name));
-	bpf_get_current_comm(event->name, sizeof(event->name));
-	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	tell_named(EVERYTHING, SOFTIRQ_ENTRY, vector, task->pid, 0, task->comm);
 	return 0;
 }
 
@@ -163,25 +156,10 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 SEC("tp_btf/napi_poll")
 int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 {
-	struct cpu *cpu = cpu_that_tells(EVERYTHING);
-	__u64 at = bpf_ktime_get_ns();
-	struct net_device *device;
-	struct named_event *event;
+	const struct net_device *device = napi->dev;
 
-	if (!cpu)
-		return 0;
-	event = ROOM(cpu, struct named_event);
-	if (!event)
-		return 0;
-	fill(&event->event, cpu, at, POLL, napi->napi_id);
-	event->event.first = work;
-	event->event.second = budget;
-	__builtin_memset(event->name, 0, sizeof(event->name));
 	// The backlog of a CPU has no device.
-	device = napi->dev;
-	if (device)
-		bpf_probe_read_kernel(event->name, sizeof(event->name), &device->name);
-	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	tell_named(EVERYTHING, POLL, napi->napi_id, work, budget, device ? device->name : 0);
 	return 0;
 }
 
@@ -196,7 +174,7 @@ int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_stru
 	if (receives(prev))
 		tell(THREAD_OFF, prev->pid, 0);
 	if (receives(next))
-		tell_thread(THREAD_ON, EVERYTHING, next);
+		tell_named(EVERYTHING, THREAD_ON, next->pid, 0, 0, next->comm);
 	return 0;
 }
 
@@ -205,7 +183,7 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(woken, struct task_struct *task)
 {
 	if (receives(task))
-		tell_thread(WAKING, WAKEUPS, task);
+		tell_named(WAKEUPS, WAKING, task->pid, 0, 0, task->comm);
 	return 0;
 }
 

@@ -129,9 +129,14 @@ impl Counted<'_> {
         Some(reading.cpus.values().map(|cpu| of(cpu.net_rx_ns())).collect())
     }
 
+    /// The programs' counts by process; `None` when their table was full, and some loss is in no row of it.
+    fn losses(&self) -> Option<(&Reading, f64)> {
+        self.programs.filter(|(reading, _)| reading.cpus.values().all(|cpu| cpu.unlisted_ns == 0))
+    }
+
     /// What tasks lost to work that they did not ask for, nanoseconds a second.
     fn stolen_ns(&self) -> Option<f64> {
-        let (reading, seconds) = self.programs?;
+        let (reading, seconds) = self.losses()?;
         let counts = |cpu| self.cpus.is_empty() || self.cpus.contains(cpu);
         let runs = reading.cpus.iter().filter(|(cpu, _)| counts(**cpu)).map(|(_, record)| robbed(record.ns));
         // Those that hit an idle CPU rob nobody: the victims have the others.
@@ -147,7 +152,7 @@ impl Counted<'_> {
 
     /// The same of one name; `None` when nothing is called so.
     fn stolen_from(&self, name: &str) -> Option<f64> {
-        let (reading, seconds) = self.programs?;
+        let (reading, seconds) = self.losses()?;
         let there = self.named.get(name);
         let is = |pid: u32, command: &str| command == name || there.is_some_and(|there| there.contains(&pid));
         let lost: Vec<u64> = reading
@@ -194,10 +199,13 @@ mod tests {
     }
 
     fn value(name: &str, cpus: &str, programs: bool) -> Option<f64> {
-        let reading = reading();
+        value_of(&reading(), name, cpus, programs)
+    }
+
+    fn value_of(reading: &Reading, name: &str, cpus: &str, programs: bool) -> Option<f64> {
         let (_, rates) = Sketch::new(2).receives(0, 0.1, 1e4).receives(1, 0.4, 3e4).build();
         let counted = Counted {
-            programs: programs.then_some((&reading, 2.0)),
+            programs: programs.then_some((reading, 2.0)),
             rates: &rates,
             cpus: &cpus.parse().unwrap_or_default(),
             named: &[("web".to_owned(), [7].into()), ("calm".to_owned(), [9].into())].into(),
@@ -241,6 +249,17 @@ mod tests {
             let metric = Probed::parse(&name).expect("its own name");
             assert_eq!(value(&name, "", false).is_none(), metric.needs_programs(), "{name}");
         }
+    }
+
+    /// A slot once had less theft than there was when the table of processes was full.
+    #[test]
+    fn what_is_partly_in_no_row_is_not_told() {
+        let mut reading = reading();
+        reading.cpus.get_mut(&CpuId(1)).expect("there").unlisted_ns = 1;
+        for name in ["stolen.share", "stolen.ns_per_packet", "victim.busy.stolen"] {
+            assert_eq!(value_of(&reading, name, "", true), None, "{name}");
+        }
+        assert!(value_of(&reading, "net_rx.share.max_cpu", "", true).is_some());
     }
 
     #[test]

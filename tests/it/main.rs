@@ -17,6 +17,7 @@ mod driver;
 mod ethtool;
 mod export;
 mod fixtures;
+mod flood;
 mod fuzz;
 mod guard;
 mod irqbalance;

@@ -2,85 +2,24 @@
 
 mod compare;
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use libbpf_rs::query::ProgInfoIter;
 use rustix::process::{Pid, Signal};
 use rxlab::host::{Host, LiveHost};
-use rxlab::lab::{Range, RangeSpec};
 use rxlab::probe::{Class, CpuSteal, Steal, Tier};
-use rxlab::target::{Spec, Target};
 use rxlab::units::{CpuId, Fact};
 
+use crate::flood::Flood;
 use crate::process::{Running, rxlab, wait_for};
-use crate::{quiet, require};
+use crate::require;
 
-/// A flood from CPU 1 to a sink on CPU 1, as long as the value lives.
-struct Flood {
-    directory: tempfile::TempDir,
-    _load: Running,
-    _target: Target,
-    range: Range,
-    _alone: quiet::Held,
-}
-
-impl Flood {
-    /// `None` when this is skipped. `rps` is the mask of the server's only queue.
-    fn start(rps: &str) -> Option<Self> {
-        if !require::netns() || !require::bpf() {
-            return None;
-        }
-        let alone = quiet::alone();
-        let range = Range::build(&RangeSpec::default()).expect("built");
-        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
-        host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", rps.as_bytes()).expect("written");
-        let target = Target::start(&Spec {
-            udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
-            cpus: "1".parse().expect("a list"),
-            netns: Some(range.server.path()),
-            ..Spec::default()
-        });
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let client = range.client.path();
-        let url = format!("udp-sink://{}:9000", Range::SERVER);
-        let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
-        // Longer than any look here.
-        command.args(["--for", "60s", "--netns"]).arg(client);
-        let load = Running::start(&mut command);
-        let flood = Self { directory, _load: load, _target: target.expect("started"), range, _alone: alone };
-        let received = || {
-            let path = "sys/class/net/srv0/statistics/rx_packets";
-            host.read_text(path).expect("readable").trim().parse::<u64>().expect("a number")
-        };
-        wait_for("packets", || received() > 1_000);
-        Some(flood)
-    }
-
-    /// A veth has a NAPI only with GRO, and passes UDP through it only with this kind of GRO. `false` when this is
-    /// skipped.
-    fn has_napi(&self) -> bool {
-        let mut command = self.inside("ethtool");
-        command.args(["-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"]);
-        let gro = command.output().expect("nsenter runs");
-        let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
-        require::have("netns", (!gro.status.success()).then_some(why))
-    }
-
-    /// A program on the server.
-    fn inside(&self, program: &str) -> std::process::Command {
-        let mut command = std::process::Command::new("nsenter");
-        command.arg(format!("--net={}", self.range.server.path().display())).arg(program);
-        command
-    }
-
-    fn look(&self, arguments: &[&str]) -> Steal {
-        let all = [&["--json", "steal", "--for", "1s"], arguments].concat();
-        let out = rxlab(self.directory.path(), &all).output().expect("rxlab runs");
-        let text = String::from_utf8_lossy(&out.stdout);
-        let steal: Result<Steal, _> = serde_json::from_str(&text);
-        steal.unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&out.stderr)))
-    }
+fn look(flood: &Flood, arguments: &[&str]) -> Steal {
+    let all = [&["--json", "steal", "--for", "1s"], arguments].concat();
+    let out = rxlab(flood.directory.path(), &all).output().expect("rxlab runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let steal: Result<Steal, _> = serde_json::from_str(&text);
+    steal.unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&out.stderr)))
 }
 
 fn on(steal: &Steal, cpu: u32) -> &CpuSteal {
@@ -97,8 +36,8 @@ fn total(cpu: &CpuSteal) -> u64 {
 
 #[test]
 fn what_rps_hands_over_is_stolen_from_whoever_runs_there() {
-    let Some(flood) = Flood::start("1") else { return };
-    let steal = flood.look(&["--cpu", "0", "--probe", "--tier", "ebpf"]);
+    let Some(flood) = Flood::start("1", &[]) else { return };
+    let steal = look(&flood, &["--cpu", "0", "--probe", "--tier", "ebpf"]);
     assert_eq!((steal.tier, steal.missing.as_ref()), (Tier::Ebpf, None));
     let cpu = on(&steal, 0);
     assert!(steal.share(total(cpu)) > 0.02, "{cpu:?}");
@@ -127,8 +66,8 @@ fn what_rps_hands_over_is_stolen_from_whoever_runs_there() {
 
 #[test]
 fn without_rps_the_sender_pays_itself() {
-    let Some(flood) = Flood::start("0") else { return };
-    let steal = flood.look(&["--tier", "ebpf"]);
+    let Some(flood) = Flood::start("0", &[]) else { return };
+    let steal = look(&flood, &["--tier", "ebpf"]);
     let (other, sender) = (on(&steal, 0), on(&steal, 1));
     assert!(total(other) < total(sender) / 10, "{other:?} {sender:?}");
     assert!(ns(sender, Class::SelfInflicted) > total(sender) * 9 / 10, "{sender:?}");
@@ -141,8 +80,8 @@ fn without_rps_the_sender_pays_itself() {
 
 #[test]
 fn both_tiers_have_the_same_columns() {
-    let Some(flood) = Flood::start("1") else { return };
-    let (measured, counted) = (flood.look(&["--tier", "ebpf"]), flood.look(&["--tier", "procfs"]));
+    let Some(flood) = Flood::start("1", &[]) else { return };
+    let (measured, counted) = (look(&flood, &["--tier", "ebpf"]), look(&flood, &["--tier", "procfs"]));
     assert_eq!((measured.tier, counted.tier), (Tier::Ebpf, Tier::Procfs));
     let columns = |steal: &Steal| -> Vec<(CpuId, Vec<Class>)> {
         steal.cpus.iter().map(|cpu| (cpu.cpu, cpu.by_class.keys().copied().collect())).collect()
@@ -154,14 +93,14 @@ fn both_tiers_have_the_same_columns() {
 
 #[test]
 fn a_threaded_napi_is_in_the_total() {
-    let Some(flood) = Flood::start("0") else { return };
+    let Some(flood) = Flood::start("0", &[]) else { return };
     let host = LiveHost::open_in_namespace(Path::new("/"), &flood.range.server.path()).expect("opened");
     if !flood.has_napi() {
         return;
     }
-    let softirq = flood.look(&["--tier", "ebpf"]);
+    let softirq = look(&flood, &["--tier", "ebpf"]);
     host.write("sys/class/net/srv0/threaded", b"1").expect("written");
-    let threaded = flood.look(&["--tier", "ebpf"]);
+    let threaded = look(&flood, &["--tier", "ebpf"]);
     let sum = |steal: &Steal, class| steal.cpus.iter().map(|cpu| ns(cpu, class)).sum::<u64>();
     let whole = |steal: &Steal| steal.cpus.iter().map(total).sum::<u64>();
     assert_eq!(sum(&softirq, Class::ThreadedNapi), 0);
@@ -200,7 +139,7 @@ while True:
 
 #[test]
 fn a_task_that_polls_for_itself_is_in_the_total() {
-    let Some(flood) = Flood::start("0") else { return };
+    let Some(flood) = Flood::start("0", &[]) else { return };
     if !flood.has_napi() {
         return;
     }
@@ -210,7 +149,7 @@ fn a_task_that_polls_for_itself_is_in_the_total() {
     let sender = Running::start(&mut sender);
     let mut steal = None;
     wait_for("polls", || {
-        let look = flood.look(&["--tier", "ebpf"]);
+        let look = look(&flood, &["--tier", "ebpf"]);
         let polled = look.cpus.iter().any(|cpu| ns(cpu, Class::BusyPoll) > 0);
         steal = Some(look);
         polled

@@ -1,68 +1,35 @@
 //! The timeline of receive work, of the real kernel: the packets that RPS hands over, and what is lost.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
-use rxlab::host::{Host, LiveHost};
-use rxlab::lab::{Range, RangeSpec};
 use rxlab::probe::Class;
 use rxlab::probe::trace::{CpuTrace, Trace};
-use rxlab::target::{Spec, Target};
 use rxlab::units::{CpuId, Fact};
 use serde_json::Value;
 
+use crate::flood::Flood;
 use crate::process::{Running, rxlab, wait_for};
-use crate::{quiet, require};
+use crate::require;
 
 /// The track of CPU 0 in the file.
 const FIRST_CPU: u64 = 10_000_000;
 
-/// Packets from CPU 1 that RPS hands over to CPU 0, as long as the value lives.
-struct Stream {
-    directory: tempfile::TempDir,
-    _load: Running,
-    _target: Target,
-    _range: Range,
-    _alone: quiet::Held,
-}
+/// Packets from CPU 1 that RPS hands over to CPU 0.
+struct Stream(Flood);
 
 impl Stream {
     /// `None` when this is skipped. `pace` is what the load is told about its rate.
     fn start(pace: &[&str]) -> Option<Self> {
-        if !require::netns() || !require::bpf() {
-            return None;
-        }
-        let alone = quiet::alone();
-        let range = Range::build(&RangeSpec::default()).expect("built");
-        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
-        host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", b"1").expect("written");
-        let target = Target::start(&Spec {
-            udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
-            cpus: "1".parse().expect("a list"),
-            netns: Some(range.server.path()),
-            ..Spec::default()
-        });
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let url = format!("udp-sink://{}:9000", Range::SERVER);
-        let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
-        // Longer than any look here.
-        command.args(pace).args(["--for", "60s", "--netns"]).arg(range.client.path());
-        let load = Running::start(&mut command);
-        let received = || {
-            let path = "sys/class/net/srv0/statistics/rx_packets";
-            host.read_text(path).expect("readable").trim().parse::<u64>().expect("a number")
-        };
-        wait_for("packets", || received() > 500);
-        Some(Self { directory, _load: load, _target: target.expect("started"), _range: range, _alone: alone })
+        Flood::start("1", pace).map(Self)
     }
 
     fn file(&self) -> PathBuf {
-        self.directory.path().join("trace.json")
+        self.0.directory.path().join("trace.json")
     }
 
     fn trace(&self, arguments: &[&str]) -> Trace {
-        let out = rxlab(self.directory.path(), &["--json", "trace", "--out"])
+        let out = rxlab(self.0.directory.path(), &["--json", "trace", "--out"])
             .arg(self.file())
             .args(arguments)
             .output()
@@ -126,18 +93,10 @@ fn what_rps_hands_over_is_on_the_other_cpu() {
     assert!(lines.iter().all(|line| line["ph"] == "M" || line["ts"].as_f64().is_some_and(|ts| ts >= 0.0)));
 }
 
-/// A veth has a NAPI of its own with GRO, which passes UDP through it only with this kind of GRO.
 #[test]
 fn polls_name_their_device() {
     let Some(stream) = Stream::start(&["--rate", "2000"]) else { return };
-    let mut command = std::process::Command::new("nsenter");
-    command.arg(format!("--net={}", stream._range.server.path().display()));
-    let gro = command
-        .args(["ethtool", "-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"])
-        .output()
-        .expect("nsenter runs");
-    let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
-    if !require::have("netns", (!gro.status.success()).then_some(why)) {
+    if !stream.0.has_napi() {
         return;
     }
     let trace = stream.trace(&["--for", "500ms"]);
@@ -166,7 +125,7 @@ fn what_finds_no_room_is_counted_and_shown() {
     let lines = stream.lines();
     let told: u64 = lines.iter().filter_map(|line| line["args"]["lost"].as_u64()).sum();
     assert_eq!(told, trace.lost, "the file says where");
-    let out = rxlab(stream.directory.path(), &["trace", "--for", "200ms", "--buffer", "4"]);
+    let out = rxlab(stream.0.directory.path(), &["trace", "--for", "200ms", "--buffer", "4"]);
     let out = { out }.output().expect("rxlab runs");
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(text.lines().next().is_some_and(|first| first.ends_with(" lost")), "{text}");

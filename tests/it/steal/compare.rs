@@ -7,7 +7,7 @@ use rxlab::host::{Host, LiveHost};
 use rxlab::trial::compare::{Comparison, Measure};
 use rxlab::trial::record::{Arm, Verdict};
 
-use super::Flood;
+use crate::flood::Flood;
 use crate::process::{Running, mentioning, rxlab, wait_for};
 use crate::tree::said;
 
@@ -46,7 +46,7 @@ fn is_restored(flood: &Flood) {
 /// The answer of field case E's question, and the same one whichever setup is called A.
 #[test]
 fn the_setup_that_robs_the_victim_is_named() {
-    let Some(flood) = Flood::start("0") else { return };
+    let Some(flood) = Flood::start("0", &[]) else { return };
     for (a, b, less, verdict) in
         [(ROBS, SPARES, Arm::B, Verdict::Helps), ("rps srv0/rx-0 = off", ROBS, Arm::A, Verdict::Hurts)]
     {
@@ -89,7 +89,7 @@ fn the_setup_that_robs_the_victim_is_named() {
 
 #[test]
 fn an_interrupt_puts_the_machine_back() {
-    let Some(flood) = Flood::start("0") else { return };
+    let Some(flood) = Flood::start("0", &[]) else { return };
     let host = host(&flood);
     let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "200ms", "--pairs", "200"]));
     wait_for("the setup that robs", || rps(&host) == "1");
@@ -104,7 +104,7 @@ fn an_interrupt_puts_the_machine_back() {
 /// What was killed is undone by whoever comes next.
 #[test]
 fn a_kill_leaves_an_undoable_change() {
-    let Some(flood) = Flood::start("0") else { return };
+    let Some(flood) = Flood::start("0", &[]) else { return };
     let host = host(&flood);
     let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "5s", "--pairs", "200"]));
     wait_for("the setup that robs", || rps(&host) == "1");
@@ -119,7 +119,7 @@ fn a_kill_leaves_an_undoable_change() {
 
 #[test]
 fn commands_are_switched_between_as_well() {
-    let Some(flood) = Flood::start("0") else { return };
+    let Some(flood) = Flood::start("0", &[]) else { return };
     let path = flood.directory.path().join("said");
     let say = |word: &str| format!("cmd: echo {word} >> '{}'", path.display());
     let out = compare(&flood, &say("a"), &say("b"), &["--for", "100ms", "--pairs", "2"]).output();

@@ -36,6 +36,28 @@ counts() {
 }
 "#;
 
+/// The beginning of a job on a machine with one queue: its interrupt, of which `part irq` has the number, goes to
+/// CPU 2; when the sink is there, a ping tells a [`flood`] to begin.
+pub(super) const FLOODED: &str = r"
+irq=$(sed -n 's/^ *\([0-9]*\):.*virtio0-input.0$/\1/p' /proc/interrupts)
+echo 2 > /proc/irq/$irq/smp_affinity_list
+part irq
+echo $irq
+rxlab target --udp-sink 10.98.0.2:9000 --for 300s > /dev/null 2>&1 &
+sleep 2
+ping -c 1 10.98.0.1 >&2
+sleep 3
+";
+
+/// A peer that sends so many packets a second to a sink in the guest, once it knows where that is.
+pub(super) fn flood(flows: u32, rate: u32) -> String {
+    let rxlab = env!("CARGO_BIN_EXE_rxlab");
+    format!(
+        "until ip neigh | grep -q '^10.98.0.2 .*lladdr'; do sleep 0.2; done
+         exec '{rxlab}' load udp-sink://10.98.0.2:9000 --flows {flows} --rate {rate} --for 300s"
+    )
+}
+
 /// Ends with the test, also when that is killed; `None` when this is skipped.
 pub(super) fn run(shape: &str, job: &str, peer: Option<&str>) -> Option<Answer> {
     run_with(&[], shape, job, peer)

@@ -6,18 +6,9 @@ use rxlab::units::{CpuId, IrqId};
 
 use super::guest;
 
-/// The interrupt and the victim are on CPU 2. At a rate that is too high for the guest the queue is polled without
-/// any more interrupts. The guest's CPUs share two that others use as well: a look that
-/// missed what is there is repeated.
+/// The interrupt and the victim are on CPU 2. A look that missed what is there is repeated: the guest's CPUs share
+/// two that others use as well.
 const JOB: &str = r#"
-irq=$(sed -n 's/^ *\([0-9]*\):.*virtio0-input.0$/\1/p' /proc/interrupts)
-echo 2 > /proc/irq/$irq/smp_affinity_list
-part irq
-echo $irq
-rxlab target --udp-sink 10.98.0.2:9000 --for 200s > /dev/null 2>&1 &
-sleep 2
-ping -c 1 10.98.0.1 >&2
-sleep 3
 for look in 1 2 3; do
     rxlab steal --cpu 2 --probe --for 3s --tier ebpf --json > answer
     grep -q '"irq": '$irq answer && break
@@ -33,12 +24,12 @@ ran trace cat answer
 
 #[test]
 fn a_pinned_process_is_robbed_by_the_interrupt_of_a_queue() {
-    let rxlab = env!("CARGO_BIN_EXE_rxlab");
-    let peer = format!(
-        "until ip neigh | grep -q '^10.98.0.2 .*lladdr'; do sleep 0.2; done
-         exec '{rxlab}' load udp-sink://10.98.0.2:9000 --flows 64 --rate 1500 --for 200s"
-    );
-    let Some(answer) = guest::run("8cpu-1queue", JOB, Some(&peer)) else { return };
+    // At a rate that is too high for the guest the queue is polled without any more interrupts.
+    let Some(answer) =
+        guest::run("8cpu-1queue", &[guest::FLOODED, JOB].concat(), Some(&guest::flood(64, 1500)))
+    else {
+        return;
+    };
     let steal = |name: &str| -> Steal {
         let (code, text) = answer.ran(name);
         assert_eq!(code, 0, "{text}");

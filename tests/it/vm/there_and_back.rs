@@ -70,12 +70,9 @@ cat /sys/class/net/eth0/queues/rx-1/rps_cpus
 
 #[test]
 fn all_of_it_under_traffic_goes_back() {
-    let rxlab = env!("CARGO_BIN_EXE_rxlab");
-    let traffic = format!(
-        "until ip neigh | grep -q '^10.98.0.2 .*lladdr'; do sleep 0.2; done
-         exec '{rxlab}' load udp-sink://10.98.0.2:9000 --flows 16 --rate 500 --for 300s"
-    );
-    let Some(answer) = guest::run("4cpu-knobs", &[STATE, JOB].concat(), Some(&traffic)) else { return };
+    let Some(answer) = guest::run("4cpu-knobs", &[STATE, JOB].concat(), Some(&guest::flood(16, 500))) else {
+        return;
+    };
     for step in ["pins", "fewer", "more", "moderated"] {
         let (code, text) = answer.ran(step);
         assert_eq!(code, 0, "{step}: {text}");

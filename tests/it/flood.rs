@@ -1,0 +1,70 @@
+//! Packets that one CPU sends and another may have to receive, on the real kernel.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use rxlab::host::{Host, LiveHost};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::target::{Spec, Target};
+
+use crate::process::{Running, rxlab, wait_for};
+use crate::{quiet, require};
+
+/// A flood from CPU 1 to a sink on CPU 1, as long as the value lives.
+pub(crate) struct Flood {
+    pub(crate) directory: tempfile::TempDir,
+    _load: Running,
+    _target: Target,
+    pub(crate) range: Range,
+    _alone: quiet::Held,
+}
+
+impl Flood {
+    /// `None` when this is skipped. `rps` is the mask of the server's only queue; `pace` is what the load is told
+    /// about its rate.
+    pub(crate) fn start(rps: &str, pace: &[&str]) -> Option<Self> {
+        if !require::netns() || !require::bpf() {
+            return None;
+        }
+        let alone = quiet::alone();
+        let range = Range::build(&RangeSpec::default()).expect("built");
+        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+        host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", rps.as_bytes()).expect("written");
+        let target = Target::start(&Spec {
+            udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
+            cpus: "1".parse().expect("a list"),
+            netns: Some(range.server.path()),
+            ..Spec::default()
+        });
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let url = format!("udp-sink://{}:9000", Range::SERVER);
+        let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
+        // Longer than any look here.
+        command.args(pace).args(["--for", "60s", "--netns"]).arg(range.client.path());
+        let load = Running::start(&mut command);
+        let received = || {
+            let path = "sys/class/net/srv0/statistics/rx_packets";
+            host.read_text(path).expect("readable").trim().parse::<u64>().expect("a number")
+        };
+        wait_for("packets", || received() > 1_000);
+        Some(Self { directory, _load: load, _target: target.expect("started"), range, _alone: alone })
+    }
+
+    /// A veth has a NAPI only with GRO, and passes UDP through it only with this kind of GRO. `false` when this is
+    /// skipped.
+    pub(crate) fn has_napi(&self) -> bool {
+        let mut command = self.inside("ethtool");
+        command.args(["-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"]);
+        let gro = command.output().expect("nsenter runs");
+        let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
+        require::have("netns", (!gro.status.success()).then_some(why))
+    }
+
+    /// A program on the server.
+    pub(crate) fn inside(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.range.server.path().display())).arg(program);
+        command
+    }
+}
