@@ -63,7 +63,7 @@ pub struct Finding {
     pub plans: Vec<String>,
 }
 
-/// One rule: what it asks, when it fires, when it stays silent, and the check itself.
+/// One rule: what it asks, when it fires and when it stays silent (its false positives), and the check itself.
 pub struct Rule {
     /// The id of its findings.
     pub id: &'static str,
@@ -73,8 +73,14 @@ pub struct Rule {
     pub fires: fn() -> String,
     /// When it stays silent although it looks alike.
     pub silent: &'static str,
+    /// The figures that its findings show.
+    pub evidence: &'static str,
+    /// How it comes about.
+    pub cause: &'static str,
     /// What it advises.
     pub remedy: &'static str,
+    /// Where that is published: kernel documentation or source, a manual, a field case.
+    pub source: &'static str,
     /// The check.
     pub check: fn(&Model, &Rates) -> Vec<Finding>,
 }

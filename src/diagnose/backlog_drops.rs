@@ -10,7 +10,10 @@ pub(super) const RULE: Rule = Rule {
     asks: "Are packets lost between the interface and the stack?",
     fires: || "the kernel counted at least one backlog drop (softnet column 2) while looking".to_owned(),
     silent: "drops happened earlier but not while looking",
+    evidence: "drops and packets a second by CPU, its softirq time",
+    cause: "The backlog (net.core.netdev_max_backlog) of a CPU is full: packets come faster than its softirq takes them off.",
     remedy: "Relieve the CPU that drops (RPS); a longer backlog (net.core.netdev_max_backlog) only covers bursts.",
+    source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c enqueue_to_backlog",
     check,
 };
 

@@ -23,7 +23,10 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "the interrupts are pinned but nothing else shows a hand: irqbalance pins them too",
+    evidence: "where the interrupts are pinned, irqbalance and its process id, the masks or queues that show a hand",
+    cause: "irqbalance places interrupts anew every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
+    source: "irqbalance(1); field case B",
     check,
 };
 

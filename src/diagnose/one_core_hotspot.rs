@@ -52,7 +52,10 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "the load is balanced, the busy CPU is not busy with packets, most packets are on `lo`, or the \
              machine has two CPUs and RPS already moved the work to the other one",
+    evidence: "the hot CPU's share of receive time, packets and NET_RX runs beside the others', its ksoftirqd, its queue, interrupt and RPS mask, the headroom",
+    cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without RPS, or a mask of one CPU, puts all of it on one CPU.",
     remedy: "Spread the receive work: RPS, RFS, more queues.",
+    source: "Documentation/networking/scaling.rst (RSS, RPS); field case A",
     check,
 };
 

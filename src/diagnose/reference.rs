@@ -6,12 +6,15 @@ use super::{RULES, Rule};
 
 fn section(rule: &Rule) -> String {
     format!(
-        "## {}\n{}\n\n- Fires when {}.\n- Silent when {}.\n- Remedy: {}\n",
+        "## {}\n{}\n\n- Fires when {}.\n- Silent when {}.\n- Shows {}.\n- Cause: {}\n- Remedy: {}\n- Source: {}.\n",
         rule.id,
         rule.asks,
         (rule.fires)(),
         rule.silent,
-        rule.remedy
+        rule.evidence,
+        rule.cause,
+        rule.remedy,
+        rule.source
     )
 }
 

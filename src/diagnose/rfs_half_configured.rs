@@ -17,7 +17,10 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "RFS is off or complete, a table cannot be read, or the interface carries no traffic",
+    evidence: "the size of the global table and of the queues' tables",
+    cause: "RFS needs both tables: the global one says where a flow is read, a queue's where its packets go.",
     remedy: "Set both, each queue's table to the global one divided by the queues; or both to 0.",
+    source: "Documentation/networking/scaling.rst (RFS Configuration)",
     check,
 };
 

@@ -21,7 +21,10 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "that CPU has time to spare, no other CPU is in the mask, or most packets are on `lo`",
+    evidence: "the mask, the CPU of the interrupt and its softirq time, packets a second of the queue",
+    cause: "The CPU that polls the queue and hands packets over also gets its part of them back.",
     remedy: "Take the interrupt's CPU out of the mask.",
+    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration); field case C",
     check,
 };
 

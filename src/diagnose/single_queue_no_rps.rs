@@ -23,7 +23,10 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders run), \
              most packets are on `lo`, or a one-core hotspot on the same interface says it already",
+    evidence: "packets a second of the interface, softirq time of the interrupt's CPU",
+    cause: "One queue has one interrupt, which lands on one CPU.",
     remedy: "RPS, before the traffic grows.",
+    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
     check,
 };
 
