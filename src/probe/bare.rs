@@ -18,10 +18,10 @@ use super::inference::Seen;
 use crate::host::{allowed_cpus, pin_thread};
 use crate::units::{CpuId, Fact};
 
-/// Pairs of windows; the cost is the median of theirs.
-const PAIRS: usize = 11;
+/// Windows in which interrupts are sent; the cost is the median of theirs.
+const TURNS: usize = 31;
 /// Long enough for some hundred interrupts, short enough for the machine to be the same in both.
-const WINDOW: Duration = Duration::from_millis(50);
+const WINDOW: Duration = Duration::from_millis(33);
 /// How far apart interrupts are sent: the cost of each falls when they come so densely that the CPU never
 /// gets out of them.
 const GAPS: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
@@ -72,7 +72,7 @@ struct Poker {
 
 /// Measures it on this CPU, with about `rate` of them in a second. `measured` gives the nanoseconds that programs
 /// in the kernel have seen taken from this process on that CPU so far; 0 where there are none, and what a
-/// handler does is then in the cost. Takes a second.
+/// handler does is then in the cost. Takes two seconds.
 ///
 /// # Errors
 /// Where this cannot be done on this machine.
@@ -102,7 +102,7 @@ pub fn bare(cpu: CpuId, rate: f64, measured: &dyn Fn() -> u64) -> Result<Bare, N
     })
 }
 
-/// Pairs of windows without and with.
+/// Windows with, each beside those before and after it without: what drifts meanwhile is in neither.
 fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<(Window, Window)>, Errno> {
     let spin = Spin::start(cpu)?;
     let look = || (spin.seen(), measured(), poker.calls.load(Ordering::Relaxed));
@@ -116,17 +116,29 @@ fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<
     while spin.seen().wall_ns == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let pair = |_| {
-        let quiet = window();
+    let mut before = window();
+    let turn = |_| {
         poker.sends.store(true, Ordering::Relaxed);
         let poked = window();
         poker.sends.store(false, Ordering::Relaxed);
-        (quiet, poked)
+        let after = window();
+        (std::mem::replace(&mut before, after).and(&after), poked)
     };
-    Ok((0..PAIRS).map(pair).collect())
+    Ok((0..TURNS).map(turn).collect())
 }
 
 impl Window {
+    /// Both of them as one.
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            wall_ns: self.wall_ns + other.wall_ns,
+            unseen_ns: self.unseen_ns + other.unseen_ns,
+            interruptions: self.interruptions + other.interruptions,
+            present: self.present.midpoint(other.present),
+            sent: self.sent + other.sent,
+        }
+    }
+
     fn between(seen: &Seen, taken_ns: u64, calls: u64) -> Self {
         let known = |fact: &Fact<u64>| fact.known().copied().unwrap_or_default();
         let wall_ns = seen.wall_ns as f64;

@@ -27,6 +27,9 @@ pub fn exact(
     let names = Names::of(inventory);
     let mut notes = programs.limits();
     notes.extend(remarks(between));
+    if !programs.times_threads() && between.cpus.values().any(|record| record.threaded_polls > 0) {
+        notes.push("NAPI threads came up meanwhile: their time is in no figure; look again".to_owned());
+    }
     Steal {
         schema: Steal::SCHEMA.to_owned(),
         tier: Tier::Ebpf,
@@ -34,7 +37,7 @@ pub fn exact(
         victims: Fact::Known(victims(&losses, (before, after), &exact_softirq_time, groups)),
         exact_softirq_time,
         seconds,
-        cpus: cpus(between, before, after),
+        cpus: cpus(between, programs.times_threads(), before, after),
         irqs: Fact::Known(irqs(between, &names)),
         napis: Fact::Known(napis(between, &names)),
         threads: after.processes.threads(&before.processes),
@@ -49,13 +52,15 @@ fn by_class(ns: [u64; 9]) -> impl Iterator<Item = (Class, u64)> {
 }
 
 /// CPUs that are online, or were while something was counted on them.
-fn cpus(between: &Reading, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
+fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
     let online = |cpu: &CpuId| after.counters.times.known().is_none_or(|times| times.contains_key(cpu));
     let counted = |record: &CpuRecord| record.irqs > 0 || record.runs.iter().any(|runs| *runs > 0);
     let one = |(cpu, record): (&CpuId, &CpuRecord)| {
         let mut classes: BTreeMap<Class, Fact<u64>> =
             by_class(record.ns).map(|(class, ns)| (class, Fact::Known(ns))).collect();
-        classes.insert(Class::ThreadedNapi, Fact::Known(record.threaded_ns));
+        let known = times_threads || record.threaded_polls == 0;
+        let threaded = if known { Fact::Known(record.threaded_ns) } else { Fact::NotAsked };
+        classes.insert(Class::ThreadedNapi, threaded);
         classes.insert(Class::BusyPoll, Fact::Known(record.busy_ns));
         CpuSteal {
             cpu: *cpu,

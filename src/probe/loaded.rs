@@ -1,22 +1,17 @@
 //! The programs of one object in the kernel: as many as this kernel takes, attached, and what they cost.
 //! They end with the value that holds them, or with this process, however it ends: nothing is pinned.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{ErrorKind, Link, Map, MapCore, Object, ObjectBuilder, OpenMapMut};
 use thiserror::Error;
 
-use super::steal::Cost;
+use super::run_time::{CostSoFar, RunTime};
 use crate::host::Host;
 use crate::units::{Fact, Need};
 
 /// What this kernel may lack, in the order in which the programs go without it.
-const VARIANTS: [Variant; 4] = [
-    Variant { count: true, vectors: true },
-    Variant { count: false, vectors: true },
-    Variant { count: true, vectors: false },
-    Variant { count: false, vectors: false },
-];
+const VARIANTS: [(bool, bool); 4] = [(true, true), (false, true), (true, false), (false, false)];
 
 /// Which of the programs that not every kernel takes are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +20,8 @@ struct Variant {
     count: bool,
     /// The tracepoints of x86's inter-processor and timer interrupts.
     vectors: bool,
+    /// Sees threads that poll come and go, at each switch between any two tasks.
+    threads: bool,
 }
 
 impl Variant {
@@ -32,6 +29,8 @@ impl Variant {
         match program {
             "raised" => self.count,
             "raised_no_count" => !self.count,
+            "polled" | "switched" => self.threads,
+            "polled_untimed" => !self.threads,
             "ipi_entry" | "ipi_exit" | "timer_entry" | "timer_exit" => self.vectors,
             _ => true,
         }
@@ -61,18 +60,19 @@ pub(super) struct Loaded {
     // Detached first.
     links: Vec<Link>,
     object: Object,
-    // While it is open, the kernel counts the run time of all programs.
-    statistics: Option<OwnedFd>,
+    /// `None` where nobody may count.
+    run_time: Option<RunTime>,
     variant: Variant,
 }
 
 impl Loaded {
     /// Attaches the programs of `bytes`, or says in one line what is missing. Tried, not guessed: what
     /// kernels say they can do and what they do are two things. `size` is asked for the size of each map
-    /// that does not have that of its source.
+    /// that does not have that of its source. `threads`: whether there may be threads that poll.
     pub(super) fn attach(
         host: &dyn Host,
         bytes: &[u8],
+        threads: bool,
         size: impl Fn(&str) -> Option<u32>,
     ) -> Result<Self, Missing> {
         if host.read_text("sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
@@ -81,7 +81,8 @@ impl Loaded {
         // libbpf would write to standard error.
         libbpf_rs::set_print(None);
         let mut first = None;
-        for variant in VARIANTS {
+        for (count, vectors) in VARIANTS {
+            let variant = Variant { count, vectors, threads };
             match Self::try_attach(bytes, &size, variant) {
                 Ok(loaded) => return Ok(loaded),
                 Err(error) => first = first.or(Some(error)),
@@ -112,7 +113,7 @@ impl Loaded {
             program.set_autoload(loads);
         }
         let object = open.load()?;
-        let statistics = enable_statistics();
+        let run_time = RunTime::start();
         let mut links = Vec::new();
         // The ends before the beginnings: no piece of work is begun that nobody would end.
         for ends in [true, false] {
@@ -123,11 +124,14 @@ impl Loaded {
                 }
             }
         }
-        Ok(Self { links, object, statistics, variant })
+        Ok(Self { links, object, run_time, variant })
     }
 
     /// Ends the programs' work; what they wrote and what they cost can still be read.
     pub(super) fn detach(&mut self) {
+        if let Some(run_time) = &mut self.run_time {
+            run_time.stop();
+        }
         self.links.clear();
     }
 
@@ -151,24 +155,22 @@ impl Loaded {
     }
 
     /// CPU time of the programs themselves, since they were attached.
-    pub(super) fn cost(&self) -> Fact<Cost> {
-        if self.statistics.is_none() {
-            return Fact::Denied(Need::Root);
-        }
-        let mut cost = Cost::default();
+    pub(super) fn cost(&self) -> Fact<CostSoFar> {
+        let Some(run_time) = &self.run_time else { return Fact::Denied(Need::Root) };
+        let (mut ns, mut runs, mut missed) = (0, 0, 0);
         for program in
             self.object.progs().filter(|program| self.variant.loads(&program.name().to_string_lossy()))
         {
             match info(program.as_fd().as_raw_fd()) {
                 Ok(info) => {
-                    cost.ns += info.run_time_ns;
-                    cost.runs += info.run_cnt;
-                    cost.missed += info.recursion_misses;
+                    ns += info.run_time_ns;
+                    runs += info.run_cnt;
+                    missed += info.recursion_misses;
                 }
                 Err(error) => return Fact::Broken(format!("run time of the eBPF programs: {error}")),
             }
         }
-        Fact::Known(cost)
+        Fact::Known(run_time.so_far(ns, runs, missed))
     }
 
     /// A map that the programs' source has.
@@ -185,15 +187,6 @@ pub(super) fn possible_cpus() -> Result<u32, Missing> {
 
 fn map_name(map: &OpenMapMut<'_>) -> String {
     map.name().to_string_lossy().into_owned()
-}
-
-/// `None` where that is not allowed; then the programs run all the same.
-#[allow(unsafe_code)]
-fn enable_statistics() -> Option<OwnedFd> {
-    // SAFETY: a plain system call; it takes a number and gives a descriptor or a negative errno.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    // SAFETY: not negative, so it is a descriptor that was just made and has no other owner.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[allow(unsafe_code)]
@@ -213,9 +206,10 @@ mod tests {
     #[test]
     fn one_of_two_programs_sees_a_raise() {
         for count in [true, false] {
-            let variant = Variant { count, vectors: false };
+            let variant = Variant { count, vectors: false, threads: count };
             assert!(variant.loads("raised") != variant.loads("raised_no_count"));
             assert!(variant.loads("run_exit") && !variant.loads("ipi_entry"));
+            assert!(variant.loads("polled") != variant.loads("polled_untimed"));
         }
     }
 }

@@ -293,26 +293,13 @@ static __always_inline void busy_polled(struct cpu *cpu, int work)
 	cpu->busy_base = base;
 }
 
-SEC("tp_btf/napi_poll")
-int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
+static __always_inline void count_poll(struct cpu *cpu, struct napi_struct *napi, int work, int budget)
 {
-	struct cpu *cpu = this_cpu();
 	struct key key = {};
 	struct napi new = {};
 	struct net_device *device;
 	struct napi *entry;
 
-	if (!cpu)
-		return 0;
-	if (!cpu->run_began) {
-		if (IS_NAPI_THREAD(bpf_get_current_task_btf())) {
-			cpu->threaded_polls++;
-			// A thread that has its CPU to itself is never switched to or from.
-			thread_time(cpu, 1);
-		} else {
-			busy_polled(cpu, work);
-		}
-	}
 	key.cpu = bpf_get_smp_processor_id();
 	key.id = napi->napi_id;
 	device = napi->dev;
@@ -329,13 +316,51 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 		entry = bpf_map_lookup_elem(&napis, &key);
 		if (!entry) {
 			cpu->unlisted++;
-			return 0;
+			return;
 		}
 	}
 	entry->polls++;
 	entry->work += work;
 	// A console that empties its device polls with a budget of 0.
 	entry->full += budget > 0 && work >= budget;
+}
+
+// One of the two is loaded: without a NAPI thread on the machine nothing has to be done at each switch
+// between tasks.
+SEC("tp_btf/napi_poll")
+int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	if (!cpu->run_began) {
+		if (IS_NAPI_THREAD(bpf_get_current_task_btf())) {
+			cpu->threaded_polls++;
+			// A thread that has its CPU to itself is never switched to or from.
+			thread_time(cpu, 1);
+		} else {
+			busy_polled(cpu, work);
+		}
+	}
+	count_poll(cpu, napi, work, budget);
+	return 0;
+}
+
+SEC("tp_btf/napi_poll")
+int BPF_PROG(polled_untimed, struct napi_struct *napi, int work, int budget)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	if (!cpu->run_began) {
+		if (IS_NAPI_THREAD(bpf_get_current_task_btf()))
+			cpu->threaded_polls++;
+		else
+			busy_polled(cpu, work);
+	}
+	count_poll(cpu, napi, work, budget);
 	return 0;
 }
 

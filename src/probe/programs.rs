@@ -7,8 +7,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::loaded::{Loaded, Missing, possible_cpus};
 use super::raw::{CpuRecord, Reading, Record, key};
+use super::run_time::CostSoFar;
 use super::steal::Cost;
 use crate::host::Host;
+use crate::parse;
 use crate::units::{CpuId, Fact};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net_rx.bpf.o"));
@@ -18,19 +20,30 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net_rx.bpf.o"))
 pub struct Programs {
     loaded: Loaded,
     cpus: u32,
+    times_threads: bool,
 }
 
 impl Programs {
     /// Attaches the programs, or says in one line what is missing.
     pub fn attach(host: &dyn Host) -> Result<Self, Missing> {
-        let cpus = possible_cpus()?;
-        let loaded = Loaded::attach(host, OBJECT, |map| (map == "cpus").then_some(cpus))?;
-        Ok(Self { loaded, cpus })
+        Self::attach_with(host, true)
     }
 
-    /// The same, or nothing at all where that is wanted.
+    /// The same for a machine that is left as it is: where no NAPI has a thread now, nothing is done at
+    /// each switch between tasks. Nothing at all where that is wanted.
     pub(super) fn attach_unless(unwanted: bool, host: &dyn Host) -> Result<Option<Self>, Missing> {
-        if unwanted { Ok(None) } else { Self::attach(host).map(Some) }
+        if unwanted { Ok(None) } else { Self::attach_with(host, may_have_threads(host)).map(Some) }
+    }
+
+    fn attach_with(host: &dyn Host, threads: bool) -> Result<Self, Missing> {
+        let cpus = possible_cpus()?;
+        let loaded = Loaded::attach(host, OBJECT, threads, |map| (map == "cpus").then_some(cpus))?;
+        Ok(Self { loaded, cpus, times_threads: threads })
+    }
+
+    /// Whether the time of NAPI threads is measured; if not, there was none when the programs were attached.
+    pub(super) fn times_threads(&self) -> bool {
+        self.times_threads
     }
 
     /// What this kernel does not let the probe tell apart.
@@ -58,6 +71,11 @@ impl Programs {
 
     /// CPU time of the programs themselves, since they were attached.
     pub fn cost(&self) -> Fact<Cost> {
+        since_attached(self.loaded.cost())
+    }
+
+    /// The same as it was counted, for the difference of two moments.
+    pub fn cost_so_far(&self) -> Fact<CostSoFar> {
         self.loaded.cost()
     }
 
@@ -70,6 +88,20 @@ impl Programs {
         }
         Ok(all)
     }
+}
+
+/// Not known only when the kernel did not come to count.
+pub(super) fn since_attached(cost: Fact<CostSoFar>) -> Fact<Cost> {
+    cost.and_then(|cost| cost.since(&CostSoFar::default()).map_or(Fact::Unsupported, Fact::Known))
+}
+
+/// Whether a NAPI may have a thread, in any network namespace: all are children of kthreadd.
+fn may_have_threads(host: &dyn Host) -> bool {
+    let children = host.read_text("proc/2/task/2/children").ok();
+    let Some(threads) = children.and_then(|text| parse::children(&text).ok()) else { return true };
+    let polls =
+        |pid: &u32| host.read_text(&format!("proc/{pid}/comm")).is_ok_and(|name| name.starts_with("napi/"));
+    threads.is_empty() || threads.iter().any(polls)
 }
 
 /// The clock that the programs read: CLOCK_MONOTONIC, nanoseconds.
@@ -85,12 +117,22 @@ fn record<R: Record>(bytes: &[u8]) -> R {
 
 #[cfg(test)]
 mod tests {
-    use super::{Missing, Programs};
+    use super::{Missing, Programs, may_have_threads};
     use crate::host::RecordedHost;
 
     #[test]
     fn preemptible_softirqs_are_not_measured() {
         let host = RecordedHost::new().with("sys/kernel/realtime", "1\n");
         assert_eq!(Programs::attach(&host).err(), Some(Missing::RealTime));
+    }
+
+    #[test]
+    fn a_thread_of_a_napi_is_found_by_its_name() {
+        let host = RecordedHost::new()
+            .with("proc/2/task/2/children", "15 816 ")
+            .with("proc/15/comm", "ksoftirqd/0\n");
+        assert!(!may_have_threads(&host), "816 has ended");
+        assert!(may_have_threads(&host.with("proc/816/comm", "napi/eth0-8193\n")));
+        assert!(may_have_threads(&RecordedHost::new()), "nobody says");
     }
 }

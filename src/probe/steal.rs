@@ -190,7 +190,7 @@ pub struct ThreadTime {
     pub ns: u64,
 }
 
-/// CPU time of the measuring programs.
+/// CPU time of the measuring programs, extrapolated from the part of the time in which the kernel counted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cost {
@@ -200,16 +200,7 @@ pub struct Cost {
     pub runs: u64,
     /// Events that came while the same program ran on that CPU, and were not counted.
     pub missed: u64,
-}
-
-impl Cost {
-    /// What was spent since `earlier`.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            ns: self.ns.saturating_sub(earlier.ns),
-            runs: self.runs.saturating_sub(earlier.runs),
-            missed: self.missed.saturating_sub(earlier.missed),
-        }
-    }
+    /// The time that this is the cost of, nanoseconds.
+    #[serde(default)]
+    pub of_ns: u64,
 }

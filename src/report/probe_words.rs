@@ -57,7 +57,7 @@ mod tests {
         assert!(said(&record).ends_with("CPU 0-1, what its programs took is not known"), "{}", said(&record));
         for slot in &mut record.slots {
             let ns = if slot.arm == Arm::A { 15_000_000 } else { 45_000_000 };
-            slot.probe_cost = Some(Cost { ns, runs: 100_000, missed: 0 });
+            slot.probe_cost = Some(Cost { ns, runs: 100_000, missed: 0, of_ns: (slot.seconds * 1e9) as u64 });
         }
         assert_eq!(
             said(&record),

@@ -24,7 +24,12 @@ fn record(measures: &[(&str, f64, f64)], pairs: usize) -> TrialRecord {
         let value = |a: f64, factor: f64| a * noise * if b { factor } else { 1.0 };
         slot.values =
             measures.iter().map(|(name, a, factor)| ((*name).to_owned(), value(*a, *factor))).collect();
-        slot.probe_cost = Some(Cost { ns: if b { 18_000_000 } else { 31_000_000 }, runs: 90_000, missed: 0 });
+        slot.probe_cost = Some(Cost {
+            ns: if b { 18_000_000 } else { 31_000_000 },
+            runs: 90_000,
+            missed: 0,
+            of_ns: (slot.seconds * 1e9) as u64,
+        });
     }
     record.probe = Some(ProbeUse {
         slots: ProbeSlots::Attached,

@@ -107,7 +107,7 @@ pub(super) fn measured() -> Steal {
             other_interrupts: Fact::Known(0.005),
             bare: Fact::Known(Bare { ns: 410, sender_ns: 1_200, rate: 29_000 }),
         }],
-        cost: Fact::Known(Cost { ns: 120 * MS, runs: 640_000, missed: 3 }),
+        cost: Fact::Known(Cost { ns: 120 * MS, runs: 640_000, missed: 3, of_ns: 3_000 * MS }),
         notes: vec!["a table was full 2 times: 0.1 ms are in the CPUs' time and name no process".to_owned()],
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn traced() -> Trace {
             runs: spread(33, 50, 900, 2_000),
             ns: 9_000 * US,
         }],
-        cost: Fact::Known(Cost { ns: 120_000 * US, runs: 1_300_000, missed: 0 }),
+        cost: Fact::Known(Cost { ns: 120_000 * US, runs: 1_300_000, missed: 0, of_ns: 1_000_000 * US }),
         notes: vec!["this kernel does not tell when it is in an interrupt".to_owned()],
     }
 }

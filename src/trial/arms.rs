@@ -34,13 +34,12 @@ pub fn arms(record: &TrialRecord) -> [Vec<String>; 2] {
 /// CPU time of the probe's programs in the slots of an arm, as a fraction of one CPU.
 pub fn probe_cost(record: &TrialRecord, arm: Arm) -> Option<f64> {
     let slots = record.slots.iter().filter(|slot| slot.arm == arm);
-    let (mut ns, mut seconds) = (0, 0.0);
-    for slot in slots {
-        let Some(cost) = slot.probe_cost else { continue };
+    let (mut ns, mut of_ns) = (0, 0);
+    for cost in slots.filter_map(|slot| slot.probe_cost) {
         ns += cost.ns;
-        seconds += slot.seconds;
+        of_ns += cost.of_ns;
     }
-    (seconds > 0.0).then(|| ns as f64 / 1e9 / seconds)
+    (of_ns > 0).then(|| ns as f64 / of_ns as f64)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::record::{ProbeSlots, ProbeUse};
 use super::spec::Spec;
 use crate::host::Host;
 use crate::model::Rates;
-use crate::probe::{Cost, Inference, Missing, Programs, Reading, Seen, Spin, named};
+use crate::probe::{Cost, CostSoFar, Inference, Missing, Programs, Reading, Seen, Spin, named};
 use crate::units::{CpuId, CpuMask, Fact};
 
 /// A metric cannot be measured.
@@ -54,7 +54,7 @@ struct Tools {
 #[derive(Debug)]
 pub struct Mark {
     reading: Option<Reading>,
-    cost: Option<Cost>,
+    cost: Option<CostSoFar>,
     seen: Option<Seen>,
 }
 
@@ -136,7 +136,7 @@ impl Meter {
         let spin = self.tools.as_ref().and_then(|tools| tools.spin.as_ref());
         Ok(Mark {
             reading: programs.map(Programs::read).transpose()?,
-            cost: programs.and_then(|programs| programs.cost().known().copied()),
+            cost: programs.and_then(|programs| programs.cost_so_far().known().copied()),
             seen: spin.map(Spin::seen),
         })
     }
@@ -168,7 +168,7 @@ impl Meter {
         let value = |(name, metric): &(String, Probed)| Some((name.clone(), metric.value(&counted)?));
         Metered {
             values: self.wanted.iter().filter_map(value).collect(),
-            cost: first.cost.zip(last.cost).map(|(first, last)| last.since(first)),
+            cost: first.cost.zip(last.cost).and_then(|(first, last)| last.since(&first)),
         }
     }
 }

@@ -42,12 +42,15 @@ impl Flood {
         let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
         // Longer than any look here.
         command.args(pace).args(["--for", "60s", "--netns"]).arg(range.client.path());
-        let load = Running::start(&mut command);
+        let mut load = Running::start(&mut command);
         let received = || {
             let path = "sys/class/net/srv0/statistics/rx_packets";
             host.read_text(path).expect("readable").trim().parse::<u64>().expect("a number")
         };
-        wait_for("packets", || received() > 1_000);
+        wait_for("packets", || received() > 1_000 || load.has_ended());
+        if load.has_ended() {
+            panic!("the load has ended: {:?}", load.output());
+        }
         Some(Self { directory, _load: load, _target: target.expect("started"), range, _alone: alone })
     }
 

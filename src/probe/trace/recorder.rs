@@ -12,7 +12,7 @@ use super::{TraceError, Wish};
 use crate::host::Host;
 use crate::probe::Cost;
 use crate::probe::loaded::{Loaded, possible_cpus};
-use crate::probe::programs::now_ns;
+use crate::probe::programs::{now_ns, since_attached};
 use crate::units::{CpuId, Fact};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o"));
@@ -46,7 +46,7 @@ impl Recorder {
     /// Attaches the programs, and lets them tell.
     pub(super) fn start(host: &dyn Host, wish: &Wish) -> Result<Self, TraceError> {
         let cpus = possible_cpus()?;
-        let loaded = Loaded::attach(host, OBJECT, |map| match map {
+        let loaded = Loaded::attach(host, OBJECT, true, |map| match map {
             "cpus" => Some(cpus),
             "events" => Some(wish.buffer),
             _ => None,
@@ -101,7 +101,7 @@ impl Recorder {
 
     /// CPU time of the programs.
     pub(super) fn cost(&self) -> Fact<Cost> {
-        self.loaded.cost()
+        since_attached(self.loaded.cost())
     }
 
     /// What this kernel does not let them tell apart.
