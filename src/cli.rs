@@ -61,6 +61,7 @@ const EXIT_CODES: &str = "Exit codes:
 pub enum Command {
     Show(commands::show::Args),
     Doctor(commands::doctor::Args),
+    Explain(commands::explain::Args),
     Steal(commands::steal::Args),
     Trace(commands::trace::Args),
     Snapshot(commands::snapshot::Args),

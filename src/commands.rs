@@ -4,6 +4,7 @@ pub mod apply;
 pub mod confirm;
 pub mod demo;
 pub mod doctor;
+pub mod explain;
 pub mod export;
 mod files;
 pub mod guard;
@@ -61,6 +62,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Show(args) => show::run(global, &args),
         Command::Snapshot(args) => snapshot::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
+        Command::Explain(args) => explain::run(global, &args),
         Command::Plan(args) => plan::run(global, &args),
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),

@@ -10,6 +10,8 @@ pub mod figures;
 mod reference;
 #[cfg(test)]
 pub(crate) mod sketch;
+#[cfg(test)]
+mod table;
 
 mod backlog_drops;
 mod irqbalance_fights_manual_affinity;
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods)] // Looks at the source tree.
     fn every_rule_has_a_file_and_every_file_a_rule() {
-        let helpers = ["evidence", "figures", "reference", "sketch"];
+        let helpers = ["evidence", "figures", "reference", "sketch", "snapshots", "table"];
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder is there")

@@ -48,6 +48,15 @@ fn an_unknown_interface_is_named_with_those_that_are_there() {
 }
 
 #[test]
+fn a_misspelt_finding_is_answered_with_the_nearest() {
+    let tree = Tree::new();
+    let args = ["explain", "one-core-hotpot"];
+    refused(&tree, &args, 2, "there is no finding `one-core-hotpot`");
+    let (_, text) = said(&tree.rxlab(&args));
+    assert!(text.contains("hint: nearest: one-core-hotspot, "), "{text}");
+}
+
+#[test]
 fn a_mask_with_an_offline_cpu_is_refused() {
     let tree = Tree::new();
     let why = "rps eth0/rx-0: CPU 7 is offline (online: 0-6)";

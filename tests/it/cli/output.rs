@@ -26,6 +26,8 @@ fn every_json_answer_has_a_schema() {
         (&["show"][..], "rxlab.model/2"),
         (&["show", "--nic", "eth0"], "rxlab.model/2"),
         (&["show", "--cpu", "0"], "rxlab.cpus/1"),
+        (&["explain"], "rxlab.rules/1"),
+        (&["explain", "backlog-drops"], "rxlab.rules/1"),
         (&["status"], "rxlab.status/1"),
         (&["undo"], "rxlab.undo/1"),
         (&dry, "rxlab.apply/1"),
@@ -66,6 +68,7 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
         &[][..],
         &["show"],
         &["doctor"],
+        &["explain"],
         &["apply"],
         &["confirm"],
         &["undo"],
@@ -87,6 +90,8 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
     for view in [&[][..], &["--nic", "eth0"], &["--cpu", "0-7"], &["--tree"], &["--tree", "--nic", "veth0"]] {
         plain_of(&[&["show"], view].concat());
     }
+    plain_of(&["explain"]);
+    plain_of(&["explain", "one-core-hotspot"]);
     plain_of(&["status"]);
     plain_of(&["apply", "--confirm", "600s", "--setting", "rps eth0/rx-0 = 2-3"]);
     plain_of(&["status"]);

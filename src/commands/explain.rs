@@ -1,0 +1,143 @@
+//! `rxlab explain`: what a finding means: when it is made, what causes it, what helps, where that is published.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::cli::Global;
+use crate::diagnose::{RULES, Rule};
+use crate::error::CommandError;
+use crate::report::text::{STRONG, paragraph, styled};
+
+/// Explain a finding of the doctor: when it is made, its cause, what helps, where that is published
+///
+/// Without ID: every finding that there is.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The name at the end of the finding's first line, such as one-core-hotspot
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let one = args.id.as_deref().map(find).transpose()?;
+    if global.json {
+        let rules = one.map_or_else(|| RULES.iter().map(entry).collect(), |rule| vec![entry(rule)]);
+        let entries = Entries { schema: "rxlab.rules/1", rules };
+        writeln!(std::io::stdout().lock(), "{}", super::json(&entries)?)?;
+        return Ok(());
+    }
+    let mut out = anstream::stdout().lock();
+    match one {
+        Some(rule) => write!(out, "{}", text(rule))?,
+        None => write!(out, "{}", list())?,
+    }
+    Ok(())
+}
+
+fn find(id: &str) -> Result<&'static Rule, CommandError> {
+    RULES.iter().find(|rule| rule.id == id).ok_or_else(|| {
+        CommandError::usage(format!("there is no finding `{id}`"))
+            .hint(format!("nearest: {}", nearest(id).join(", ")))
+            .hint("all of them: rxlab explain")
+    })
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Entries {
+    /// `rxlab.rules/1`.
+    schema: &'static str,
+    rules: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    id: &'static str,
+    asks: &'static str,
+    fires: String,
+    silent: &'static str,
+    evidence: &'static str,
+    cause: &'static str,
+    remedy: &'static str,
+    source: &'static str,
+}
+
+fn entry(rule: &Rule) -> Entry {
+    let Rule { id, asks, fires, silent, evidence, cause, remedy, source, .. } = *rule;
+    Entry { id, asks, fires: fires(), silent, evidence, cause, remedy, source }
+}
+
+fn text(rule: &Rule) -> String {
+    let fires = (rule.fires)();
+    let rows = [
+        ("made when", fires.as_str()),
+        ("not when", rule.silent),
+        ("shows", rule.evidence),
+        ("cause", rule.cause),
+        ("try", rule.remedy),
+        ("source", rule.source),
+    ];
+    let head = format!("{}\n{}\n", styled(STRONG, rule.id), paragraph("", rule.asks));
+    rows.iter().fold(head, |text, (label, what)| text + &paragraph(&format!("  {label:<9}  "), what))
+}
+
+fn list() -> String {
+    let longest = RULES.iter().map(|rule| rule.id.len()).max().unwrap_or_default();
+    RULES.iter().map(|rule| paragraph(&format!("{:<longest$}  ", rule.id), rule.asks)).collect()
+}
+
+/// The three rules whose names are most like `id`, most like it first: those that share most of its words, of
+/// these those that take the fewest changes of a letter.
+fn nearest(id: &str) -> Vec<&'static str> {
+    let shared = |name: &str| id.split('-').filter(|word| name.split('-').any(|own| own == *word)).count();
+    let mut names: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    names.sort_by_key(|name| (std::cmp::Reverse(shared(name)), changes(id, name)));
+    names.truncate(3);
+    names
+}
+
+/// How many letters must be put in, taken out or replaced to make `b` of `a`.
+fn changes(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (line, letter) in a.chars().enumerate() {
+        let mut corner = line;
+        row[0] = line + 1;
+        for (at, other) in b.iter().enumerate() {
+            let replaced = corner + usize::from(letter != *other);
+            corner = row[at + 1];
+            row[at + 1] = replaced.min(corner + 1).min(row[at] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{changes, find, list, nearest, text};
+    use crate::diagnose::RULES;
+
+    #[test]
+    fn every_rule_is_explained_in_80_columns() {
+        let all = RULES.iter().map(text).chain([list()]).collect::<String>();
+        let plain = anstream::adapter::strip_str(&all).to_string();
+        for line in plain.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        for rule in RULES {
+            let last = plain.split(rule.id).count();
+            assert!(last > 2, "{} is in the list and in its text", rule.id);
+        }
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_understood() {
+        assert_eq!([changes("", "abc"), changes("rps", "rfs"), changes("kitten", "sitting")], [3, 1, 3]);
+        assert_eq!(nearest("one-core-hotpsot")[0], "one-core-hotspot");
+        assert_eq!(nearest("rfs")[0], "rfs-half-configured");
+        let error = find("hotspot").map(|rule| rule.id).expect_err("half a name");
+        assert!(error.hints[0].starts_with("nearest: one-core-hotspot,"), "{error:?}");
+        assert_eq!(error.kind.exit_code(), 2);
+    }
+}

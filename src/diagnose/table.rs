@@ -1,0 +1,86 @@
+//! Which rule speaks on which machine, as a golden table: each rule has a machine where it does, and one
+//! that looks alike where it must not.
+
+mod captured;
+mod machines;
+
+use std::collections::BTreeSet;
+
+use super::sketch::Sketch;
+use super::{RULES, diagnose};
+use crate::model::{Model, Rates};
+
+/// A machine that every rule is tried on.
+struct Host {
+    /// What is special about it.
+    name: &'static str,
+    model: Model,
+    rates: Rates,
+    /// Rules that are silent here although it looks like a machine where they speak.
+    near: &'static [&'static str],
+}
+
+impl Host {
+    fn new(name: &'static str, sketch: Sketch, near: &'static [&'static str]) -> Self {
+        let (model, rates) = sketch.build();
+        Self { name, model, rates, near }
+    }
+
+    /// The rules that speak, most severe first.
+    fn speak(&self) -> Vec<String> {
+        let mut ids: Vec<String> =
+            diagnose(&self.model, &self.rates).into_iter().map(|finding| finding.id).collect();
+        ids.dedup();
+        ids
+    }
+}
+
+fn hosts() -> Vec<Host> {
+    [captured::hosts(), machines::hosts()].into_iter().flatten().collect()
+}
+
+#[test]
+fn every_rule_on_every_host() {
+    let row = |host: &Host| {
+        let list = |ids: &[&str]| if ids.is_empty() { "-".to_owned() } else { ids.join(" ") };
+        let speak = host.speak();
+        let speak: Vec<&str> = speak.iter().map(String::as_str).collect();
+        format!("{}\n    speaks: {}\n    nearly: {}\n", host.name, list(&speak), list(host.near))
+    };
+    insta::assert_snapshot!(hosts().iter().map(row).collect::<String>());
+}
+
+#[test]
+fn every_rule_speaks_somewhere_and_is_silent_where_it_looks_alike() {
+    let hosts = hosts();
+    let spoken: BTreeSet<String> = hosts.iter().flat_map(Host::speak).collect();
+    let near: BTreeSet<&str> = hosts.iter().flat_map(|host| host.near).copied().collect();
+    for rule in RULES {
+        assert!(spoken.contains(rule.id), "no host has a finding of {}", rule.id);
+        assert!(near.contains(rule.id), "no host is a near miss of {}", rule.id);
+    }
+    for host in &hosts {
+        let speak = host.speak();
+        for id in host.near {
+            assert!(RULES.iter().any(|rule| rule.id == *id), "{}: there is no rule {id}", host.name);
+            assert!(!speak.iter().any(|spoken| spoken == id), "{}: {id} speaks", host.name);
+        }
+    }
+    let names: BTreeSet<&str> = hosts.iter().map(|host| host.name).collect();
+    assert_eq!(names.len(), hosts.len(), "two hosts have one name");
+}
+
+/// What people see of it: a title that fits its line beside the rule's name, and figures below.
+#[test]
+fn every_finding_fits_its_lines() {
+    for host in hosts() {
+        for finding in diagnose(&host.model, &host.rates) {
+            let (id, title) = (&finding.id, &finding.title);
+            assert!(title.chars().count() <= 66, "{}: {id}: {title}", host.name);
+            assert!(!finding.evidence.is_empty(), "{}: {id} shows nothing", host.name);
+            for text in [&finding.why, &finding.remedy] {
+                assert!(!text.is_empty() && !text.ends_with('.') && !text.contains("  "), "{id}: {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Machines with one CPU that is short of time, lost packets, or steering that is set by halves.
+
+use super::Host;
+use crate::diagnose::sketch::Sketch;
+
+pub(super) fn hosts() -> Vec<Host> {
+    let one_queue = || Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4);
+    let shared = |irq: f64, mask: &str| {
+        let all = (0..8).fold(one_queue(), |host, cpu| host.receives(cpu, 0.3, 5e3));
+        all.receives(2, irq, 5e3).rps("eth0", mask)
+    };
+    let after_the_fix = [0.24, 0.33, 0.4851, 0.28, 0.27, 0.25, 0.31, 0.3];
+    let case_a_after = (0..)
+        .zip(after_the_fix)
+        .fold(Sketch::case_a(), |host, (cpu, softirq)| host.receives(cpu, softirq, 6e3));
+    let two_queues = || Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 4e4);
+    let modest = || Sketch::new(4).device("eth0", &[1]).traffic("eth0", 2e4).receives(1, 0.15, 2e4);
+    vec![
+        Host::new("idle: 8 CPUs, one queue", Sketch::new(8).device("eth0", &[2]).irqbalance(), &[]),
+        Host::new("case A", Sketch::case_a(), &["backlog-drops", "single-queue-no-rps"]),
+        Host::new("case A, dropping", Sketch::case_a().drops(2, 812.0), &[]),
+        Host::new("case A, kept as it was fixed", case_a_after.rps("eth0", "0-7"), &["one-core-hotspot"]),
+        Host::new("one queue at a sixth of a CPU", modest(), &["one-core-hotspot"]),
+        Host::new("the same with RPS", modest().rps("eth0", "0,2-3"), &["single-queue-no-rps"]),
+        Host::new("RPS to all CPUs, the interrupt's at half", shared(0.49, "0-7"), &["one-core-hotspot"]),
+        Host::new("RPS without the interrupt's CPU", shared(0.49, "0-1,3-7"), &["rps-mask-contains-irq-cpu"]),
+        Host::new("RFS, global table only", two_queues().rfs(32768, "eth0", 0), &[]),
+        Host::new("RFS complete", two_queues().rfs(32768, "eth0", 16384), &["rfs-half-configured"]),
+        Host::new(
+            "irqbalance, RPS around the interrupt",
+            one_queue().rps("eth0", "0-1,3-7").irqbalance(),
+            &["rps-mask-contains-irq-cpu"],
+        ),
+        Host::new(
+            "irqbalance, a queue for each CPU",
+            Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).traffic("eth0", 4e4).irqbalance(),
+            &["irqbalance-fights-manual-affinity"],
+        ),
+        Host::new(
+            "most packets on lo",
+            Sketch::case_a().loopback().traffic("lo", 3e5),
+            &["one-core-hotspot", "single-queue-no-rps"],
+        ),
+    ]
+}
