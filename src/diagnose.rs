@@ -6,6 +6,7 @@
 
 pub mod evidence;
 pub mod figures;
+mod places;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -14,11 +15,15 @@ pub(crate) mod sketch;
 mod table;
 
 mod backlog_drops;
+mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
 mod one_core_hotspot;
+mod queues_share_a_cpu;
 mod rfs_half_configured;
 mod rps_mask_contains_irq_cpu;
+mod rps_redundant;
 mod single_queue_no_rps;
+mod too_few_queues;
 
 use serde::{Deserialize, Serialize};
 
@@ -91,9 +96,13 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     one_core_hotspot::RULE,
     backlog_drops::RULE,
+    too_few_queues::RULE,
+    queues_share_a_cpu::RULE,
     single_queue_no_rps::RULE,
     rps_mask_contains_irq_cpu::RULE,
     rfs_half_configured::RULE,
+    rps_redundant::RULE,
+    irq_on_wrong_node::RULE,
     irqbalance_fights_manual_affinity::RULE,
 ];
 
@@ -140,7 +149,7 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods)] // Looks at the source tree.
     fn every_rule_has_a_file_and_every_file_a_rule() {
-        let helpers = ["evidence", "figures", "reference", "sketch", "snapshots", "table"];
+        let helpers = ["evidence", "figures", "places", "reference", "sketch", "snapshots", "table"];
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder is there")

@@ -1,5 +1,7 @@
 //! Machines for tests, in a few words: a model and the rates on it, idle unless told otherwise.
 
+mod settings;
+
 use std::collections::BTreeMap;
 
 use crate::model::{

@@ -3,6 +3,7 @@
 
 mod captured;
 mod machines;
+mod placement;
 
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ impl Host {
 }
 
 fn hosts() -> Vec<Host> {
-    [captured::hosts(), machines::hosts()].into_iter().flatten().collect()
+    [captured::hosts(), machines::hosts(), placement::hosts()].into_iter().flatten().collect()
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! All interrupts of a device's busy queues land on CPUs of another node than the device's own.
+
+use super::figures::{percent, plural};
+use super::places::{loaded_of, node, of_node, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, Rates};
+use crate::units::CpuMask;
+
+/// Receive time of the busiest of these CPUs from which the way to the other node's memory is worth saving. Field
+/// case C found it "slightly lower, not dramatic".
+const BUSY: f64 = 0.25;
+
+pub(super) const RULE: Rule = Rule {
+    id: "irq-on-wrong-node",
+    asks: "Do the interrupts of a device land on another node than its own?",
+    fires: || {
+        format!(
+            "the node of a device is known, the interrupts of all its queues with traffic land on other nodes, and \
+             one of these CPUs spends {} of its time in softirq",
+            percent(BUSY)
+        )
+    },
+    silent: "the node is not known (-1 is not node 0), a queue lands on the device's node and another elsewhere (then \
+             somebody spreads them), or the device's node has no CPU that may take them",
+    evidence: "the device's node and its CPUs, the nodes that the interrupts land on, the busiest queue",
+    cause: "The device writes packets to the memory of one node; CPUs of another one fetch them over the link between \
+            the nodes. Irqbalance and drivers place interrupts without regard to the node when it is not told them, \
+            or fill one node first.",
+    remedy: "Place the interrupts on CPUs of the device's node.",
+    source: "systemd.link(5) (IRQAffinityNUMA=); the set_irq_affinity script of Intel's drivers (local); field case C",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let own = nic.node?;
+    let local = of_node(model, own).intersection(&usable(model));
+    let queues = loaded_of(model, rates, nic);
+    let nodes: Option<Vec<u32>> = queues.iter().map(|queue| node(model, queue.cpu)).collect();
+    let mut nodes = nodes.filter(|nodes| !nodes.is_empty() && !nodes.contains(&own))?;
+    nodes.sort_unstable();
+    nodes.dedup();
+    let busiest =
+        queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
+    if local.is_empty() || busiest.load < BUSY {
+        return None;
+    }
+    let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
+    let there: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    let there = format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, there.join(", "));
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(nic.name.clone()),
+        cpu: Some(busiest.cpu),
+        title: format!("{} is on node {own}, its interrupts land on {there}", nic.name),
+        evidence: vec![
+            format!("{} with traffic, interrupts on CPU {cpus}", plural(queues.len(), "queue")),
+            format!("node {own} has CPUs {local}"),
+            busiest.line(rates),
+        ],
+        why: "each packet is fetched from the memory of another node".to_owned(),
+        remedy: format!("place the interrupts on CPUs of node {own}"),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+    use crate::units::CpuId;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(irqs: &[u32]) -> Sketch {
+        let sketch = Sketch::new(32).nodes(2).device("eth0", irqs).traffic("eth0", 9e4);
+        irqs.iter().fold(sketch, |sketch, cpu| sketch.receives(*cpu, 0.4, 4e4))
+    }
+
+    /// The shape of field case C, with the interrupt where it was not.
+    #[test]
+    fn on_the_other_node() {
+        let found = of(host(&[3]).on_node("eth0", 1));
+        assert_eq!(found[0].title, "eth0 is on node 1, its interrupts land on node 0");
+        assert_eq!(found[0].evidence[1], "node 1 has CPUs 16-31");
+        assert_eq!(
+            of(host(&[3, 4]).on_node("eth0", 1))[0].evidence[0],
+            "2 queues with traffic, interrupts on CPU 3-4"
+        );
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host(&[3])), [], "the node is not known");
+        assert_eq!(of(host(&[16]).on_node("eth0", 1)), [], "on its own node");
+        assert_eq!(of(host(&[0, 16]).on_node("eth0", 1)), [], "field case C: one queue a node");
+        assert_eq!(of(host(&[3]).on_node("eth0", 1).receives(3, 0.1, 4e4)), [], "time to spare");
+        assert_eq!(of(host(&[3]).on_node("eth0", 1).traffic("eth0", 50.0)), [], "no traffic");
+        let isolated = host(&[3]).on_node("eth0", 1).tune(|model| {
+            model.cpus.iter_mut().filter(|cpu| cpu.id >= CpuId(16)).for_each(|cpu| cpu.isolated = true);
+        });
+        assert_eq!(of(isolated), [], "that node is kept free");
+    }
+}

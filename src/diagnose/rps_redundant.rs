@@ -1,0 +1,142 @@
+//! RPS is on although every CPU has a queue of its own: packets are handed on by interrupts between CPUs, for nothing.
+
+use super::evidence::{TRAFFIC, irq_cpus, loopback_share, tier};
+use super::figures::{count, percent, plural};
+use super::places::{busiest, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, NicKind, Rates};
+use crate::units::CpuMask;
+
+/// Receive time of the busiest CPU from which the cost of handing on is worth saving.
+const BUSY: f64 = 0.10;
+
+/// How many times the average of all queues one of them may bring: above it the hardware does not spread the
+/// traffic, and RPS may well.
+const EVEN: f64 = 3.0;
+
+pub(super) const RULE: Rule = Rule {
+    id: "rps-redundant",
+    asks: "Is RPS on where every CPU has a receive queue of its own?",
+    fires: || {
+        format!(
+            "the interrupts of a device's queues reach every CPU, no queue brings more than {EVEN:.0} times the \
+             average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS interrupts/s and the \
+             busiest spends {} of its time in softirq",
+            count(TRAFFIC),
+            percent(BUSY)
+        )
+    },
+    silent: "a CPU has no queue, few flows carry most packets (then RPS spreads what the queues do not), packets by \
+             queue are not counted, or no RPS interrupts are seen",
+    evidence: "queues and CPUs, the masks, RPS interrupts a second, the largest share of a queue",
+    cause: "RPS was set on a device that got more queues later, or by a script that sets it everywhere.",
+    remedy: "Switch RPS off on this interface.",
+    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.rx.len() > 1);
+    devices.filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= TRAFFIC)?;
+    let places = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
+    let served = places.fold(CpuMask::new(), |all, one| all.union(&one));
+    let elsewhere = nic.rx.iter().filter(|queue| {
+        let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
+        !mask.difference(&irq_cpus(queue, model, rates)).is_empty()
+    });
+    let steered: Vec<_> = elsewhere.collect();
+    if !usable(model).difference(&served).is_empty() || steered.len() * 2 < nic.rx.len() {
+        return None;
+    }
+    // Without every queue's count nobody knows that they are even.
+    let counted = traffic.queues.len() == nic.rx.len();
+    let most = traffic.queues.values().copied().fold(0.0, f64::max);
+    let mean = traffic.queues.values().sum::<f64>() / nic.rx.len() as f64;
+    let ipis: f64 = rates.cpus.iter().map(|cpu| cpu.rps_ipis).sum();
+    let (cpu, load) = busiest(rates, &served)?;
+    if !counted || most > mean * EVEN || ipis < TRAFFIC || load < BUSY {
+        return None;
+    }
+    let first = steered.first()?;
+    let mask = first.rps_cpus.known()?;
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Warning,
+        nic: Some(nic.name.clone()),
+        cpu: None,
+        title: format!("RPS is on for {}, where each CPU has a queue", nic.name),
+        evidence: vec![
+            format!(
+                "{} on {}; the busiest queue has {} of {} packets/s",
+                plural(nic.rx.len(), "RX queue"),
+                plural(served.len(), "CPU"),
+                percent(most / traffic.rx_packets.max(most)),
+                count(traffic.rx_packets)
+            ),
+            format!("RPS on {}: {}/rx-{} {mask}", plural(steered.len(), "queue"), nic.name, first.index),
+            format!(
+                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in softirq ({})",
+                count(ipis),
+                percent(load),
+                tier(rates)
+            ),
+        ],
+        why: "the queues spread the packets over all CPUs already; handing them on costs an interrupt and a cold cache"
+            .to_owned(),
+        remedy: format!("switch RPS off on {} (empty masks), and measure", nic.name),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host() -> Sketch {
+        let sketch = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[2e4; 4]);
+        let sketch = sketch.all_receive("0-3", 0.3, 2e4).rps("eth0", "0-3");
+        (0..4).fold(sketch, |sketch, cpu| sketch.ipis(cpu, 4e3))
+    }
+
+    #[test]
+    fn a_queue_for_each_cpu() {
+        let found = of(host());
+        assert_eq!(found[0].title, "RPS is on for eth0, where each CPU has a queue");
+        assert_eq!(
+            found[0].evidence[0],
+            "4 RX queues on 4 CPUs; the busiest queue has 25 % of 80,000 packets/s"
+        );
+        assert_eq!(found[0].evidence[1], "RPS on 4 queues: eth0/rx-0 0-3");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host().rps("eth0", "")), [], "RPS is off");
+        let own = (0..4).fold(host(), |sketch, queue| sketch.rps_of("eth0", queue, &queue.to_string()));
+        assert_eq!(of(own), [], "each to its own CPU");
+        assert_eq!(
+            of(host().queue_traffic("eth0", &[7.7e4, 1e3, 1e3, 1e3])),
+            [],
+            "one flow, which RPS may split"
+        );
+        assert_eq!(of(host().traffic("eth0", 8e4)), [], "queues are not counted");
+        assert_eq!(of((0..4).fold(host(), |sketch, cpu| sketch.ipis(cpu, 0.0))), [], "nothing is handed on");
+        assert_eq!(of(host().all_receive("0-3", 0.02, 2e4)), [], "time to spare");
+        let more = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[2e4; 4]);
+        assert_eq!(of(more.all_receive("0-3", 0.3, 2e4).rps("eth0", "4-7").ipis(4, 9e3)), [], "CPUs without");
+    }
+}

@@ -1,0 +1,72 @@
+//! What rules about settings ask of a sketched machine.
+
+use super::Sketch;
+use crate::model::{Function, Model, Nic};
+use crate::parse::ethtool::{Channels, Count};
+use crate::units::Fact;
+
+impl Sketch {
+    /// Changes the machine where no word here says it.
+    pub(crate) fn tune(mut self, change: impl FnOnce(&mut Model)) -> Self {
+        change(&mut self.model);
+        self
+    }
+
+    /// Changes one interface where no word here says it.
+    pub(crate) fn edit(self, name: &str, change: impl FnOnce(&mut Nic)) -> Self {
+        self.tune(|model| {
+            let nic = model.nics.iter_mut().find(|nic| nic.name.as_str() == name);
+            change(nic.expect("the interface is in the sketch"));
+        })
+    }
+
+    /// Packets a second of each queue of an interface, as the kernel counts them.
+    pub(crate) fn queue_traffic(self, name: &str, packets: &[f64]) -> Self {
+        let mut sketch = self.traffic(name, packets.iter().sum());
+        let nic = sketch.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
+        nic.expect("just pushed").queues = (0..).zip(packets.iter().copied()).collect();
+        sketch
+    }
+
+    /// RPS interrupts a second that a CPU gets.
+    pub(crate) fn ipis(self, cpu: u32, rate: f64) -> Self {
+        self.cpu(cpu, |rates| rates.rps_ipis = rate)
+    }
+
+    /// Receive time and packets of several CPUs.
+    pub(crate) fn all_receive(self, list: &str, softirq: f64, packets: f64) -> Self {
+        super::cpus(list).iter().fold(self, |sketch, cpu| sketch.receives(cpu.0, softirq, packets))
+    }
+
+    /// Time of several CPUs in processes.
+    pub(crate) fn all_work(self, list: &str, user: f64) -> Self {
+        super::cpus(list).iter().fold(self, |sketch, cpu| sketch.works(cpu.0, user))
+    }
+
+    /// The RPS mask of one queue.
+    pub(crate) fn rps_of(self, name: &str, queue: usize, list: &str) -> Self {
+        self.edit(name, |nic| nic.rx[queue].rps_cpus = Fact::Known(super::cpus(list)))
+    }
+
+    /// How many combined queues the driver can have; it has as many as the sketch gives it.
+    pub(crate) fn queues_at_most(self, name: &str, max: u32) -> Self {
+        self.edit(name, |nic| {
+            let now = u32::try_from(nic.rx.len()).expect("a few queues");
+            let combined = Some(Count { now, max });
+            nic.hardware.channels = Fact::Known(Channels { combined, ..Channels::default() });
+        })
+    }
+
+    /// The node of a device.
+    pub(crate) fn on_node(self, name: &str, node: u32) -> Self {
+        self.edit(name, |nic| nic.node = Some(node))
+    }
+
+    /// The driver of a device, and what the device is on the bus.
+    pub(crate) fn driven_by(self, name: &str, driver: &str, function: Function) -> Self {
+        self.edit(name, |nic| {
+            nic.driver = Some(driver.to_owned());
+            nic.hardware.function = function;
+        })
+    }
+}

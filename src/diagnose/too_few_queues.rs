@@ -1,0 +1,176 @@
+//! The CPUs of a device's queues are half full of receive work while others have next to none: more queues would
+//! share it, or RPS where there are no more.
+
+use super::evidence::{loopback_share, receive_time};
+use super::figures::{count, percent, plural};
+use super::places::{Loaded, cores, loaded_of, mean, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{Function, Model, Nic, Rates};
+use crate::units::CpuMask;
+
+/// Mean receive time of the queues' CPUs from which the next doubling of the traffic does not fit.
+const FULL: f64 = 0.5;
+
+/// The other CPUs have at most this part of it: else the work is spread already.
+const ELSEWHERE: f64 = 0.5;
+
+pub(super) const RULE: Rule = Rule {
+    id: "too-few-queues",
+    asks: "Has a device fewer receive queues than its load needs, and could the driver have more?",
+    fires: || {
+        format!(
+            "each queue of a device carries traffic and lands on a CPU of its own, these CPUs spend {} of their time \
+             in softirq, the others at most {} as much, there are more cores than queues, and the driver can have \
+             more queues, or has several and RPS is off",
+            percent(FULL),
+            percent(ELSEWHERE)
+        )
+    },
+    silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then the flows are \
+             few, not the queues), several queues share a CPU, RPS spreads the work already and the driver has no \
+             more queues, or a device has one queue and can have no more: other rules speak of that",
+    evidence: "each queue's traffic, CPU and its softirq time, the driver's queues and their maximum, the other CPUs' \
+               softirq time",
+    cause: "A queue is served by one CPU at a time: what all queues can take is what their CPUs can take. The queues \
+            of a virtual function are as many as the driver of its physical function grants.",
+    remedy: "More queues, at most one for each core; RPS where the driver has no more.",
+    source: "Documentation/networking/scaling.rst (RSS: Suggested Configuration); field case C",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let queues = loaded_of(model, rates, nic);
+    let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
+    let usable = usable(model);
+    let apart = !queues.is_empty() && queues.len() == nic.rx.len() && cpus.len() == queues.len();
+    if !apart || queues.len() >= cores(model, &usable) {
+        return None;
+    }
+    let load = mean(rates, &cpus, receive_time);
+    let others = usable.difference(&cpus);
+    let elsewhere = mean(rates, &others, receive_time);
+    let steered = queues.iter().any(|queue| queue.mask().is_some());
+    let most = most(nic);
+    let more = most.filter(|most| *most as usize > queues.len());
+    let helps = more.is_some() || (queues.len() > 1 && !steered);
+    if load < FULL || elsewhere > load * ELSEWHERE || !helps {
+        return None;
+    }
+    let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
+    let could =
+        more.map_or_else(|| "and can have no more".to_owned(), |most| format!("and could have {most}"));
+    let busiest =
+        queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Warning,
+        nic: Some(name.clone()),
+        cpu: Some(busiest.cpu),
+        title: format!("{name} has {number} on CPUs {} full, {could}", percent(load)),
+        evidence: evidence(rates, &queues, most, &others),
+        why: why(nic),
+        remedy: match more {
+            Some(_) => "more queues, at most one for each core; RPS until then".to_owned(),
+            None => "RPS: let other CPUs take packets off the queues".to_owned(),
+        },
+        plans: if steered { Vec::new() } else { vec!["rps".to_owned()] },
+    })
+}
+
+/// How many receive queues the driver can have; `None` when it does not say.
+fn most(nic: &Nic) -> Option<u32> {
+    let channels = nic.hardware.channels.known()?;
+    let counts = [channels.combined, channels.rx].into_iter().flatten();
+    counts.map(|count| count.max).max().filter(|most| *most > 0)
+}
+
+fn why(nic: &Nic) -> String {
+    match nic.hardware.function {
+        Function::Virtual { .. } => {
+            "each queue is served by one CPU; a virtual function has as many as the driver of its physical function \
+             grants"
+        }
+        _ => "each queue is served by one CPU: these take all packets, and the others cannot help",
+    }
+    .to_owned()
+}
+
+fn evidence(rates: &Rates, queues: &[Loaded<'_>], most: Option<u32>, others: &CpuMask) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let mut lines: Vec<String> = queues.iter().take(SHOWN).map(|queue| queue.line(rates)).collect();
+    if queues.len() > SHOWN {
+        let packets: f64 = queues.iter().map(|queue| queue.packets).sum();
+        lines.push(format!("{} together: {} packets/s", plural(queues.len(), "queue"), count(packets)));
+    }
+    lines.push(match most {
+        Some(most) => format!("the driver has {} of at most {most}", plural(queues.len(), "queue")),
+        None => "the driver does not say how many queues it can have".to_owned(),
+    });
+    let time = percent(mean(rates, others, receive_time));
+    lines.push(format!("the other {}: {time} of their time in softirq", plural(others.len(), "CPU")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Function;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(softirq: f64) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 2e5);
+        sketch.all_receive("2-3", softirq, 1e5)
+    }
+
+    #[test]
+    fn more_queues_where_the_driver_has_them() {
+        let found = of(host(0.63).queues_at_most("eth0", 8));
+        assert_eq!(found[0].title, "eth0 has 2 RX queues on CPUs 63 % full, and could have 8");
+        assert_eq!(found[0].evidence[2], "the driver has 2 queues of at most 8");
+        let steered = of(host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4"));
+        assert!(steered[0].plans.is_empty());
+        let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
+        assert_eq!(of(one.queues_at_most("eth0", 4)).len(), 1);
+    }
+
+    /// Field case C: a virtual function with two queues, and no more.
+    #[test]
+    fn rps_where_it_has_no_more() {
+        let function = Function::Virtual { physical: None };
+        let found = of(host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function));
+        assert_eq!(found[0].title, "eth0 has 2 RX queues on CPUs 63 % full, and can have no more");
+        assert!(found[0].why.contains("virtual function"));
+        assert_eq!(found[0].plans, ["rps"]);
+        assert_eq!(of(host(0.63))[0].evidence[2], "the driver does not say how many queues it can have");
+    }
+
+    #[test]
+    fn near_misses() {
+        let silent =
+            |sketch: Sketch, why: &str| assert_eq!(of(sketch.queues_at_most("eth0", 8)), [], "{why}");
+        silent(host(0.3), "the queues' CPUs have room");
+        silent(host(0.63).all_receive("0-1,4-7", 0.5, 1e5), "spread already");
+        silent(host(0.63).queue_traffic("eth0", &[2e5, 10.0]), "one flow does not use two queues");
+        let shared = Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 2e5).receives(2, 0.9, 2e5);
+        silent(shared, "they share a CPU");
+        let cores = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 4e5);
+        silent(cores.all_receive("0-3", 0.63, 1e5), "a queue for each core");
+        silent(host(0.63).loopback().traffic("lo", 9e6), "mostly lo");
+        let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
+        assert_eq!(of(one.queues_at_most("eth0", 1)), [], "one queue, no more: the hotspot says it");
+        assert_eq!(of(host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2)), [], "all is done");
+    }
+}
