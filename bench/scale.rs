@@ -38,8 +38,13 @@ fn main() -> ExitCode {
     assert_eq!(inventory.cpus.known().map(Vec::len), usize::try_from(cpus).ok(), "the tree is read");
     let listeners = inventory.listeners.known().map(|listeners| listeners.sockets.len());
     assert!(listeners > Some(100), "the processes are looked into: {:?}", inventory.listeners);
-    let sample = (0..runs).map(|_| cpu_time(|| drop(Counters::take(&host, &inventory)))).collect();
-    report("one sample of the counters", sample);
+    let path = Inventory::take(&host, Scope::Counters);
+    for (what, inventory) in [("one sample of the counters", &path), ("the same with programs", &inventory)] {
+        let sample = (0..runs).map(|_| cpu_time(|| drop(Counters::take(&host, inventory)))).collect();
+        report(what, sample);
+    }
+    let programs = Counters::take(&host, &inventory).processes.known().map(|programs| programs.len());
+    assert!(programs > Some(100), "programs are looked at: {programs:?}");
     ExitCode::SUCCESS
 }
 

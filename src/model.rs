@@ -10,6 +10,7 @@ mod interrupts;
 mod irq_names;
 mod listeners;
 mod other_irqs;
+mod processes;
 mod rates;
 mod stack;
 mod topology;
@@ -20,7 +21,7 @@ pub use crate::units::Fact;
 pub use between::IntervalError;
 pub use hardware::{Function, Hardware};
 pub use listeners::{Listener, Process};
-pub use rates::{CpuRates, IrqRates, NicRates, Rates};
+pub use rates::{CpuRates, IrqRates, NicRates, ProcessRates, Rates};
 pub use stack::{NetNamespace, Peer, Stack};
 pub use topology::{
     Contradiction, Cpu, DeviceAddress, Identity, Irq, Model, Napi, NapiSettings, Nic, NicKind, RxQueue,

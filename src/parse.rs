@@ -33,7 +33,7 @@ pub use mounts::{Mount, mounts};
 pub use namespace::{namespace_id, namespace_inode};
 pub use netdev::{NetdevNapi, NetdevQueue, QueueStats, netdev_napis, netdev_queues, queue_stats};
 pub use openssl::{OpensslSpeed, openssl_speed};
-pub use process::{ProcessStat, allowed_cpus, children, last_cpu, process_stat};
+pub use process::{ProcessStat, allowed_cpus, children, is_runnable, last_cpu, process_stat};
 pub use queue_counters::QueueCounters;
 pub use schedstat::{on_cpu_ns, thread_name, waiting_ns};
 pub use scheduling::{Scheduling, parent, scheduling, with_allowed_cpus, with_scheduling};

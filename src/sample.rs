@@ -3,6 +3,7 @@
 //! One source a file; a source that fails leaves the others usable. What the facts mean is for
 //! `model` to say.
 
+mod busiest;
 mod counters;
 mod cpus;
 mod cpuset;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use busiest::{ProcessTimes, RawBusy, RawThread, busiest};
 pub use counters::{Counters, CpuCounters, NicCounters};
 pub use cpus::RawCpu;
 pub use hardware::RawHardware;
@@ -75,6 +77,10 @@ pub struct Inventory {
     /// The process id of `ksoftirqd/N` by CPU.
     #[serde(default)]
     pub ksoftirqd: Fact<BTreeMap<CpuId, u32>>,
+    /// The numbers of the programs of which counters have the CPU time: so many that looking at them costs
+    /// little.
+    #[serde(default)]
+    pub programs: Fact<Vec<u32>>,
     /// irqbalance, when it runs.
     pub irqbalance: Fact<Option<Irqbalance>>,
     /// Settings of the kernel.
@@ -117,6 +123,7 @@ impl Inventory {
             rps_sock_flow_entries: read::number(host, "proc/sys/net/core/rps_sock_flow_entries"),
             irqbalance: irqbalance.map(|pid| pid.map(|pid| irqbalance::take(host, pid))),
             ksoftirqd: scope.threads(|| processes::ksoftirqd(host, &seen)),
+            programs: scope.programs(|| busiest::programs(&seen)),
             settings: settings::take(host),
             namespaces: scope.everybody(|| namespaces::take(host, &seen)),
             listeners: scope.everybody(|| listeners::take(host, &seen)),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, RecordedHost, RecordingHost};
-use crate::sample::{Counters, Inventory, Scope};
+use crate::sample::{Counters, Inventory, Scope, busiest};
 
 pub use archive::ArchiveError;
 
@@ -55,9 +55,12 @@ impl Snapshot {
     /// Looks at the machine twice, with `wait` in between. `more` is what else is to be read at the
     /// second moment, through the host that it is given.
     pub fn take(host: &dyn Host, wait: impl FnOnce(), more: impl FnOnce(&dyn Host)) -> Self {
-        let first = moment(host, |_| ());
+        let (first, before) = moment(host, |_, _| ());
         wait();
-        let last = moment(host, more);
+        let (last, _) = moment(host, |host, after| {
+            busiest(host, &before, after);
+            more(host);
+        });
         let manifest = Manifest {
             schema: Self::SCHEMA.to_owned(),
             rxlab: env!("CARGO_PKG_VERSION").to_owned(),
@@ -98,13 +101,13 @@ impl Snapshot {
     }
 }
 
-/// Everything that one look reads.
-fn moment(host: &dyn Host, more: impl FnOnce(&dyn Host)) -> RecordedHost {
+/// Everything that one look reads, and the counters among it.
+fn moment(host: &dyn Host, more: impl FnOnce(&dyn Host, &Counters)) -> (RecordedHost, Counters) {
     let recording = RecordingHost::new(host);
     let inventory = Inventory::take(&recording, Scope::All);
-    Counters::take(&recording, &inventory);
-    more(&recording);
-    recording.finish()
+    let counters = Counters::take(&recording, &inventory);
+    more(&recording, &counters);
+    (recording.finish(), counters)
 }
 
 #[cfg(test)]

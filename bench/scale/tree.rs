@@ -172,7 +172,10 @@ fn processes(tree: &mut Tree<'_>, cpus: u32) {
         tree.file(&format!("proc/{pid}/cgroup"), format!("0::/system.slice/service{service}.service\n"));
         let allowed = format!("Name:\tservice\nCpus_allowed_list:\t0-{}\n", cpus - 1);
         tree.file(&format!("proc/{pid}/status"), allowed);
-        let stat = format!("{pid} (service{service}) S {}{} 0 0 0 0\n", "0 ".repeat(35), service % cpus);
+        // One thread each (field 20), on the CPU of field 39.
+        let (before, after) = ("0 ".repeat(16), "0 ".repeat(18));
+        let stat = format!("{pid} (service{service}) S {before}1 {after}{} 0 0 0 0\n", service % cpus);
+        tree.file(&format!("proc/{pid}/stat"), &stat);
         tree.file(&format!("proc/{pid}/task/{pid}/stat"), stat);
         pid += 1;
     }

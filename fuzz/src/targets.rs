@@ -50,6 +50,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/process", |bytes| {
         with(bytes, parse::allowed_cpus);
         with(bytes, parse::last_cpu);
+        with(bytes, parse::is_runnable);
         with(bytes, parse::children);
         with(bytes, parse::scheduling);
         with(bytes, parse::parent);

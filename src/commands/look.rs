@@ -8,7 +8,7 @@ use super::source::Source;
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::model::{Model, Rates};
-use crate::sample::{Counters, Inventory, Scope};
+use crate::sample::{Counters, Inventory, Scope, busiest};
 
 /// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -21,7 +21,7 @@ pub(super) fn look(source: &Source, length: Duration) -> Result<(Model, Rates), 
     match source {
         Source::Live(host) => for_a_while(host, length, &AtomicBool::new(false)),
         Source::Snapshot(snapshot) => {
-            let first = Inventory::take(snapshot.first(), Scope::Counters);
+            let first = Inventory::take(snapshot.first(), Scope::Load);
             between(&Counters::take(snapshot.first(), &first), snapshot.last())
         }
     }
@@ -33,7 +33,7 @@ pub(super) fn for_a_while(
     length: Duration,
     stop: &AtomicBool,
 ) -> Result<(Model, Rates), CommandError> {
-    let inventory = Inventory::take(host, Scope::Counters);
+    let inventory = Inventory::take(host, Scope::Load);
     let before = Counters::take(host, &inventory);
     progress::wait("looking at the counters", length, stop);
     between(&before, host)
@@ -42,10 +42,10 @@ pub(super) fn for_a_while(
 /// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now
 /// count.
 fn between(before: &Counters, host: &dyn Host) -> Result<(Model, Rates), CommandError> {
-    let inventory = Inventory::take(host, Scope::Counters);
+    let inventory = Inventory::take(host, Scope::Load);
     let after = Counters::take(host, &inventory);
     let rates = Rates::between(before, &after)
         .map_err(|error| CommandError::usage(error).hint("counters need a running machine"))?;
-    let rates = rates.accounted(&inventory);
+    let rates = rates.accounted(&inventory).with_busiest(busiest(host, before, &after));
     Ok((Model::new(&inventory), rates))
 }

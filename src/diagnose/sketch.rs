@@ -69,6 +69,7 @@ impl Sketch {
                 irqs: Vec::new(),
                 exact_softirq_time: Some(false),
                 gaps: Vec::new(),
+                processes: Fact::Known(Vec::new()),
             },
             next_irq: 41,
         }
@@ -170,6 +171,7 @@ impl Sketch {
             tx_packets: 0.0,
             tx_bytes: 0.0,
             rx_dropped: 0.0,
+            rx_missed: 0.0,
             queues: BTreeMap::new(),
         });
         self

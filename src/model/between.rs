@@ -56,6 +56,7 @@ impl Rates {
             irqs: irqs(previous, current, seconds),
             exact_softirq_time: None,
             gaps: gaps(current),
+            processes: Fact::NotAsked,
         })
     }
 
@@ -157,6 +158,7 @@ fn nic(name: crate::units::NicName, before: &NicCounters, after: &NicCounters, s
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),
         rx_dropped: rate(|c| c.rx_dropped),
+        rx_missed: rate(|c| c.rx_missed),
         queues: after.rx_queues.iter().filter_map(queue).collect(),
     }
 }
@@ -200,6 +202,7 @@ mod tests {
             interrupts: Fact::Unsupported,
             nics: BTreeMap::new(),
             ksoftirqd_ns: BTreeMap::new(),
+            processes: Fact::NotAsked,
         }
     }
 

@@ -54,6 +54,9 @@ pub struct Hardware {
     pub rules: Fact<Vec<FlowRule>>,
     /// Offloads, by name.
     pub features: Fact<Vec<Feature>>,
+    /// Megabits a second of the link, as the driver says; one of a hypervisor may make it up.
+    #[serde(default)]
+    pub speed_mbits: Fact<u32>,
 }
 
 /// Drivers of devices that a hypervisor makes up.
@@ -75,6 +78,7 @@ impl Hardware {
             rss_contexts: said.rss_contexts,
             rules: said.rules,
             features: said.features,
+            speed_mbits: said.speed_mbits,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{CpuId, IrqId, NicName};
+use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
 /// Rates over one interval. CPUs and interfaces that were not there at both ends are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,10 @@ pub struct Rates {
     pub exact_softirq_time: Option<bool>,
     /// Sources that were missing or broken and what is therefore not known.
     pub gaps: Vec<String>,
+    /// The programs that took most CPU time, most first; those that took little are left out. Unsupported
+    /// where no process can be seen.
+    #[serde(default)]
+    pub processes: Fact<Vec<ProcessRates>>,
 }
 
 impl Rates {
@@ -92,6 +96,9 @@ pub struct NicRates {
     pub tx_bytes: f64,
     /// Received and dropped (`rx_dropped` + `rx_missed_errors`).
     pub rx_dropped: f64,
+    /// Packets for which the device had no buffer, its ring being full (`rx_missed_errors`).
+    #[serde(default)]
+    pub rx_missed: f64,
     /// Packets received by queue index, where the kernel says it; queues that were not there at both ends,
     /// or began to count anew, are left out.
     pub queues: BTreeMap<u32, f64>,
@@ -106,4 +113,30 @@ pub struct IrqRates {
     pub action: String,
     /// Interrupts a second by CPU; CPUs with none are left out.
     pub per_cpu: BTreeMap<CpuId, f64>,
+}
+
+/// One program that takes CPU time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRates {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as the kernel keeps it (15 bytes).
+    pub command: String,
+    /// CPU seconds a second of all its threads: 1.0 is the whole time of one CPU. Where softirq time is sampled
+    /// by ticks, the ticks that hit a softirq on top of a process are counted to the process as well.
+    pub cpu: f64,
+    /// Its threads.
+    pub threads: u32,
+    /// Threads that ran or waited for a CPU at the second look; not asked where there are too many.
+    pub runnable: Fact<u32>,
+    /// CPUs that its main thread may run on.
+    pub allowed: Fact<CpuMask>,
+    /// CPUs of its control group (cpuset).
+    pub cpuset: Fact<CpuMask>,
+    /// CPUs that its threads last ran on, at the second look; not asked where there are too many.
+    pub ran_on: Fact<CpuMask>,
+    /// The CPU that its main thread was on at both looks, if it was the same.
+    pub stays_on: Option<CpuId>,
+    /// Nice value of its main thread: above 0 it gives way to others.
+    pub nice: i32,
 }

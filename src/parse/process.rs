@@ -33,6 +33,8 @@ pub struct ProcessStat {
     /// Time in user and kernel mode of all its threads, also of those that ended, in ticks of USER_HZ
     /// (1/100 s): fields 14 and 15.
     pub cpu_ticks: u64,
+    /// Threads it has now: field 20.
+    pub threads: u64,
     /// When it began, in ticks since boot: field 22. Tells two processes with one number apart.
     pub began_ticks: u64,
 }
@@ -49,7 +51,17 @@ pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
         super::counter(1, field)
     };
     let cpu_ticks = field(14)?.checked_add(field(15)?).ok_or_else(|| ParseError::at(1, "times overflow"))?;
-    Ok(ProcessStat { command: command.to_owned(), cpu_ticks, began_ticks: field(22)? })
+    Ok(ProcessStat { command: command.to_owned(), cpu_ticks, threads: field(20)?, began_ticks: field(22)? })
+}
+
+/// Whether a thread runs or waits for a CPU: field 3 of its `stat` is `R`.
+pub fn is_runnable(text: &str) -> Result<bool, ParseError> {
+    let (_, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
+    let state = rest.split_ascii_whitespace().next().unwrap_or_default();
+    match state.as_bytes() {
+        [letter] if letter.is_ascii_alphabetic() => Ok(*letter == b'R'),
+        _ => Err(ParseError::at(1, format!("`{state}` is no state"))),
+    }
 }
 
 /// The process ids in `children`.
@@ -65,7 +77,7 @@ pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{allowed_cpus, children, last_cpu, process_stat};
+    use super::{allowed_cpus, children, is_runnable, last_cpu, process_stat};
     use crate::units::{CpuId, CpuMask};
 
     /// A thread called `a) S 1 (b`.
@@ -80,6 +92,9 @@ mod tests {
         assert_eq!(children("3 4 17 "), Ok(vec![3, 4, 17]));
         let stat = process_stat(&STAT.replace(" 0 0 0 0 20 ", " 7 8 0 0 20 ")).expect("valid");
         assert_eq!((stat.command.as_str(), stat.cpu_ticks, stat.began_ticks), ("a) S 1 (b", 15, 1));
+        assert_eq!(stat.threads, 1);
+        assert_eq!(is_runnable(STAT), Ok(false));
+        assert_eq!(is_runnable(&STAT.replace("b) S", "b) R")), Ok(true));
     }
 
     #[test]
@@ -87,6 +102,7 @@ mod tests {
         assert_eq!(allowed_cpus("Name:\tx\nCpus_allowed_list:\tx\n").expect_err("bad").line, 2);
         assert!(allowed_cpus("Name:\tx\n").is_err());
         assert!(last_cpu("812 (a) S 1 2 3").is_err());
+        assert!(is_runnable("812 (a)").is_err() && is_runnable("812 (a) Run 1").is_err());
         assert!(children("3 -4").is_err() && children("99999999999").is_err());
         assert!(last_cpu(&STAT.replace(" 17 5 ", " 17 -1 ")).is_err());
         assert!(last_cpu(&STAT.replace(" 17 5 ", " 17 99999 ")).is_err(), "no kernel has it");
@@ -106,6 +122,7 @@ mod tests {
         #[test]
         fn never_panics(text in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}") {
             let _ = (last_cpu(&text), allowed_cpus(&text), children(&text), process_stat(&text));
+            let _ = is_runnable(&text);
         }
     }
 }

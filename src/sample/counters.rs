@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Inventory, RawNic, queue_counts, read};
+use super::{Inventory, ProcessTimes, RawNic, busiest, queue_counts, read};
 use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, Fact, NicName};
@@ -26,6 +26,10 @@ pub struct Counters {
     pub nics: BTreeMap<NicName, NicCounters>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
+    /// CPU time of programs by process id. Unsupported where not one can be seen, as in recordings from
+    /// before this was read.
+    #[serde(default)]
+    pub processes: Fact<BTreeMap<u32, ProcessTimes>>,
 }
 
 /// Counters of one CPU. The softnet ones are 32 bits wide and wrap.
@@ -58,12 +62,15 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// `rx_dropped` + `rx_missed_errors`.
     pub rx_dropped: u64,
+    /// `rx_missed_errors`: packets that the device had no buffer for, its ring being full (if_link.h).
+    #[serde(default)]
+    pub rx_missed: u64,
     /// What each receive queue counted, by index, where the kernel or the driver tells.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
 }
 
 impl Counters {
-    /// Reads all counters. `inventory` says which interfaces and threads to read: it was taken with
+    /// Reads all counters. `inventory` says which interfaces, threads and programs to read: it was taken with
     /// [`super::Scope::Counters`] or more.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
@@ -84,6 +91,7 @@ impl Counters {
             interrupts,
             nics,
             ksoftirqd_ns: ksoftirqd(host, inventory),
+            processes: busiest::times(host, inventory),
         }
     }
 }
@@ -126,12 +134,14 @@ fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option
     let count = |file: &str| -> Option<u64> {
         read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
     };
+    let rx_missed = count("rx_missed_errors")?;
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
-        rx_dropped: count("rx_dropped")?.saturating_add(count("rx_missed_errors")?),
+        rx_dropped: count("rx_dropped")?.saturating_add(rx_missed),
+        rx_missed,
         rx_queues: queue_counts::of(host, raw, queues),
     })
 }

@@ -1,4 +1,4 @@
-//! The CPUs of the root control group, in either version of the cpuset controller.
+//! The CPUs of the root control group and of those of processes, in either version of the cpuset controller.
 
 use super::read;
 use crate::host::Host;
@@ -20,17 +20,49 @@ const USUAL: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/cpuset"];
 const EFFECTIVE: [&str; 3] = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
 
 pub(super) fn take(host: &dyn Host) -> Cpuset {
-    let mounts = read::parsed(host, "proc/self/mountinfo", parse::mounts);
-    let directories: Vec<String> = match mounts {
+    let directories = directories(host);
+    let of = |names: &[&str]| first(host, &directories, names);
+    Cpuset { effective: of(&EFFECTIVE), isolated: of(&["cpuset.cpus.isolated"]) }
+}
+
+/// Where control groups may be, for the CPUs of several processes.
+pub(super) struct Groups(Vec<String>);
+
+impl Groups {
+    pub(super) fn new(host: &dyn Host) -> Self {
+        Self(directories(host))
+    }
+
+    /// CPUs that the control group of a process may use: its own, or those of the nearest group above that has
+    /// the controller.
+    pub(super) fn cpus_of(&self, host: &dyn Host, pid: u32) -> Fact<CpuMask> {
+        let groups = read::parsed(host, &format!("proc/{pid}/cgroup"), parse::control_groups);
+        groups.and_then(|groups| {
+            // The controller is in one of the versions; a path of the other is in none of its directories.
+            let own = groups.cpuset.or(groups.unified).unwrap_or_default();
+            let own = own.trim_end_matches('/');
+            let above = own.rmatch_indices('/').map(|(end, _)| &own[..end]);
+            let mut lists = std::iter::once(own).chain(above).map(|path| {
+                let places: Vec<String> = self.0.iter().map(|at| format!("{at}{path}")).collect();
+                first(host, &places, &EFFECTIVE)
+            });
+            lists.find(|list| *list != Fact::Unsupported).unwrap_or(Fact::Unsupported)
+        })
+    }
+}
+
+fn directories(host: &dyn Host) -> Vec<String> {
+    match read::parsed(host, "proc/self/mountinfo", parse::mounts) {
         Fact::Known(mounts) => mounts.iter().filter_map(directory).collect(),
         _ => USUAL.map(str::to_owned).to_vec(),
-    };
-    let first = |names: &[&str]| {
-        let paths = directories.iter().flat_map(|at| names.iter().map(move |name| format!("{at}/{name}")));
-        let mut lists = paths.map(|path| read::cpu_list(host, &path));
-        lists.find(|list| *list != Fact::Unsupported).unwrap_or(Fact::Unsupported)
-    };
-    Cpuset { effective: first(&EFFECTIVE), isolated: first(&["cpuset.cpus.isolated"]) }
+    }
+}
+
+/// The list in the first of these files that is there.
+fn first(host: &dyn Host, directories: &[String], names: &[&str]) -> Fact<CpuMask> {
+    let paths = directories.iter().flat_map(|at| names.iter().map(move |name| format!("{at}/{name}")));
+    let mut lists = paths.map(|path| read::cpu_list(host, &path));
+    lists.find(|list| *list != Fact::Unsupported).unwrap_or(Fact::Unsupported)
 }
 
 fn directory(mount: &Mount) -> Option<String> {
@@ -44,7 +76,7 @@ fn directory(mount: &Mount) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::take;
+    use super::{Groups, take};
     use crate::host::RecordedHost;
     use crate::units::Fact;
 
@@ -82,5 +114,24 @@ mod tests {
         let host = RecordedHost::new().with("sys/fs/cgroup/cpuset/cpuset.cpus", "0-7\n");
         assert_eq!(take(&host).effective, list("0-7"));
         assert_eq!(take(&RecordedHost::new()).effective, Fact::Unsupported);
+    }
+
+    #[test]
+    fn a_process_has_the_cpus_of_the_nearest_group() {
+        let host = |cgroup: &str| {
+            RecordedHost::new()
+                .with("proc/7/cgroup", cgroup)
+                .with("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n")
+                .with("sys/fs/cgroup/web/cpuset.cpus.effective", "0-5\n")
+                .with("sys/fs/cgroup/cpuset/box/cpuset.effective_cpus", "2\n")
+        };
+        let cpus = |cgroup| {
+            let host = host(cgroup);
+            Groups::new(&host).cpus_of(&host, 7)
+        };
+        assert_eq!(cpus("0::/web/a/b\n"), list("0-5"));
+        assert_eq!(cpus("0::/\n"), list("0-7"));
+        assert_eq!(cpus("4:cpuset:/box\n0::/system.slice\n"), list("2"), "both versions");
+        assert_eq!(Groups::new(&RecordedHost::new()).cpus_of(&RecordedHost::new(), 7), Fact::Unsupported);
     }
 }

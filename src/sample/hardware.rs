@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::read;
-use crate::host::{EthtoolGet, Host, Question};
+use crate::host::{Cause, EthtoolGet, Host, Question};
 use crate::parse::WireError;
 use crate::parse::ethtool::{
     self, Channels, Coalesce, DriverInfo, Feature, FlowRule, QueueStatistics, Rings, Rss,
@@ -43,6 +43,8 @@ pub struct RawHardware {
     pub sriov_max: Fact<u32>,
     /// Last part of the link `physfn`: the physical function of a virtual one.
     pub physical: Fact<String>,
+    /// `speed`: megabits a second of the link. Unsupported where the driver knows none and while it is down.
+    pub speed_mbits: Fact<u32>,
 }
 
 /// Asks of the interface `nic`, which has `rx_queues` receive queues; `device` is `None` for virtual
@@ -87,9 +89,22 @@ pub(super) fn take(
         sriov_vfs: number("sriov_numvfs"),
         sriov_max: number("sriov_totalvfs"),
         physical: physical.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
+        speed_mbits: speed(host, nic),
         driver,
         features,
     }
+}
+
+/// Of a link that is down, or by whom cannot say, the kernel answers EINVAL; of an unknown speed, -1.
+fn speed(host: &dyn Host, nic: &NicName) -> Fact<u32> {
+    const EINVAL: Cause = Cause::Errno(22);
+    let path = format!("sys/class/net/{nic}/speed");
+    if host.read(&path).is_err_and(|error| error.cause == EINVAL) {
+        return Fact::Unsupported;
+    }
+    let speed: Fact<i64> = read::number(host, &path);
+    let known = |speed: i64| u32::try_from(speed).ok().filter(|speed| *speed > 0);
+    speed.and_then(|speed| known(speed).map_or(Fact::Unsupported, Fact::Known))
 }
 
 fn asked<T>(
@@ -103,8 +118,8 @@ fn asked<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::RawHardware;
-    use crate::host::{Host, LiveHost};
+    use super::{RawHardware, speed};
+    use crate::host::{Cause, Host, LiveHost, RecordedHost};
     use crate::sample::{Inventory, Scope};
     use crate::units::Fact;
 
@@ -131,10 +146,11 @@ mod tests {
             sriov_vfs,
             sriov_max,
             physical,
+            speed_mbits,
         } = hardware;
         let asked = [trouble(driver), trouble(channels), trouble(rings), trouble(coalesce), trouble(rss)];
         let more = [trouble(rss_contexts), trouble(rules), trouble(features), trouble(queue_statistics)];
-        let bus = [trouble(sriov_vfs), trouble(sriov_max), trouble(physical)];
+        let bus = [trouble(sriov_vfs), trouble(sriov_max), trouble(physical), trouble(speed_mbits)];
         asked.into_iter().chain(more).chain(bus).flatten().collect()
     }
 
@@ -165,5 +181,17 @@ mod tests {
             let up = nic.operstate.known().is_some_and(|state| state == "up");
             assert!(inventory.queues.known().is_none() || !up || told > 0, "{}", nic.name);
         }
+    }
+
+    #[test]
+    fn a_speed_that_is_not_known_is_none() {
+        let path = "sys/class/net/eth0/speed";
+        let name = "eth0".parse().expect("a name");
+        let of = |host: RecordedHost| speed(&host, &name);
+        assert_eq!(of(RecordedHost::new().with(path, "25000\n")), Fact::Known(25_000));
+        assert_eq!(of(RecordedHost::new().with(path, "-1\n")), Fact::Unsupported);
+        assert_eq!(of(RecordedHost::new().with_failure(path, Cause::Errno(22))), Fact::Unsupported, "down");
+        assert_eq!(of(RecordedHost::new()), Fact::Unsupported);
+        assert!(matches!(of(RecordedHost::new().with(path, "fast\n")), Fact::Broken(_)));
     }
 }

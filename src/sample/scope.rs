@@ -10,6 +10,8 @@ pub enum Scope<'a> {
     Path,
     /// To take [`super::Counters`] as well: the kernel's threads that they read.
     Counters,
+    /// To see the load as well: the programs of which [`super::Counters`] then have the CPU time.
+    Load,
     /// To show the receive path and what surrounds it: who listens, and which namespaces there are.
     Surroundings {
         /// The interface to show all of, if there is one.
@@ -23,7 +25,7 @@ impl Scope<'_> {
     /// Whether to ask everything of this interface, even if it is a virtual one.
     pub(super) fn in_full(self, nic: &NicName) -> bool {
         match self {
-            Scope::Path | Scope::Counters => false,
+            Scope::Path | Scope::Counters | Scope::Load => false,
             Scope::Surroundings { nic: wanted } => wanted == Some(nic),
             Scope::All => true,
         }
@@ -31,7 +33,12 @@ impl Scope<'_> {
 
     /// What the kernel's threads tell.
     pub(super) fn threads<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
-        if matches!(self, Scope::Counters | Scope::All) { ask() } else { Fact::NotAsked }
+        if matches!(self, Scope::Counters | Scope::Load | Scope::All) { ask() } else { Fact::NotAsked }
+    }
+
+    /// What takes one file of every program.
+    pub(super) fn programs<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        if matches!(self, Scope::Load | Scope::All) { ask() } else { Fact::NotAsked }
     }
 
     /// What takes a look into every process.
@@ -72,7 +79,7 @@ mod tests {
     fn what_is_beyond_was_not_asked() {
         let host = veth();
         let taken = |scope| Inventory::take(&host, scope);
-        for scope in [Scope::Path, Scope::Counters] {
+        for scope in [Scope::Path, Scope::Counters, Scope::Load] {
             let found = taken(scope);
             assert_eq!((&found.listeners, &found.namespaces), (&Fact::NotAsked, &Fact::NotAsked));
             let irqbalance = found.irqbalance.known().and_then(Option::as_ref);
@@ -81,6 +88,8 @@ mod tests {
             assert_eq!((&nic.hardware.channels, &nic.napi.threaded), (&Fact::NotAsked, &Fact::NotAsked));
         }
         assert_eq!(taken(Scope::Path).ksoftirqd, Fact::NotAsked);
+        assert_eq!(taken(Scope::Counters).programs, Fact::NotAsked);
+        assert_eq!(taken(Scope::Load).programs, Fact::Known(vec![70]));
         assert_eq!(taken(Scope::Counters).ksoftirqd, Fact::Known([(CpuId(0), 15)].into()));
         let name: NicName = "veth0".parse().expect("a name");
         let shown = taken(Scope::Surroundings { nic: Some(&name) });
@@ -112,7 +121,8 @@ mod tests {
         let recorded = recording.finish();
         let name: NicName = "veth0".parse().expect("a name");
         let surroundings = [None, Some(&name)].map(|nic| Scope::Surroundings { nic });
-        for scope in surroundings.into_iter().chain([Scope::Path, Scope::Counters, Scope::All]) {
+        let others = [Scope::Path, Scope::Counters, Scope::Load, Scope::All];
+        for scope in surroundings.into_iter().chain(others) {
             assert_eq!(Inventory::take(&recorded, scope), Inventory::take(&host, scope), "{scope:?}");
         }
     }

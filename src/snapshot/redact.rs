@@ -134,7 +134,7 @@ fn class(path: &str) -> Class {
         ["proc", .., "net", "softnet_stat"] => Class::Harmless,
         ["proc", "sys" | "irq" | "pressure", ..] => Class::Harmless,
         ["proc", "stat" | "softirqs" | "interrupts"] => Class::Harmless,
-        ["proc", _, "comm" | "schedstat" | "cgroup" | "status"] => Class::Harmless,
+        ["proc", _, "comm" | "schedstat" | "cgroup" | "status" | "stat"] => Class::Harmless,
         ["proc", _, "task", _, "stat"] => Class::Harmless,
         ["sys", "class", "net", _, "address" | "broadcast" | "phys_port_id" | "phys_switch_id"] => {
             Class::Unknown
@@ -162,7 +162,7 @@ fn class(path: &str) -> Class {
 mod tests {
     use super::{Class, class};
     use crate::host::{LiveHost, RecordingHost};
-    use crate::sample::{Counters, Inventory, Scope};
+    use crate::sample::{Counters, Inventory, Scope, busiest};
 
     /// A source that `class` does not know would be missing from every redacted snapshot.
     #[test]
@@ -170,7 +170,14 @@ mod tests {
         let live = LiveHost::open("/".as_ref()).expect("this machine");
         let recording = RecordingHost::new(&live);
         let inventory = Inventory::take(&recording, Scope::All);
-        Counters::take(&recording, &inventory);
+        let before = Counters::take(&recording, &inventory);
+        let began = std::time::Instant::now();
+        while began.elapsed() < std::time::Duration::from_millis(200) {
+            std::hint::spin_loop();
+        }
+        let after = Counters::take(&recording, &inventory);
+        let busy = busiest(&recording, &before, &after).known().expect("we see ourselves").clone();
+        assert!(busy.iter().any(|busy| busy.pid == std::process::id()), "{busy:?}");
         let (files, _) = recording.finish().into_parts();
         assert!(files.len() > 20);
         let unknown: Vec<&String> = files.keys().filter(|path| class(path) == Class::Unknown).collect();

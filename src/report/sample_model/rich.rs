@@ -130,6 +130,7 @@ fn vf_hardware() -> Hardware {
             .map(feature)
             .into(),
         ),
+        speed_mbits: Fact::Known(25_000),
     }
 }
 
@@ -150,6 +151,7 @@ fn ens3() -> Nic {
         rss_contexts: Fact::Unsupported,
         rules: Fact::Unsupported,
         features: Fact::Unsupported,
+        speed_mbits: Fact::Unsupported,
     };
     nic.stack = Stack { upper: vec![name("bond0")], ..Stack::default() };
     nic

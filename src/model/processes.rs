@@ -1,0 +1,82 @@
+//! The programs that take CPU time, as rates.
+
+use super::rates::{ProcessRates, Rates};
+use crate::sample::{RawBusy, RawThread};
+use crate::units::{CpuMask, Fact};
+
+/// USER_HZ is 100 on every architecture that rxlab runs on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+impl Rates {
+    /// Adds the programs that took most CPU time in the interval.
+    #[must_use]
+    pub fn with_busiest(mut self, busiest: Fact<Vec<RawBusy>>) -> Self {
+        let seconds = self.seconds;
+        self.processes = busiest.map(|busy| busy.into_iter().map(|one| process(one, seconds)).collect());
+        self
+    }
+}
+
+fn process(raw: RawBusy, seconds: f64) -> ProcessRates {
+    let runnable = |threads: Vec<RawThread>| threads.iter().filter(|thread| thread.runnable).count() as u32;
+    let cpus = |threads: Vec<RawThread>| threads.iter().map(|thread| thread.cpu).collect::<CpuMask>();
+    ProcessRates {
+        pid: raw.pid,
+        cpu: raw.ticks as f64 / TICKS_PER_SECOND / seconds,
+        threads: u32::try_from(raw.now.threads).unwrap_or(u32::MAX),
+        runnable: raw.threads.clone().map(runnable),
+        allowed: raw.allowed,
+        cpuset: raw.cpuset,
+        ran_on: raw.threads.map(cpus),
+        stays_on: raw.was_on.filter(|cpu| *cpu == raw.now.last_cpu),
+        nice: raw.now.nice,
+        command: raw.now.command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::Rates;
+    use crate::sample::{ProcessTimes, RawBusy, RawThread};
+    use crate::units::{CpuId, Fact};
+
+    #[test]
+    fn ticks_become_cpus() {
+        let now = ProcessTimes {
+            command: "web".into(),
+            cpu_ticks: 9_000,
+            began_ticks: 4,
+            threads: 2,
+            last_cpu: CpuId(1),
+            nice: 0,
+        };
+        let thread = |cpu, runnable| RawThread { cpu: CpuId(cpu), runnable };
+        let busy = RawBusy {
+            pid: 70,
+            ticks: 750,
+            now,
+            was_on: Some(CpuId(1)),
+            allowed: Fact::Unsupported,
+            cpuset: Fact::Unsupported,
+            threads: Fact::Known(vec![thread(1, true), thread(3, false)]),
+        };
+        let rates = Rates {
+            seconds: 5.0,
+            cpus: Vec::new(),
+            nics: Vec::new(),
+            irqs: Vec::new(),
+            exact_softirq_time: None,
+            gaps: Vec::new(),
+            processes: Fact::NotAsked,
+        };
+        let other = RawBusy { was_on: Some(CpuId(0)), threads: Fact::NotAsked, ..busy.clone() };
+        let found = rates.with_busiest(Fact::Known(vec![busy, other])).processes;
+        let [first, second] = found.known().expect("known").as_slice() else { panic!("{found:?}") };
+        assert_eq!((first.cpu, first.threads, first.stays_on), (1.5, 2, Some(CpuId(1))), "5 s");
+        assert_eq!(
+            (&first.runnable, &first.ran_on),
+            (&Fact::Known(1), &Fact::Known("1,3".parse().expect("a list")))
+        );
+        assert_eq!((second.stays_on, &second.ran_on), (None, &Fact::NotAsked));
+    }
+}

@@ -1,0 +1,242 @@
+//! The programs that take most CPU time between two looks, and where they may run and ran.
+//!
+//! Nobody tells who is busy now: CPU times of every program are read at both looks, and what else is told
+//! of one only for the few that took most. Each program is one file of some 10 us, so there is a limit to
+//! how many are looked at; threads of the kernel are not among them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::cpuset::Groups;
+use super::processes::Seen;
+use super::{Counters, Inventory, read};
+use crate::host::Host;
+use crate::parse;
+use crate::units::{CpuId, CpuMask, Fact};
+
+/// Programs looked at, by lowest number: on a machine with more, some are not seen.
+const LOOKED_AT: usize = 2_048;
+/// Programs told of.
+const TOLD: usize = 16;
+/// Share of one CPU below which a program is not told of.
+const LEAST: f64 = 0.05;
+/// Threads looked at, of all programs told of together.
+const THREADS: u64 = 512;
+/// USER_HZ is 100 on every architecture that rxlab runs on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// CPU time of one program at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessTimes {
+    /// Its name.
+    pub command: String,
+    /// Time of all its threads in user and kernel mode, in ticks of 1/100 s.
+    pub cpu_ticks: u64,
+    /// When it began: tells two programs with one number apart.
+    pub began_ticks: u64,
+    /// Its threads.
+    pub threads: u64,
+    /// The CPU that its main thread last ran on.
+    pub last_cpu: CpuId,
+    /// Nice value of its main thread.
+    pub nice: i32,
+}
+
+/// One thread at the second look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawThread {
+    /// The CPU it last ran on.
+    pub cpu: CpuId,
+    /// It runs or waits for a CPU.
+    pub runnable: bool,
+}
+
+/// One of the programs that took most CPU time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawBusy {
+    /// Its number.
+    pub pid: u32,
+    /// CPU time between the looks, in ticks of 1/100 s.
+    pub ticks: u64,
+    /// What it was at the second look.
+    pub now: ProcessTimes,
+    /// The CPU of its main thread at the first look, if it was there.
+    pub was_on: Option<CpuId>,
+    /// `Cpus_allowed_list` of its main thread.
+    pub allowed: Fact<CpuMask>,
+    /// CPUs of its control group.
+    pub cpuset: Fact<CpuMask>,
+    /// Its threads; `NotAsked` where there are too many.
+    pub threads: Fact<Vec<RawThread>>,
+}
+
+/// The programs whose CPU time counters are to have.
+pub(super) fn programs(seen: &Seen) -> Fact<Vec<u32>> {
+    let programs: Vec<u32> = seen.programs.iter().copied().take(LOOKED_AT).collect();
+    if programs.is_empty() { seen.everybody.clone().map(|()| programs) } else { Fact::Known(programs) }
+}
+
+/// The CPU times of the programs of an inventory. Those that ended meanwhile are left out.
+pub(super) fn times(host: &dyn Host, inventory: &Inventory) -> Fact<BTreeMap<u32, ProcessTimes>> {
+    inventory.programs.clone().and_then(|pids| {
+        let mut found = BTreeMap::new();
+        for pid in pids {
+            // A name may be any bytes.
+            let Ok(bytes) = host.read(&format!("proc/{pid}/stat")) else { continue };
+            match process_times(&String::from_utf8_lossy(&bytes)) {
+                Ok(times) => drop(found.insert(pid, times)),
+                Err(error) => return Fact::Broken(format!("/proc/{pid}/stat: {error}")),
+            }
+        }
+        if found.is_empty() { Fact::Unsupported } else { Fact::Known(found) }
+    })
+}
+
+fn process_times(text: &str) -> Result<ProcessTimes, parse::ParseError> {
+    let stat = parse::process_stat(text)?;
+    Ok(ProcessTimes {
+        command: stat.command,
+        cpu_ticks: stat.cpu_ticks,
+        began_ticks: stat.began_ticks,
+        threads: stat.threads,
+        last_cpu: parse::last_cpu(text)?,
+        nice: parse::scheduling(text)?.nice,
+    })
+}
+
+/// The programs that took most CPU time from `before` to `after`, which `host` was just read for, most
+/// first.
+pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec<RawBusy>> {
+    let seconds = after.taken_ns.saturating_sub(before.taken_ns) as f64 / 1e9;
+    let least = (LEAST * TICKS_PER_SECOND * seconds).max(1.0);
+    before.processes.clone().and_then(|earlier| {
+        after.processes.clone().map(|now| {
+            let spent = now.into_iter().map(|(pid, now)| {
+                let same = earlier.get(&pid).filter(|then| then.began_ticks == now.began_ticks);
+                let ticks = now.cpu_ticks.saturating_sub(same.map_or(0, |then| then.cpu_ticks));
+                (ticks, pid, same.map(|then| then.last_cpu), now)
+            });
+            let mut spent: Vec<_> = spent.filter(|(ticks, ..)| *ticks as f64 >= least).collect();
+            spent.sort_by_key(|(ticks, pid, ..)| (std::cmp::Reverse(*ticks), *pid));
+            spent.truncate(TOLD);
+            if spent.is_empty() {
+                return Vec::new();
+            }
+            let groups = Groups::new(host);
+            let mut left = THREADS;
+            let told = spent.into_iter().map(|(ticks, pid, was_on, now)| {
+                let threads = if now.threads <= left { threads(host, pid) } else { Fact::NotAsked };
+                left = left.saturating_sub(now.threads);
+                let status = format!("proc/{pid}/status");
+                let allowed = read::parsed(host, &status, parse::allowed_cpus);
+                RawBusy { pid, ticks, now, was_on, allowed, cpuset: groups.cpus_of(host, pid), threads }
+            });
+            told.collect()
+        })
+    })
+}
+
+fn threads(host: &dyn Host, pid: u32) -> Fact<Vec<RawThread>> {
+    let names = match host.list(&format!("proc/{pid}/task")) {
+        Ok(names) => names,
+        Err(error) => return read::absence(&error),
+    };
+    let mut threads = Vec::new();
+    for name in names {
+        // One that has ended meanwhile is none.
+        let Ok(bytes) = host.read(&format!("proc/{pid}/task/{name}/stat")) else { continue };
+        let text = String::from_utf8_lossy(&bytes);
+        match parse::last_cpu(&text)
+            .and_then(|cpu| Ok(RawThread { cpu, runnable: parse::is_runnable(&text)? }))
+        {
+            Ok(thread) => threads.push(thread),
+            Err(error) => return Fact::Broken(format!("/proc/{pid}/task/{name}/stat: {error}")),
+        }
+    }
+    Fact::Known(threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOOKED_AT, RawThread, busiest};
+    use crate::host::RecordedHost;
+    use crate::sample::{Counters, Inventory, Scope};
+    use crate::units::{CpuId, Fact};
+
+    /// `stat` of a thread with so many ticks, threads and on that CPU.
+    fn stat(pid: u32, state: char, ticks: u64, threads: u32, began: u64, cpu: u32) -> String {
+        let zeros = "0 ".repeat(16);
+        format!(
+            "{pid} (a) b) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 5 {threads} 0 {began} {zeros}{cpu} 0 0\n"
+        )
+    }
+
+    fn machine(at_s: u64, own: &[(u32, String)]) -> RecordedHost {
+        let host = RecordedHost::new()
+            .with("proc/2/comm", "kthreadd\n")
+            .with("proc/2/task/2/children", "3 ")
+            .with("proc/3/stat", stat(3, 'R', 9_999 * at_s, 1, 1, 0))
+            .with("proc/self/mountinfo", "31 23 0:27 / /cg rw - cgroup2 cgroup2 rw\n")
+            .with("cg/cpuset.cpus.effective", "0-7\n")
+            .with("cg/web/cpuset.cpus.effective", "0-5\n")
+            .at_ns(at_s * 1_000_000_000);
+        own.iter().fold(host, |host, (pid, stat)| {
+            host.with(&format!("proc/{pid}/stat"), stat)
+                .with(&format!("proc/{pid}/comm"), "a\n")
+                .with(&format!("proc/{pid}/cgroup"), "0::/web/inner\n")
+                .with(&format!("proc/{pid}/status"), "Cpus_allowed_list:\t0-5\n")
+                .with(&format!("proc/{pid}/task/{pid}/stat"), stat)
+        })
+    }
+
+    fn look(host: &RecordedHost) -> Counters {
+        Counters::take(host, &Inventory::take(host, Scope::Load))
+    }
+
+    #[test]
+    fn the_busiest_are_told_of_and_the_others_not() {
+        let first = [(70, stat(70, 'S', 1_000, 1, 5, 3)), (71, stat(71, 'S', 40, 1, 6, 1))];
+        let last = [
+            (70, stat(70, 'S', 1_024, 1, 5, 3)),
+            (71, stat(71, 'R', 540, 1, 6, 2)),
+            (72, stat(72, 'S', 30, 9_000, 7, 1)),
+        ];
+        let (first, last) = (machine(10, &first), machine(15, &last));
+        let found = busiest(&last, &look(&first), &look(&last)).known().expect("seen").clone();
+        let shown: Vec<_> = found.iter().map(|busy| (busy.pid, busy.ticks, busy.was_on)).collect();
+        assert_eq!(shown, [(71, 500, Some(CpuId(1))), (72, 30, None)], "5 % of 5 s are 25 ticks");
+        assert_eq!(found[0].now.command, "a) b");
+        assert_eq!(found[0].allowed, Fact::Known("0-5".parse().expect("a list")));
+        assert_eq!(found[0].cpuset, Fact::Known("0-5".parse().expect("a list")), "of the group above");
+        assert_eq!(found[0].threads, Fact::Known(vec![RawThread { cpu: CpuId(2), runnable: true }]));
+        assert_eq!(found[1].threads, Fact::NotAsked, "too many");
+    }
+
+    #[test]
+    fn a_number_used_again_is_another_program() {
+        let first = machine(10, &[(70, stat(70, 'S', 90_000, 1, 5, 3))]);
+        let last = machine(11, &[(70, stat(70, 'S', 60, 1, 900, 3))]);
+        let found = busiest(&last, &look(&first), &look(&last)).known().expect("seen").clone();
+        assert_eq!((found[0].ticks, found[0].was_on), (60, None));
+    }
+
+    /// Snapshots of earlier versions list processes and have no times of them.
+    #[test]
+    fn what_was_not_recorded_is_no_idle_machine() {
+        let host = RecordedHost::new().with("proc/70/comm", "a\n");
+        assert_eq!(look(&host).processes, Fact::Unsupported);
+        assert_eq!(busiest(&host, &look(&host), &look(&host)), Fact::Unsupported);
+        let broken = machine(1, &[(70, "70 (a) S 1".to_owned())]);
+        assert!(matches!(look(&broken).processes, Fact::Broken(why) if why.starts_with("/proc/70/stat: ")));
+    }
+
+    #[test]
+    fn there_is_a_limit_to_looking() {
+        let many: Vec<(u32, String)> = (10..3_000).map(|pid| (pid, stat(pid, 'S', 1, 1, 5, 0))).collect();
+        assert_eq!(look(&machine(1, &many)).processes.known().map(|times| times.len()), Some(LOOKED_AT));
+        let counters =
+            Counters::take(&machine(1, &many), &Inventory::take(&machine(1, &many), Scope::Counters));
+        assert_eq!(counters.processes, Fact::NotAsked, "trials do not pay for it");
+    }
+}
