@@ -16,14 +16,19 @@ mod table;
 
 mod backlog_drops;
 mod irq_on_wrong_node;
+mod hash_imbalance;
+mod interrupt_rate;
 mod irqbalance_fights_manual_affinity;
+mod moderation_hurts_latency;
 mod one_core_hotspot;
 mod queues_share_a_cpu;
 mod rfs_half_configured;
+mod ring_overruns;
 mod rps_mask_contains_irq_cpu;
 mod rps_redundant;
 mod single_queue_no_rps;
 mod too_few_queues;
+mod time_squeeze;
 
 use serde::{Deserialize, Serialize};
 
@@ -98,12 +103,17 @@ pub const RULES: &[Rule] = &[
     backlog_drops::RULE,
     too_few_queues::RULE,
     queues_share_a_cpu::RULE,
+    ring_overruns::RULE,
+    hash_imbalance::RULE,
+    interrupt_rate::RULE,
+    time_squeeze::RULE,
     single_queue_no_rps::RULE,
     rps_mask_contains_irq_cpu::RULE,
     rfs_half_configured::RULE,
     rps_redundant::RULE,
     irq_on_wrong_node::RULE,
     irqbalance_fights_manual_affinity::RULE,
+    moderation_hurts_latency::RULE,
 ];
 
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].

@@ -1,6 +1,7 @@
 //! Machines for tests, in a few words: a model and the rates on it, idle unless told otherwise.
 
 mod settings;
+mod load;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,149 @@
+//! A device without interrupt moderation rings for every packet or two, and its CPU has no time for that.
+
+use super::evidence::load::{interrupts, landing};
+use super::evidence::{queue_packets, receive_time, tier};
+use super::figures::{count, percent};
+use super::{Finding, Rule, Severity};
+use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates};
+
+/// Interrupts a second on one CPU: at some 2 us each, with what they push out of the caches, 4 % of it.
+const INTERRUPTS: f64 = 20_000.0;
+/// Packets an interrupt from which there is little left to save.
+const PACKETS: f64 = 4.0;
+/// Time in interrupts and softirq from which the CPU has none to give away.
+const BUSY: f64 = 0.5;
+
+pub(super) const RULE: Rule = Rule {
+    id: "interrupt-rate",
+    asks: "Does a device ring for every packet although its CPU is short of time?",
+    fires: || {
+        format!(
+            "a device with moderation off (rx-usecs 0, not adaptive, no deferral in software) rings {} times/s on one \
+             CPU with fewer than {} packets an interrupt, and that CPU spends {} of its time in interrupts and softirq",
+            count(INTERRUPTS),
+            count(PACKETS),
+            percent(BUSY)
+        )
+    },
+    silent: "moderation is on or not told, the CPU has time, or NAPI already polls many packets an interrupt",
+    evidence: "interrupts, packets and packets an interrupt, the moderation, the CPU's time in interrupts and softirq",
+    cause: "Without moderation an interrupt comes as soon as NAPI has switched interrupts on again: a CPU that is fast \
+            enough takes one for every packet or two.",
+    remedy: "Moderate: adaptive where the driver can, else some 10 to 50 us; or defer in software \
+             (napi_defer_hard_irqs and gro_flush_timeout).",
+    source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing); field case C \
+             (120k to 250k requests/s)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && is_off(nic));
+    devices.filter_map(|nic| finding(model, rates, nic)).collect()
+}
+
+/// Values from 1 on are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1 or 3.
+fn is_off(nic: &Nic) -> bool {
+    let by_device = nic.hardware.coalesce.known().is_some_and(|set| {
+        set.rx_usecs == Some(0)
+            && set.adaptive_rx != Some(true)
+            && set.rx_frames.is_none_or(|frames| frames <= 1)
+    });
+    let deferred = nic.napi.defer_hard_irqs.known().is_some_and(|times| *times > 0);
+    by_device && !deferred
+}
+
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let on = |cpu: &CpuRates| {
+        let queues = landing(model, rates, cpu).filter(|(other, _)| other.name == nic.name);
+        queues.fold((0.0, 0.0), |(rings, packets), (nic, queue)| {
+            (rings + interrupts(queue, rates), packets + queue_packets(nic, queue, rates))
+        })
+    };
+    let time = |cpu: &CpuRates| cpu.irq + receive_time(cpu);
+    let caught = rates.cpus.iter().map(|cpu| (cpu, on(cpu))).filter(|(cpu, (rings, packets))| {
+        *rings >= INTERRUPTS && *packets < PACKETS * rings && time(cpu) >= BUSY
+    });
+    let (cpu, (rings, packets)) = caught.max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let (id, name) = (cpu.cpu, &nic.name);
+    let each = packets / rings;
+    let deferral = format!(
+        "defer in software: 2 to /sys/class/net/{name}/napi_defer_hard_irqs, 20000 (ns) to gro_flush_timeout there"
+    );
+    let remedy = match nic.hardware.function {
+        Function::Paravirtual => deferral,
+        _ => format!(
+            "ethtool -C {name} adaptive-rx on, or rx-usecs 20 where the driver cannot adapt; or {deferral}"
+        ),
+    };
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Warning,
+        nic: Some(name.clone()),
+        cpu: Some(id),
+        title: format!("{name} rings {} times/s on CPU {id}, {each:.1} packets each", count(rings)),
+        evidence: vec![
+            format!("{name}: {} interrupts/s for {} packets/s on CPU {id}", count(rings), count(packets)),
+            format!(
+                "CPU {id}: {} of its time in softirq ({}), {} in hard interrupts",
+                percent(receive_time(cpu)),
+                tier(rates),
+                percent(cpu.irq)
+            ),
+            format!("{name}: rx-usecs 0, not adaptive, no deferral in software"),
+        ],
+        why: "moderation is off: each packet or two costs an interrupt, and the CPU that takes them is short of time"
+            .to_owned(),
+        remedy,
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+    use crate::units::Fact;
+
+    fn host(rings: f64, packets: f64, softirq: f64) -> Sketch {
+        let sketch = Sketch::new(32).nodes(2).device("eth0", &[16]).driver("eth0", "ixgbevf");
+        let sketch = sketch.traffic("eth0", packets).interrupts("eth0", rings).receives(16, softirq, packets);
+        sketch.moderation("eth0", 0, false)
+    }
+
+    fn titles(sketch: Sketch) -> Vec<String> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates).into_iter().map(|finding| finding.title).collect()
+    }
+
+    /// Field case C before moderation: 120k requests/s on one queue, one CPU at 100 %. It gives no rate of
+    /// interrupts; this one is made up.
+    #[test]
+    fn field_case_c_before_moderation() {
+        let found = titles(host(80_000.0, 1.2e5, 0.99));
+        assert_eq!(found, ["eth0 rings 80,000 times/s on CPU 16, 1.5 packets each"]);
+    }
+
+    #[test]
+    fn near_misses() {
+        assert!(titles(host(8e4, 1.2e5, 0.3)).is_empty(), "time to spare");
+        assert!(titles(host(2.5e4, 1.2e5, 0.99)).is_empty(), "NAPI polls five packets an interrupt");
+        assert!(titles(host(1.2e4, 1.2e4, 0.6)).is_empty(), "field case B's 12,000 interrupts/s");
+        assert!(
+            titles(host(8e4, 1.2e5, 0.99).moderation("eth0", 1, false)).is_empty(),
+            "dynamic, on ixgbevf"
+        );
+        assert!(titles(host(8e4, 1.2e5, 0.99).moderation("eth0", 0, true)).is_empty(), "adaptive");
+        let deferred = host(8e4, 1.2e5, 0.99).change("eth0", |nic| nic.napi.defer_hard_irqs = Fact::Known(2));
+        assert!(titles(deferred).is_empty(), "deferred in software");
+        let untold = host(8e4, 1.2e5, 0.99).change("eth0", |nic| nic.hardware.coalesce = Fact::Unsupported);
+        assert!(titles(untold).is_empty(), "not told");
+    }
+
+    #[test]
+    fn a_device_that_a_hypervisor_makes_up_is_moderated_in_software() {
+        let (model, rates) = host(8e4, 1.2e5, 0.99)
+            .change("eth0", |nic| nic.hardware.function = crate::model::Function::Paravirtual)
+            .build();
+        assert!(check(&model, &rates)[0].remedy.starts_with("defer in software"));
+    }
+}

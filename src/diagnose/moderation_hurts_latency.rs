@@ -1,0 +1,115 @@
+//! Interrupts are held back although there is next to nothing to collect: each packet waits for nothing.
+
+use super::evidence::load::{interrupts, landing};
+use super::evidence::{TRAFFIC, queue_packets, receive_time};
+use super::figures::{count, percent};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, NicKind, Rates};
+
+/// Microseconds of holding back that a request notices: a round trip in a data centre takes 20 to 100.
+const HELD: u32 = 100;
+/// Part of a packet that comes in the time of holding back: below it nothing is collected.
+const COLLECTED: f64 = 0.5;
+/// Time of a CPU in softirq from which holding back may be wanted.
+const BUSY: f64 = 0.25;
+/// Drivers whose devices keep interrupts apart, and do not hold back the first one: at a low rate nothing waits.
+const THROTTLING: [&str; 11] =
+    ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf"];
+
+pub(super) const RULE: Rule = Rule {
+    id: "moderation-hurts-latency",
+    asks: "Are interrupts held back although packets come one by one?",
+    fires: || {
+        format!(
+            "a device with {} packets/s holds interrupts back for {HELD} us or more (not adaptive), while fewer than \
+             {COLLECTED} packets come to a queue in that time, every second packet or more has its own interrupt, and \
+             their CPUs spend less than {} of their time in softirq",
+            count(TRAFFIC),
+            percent(BUSY)
+        )
+    },
+    silent: "moderation is adaptive or ends with the first packet (rx-frames 1), or the driver is one of Intel's, whose \
+             devices space interrupts and do not delay the first",
+    evidence: "the moderation, packets and interrupts a second, packets in the time of holding back",
+    cause: "The device waits rx-usecs for more packets before it rings; at this rate none come.",
+    remedy: "Adaptive moderation, or a few microseconds; none of it matters to throughput at this rate.",
+    source: "ethtool(8) -C; the drivers' descriptions of rx-usecs",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    devices.filter_map(|nic| finding(model, rates, nic)).collect()
+}
+
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let set = nic.hardware.coalesce.known()?;
+    let held = set.rx_usecs.filter(|usecs| *usecs >= HELD)?;
+    let waits = set.adaptive_rx != Some(true) && set.rx_frames.is_none_or(|frames| frames != 1);
+    let spaced = nic.driver.as_ref().is_some_and(|driver| THROTTLING.contains(&driver.as_str()));
+    let packets = rates.nic(&nic.name)?.rx_packets;
+    let busiest = nic.rx.iter().map(|queue| queue_packets(nic, queue, rates)).fold(0.0, f64::max);
+    let collected = busiest * f64::from(held) / 1e6;
+    let rings: f64 = nic.rx.iter().map(|queue| interrupts(queue, rates)).sum();
+    let of_nic =
+        |cpu: &&crate::model::CpuRates| landing(model, rates, cpu).any(|(other, _)| other.name == nic.name);
+    let busy = rates.cpus.iter().filter(of_nic).map(receive_time).fold(0.0, f64::max);
+    let idle = packets >= TRAFFIC && collected < COLLECTED && rings >= packets / 2.0 && busy < BUSY;
+    if !waits || spaced || !idle {
+        return None;
+    }
+    let name = &nic.name;
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(name.clone()),
+        cpu: None,
+        title: format!("packets of {name} wait up to {held} us for an interrupt"),
+        evidence: vec![
+            format!("{name}: rx-usecs {held}, not adaptive"),
+            format!(
+                "{name}: {} packets/s with {} interrupts/s; {collected:.2} packets come to a queue in {held} us",
+                count(packets),
+                count(rings)
+            ),
+        ],
+        why: "the device waits for more packets before it rings, and at this rate none come".to_owned(),
+        remedy: format!(
+            "ethtool -C {name} adaptive-rx on, or rx-usecs of a few microseconds, where latency counts"
+        ),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+
+    fn host(usecs: u32, packets: f64, rings: f64) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).driver("eth0", "mlx5_core");
+        sketch.traffic("eth0", packets).interrupts("eth0", rings / 4.0).moderation("eth0", usecs, false)
+    }
+
+    fn titles(sketch: Sketch) -> Vec<String> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates).into_iter().map(|finding| finding.title).collect()
+    }
+
+    #[test]
+    fn a_long_wait_at_a_low_rate() {
+        let found = titles(host(250, 4e3, 3.6e3));
+        assert_eq!(found, ["packets of eth0 wait up to 250 us for an interrupt"]);
+    }
+
+    #[test]
+    fn near_misses() {
+        assert!(titles(host(20, 4e3, 3.6e3)).is_empty(), "nobody notices 20 us");
+        assert!(titles(host(250, 4e4, 8e3)).is_empty(), "there is something to collect");
+        assert!(titles(host(250, 400.0, 390.0)).is_empty(), "no traffic");
+        assert!(titles(host(250, 4e3, 3.6e3).moderation("eth0", 250, true)).is_empty(), "adaptive");
+        assert!(titles(host(250, 4e3, 3.6e3).driver("eth0", "i40e")).is_empty(), "spaces interrupts");
+        assert!(titles(host(250, 4e3, 3.6e3).receives(2, 0.4, 1e3)).is_empty(), "the CPU wants it so");
+        assert!(titles(host(250, 4e3, 0.0)).is_empty(), "polled, or not counted");
+    }
+}

@@ -1,0 +1,173 @@
+//! Packets that the device lost because its receive ring was full.
+
+use super::evidence::load::{FULL, processing};
+use super::evidence::{busy, irq_cpus, receive_time, tier};
+use super::figures::{count, percent};
+use super::{Finding, Rule, Severity};
+use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
+
+/// Packets lost a second: below it is a burst that nobody will see again.
+const LOST: f64 = 1.0;
+/// Part of the packets from which the loss is one that connections feel: TCP's rate falls with the root of it.
+const FELT: f64 = 1e-4;
+/// Receive time of a CPU from which it is the CPU that does not keep up.
+const DROWNING: f64 = 0.8;
+
+pub(super) const RULE: Rule = Rule {
+    id: "ring-overruns",
+    asks: "Does the device lose packets because its receive ring is full?",
+    fires: || {
+        format!(
+            "a device lost {} packet/s or more for want of a buffer (rx_missed_errors) while looking; critical from \
+             {:.2} % of its packets on",
+            count(LOST),
+            FELT * 100.0
+        )
+    },
+    silent: "packets were lost earlier but not while looking, or were dropped by the stack (rx_dropped), whose \
+             buffers are others",
+    evidence: "packets lost and received a second, descriptors in the ring and at most, the CPUs of the \
+               interrupts and how busy they are",
+    cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer than \
+            the ring.",
+    remedy: "Where the CPU is full: give it less to do; a longer ring only loses later. Else: a longer ring.",
+    source: "include/uapi/linux/if_link.h (rx_missed_errors); ethtool(8) -G",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    devices.filter_map(|nic| finding(model, rates, nic)).collect()
+}
+
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_missed >= LOST)?;
+    let (lost, name) = (traffic.rx_missed, &nic.name);
+    let part = lost / (lost + traffic.rx_packets);
+    let cpus: Vec<&CpuRates> = nic
+        .rx
+        .iter()
+        .flat_map(|queue| irq_cpus(queue, model, rates).iter().collect::<Vec<_>>())
+        .filter_map(|cpu| rates.cpu(cpu))
+        .collect();
+    // Reversed, so that the first of equals wins.
+    let hottest = cpus.iter().rev().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b))).copied();
+    let ring = nic.hardware.rings.known().and_then(|rings| rings.rx);
+    let mut evidence = vec![format!(
+        "{name}: {} packets/s lost for want of a buffer, {} packets/s received",
+        count(lost),
+        count(traffic.rx_packets)
+    )];
+    evidence
+        .extend(ring.map(|ring| format!("RX ring: {} descriptors a queue, {} at most", ring.now, ring.max)));
+    evidence.extend(hottest.map(|cpu| {
+        format!(
+            "CPU {}, its interrupts: {} of its time in softirq, {} in processes, {} idle ({})",
+            cpu.cpu,
+            percent(receive_time(cpu)),
+            percent(processing(cpu)),
+            percent(cpu.idle),
+            tier(rates)
+        )
+    }));
+    let drowned = hottest.is_some_and(|cpu| receive_time(cpu) >= DROWNING);
+    let crowded = hottest.is_some_and(|cpu| busy(cpu) >= FULL);
+    let room = ring.filter(|ring| ring.now < ring.max);
+    let (why, remedy, plans): (&str, String, &[&str]) = if drowned {
+        let why =
+            "the CPU that empties the ring has no time left: a longer ring fills as well and only adds delay";
+        (why, "give that CPU less of the work: RPS, more queues".into(), &["rps"])
+    } else if crowded {
+        let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
+        (why, "keep processes off that CPU, or move the interrupt to one with room".into(), &[])
+    } else if let Some(ring) = room {
+        let why =
+            "its CPU has time left and the ring is short of its maximum: bursts are longer than the ring";
+        let remedy = format!(
+            "a longer ring (ethtool -G {name} rx N, {} at most); it is set up anew, which stops traffic for a moment",
+            ring.max
+        );
+        (why, remedy, &[])
+    } else {
+        let why = match (hottest, ring) {
+            (None, _) => "the ring was full; which CPU empties it is not known",
+            (_, None) => {
+                "its CPU has time left: bursts are longer than the ring, of which the driver does not tell the length"
+            }
+            _ => "its CPU has time left and the ring is as long as can be: bursts are longer than the ring",
+        };
+        (
+            why,
+            "more queues, so that bursts spread; flow control (pause frames) against single senders".into(),
+            &[],
+        )
+    };
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
+        nic: Some(name.clone()),
+        cpu: hottest.map(|cpu| cpu.cpu),
+        title: format!("{name} loses {} packets/s, its ring being full", count(lost)),
+        evidence,
+        why: why.to_owned(),
+        remedy,
+        plans: plans.iter().map(|plan| (*plan).to_owned()).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+    use crate::diagnose::{Finding, Severity};
+
+    fn host(softirq: f64, missed: f64) -> Sketch {
+        Sketch::new(8)
+            .device("eth0", &[2])
+            .traffic("eth0", 2e5)
+            .receives(2, softirq, 2e5)
+            .missed("eth0", missed)
+    }
+
+    fn one(sketch: Sketch) -> Finding {
+        let (model, rates) = sketch.build();
+        let mut found = check(&model, &rates);
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+
+    /// The advice of most guides, a longer ring, cures nothing where the CPU is the limit.
+    #[test]
+    fn a_full_cpu_is_no_short_ring() {
+        let finding = one(host(0.95, 4_000.0).rings("eth0", 256, 4096));
+        assert_eq!(finding.title, "eth0 loses 4,000 packets/s, its ring being full");
+        assert!(finding.why.contains("no time left") && !finding.remedy.contains("ethtool"), "{finding:?}");
+        assert_eq!(
+            (finding.plans.as_slice(), finding.severity),
+            (["rps".to_owned()].as_slice(), Severity::Critical)
+        );
+        let crowded = one(host(0.3, 50.0).rings("eth0", 256, 4096).works(2, 0.69));
+        assert!(crowded.why.starts_with("processes share"), "{}", crowded.why);
+    }
+
+    #[test]
+    fn a_short_ring_is_one_where_the_cpu_has_time() {
+        let finding = one(host(0.3, 9.0).rings("eth0", 256, 4096));
+        assert!(finding.remedy.contains("4096 at most") && finding.plans.is_empty(), "{finding:?}");
+        assert_eq!(finding.severity, Severity::Warning, "9 of 200,000");
+        assert_eq!(finding.evidence[1], "RX ring: 256 descriptors a queue, 4096 at most");
+        assert!(one(host(0.3, 9.0).rings("eth0", 4096, 4096)).why.contains("as long as can be"));
+        assert!(one(host(0.3, 9.0)).why.contains("does not tell"));
+    }
+
+    #[test]
+    fn near_misses() {
+        let silent = |sketch: Sketch| {
+            let (model, rates) = sketch.build();
+            check(&model, &rates).is_empty()
+        };
+        assert!(silent(host(0.3, 0.4)), "two packets in five seconds");
+        assert!(silent(host(0.95, 0.0).rings("eth0", 64, 4096)), "a short ring that loses nothing");
+        assert!(silent(Sketch::new(2).veth("veth0").traffic("veth0", 9e4).missed("veth0", 9e3)), "no ring");
+    }
+}

@@ -1,0 +1,147 @@
+//! What a machine is busy with, and what its devices make of packets.
+
+use super::{Sketch, cpus};
+use crate::model::{Fact, NicRates, ProcessRates};
+use crate::parse::ethtool::{Coalesce, Count, Rings, Rss};
+use crate::units::{CpuId, NicName};
+
+impl Sketch {
+    /// A program of one thread that takes this much of a CPU, may run on `allowed` and stays on its first CPU.
+    pub(crate) fn program(mut self, command: &str, cpu: f64, allowed: &str) -> Self {
+        let allowed = cpus(allowed);
+        let process = ProcessRates {
+            pid: 800 + u32::try_from(self.processes().len()).expect("few"),
+            command: command.to_owned(),
+            cpu,
+            threads: 1,
+            runnable: Fact::Known(1),
+            ran_on: Fact::Known(allowed.first().into_iter().collect()),
+            stays_on: allowed.first(),
+            allowed: Fact::Known(allowed),
+            cpuset: Fact::Known(self.model.online()),
+            nice: 0,
+        };
+        self.processes().push(process);
+        self
+    }
+
+    /// Gives the last program so many threads, of which some can run, all over the CPUs that it may use.
+    pub(crate) fn threads(self, threads: u32, runnable: u32) -> Self {
+        self.last(|process| {
+            process.threads = threads;
+            process.runnable = Fact::Known(runnable);
+            process.ran_on = process.allowed.clone();
+        })
+    }
+
+    /// Changes the last program.
+    pub(crate) fn last(mut self, change: impl FnOnce(&mut ProcessRates)) -> Self {
+        change(self.processes().last_mut().expect("there is a program"));
+        self
+    }
+
+    fn processes(&mut self) -> &mut Vec<ProcessRates> {
+        match &mut self.rates.processes {
+            Fact::Known(processes) => processes,
+            absent => panic!("{absent:?}"),
+        }
+    }
+
+    /// Packets a second that found no buffer in the ring.
+    pub(crate) fn missed(self, name: &str, missed: f64) -> Self {
+        self.nic_rates(name, |rates| {
+            rates.rx_missed = missed;
+            rates.rx_dropped += missed;
+        })
+    }
+
+    /// Packets a second of each receive queue, counted by the driver.
+    pub(crate) fn by_queue(self, name: &str, packets: &[f64]) -> Self {
+        self.traffic(name, packets.iter().sum()).nic_rates(name, |rates| {
+            rates.queues = (0..).zip(packets.iter().copied()).collect();
+        })
+    }
+
+    /// Bytes a second that an interface receives and sends.
+    pub(crate) fn bytes(self, name: &str, rx: f64, tx: f64) -> Self {
+        self.nic_rates(name, |rates| (rates.rx_bytes, rates.tx_bytes) = (rx, tx))
+    }
+
+    fn nic_rates(mut self, name: &str, change: impl FnOnce(&mut NicRates)) -> Self {
+        let rates = self.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
+        change(rates.expect("the interface is in the sketch"));
+        self
+    }
+
+    /// Interrupts a second of every receive queue of an interface, where they go.
+    pub(crate) fn interrupts(mut self, name: &str, rate: f64) -> Self {
+        let nic = self.model.nics.iter().find(|nic| nic.name.as_str() == name);
+        let queues = nic.expect("the interface is in the sketch").rx.iter();
+        let numbers: Vec<_> = queues.flat_map(|queue| &queue.irqs).map(|irq| irq.number).collect();
+        for irq in self.rates.irqs.iter_mut().filter(|irq| numbers.contains(&irq.irq)) {
+            irq.per_cpu.values_mut().for_each(|value| *value = rate);
+        }
+        self
+    }
+
+    /// Stops of `net_rx_action` a second on a CPU, its budget being used up.
+    pub(crate) fn squeezed(self, cpu: u32, rate: f64) -> Self {
+        self.cpu(cpu, |rates| rates.time_squeeze = rate)
+    }
+
+    /// Descriptors in each receive ring, now and at most.
+    pub(crate) fn rings(self, name: &str, now: u32, max: u32) -> Self {
+        let rx = Some(Count { now, max });
+        self.hardware(name, |hardware| hardware.rings = Fact::Known(Rings { rx, ..Rings::default() }))
+    }
+
+    /// Interrupt moderation: microseconds, and whether the driver adapts them.
+    pub(crate) fn moderation(self, name: &str, rx_usecs: u32, adaptive: bool) -> Self {
+        let coalesce =
+            Coalesce { rx_usecs: Some(rx_usecs), adaptive_rx: Some(adaptive), ..Coalesce::default() };
+        self.hardware(name, |hardware| hardware.coalesce = Fact::Known(coalesce))
+    }
+
+    /// The RSS table.
+    pub(crate) fn table(self, name: &str, table: &[u32]) -> Self {
+        let rss = Rss { table: table.to_vec(), ..Rss::default() };
+        self.hardware(name, |hardware| hardware.rss = Fact::Known(rss))
+    }
+
+    /// The speed of the link.
+    pub(crate) fn speed(self, name: &str, mbits: u32) -> Self {
+        self.hardware(name, |hardware| hardware.speed_mbits = Fact::Known(mbits))
+    }
+
+    /// The driver of a device.
+    pub(crate) fn driver(self, name: &str, driver: &str) -> Self {
+        self.change(name, |nic| nic.driver = Some(driver.to_owned()))
+    }
+
+    fn hardware(self, name: &str, change: impl FnOnce(&mut crate::model::Hardware)) -> Self {
+        self.change(name, |nic| change(&mut nic.hardware))
+    }
+
+    /// Changes an interface.
+    pub(crate) fn change(mut self, name: &str, change: impl FnOnce(&mut crate::model::Nic)) -> Self {
+        let name: NicName = name.parse().expect("an interface name");
+        let nic = self.model.nics.iter_mut().find(|nic| nic.name == name);
+        change(nic.expect("the interface is in the sketch"));
+        self
+    }
+
+    /// Takes CPUs from the scheduler at boot.
+    pub(crate) fn isolate(mut self, list: &str) -> Self {
+        let isolated = cpus(list);
+        for cpu in self.model.cpus.iter_mut().filter(|cpu: &&mut crate::model::Cpu| isolated.contains(cpu.id))
+        {
+            cpu.isolated = true;
+        }
+        self
+    }
+
+    /// Every CPU of a list.
+    pub(crate) fn each(self, list: &str, change: impl Fn(Self, u32) -> Self) -> Self {
+        cpus(list).iter().fold(self, |sketch, CpuId(cpu)| change(sketch, cpu))
+    }
+}

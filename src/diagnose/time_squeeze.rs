@@ -1,0 +1,188 @@
+//! `net_rx_action` stops on its budget with packets left: when that matters, and when it does not.
+
+use super::evidence::load::{FULL, landing, processing};
+use super::evidence::{busy, receive_time, tier};
+use super::figures::{count, percent};
+use super::{Finding, Rule, Severity};
+use crate::model::{CpuRates, Model, Rates};
+
+/// Stops a second from which they are looked at, and the part of NET_RX runs that ends so.
+const SOME: (f64, f64) = (10.0, 0.01);
+/// The same from which they are worth a word though nothing is lost and nobody waits.
+const MANY: (f64, f64) = (100.0, 0.10);
+/// Receive time from which the CPU is short of time, whatever the budget.
+const DROWNING: f64 = 0.8;
+/// Time of ksoftirqd from which much of the receive work is left to it.
+const LEFT: f64 = 0.10;
+/// Time of processes from which ksoftirqd waits for its turn among them.
+const AMONG: f64 = 0.25;
+/// What the kernel starts with: packets, and the least of microseconds (two ticks, of 1 ms at the shortest).
+const DEFAULT_BUDGET: u32 = 300;
+const DEFAULT_USECS: u32 = 2_000;
+
+pub(super) const RULE: Rule = Rule {
+    id: "time-squeeze",
+    asks: "Does softirq stop on its budget with packets left, and does it matter?",
+    fires: || {
+        format!(
+            "{} runs/s and {} of the NET_RX runs of a CPU with time left stop on the budget (softnet column 3), and \
+             either a ring whose interrupt lands there overflows, or ksoftirqd takes {} of its time while it is full \
+             and processes take {}; a note from {} runs/s and {} on",
+            count(SOME.0),
+            percent(SOME.1),
+            percent(LEFT),
+            percent(AMONG),
+            count(MANY.0),
+            percent(MANY.1)
+        )
+    },
+    silent: "stops are few, or the CPU spends 80 % of its time on receive work: then it is time that is short, and \
+             no budget gives any",
+    evidence: "stops and NET_RX runs a second, the CPU's time in softirq, ksoftirqd and processes, the budget",
+    cause: "A run ends after netdev_budget packets or netdev_budget_usecs; what is left is done by ksoftirqd, which \
+            waits for its turn among processes.",
+    remedy: "Take work or processes off that CPU. A larger budget lets softirq hold the CPU for longer, which others \
+             pay for: it comes last.",
+    source: "Documentation/admin-guide/sysctl/net.rst (netdev_budget); net/core/dev.c net_rx_action",
+    check,
+};
+
+fn squeezed(cpu: &CpuRates, (rate, part): (f64, f64)) -> bool {
+    cpu.time_squeeze >= rate && cpu.time_squeeze >= part * cpu.net_rx
+}
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let looked_at = rates.cpus.iter().filter(|cpu| squeezed(cpu, SOME) && receive_time(cpu) < DROWNING);
+    let lost = |cpu: &CpuRates| {
+        let of = landing(model, rates, cpu).filter_map(|(nic, _)| rates.nic(&nic.name));
+        of.map(|nic| nic.rx_missed).fold(0.0, f64::max)
+    };
+    let waits = |cpu: &CpuRates| cpu.ksoftirqd >= LEFT && processing(cpu) >= AMONG && busy(cpu) >= FULL;
+    let weight = |cpu: &CpuRates| match () {
+        () if lost(cpu) >= 1.0 => 3,
+        () if waits(cpu) => 2,
+        () if squeezed(cpu, MANY) => 1,
+        () => 0,
+    };
+    let worst = looked_at
+        .filter(|cpu| weight(cpu) > 0)
+        .max_by(|a, b| weight(a).cmp(&weight(b)).then(a.time_squeeze.total_cmp(&b.time_squeeze)));
+    let Some(cpu) = worst else { return Vec::new() };
+    let id = cpu.cpu;
+    let stops = format!("{} times/s on its budget", count(cpu.time_squeeze));
+    let away = "take work or processes off that CPU";
+    let (severity, title, why, remedy) = match weight(cpu) {
+        3 => (
+            Severity::Warning,
+            format!("CPU {id} stops {stops} while packets are lost"),
+            format!(
+                "the ring overflows ({} packets/s) while what a run left is not yet done: the CPU has time, but \
+                 softirq does not get it in time",
+                count(lost(cpu))
+            ),
+            away,
+        ),
+        2 => (
+            Severity::Warning,
+            format!("CPU {id} leaves packets to ksoftirqd {} times/s", count(cpu.time_squeeze)),
+            "what a run leaves is done by ksoftirqd, which waits for its turn among the processes there"
+                .to_owned(),
+            away,
+        ),
+        _ => (
+            Severity::Note,
+            format!("CPU {id} stops {stops}, and nothing is lost"),
+            "packets come in bursts; the CPU has time for them and takes the rest in the next run".to_owned(),
+            "nothing to do: by itself this is no reason for a larger budget",
+        ),
+    };
+    let core = &model.settings;
+    let (budget, usecs) = (core.netdev_budget.known(), core.netdev_budget_usecs.known());
+    let small = budget.is_some_and(|budget| *budget < DEFAULT_BUDGET)
+        || usecs.is_some_and(|usecs| *usecs < DEFAULT_USECS);
+    let mut evidence = vec![
+        format!(
+            "CPU {id}: {} of {} NET_RX runs/s stopped with packets left",
+            count(cpu.time_squeeze),
+            count(cpu.net_rx)
+        ),
+        format!(
+            "CPU {id}: {} of its time in softirq (ksoftirqd {}), {} in processes, {} idle; {}",
+            percent(receive_time(cpu)),
+            percent(cpu.ksoftirqd),
+            percent(processing(cpu)),
+            percent(cpu.idle),
+            tier(rates)
+        ),
+    ];
+    if let (Some(budget), Some(usecs)) = (budget, usecs) {
+        evidence.push(format!("net.core.netdev_budget {budget} packets, netdev_budget_usecs {usecs} us"));
+    }
+    vec![Finding {
+        id: RULE.id.to_owned(),
+        severity,
+        nic: landing(model, rates, cpu).map(|(nic, _)| nic.name.clone()).next(),
+        cpu: Some(id),
+        title,
+        evidence,
+        why,
+        remedy: match small {
+            true => "the budget is smaller than the kernel's own: set it back first".to_owned(),
+            false => remedy.to_owned(),
+        },
+        plans: Vec::new(),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+    use crate::diagnose::{Finding, Severity};
+    use crate::units::Fact;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(softirq: f64, squeezes: f64) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 1e5);
+        sketch.receives(2, softirq, 1e5).net_rx(2, 4_000.0).squeezed(2, squeezes)
+    }
+
+    #[test]
+    fn it_matters_where_packets_are_lost_or_wait() {
+        let lost = &of(host(0.5, 90.0).missed("eth0", 300.0))[0];
+        assert_eq!(lost.title, "CPU 2 stops 90 times/s on its budget while packets are lost");
+        assert_eq!(lost.severity, Severity::Warning);
+        let waiting = &of(host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59))[0];
+        assert_eq!(waiting.title, "CPU 2 leaves packets to ksoftirqd 90 times/s");
+        assert!(waiting.evidence[1].contains("softirq (ksoftirqd 20 %), 60 % in processes"), "{waiting:?}");
+    }
+
+    #[test]
+    fn many_harmless_ones_are_said_to_be_so() {
+        let note = &of(host(0.4, 600.0))[0];
+        assert_eq!((note.severity, note.plans.len()), (Severity::Note, 0));
+        assert!(note.remedy.starts_with("nothing to do"), "{}", note.remedy);
+    }
+
+    #[test]
+    fn a_larger_budget_is_never_the_first_thing() {
+        let advice = |sketch| of(sketch)[0].remedy.clone();
+        let hosts = [host(0.5, 90.0).missed("eth0", 300.0), host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59)];
+        assert!(hosts.into_iter().map(advice).all(|remedy| !remedy.contains("budget")));
+        let (mut model, rates) = host(0.4, 600.0).build();
+        model.settings.netdev_budget = Fact::Known(64);
+        assert!(check(&model, &rates)[0].remedy.contains("smaller than the kernel's own"));
+    }
+
+    #[test]
+    fn near_misses() {
+        assert!(of(host(0.97, 900.0).missed("eth0", 3e3)).is_empty(), "time is what is short");
+        assert!(of(host(0.4, 60.0)).is_empty(), "few, and nothing is lost");
+        assert!(of(host(0.4, 5.0).missed("eth0", 3e3)).is_empty(), "too few to be why");
+        assert!(of(host(0.4, 90.0).ksoftirqd(2, 0.2)).is_empty(), "ksoftirqd has the CPU for itself");
+    }
+}
