@@ -14,20 +14,24 @@ pub(crate) mod sketch;
 #[cfg(test)]
 mod table;
 
+mod app_on_irq_cpu;
 mod backlog_drops;
 mod irq_on_wrong_node;
 mod hash_imbalance;
 mod interrupt_rate;
 mod irqbalance_fights_manual_affinity;
+mod limited_elsewhere;
 mod moderation_hurts_latency;
 mod one_core_hotspot;
 mod queues_share_a_cpu;
+mod restricted_process;
 mod rfs_half_configured;
 mod ring_overruns;
 mod rps_mask_contains_irq_cpu;
 mod rps_redundant;
 mod single_queue_no_rps;
 mod too_few_queues;
+mod stolen_cpu;
 mod time_squeeze;
 
 use serde::{Deserialize, Serialize};
@@ -107,6 +111,9 @@ pub const RULES: &[Rule] = &[
     hash_imbalance::RULE,
     interrupt_rate::RULE,
     time_squeeze::RULE,
+    stolen_cpu::RULE,
+    app_on_irq_cpu::RULE,
+    restricted_process::RULE,
     single_queue_no_rps::RULE,
     rps_mask_contains_irq_cpu::RULE,
     rfs_half_configured::RULE,
@@ -114,6 +121,7 @@ pub const RULES: &[Rule] = &[
     irq_on_wrong_node::RULE,
     irqbalance_fights_manual_affinity::RULE,
     moderation_hurts_latency::RULE,
+    limited_elsewhere::RULE,
 ];
 
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].

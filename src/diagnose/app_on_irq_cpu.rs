@@ -1,0 +1,194 @@
+//! A program shares the CPU that takes the interrupts with them, that CPU is full, and others have room.
+//!
+//! A program that is pinned to that one CPU is [`super::stolen_cpu`]'s.
+
+use super::evidence::load::{FULL, ROOM, interrupt_cpus, landing, named, processing, programs, usable};
+use super::evidence::{busy, loopback_share, receive_time, tier};
+use super::figures::percent;
+use super::{Finding, Rule, Severity};
+use crate::model::{CpuRates, Model, ProcessRates, Rates};
+use crate::units::CpuMask;
+
+/// Receive time of the CPU from which sharing it costs the program.
+const RECEIVES: f64 = 0.25;
+/// Time of processes on it from which there is something to move.
+const RUNS: f64 = 0.10;
+
+pub(super) const RULE: Rule = Rule {
+    id: "app-on-irq-cpu",
+    asks: "Does a program run on the CPU that takes the interrupts although others have room?",
+    fires: || {
+        format!(
+            "the CPU of a device's interrupt is {} busy, {} of its time in softirq and {} in processes; a program may \
+             run on such CPUs alone, or has one thread that was there at both looks; and a CPU without interrupts is \
+             {} idle. A note where the program may run there",
+            percent(FULL),
+            percent(RECEIVES),
+            percent(RUNS),
+            percent(ROOM)
+        )
+    },
+    silent: "most CPUs take interrupts (a queue for each), no other CPU has room, the program is pinned to the one CPU, \
+             runs at a nice value above 0, is not seen, or most packets are on `lo`",
+    evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it may use, \
+               idle CPUs",
+    cause: "Receive work comes before any program: what it takes, the program on that CPU does not get; and the \
+            scheduler leaves a program where it is once it is alone there.",
+    remedy: "Let the program run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt.",
+    source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); field cases B and E",
+    check,
+};
+
+/// A program, the CPU that it shares, and where there is room.
+pub(super) struct Sharing<'a> {
+    pub(super) process: &'a ProcessRates,
+    cpu: &'a CpuRates,
+    room: CpuMask,
+    /// It may not go where the room is.
+    confined: bool,
+}
+
+/// The programs that share a full CPU with interrupts, most CPU time first.
+pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
+    let (takes, usable) = (interrupt_cpus(model, rates), usable(model));
+    let free = usable.difference(&takes);
+    if free.len() * 2 < usable.len() || loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    let has_room = |cpu: &&CpuRates| free.contains(cpu.cpu) && cpu.idle >= ROOM;
+    let room: CpuMask = rates.cpus.iter().filter(has_room).map(|cpu| cpu.cpu).collect();
+    let shared = |cpu: &&CpuRates| {
+        takes.contains(cpu.cpu)
+            && busy(cpu) >= FULL
+            && receive_time(cpu) >= RECEIVES
+            && processing(cpu) >= RUNS
+    };
+    let shared: Vec<&CpuRates> = rates.cpus.iter().filter(shared).collect();
+    let one = |process: &'a ProcessRates| {
+        let allowed = process.allowed.known().filter(|allowed| allowed.len() > 1)?;
+        let confined = allowed.intersection(&usable).difference(&takes).is_empty();
+        let is_on = |cpu: &&&CpuRates| {
+            let ran = process.ran_on.known().is_some_and(|ran| ran.contains(cpu.cpu));
+            let stays = process.threads == 1 && process.stays_on == Some(cpu.cpu);
+            allowed.contains(cpu.cpu) && if confined { ran } else { stays }
+        };
+        let room = if confined { room.clone() } else { room.intersection(allowed) };
+        let cpu = shared.iter().find(is_on).copied()?;
+        let moves = process.nice <= 0 && process.cpu >= RUNS && !room.is_empty();
+        moves.then_some(Sharing { process, cpu, room, confined })
+    };
+    programs(rates).iter().filter_map(one).collect()
+}
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let found = sharing(model, rates);
+    let Some(first) = found.iter().find(|sharing| sharing.confined).or(found.first()) else {
+        return Vec::new();
+    };
+    let (process, cpu) = (first.process, first.cpu);
+    let id = cpu.cpu;
+    let allowed = process.allowed.known().map_or_else(String::new, ToString::to_string);
+    let mut evidence = vec![
+        format!(
+            "CPU {id}: {} of its time in softirq ({}), {} in processes, {} idle",
+            percent(receive_time(cpu)),
+            tier(rates),
+            percent(processing(cpu)),
+            percent(cpu.idle)
+        ),
+        format!(
+            "{}: {} of a CPU in {}, may use CPUs {allowed}, was on CPU {id}",
+            named(process),
+            percent(process.cpu),
+            match process.threads {
+                1 => "one thread".to_owned(),
+                threads => format!("{threads} threads"),
+            }
+        ),
+        format!("CPUs {} take no interrupts and are at least half idle", first.room),
+    ];
+    if found.len() > 1 {
+        let others: Vec<String> = found
+            .iter()
+            .filter(|other| other.process.pid != process.pid)
+            .take(4)
+            .map(|other| named(other.process))
+            .collect();
+        evidence.push(format!("the same of {}", others.join(", ")));
+    }
+    let why = match first.confined {
+        true => "the program may run on CPUs with interrupts alone, and receive work comes before it",
+        false => "receive work comes before the program, and the scheduler leaves it where it is",
+    };
+    vec![Finding {
+        id: RULE.id.to_owned(),
+        severity: if first.confined { Severity::Warning } else { Severity::Note },
+        nic: landing(model, rates, cpu).map(|(nic, _)| nic.name.clone()).next(),
+        cpu: Some(id),
+        title: format!(
+            "{} shares CPU {id} with interrupts: {} in softirq",
+            process.command,
+            percent(receive_time(cpu))
+        ),
+        evidence,
+        why: why.to_owned(),
+        remedy: "let it run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt"
+            .to_owned(),
+        plans: Vec::new(),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+    use crate::diagnose::{Finding, Severity};
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    /// Eight CPUs, interrupts on two of them, CPU 2 full.
+    fn host(softirq: f64, user: f64) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 1e5);
+        sketch.receives(2, softirq, 5e4).receives(3, 0.2, 5e4).works(2, user)
+    }
+
+    #[test]
+    fn a_program_that_may_not_go_elsewhere() {
+        let found = of(host(0.45, 0.54).program("redis-server", 0.6, "2-3"));
+        assert_eq!(found[0].title, "redis-server shares CPU 2 with interrupts: 45 % in softirq");
+        assert_eq!(found[0].severity, Severity::Warning);
+        assert_eq!(
+            found[0].evidence[1],
+            "redis-server (800): 60 % of a CPU in one thread, may use CPUs 2-3, was on CPU 2"
+        );
+        assert_eq!(found[0].evidence[2], "CPUs 0-1,4-7 take no interrupts and are at least half idle");
+    }
+
+    #[test]
+    fn one_that_stays_although_it_may_go() {
+        let stays = |sketch: Sketch| sketch.program("haproxy", 0.6, "2-7");
+        assert_eq!(of(stays(host(0.45, 0.54)))[0].severity, Severity::Note);
+        let moved = stays(host(0.45, 0.54)).last(|process| process.stays_on = None);
+        assert!(of(moved).is_empty(), "the scheduler moves it");
+    }
+
+    #[test]
+    fn near_misses() {
+        let with = |sketch: Sketch| of(sketch.program("redis-server", 0.6, "2-3")).is_empty();
+        assert!(with(host(0.45, 0.3)), "the CPU is not full");
+        assert!(with(host(0.05, 0.94)), "interrupts take next to nothing");
+        let full = |sketch: Sketch, cpu| sketch.works(cpu, 0.9);
+        assert!(with(host(0.45, 0.54).each("0-1,4-7", full)), "no room elsewhere");
+        let queues = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 1e5);
+        assert!(with(queues.receives(2, 0.45, 5e4).works(2, 0.54)), "a queue for nearly every CPU");
+        assert!(of(host(0.45, 0.54)).is_empty(), "no program is seen there");
+        assert!(
+            of(host(0.45, 0.54).program("xz", 0.6, "2-3").last(|xz| xz.nice = 10)).is_empty(),
+            "gives way"
+        );
+        assert!(of(host(0.45, 0.54).program("openssl", 0.6, "2")).is_empty(), "pinned: that is stolen-cpu's");
+    }
+}

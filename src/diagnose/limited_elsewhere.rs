@@ -1,0 +1,201 @@
+//! The machine is limited by something that no knob of the receive path changes: its programs, or the link.
+
+use super::evidence::load::{carries_traffic, processing, programs};
+use super::evidence::{TRAFFIC, busy, headroom, receive_time, tier};
+use super::figures::{count, percent, times};
+use super::{Finding, Rule, Severity};
+use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
+
+/// Mean time of all CPUs in processes from which programs fill the machine.
+const PROGRAMS: f64 = 0.85;
+/// Mean time of all CPUs that is not idle.
+const MACHINE: f64 = 0.90;
+/// Mean time of all CPUs in interrupts and softirqs, at most.
+const RECEIVE: f64 = 0.10;
+/// The same of any one CPU: more would be a bottleneck of its own.
+const ONE: f64 = 0.25;
+/// Part of the link's speed from which it is full, and above which its speed is not to be believed.
+const LINK: f64 = 0.90;
+const BEYOND: f64 = 1.10;
+/// Preamble, checksum and gap of a packet on the wire, in bytes: interfaces do not count them.
+const WIRE: f64 = 24.0;
+
+pub(super) const RULE: Rule = Rule {
+    id: "limited-elsewhere",
+    asks: "Is the machine limited by something that no setting of the receive path changes?",
+    fires: || {
+        format!(
+            "an interface carries traffic, all CPUs are {} busy on average, {} of it in processes and at most {} in \
+             interrupts and softirqs, of no CPU {}, and nothing is lost; or a device uses {} of its link's speed in one \
+             direction",
+            percent(MACHINE),
+            percent(PROGRAMS),
+            percent(RECEIVE),
+            percent(ONE),
+            percent(LINK)
+        )
+    },
+    silent: "there is no traffic, receive work takes its part, the speed of the link is not known or made up (more than \
+             it is used)",
+    evidence: "the CPUs' time in processes, interrupts and softirqs, the busiest programs, the gain at most; the \
+               link's speed and what is used of it",
+    cause: "What receive work takes bounds what tuning it can give back: a part f of the time gives at most f / (1 - f) \
+            more. A full link gives nothing.",
+    remedy: "More CPUs or cheaper requests; a faster link. Nothing here to tune.",
+    source: "field case B and D (/compute: flat), field case C (1 Gbit/s: 495k requests/s)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    let mut findings: Vec<Finding> = devices.filter_map(|nic| by_link(rates, nic)).collect();
+    findings.extend(by_programs(model, rates));
+    findings
+}
+
+fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
+    let cpus = rates.cpus.len().max(1) as f64;
+    let mean = |value: fn(&CpuRates) -> f64| rates.cpus.iter().map(value).sum::<f64>() / cpus;
+    let receive: fn(&CpuRates) -> f64 = |cpu| cpu.irq + receive_time(cpu);
+    let lost =
+        rates.cpus.iter().any(|cpu| cpu.dropped > 0.0) || rates.nics.iter().any(|nic| nic.rx_missed > 0.0);
+    let even = rates.cpus.iter().all(|cpu| receive(cpu) < ONE);
+    let (own, share) = (mean(processing), mean(receive));
+    let full = mean(busy) >= MACHINE && own >= PROGRAMS && share <= RECEIVE;
+    if !carries_traffic(model, rates) || lost || !even || !full {
+        return None;
+    }
+    let busiest = programs(rates).iter().take(3);
+    let busiest: Vec<String> =
+        busiest.map(|process| format!("{} ({}) {:.1}", process.command, process.pid, process.cpu)).collect();
+    let mut evidence = vec![format!(
+        "{} CPUs: {} of their time in processes, {} in interrupts and softirqs ({}), {} idle",
+        rates.cpus.len(),
+        percent(own),
+        percent(share),
+        tier(rates),
+        percent(mean(|cpu| cpu.idle))
+    )];
+    if !busiest.is_empty() {
+        evidence.push(format!("CPUs' time by program: {}", busiest.join(", ")));
+    }
+    let gain = share / (1.0 - share);
+    evidence.push(format!(
+        "without any receive work there would be {:.1} % more room; headroom of the machine: {}",
+        gain * 100.0,
+        times(headroom(rates).machine)
+    ));
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: None,
+        cpu: None,
+        title: format!("programs take {} of all CPU time, receive work {}", percent(own), percent(share)),
+        evidence,
+        why: "the programs are what is limited by CPU time, not the way that packets take to them".to_owned(),
+        remedy: "more CPUs, or cheaper requests: nothing here to tune".to_owned(),
+        plans: Vec::new(),
+    })
+}
+
+fn by_link(rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let speed = f64::from(*nic.hardware.speed_mbits.known()?) * 1e6;
+    let traffic = rates.nic(&nic.name)?;
+    let used = |bytes: f64, packets: f64| (bytes + packets * WIRE) * 8.0 / speed;
+    let rx = used(traffic.rx_bytes, traffic.rx_packets);
+    let tx = used(traffic.tx_bytes, traffic.tx_packets);
+    let (way, part, packets) = match tx > rx {
+        true => ("sends", tx, traffic.tx_packets),
+        false => ("receives", rx, traffic.rx_packets),
+    };
+    if !(LINK..BEYOND).contains(&part) || packets < TRAFFIC {
+        return None;
+    }
+    let name = &nic.name;
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(name.clone()),
+        cpu: None,
+        title: format!("{name} {way} at {} of its link's speed", percent(part)),
+        evidence: vec![
+            format!(
+                "{name}: {} Mbit/s of {} Mbit/s, with what each packet takes beside its bytes",
+                count(part * speed / 1e6),
+                count(speed / 1e6)
+            ),
+            format!(
+                "{name}: receives {} Mbit/s in {} packets/s, sends {} Mbit/s in {} packets/s",
+                count(traffic.rx_bytes * 8.0 / 1e6),
+                count(traffic.rx_packets),
+                count(traffic.tx_bytes * 8.0 / 1e6),
+                count(traffic.tx_packets)
+            ),
+        ],
+        why: "the link is full: no CPU can make it carry more".to_owned(),
+        remedy: "a faster link or a second one, or fewer bytes: nothing here to tune".to_owned(),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+    use crate::diagnose::{Finding, Severity};
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    /// Field case B's `/compute` on all eight cores: 69,060 requests/s.
+    fn case_b(user: f64, softirq: f64) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).traffic("eth0", 9.7e4);
+        let cpu = |sketch: Sketch, cpu| sketch.receives(cpu, softirq, 1.2e4).works(cpu, user);
+        sketch.each("0-7", cpu).program("server", 7.7, "0-7").threads(20, 12)
+    }
+
+    #[test]
+    fn field_case_b_is_limited_by_its_programs() {
+        let found = of(case_b(0.95, 0.02));
+        assert_eq!(found[0].title, "programs take 96 % of all CPU time, receive work 2 %");
+        assert_eq!((found[0].severity, found[0].plans.len()), (Severity::Note, 0));
+        assert_eq!(found[0].evidence[1], "CPUs' time by program: server (800) 7.7");
+        assert!(found[0].evidence[2].starts_with("without any receive work there would be 2.0 % more room"));
+    }
+
+    /// Field case C on bare metal: 495k requests/s over 1 Gbit/s, limited by bandwidth. The bytes are made up.
+    #[test]
+    fn field_case_c_is_limited_by_its_link() {
+        let link = |rx, tx| {
+            Sketch::new(32)
+                .device("eth0", &[0])
+                .traffic("eth0", 3e5)
+                .speed("eth0", 1000)
+                .bytes("eth0", rx, tx)
+        };
+        let found = of(link(1.1e8, 0.0));
+        assert_eq!(found[0].title, "eth0 receives at 94 % of its link's speed");
+        assert!(of(link(1.0e8, 0.0)).is_empty(), "86 %");
+        assert!(of(link(2.0e8, 0.0)).is_empty(), "more than it can: the speed is made up");
+        assert!(
+            of(link(1.1e8, 0.0)
+                .change("eth0", |nic| nic.hardware.speed_mbits = crate::units::Fact::Unsupported))
+            .is_empty()
+        );
+        assert!(of(link(1.1e8, 0.0).traffic("eth0", 500.0)).is_empty(), "no traffic");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert!(of(case_b(0.7, 0.02)).is_empty(), "room left");
+        assert!(of(case_b(0.8, 0.19)).is_empty(), "receive work has its part");
+        assert!(
+            of(case_b(0.95, 0.02).receives(3, 0.4, 1e5)).is_empty(),
+            "one CPU is a bottleneck of its own"
+        );
+        assert!(of(case_b(0.95, 0.02).traffic("eth0", 300.0)).is_empty(), "a compiler on a quiet network");
+        assert!(of(case_b(0.95, 0.02).drops(2, 1.0)).is_empty(), "packets are lost");
+    }
+}

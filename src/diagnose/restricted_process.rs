@@ -1,0 +1,179 @@
+//! A program fills the CPUs that it may use while others idle.
+
+use super::app_on_irq_cpu::sharing;
+use super::evidence::busy;
+use super::evidence::load::{FULL, ROOM, carries_traffic, mean, named, processing, programs, usable};
+use super::figures::{percent, plural};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, ProcessRates, Rates};
+use crate::units::CpuMask;
+
+/// Part of the time of its CPUs that the program itself takes: else something else fills them.
+const OWN: f64 = 0.7;
+
+pub(super) const RULE: Rule = Rule {
+    id: "restricted-process",
+    asks: "Does a program fill the CPUs that it may use while others idle?",
+    fires: || {
+        format!(
+            "an interface carries traffic, programs with one and the same set of CPUs, not all of them, take {} of its \
+             time, each of these CPUs is {} busy, as many threads can run as there are CPUs in it (of one CPU, two), \
+             and the CPUs that they may not use are {} idle; a note unless more threads can run than that",
+            percent(OWN),
+            percent(FULL),
+            percent(ROOM)
+        )
+    },
+    silent: "the set holds isolated CPUs or was not chosen for the whole program (its threads run elsewhere), the \
+             program has one thread or a nice value above 0, or is not seen",
+    evidence: "the programs, their share of CPUs and threads that can run, the set and who sets it, how busy and how \
+               idle CPUs are",
+    cause: "An affinity or a cpuset gives the program fewer CPUs than it has work for.",
+    remedy: "More CPUs for it, if it serves this traffic; interrupts that need little time need no CPU of their own.",
+    source: "sched_setaffinity(2); cpuset(7); field case B (six cores instead of eight: p99 +26 %) and D (112 of 128: \
+             -8.6 %)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if !carries_traffic(model, rates) {
+        return Vec::new();
+    }
+    // Those are told of with a better reason.
+    let told: Vec<u32> = sharing(model, rates).iter().map(|sharing| sharing.process.pid).collect();
+    let mut sets: Vec<(&CpuMask, Vec<&ProcessRates>)> = Vec::new();
+    for process in programs(rates).iter().filter(|process| process.nice <= 0 && !told.contains(&process.pid))
+    {
+        let Some(allowed) = process.allowed.known() else { continue };
+        match sets.iter_mut().find(|(set, _)| *set == allowed) {
+            Some((_, processes)) => processes.push(process),
+            None => sets.push((allowed, vec![process])),
+        }
+    }
+    sets.iter().find_map(|(set, processes)| finding(model, rates, set, processes)).into_iter().collect()
+}
+
+fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRates]) -> Option<Finding> {
+    let all = usable(model);
+    let own = set.intersection(&model.online());
+    let others = all.difference(&own);
+    if others.is_empty() || own.is_empty() || !own.difference(&all).is_empty() {
+        return None;
+    }
+    // A thread with a set of its own makes the main thread's no measure of the program.
+    let inside =
+        |process: &&ProcessRates| process.ran_on.known().is_some_and(|ran| ran.difference(set).is_empty());
+    let runnable: u32 = processes
+        .iter()
+        .filter(|process| inside(process))
+        .filter_map(|process| process.runnable.known())
+        .sum();
+    let share: f64 = processes.iter().filter(|process| inside(process)).map(|process| process.cpu).sum();
+    let width = own.len();
+    let enough = (runnable as usize) >= width.max(2);
+    let each_full = own.iter().all(|cpu| rates.cpu(cpu).is_some_and(|cpu| busy(cpu) >= FULL));
+    let by_programs = share >= OWN * width as f64 && mean(rates, &own, processing) >= OWN * FULL;
+    let idle = mean(rates, &others, |cpu| cpu.idle);
+    if !enough || !each_full || !by_programs || idle < ROOM {
+        return None;
+    }
+    let first = processes.iter().find(|process| inside(process))?;
+    let by_group = first.cpuset.known() == Some(set);
+    let who = if by_group { "its cpuset" } else { "its affinity" };
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: if runnable as usize > width { Severity::Warning } else { Severity::Note },
+        nic: None,
+        cpu: None,
+        title: format!(
+            "{} fills its {width} of {} CPUs; the others are {} idle",
+            first.command,
+            all.len(),
+            percent(idle)
+        ),
+        evidence: vec![
+            format!(
+                "{}{}: {share:.1} CPUs' time, {} that can run, on CPUs {own} by {who}",
+                named(first),
+                match processes.len() {
+                    1 => String::new(),
+                    many => format!(" and {} more", many - 1),
+                },
+                plural(runnable as usize, "thread")
+            ),
+            format!("CPUs {own}: {} busy on average", percent(mean(rates, &own, busy))),
+            format!("CPUs {others}: {} idle on average", percent(idle)),
+        ],
+        why: format!("{who} gives it {} and it has work for more", plural(width, "CPU")),
+        remedy: format!("if it serves this traffic, let it run on CPUs {others} as well"),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::sketch::Sketch;
+    use crate::diagnose::{Finding, Severity};
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    /// Field case B's `/compute` after pinning: the server on CPUs 0-5, interrupts on 6 and 7, which are 0 to 3 %
+    /// busy with some 97,000 packets/s.
+    fn case_b(user: f64) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[6, 7, 6, 7, 6, 7, 6, 7]).traffic("eth0", 9.7e4);
+        let sketch = sketch.receives(6, 0.02, 4.8e4).receives(7, 0.03, 4.9e4);
+        sketch.each("0-5", |sketch, cpu| sketch.works(cpu, user))
+    }
+
+    #[test]
+    fn field_case_b_with_six_cores_instead_of_eight() {
+        let found = of(case_b(0.98).program("server", 5.8, "0-5").threads(14, 6));
+        assert_eq!(found[0].title, "server fills its 6 of 8 CPUs; the others are 96 % idle");
+        assert_eq!(found[0].severity, Severity::Note, "six threads on six CPUs may be all there is");
+        assert_eq!(
+            found[0].evidence[0],
+            "server (800): 5.8 CPUs' time, 6 threads that can run, on CPUs 0-5 by its affinity"
+        );
+        assert_eq!(found[0].remedy, "if it serves this traffic, let it run on CPUs 6-7 as well");
+        let waiting = case_b(0.98).program("server", 5.8, "0-5").threads(14, 9);
+        let waiting = waiting.last(|process| process.cpuset = process.allowed.clone());
+        let found = of(waiting);
+        assert_eq!(found[0].severity, Severity::Warning);
+        assert!(found[0].why.starts_with("its cpuset gives it 6 CPUs"), "{}", found[0].why);
+    }
+
+    #[test]
+    fn workers_with_one_set_are_one() {
+        let worker =
+            |sketch: Sketch, _| sketch.program("nginx", 0.97, "0-5").last(|process| process.stays_on = None);
+        let found = of(case_b(0.98).each("0-5", worker));
+        assert!(
+            found[0].evidence[0].starts_with("nginx (800) and 5 more: 5.8 CPUs' time, 6 threads"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn near_misses() {
+        let server = |sketch: Sketch| sketch.program("server", 5.8, "0-5").threads(14, 9);
+        assert!(of(server(case_b(0.6))).is_empty(), "its CPUs have room");
+        assert!(
+            of(server(case_b(0.98).each("6-7", |sketch, cpu| sketch.receives(cpu, 0.8, 4e4)))).is_empty(),
+            "the others are busy"
+        );
+        assert!(of(server(case_b(0.98).isolate("4-5"))).is_empty(), "isolated for it");
+        assert!(of(server(case_b(0.98).traffic("eth0", 300.0))).is_empty(), "a batch job on a quiet network");
+        assert!(of(case_b(0.98).program("server", 5.8, "0-7").threads(14, 9)).is_empty(), "may use all");
+        assert!(of(case_b(0.98).program("server", 2.0, "0-5").threads(14, 9)).is_empty(), "others fill them");
+        assert!(of(server(case_b(0.98)).last(|process| process.nice = 5)).is_empty(), "gives way");
+        let elsewhere = server(case_b(0.98))
+            .last(|process| process.ran_on = crate::units::Fact::Known("0-7".parse().expect("a list")));
+        assert!(of(elsewhere).is_empty(), "its threads have sets of their own");
+        let single = case_b(0.1).works(3, 0.99).program("redis-server", 0.99, "3");
+        assert!(of(single).is_empty(), "one thread cannot use two CPUs");
+    }
+}
