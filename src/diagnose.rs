@@ -9,6 +9,7 @@ pub mod figures;
 mod places;
 #[cfg(test)]
 mod reference;
+pub mod regime;
 #[cfg(test)]
 pub(crate) mod sketch;
 #[cfg(test)]
@@ -168,6 +169,7 @@ mod tests {
     #[allow(clippy::disallowed_methods)] // Looks at the source tree.
     fn every_rule_has_a_file_and_every_file_a_rule() {
         let helpers = ["evidence", "figures", "places", "reference", "sketch", "snapshots", "table"];
+        let helpers = ["evidence", "figures", "reference", "regime", "sketch"];
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder is there")
