@@ -74,7 +74,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let report = report?;
     if !global.json {
-        write!(out, "\n{}", findings::text(&report))?;
+        write!(out, "\n{}", findings::text(&report, findings::Detail::Screen))?;
     }
     let mut records = Vec::new();
     for proposal in report.plans.iter().filter(|proposal| !proposal.plan.name.contains('+')) {

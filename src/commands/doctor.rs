@@ -1,19 +1,23 @@
 //! `rxlab doctor`: look for a while, say what is wrong, why, and what to try.
 
+mod watch;
+
 use std::io::Write;
 use std::time::Duration;
 
-use super::source::{self, From};
+use super::source::{self, From, Source};
 use super::{look, machine};
 use crate::cli::Global;
+use crate::diagnose::Finding;
 use crate::error::{CommandError, Kind};
-use crate::report::findings::{self, DoctorReport};
+use crate::report::findings::{self, Detail, DoctorReport};
 use crate::sample::{Inventory, Scope};
 use crate::units::{NicName, parse_duration};
 
 /// Find out what is wrong with the receive path, why, and what to try
 ///
-/// Samples the counters twice. Exit code 0: nothing to do; 1: there are findings.
+/// Samples the counters twice. Says as much as fits on a screen of 24 lines, the worst first; -v says all. Exit code
+/// 0: nothing to do; 1: there are findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to look; a snapshot was looked at when it was taken
@@ -25,6 +29,14 @@ pub struct Args {
     /// Write the plan of this name, such as rps, as a file for `rxlab apply` and `rxlab trial`
     #[arg(long, value_name = "NAME=FILE", value_parser = plan_out)]
     plan_out: Option<(String, std::path::PathBuf)>,
+    /// Everything: all evidence, all plans, each CPU that receives, and every setting with why it is worth a trial
+    /// or not
+    #[arg(short, long)]
+    verbose: bool,
+    /// Look again and again, each time for --for; a line when a finding appears or clears, until Ctrl-C. The exit code is
+    /// that of the last look
+    #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot"])]
+    watch: bool,
     #[command(flatten)]
     from: From,
 }
@@ -39,10 +51,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(name) = &args.nic {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }
+    if let (true, Source::Live(host)) = (args.watch, &source) {
+        return watch::run(global, host, args.length, args.nic.as_ref());
+    }
     let (model, rates) = look::look(&source, args.length)?;
     let mut report = findings::doctor(&model, &rates);
     if let Some(name) = &args.nic {
-        report.findings.retain(|finding| finding.nic.as_ref().is_none_or(|nic| nic == name));
+        report.findings.retain(|finding| concerns(finding, name));
         report.plans.retain(|proposal| proposal.nic == *name);
         report.paths.retain(|path| path.nic == *name);
     }
@@ -50,12 +65,18 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if global.json {
         writeln!(out, "{}", super::json(&report)?)?;
     } else {
-        write!(out, "{}", findings::text(&report))?;
+        let detail = if args.verbose { Detail::All } else { Detail::Screen };
+        write!(out, "{}", findings::text(&report, detail))?;
     }
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;
     }
     if report.findings.is_empty() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
+}
+
+/// Whether it is about this interface, or about none in particular.
+fn concerns(finding: &Finding, nic: &NicName) -> bool {
+    finding.nic.as_ref().is_none_or(|of| of == nic)
 }
 
 fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result<(), CommandError> {

@@ -15,15 +15,21 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The machine and what it did for `length`, or between the two moments of a snapshot.
 pub(super) fn look(source: &Source, length: Duration) -> Result<(Model, Rates), CommandError> {
-    if length < SHORTEST {
-        return Err(CommandError::usage("--for is too short to see anything: give at least 100ms"));
-    }
+    long_enough(length)?;
     match source {
         Source::Live(host) => for_a_while(host, length, &AtomicBool::new(false)),
         Source::Snapshot(snapshot) => {
             let first = Inventory::take(snapshot.first(), Scope::Load);
             between(&Counters::take(snapshot.first(), &first), snapshot.last())
         }
+    }
+}
+
+/// An error for a look in which nothing can be seen.
+pub(super) fn long_enough(length: Duration) -> Result<(), CommandError> {
+    match length < SHORTEST {
+        true => Err(CommandError::usage("--for is too short to see anything: give at least 100ms")),
+        false => Ok(()),
     }
 }
 

@@ -119,15 +119,24 @@ pub(super) fn predict(rates: &Rates, moves: &[Move], cost: Cost) -> Option<Predi
 }
 
 impl Prediction {
-    /// What spreading cannot do, with the room there is.
+    /// What spreading cannot do.
     pub fn regime(&self) -> String {
+        "this spreads the load, it adds no capacity".to_owned()
+    }
+
+    /// How many times today's traffic fits, now and after the plan of this name.
+    pub fn room(&self, plan: &str) -> String {
+        let (before, after) = (self.headroom_before, self.headroom_after);
         format!(
-            "this spreads the load, it adds no capacity: {} headroom before, {} after (the machine); {}, then {} \
-             (receive work of the hottest CPU)",
-            times(self.headroom_before.machine),
-            times(self.headroom_after.machine),
-            times(self.headroom_before.hottest),
-            times(self.headroom_after.hottest)
+            "CPU {} saturates at {} of today's traffic, after {plan} CPU {} at {}; the machine as a whole at {}, \
+             then {}: {}",
+            self.cpu,
+            times(room(self.before)),
+            self.busiest,
+            times(after.hottest),
+            times(before.machine),
+            times(after.machine),
+            self.regime()
         )
     }
 }
@@ -171,7 +180,11 @@ mod tests {
     fn field_case_a() {
         let prediction = from_cpu_2("").expect("work moves");
         assert_eq!(prediction.to_string(), "CPU 2 98 -> 47 %, total +2 %");
-        assert!(prediction.regime().contains("1.2x headroom before, 1.2x after"), "{}", prediction.regime());
+        assert_eq!(
+            prediction.room("rps"),
+            "CPU 2 saturates at 1.0x of today's traffic, after rps CPU 2 at 2.1x; the machine as a whole at 1.2x, \
+             then 1.2x: this spreads the load, it adds no capacity"
+        );
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn proposal(
     let mut notes = Vec::new();
     if let Some(prediction) = &prediction {
         notes.push(format!("predicted: {prediction}"));
-        notes.push(prediction.regime());
+        notes.push(prediction.room(name));
     }
     if name != "rps" {
         notes.push(

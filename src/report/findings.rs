@@ -1,16 +1,20 @@
 //! The doctor's report: findings, the plans that address them, and the figures that support a
 //! clean bill. The value is here, its text form in `text`.
 
+mod alerts;
 mod path;
+mod regime;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
+pub use alerts::{Alert, Alerts, Change};
 pub use path::ReceivePath;
-pub use text::text;
+pub use text::{Detail, text};
 
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::percent;
+use crate::diagnose::regime::{Regime, regime};
 use crate::diagnose::{Finding, diagnose};
 use crate::model::{Identity, Model, Rates};
 use crate::plan::{Proposal, spread};
@@ -32,6 +36,9 @@ pub struct DoctorReport {
     pub findings: Vec<Finding>,
     /// The receive paths of the interfaces that findings name.
     pub paths: Vec<ReceivePath>,
+    /// What there is to gain, and which settings are worth a trial; `None` without traffic.
+    #[serde(default)]
+    pub regime: Option<Regime>,
     /// The plans that findings name, as far as they would change something.
     pub plans: Vec<Proposal>,
     /// What a careful reader wants to know: verdicts refused, plans not made.
@@ -91,6 +98,7 @@ pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
         identity: model.identity.clone(),
         seconds: rates.seconds,
         load: load(rates),
+        regime: regime(model, rates),
         paths: paths.map(|nic| ReceivePath::new(nic, model, rates)).collect(),
         findings,
         plans,

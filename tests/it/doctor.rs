@@ -1,13 +1,22 @@
 //! The doctor on the practice range, with the kernel's own counters as the judge.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
+use rustix::process::Signal;
+use rxlab::diagnose::diagnose;
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::load::Session;
+use rxlab::model::{Model, Rates};
+use rxlab::report::findings::{Alert, Alerts, Change};
+use rxlab::sample::{Counters, Inventory, Scope};
+use rxlab::snapshot::Snapshot;
 use rxlab::target::Target;
 use serde_json::Value;
 
-use crate::process::rxlab;
+use crate::process::{Running, rxlab, wait_for};
 use crate::{quiet, require};
 
 /// NET_RX runs of each CPU since boot.
@@ -84,4 +93,91 @@ fn a_quiet_host_gets_no_advice() {
         findings.is_empty()
     });
     assert!(quiet, "this machine was never quiet");
+}
+
+/// What a captured machine did between its two moments.
+fn recorded(name: &str) -> (Model, Rates) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts").join(name).join("host.tar.zst");
+    let file = std::fs::File::open(file).expect("there");
+    let snapshot = Snapshot::read(BufReader::new(file)).expect("a snapshot");
+    let first = Counters::take(snapshot.first(), &Inventory::take(snapshot.first(), Scope::Counters));
+    let inventory = Inventory::take(snapshot.last(), Scope::Counters);
+    let last = Counters::take(snapshot.last(), &inventory);
+    let rates = Rates::between(&first, &last).expect("an interval").accounted(&inventory);
+    (Model::new(&inventory), rates)
+}
+
+/// One machine after another in the place of one: its findings come, the next one's take their place.
+#[test]
+fn alerts_of_recorded_machines() {
+    let mut alerts = Alerts::default();
+    let mut open: Vec<String> = Vec::new();
+    for name in ["virtio-8cpu-8queue", "virtio-8cpu-1queue", "virtio-8cpu-1queue", "virtio-8cpu-8queue"] {
+        let (model, rates) = recorded(name);
+        let findings = diagnose(&model, &rates);
+        let news = alerts.look(&findings, "2026-05-01T10:00:00Z");
+        for alert in &news {
+            let finding = format!("{} {:?}", alert.finding.id, alert.finding.nic);
+            match alert.change {
+                Change::Appeared => open.push(finding),
+                Change::Cleared => open.retain(|one| *one != finding),
+            }
+        }
+        let now: Vec<String> =
+            findings.iter().map(|finding| format!("{} {:?}", finding.id, finding.nic)).collect();
+        assert_eq!((open.len(), alerts.is_clear()), (now.len(), now.is_empty()), "{name}: {news:?}");
+        assert!(now.iter().all(|finding| open.contains(finding)), "{name}: {open:?} is not {now:?}");
+    }
+    let (model, rates) = recorded("virtio-8cpu-1queue");
+    assert!(!diagnose(&model, &rates).is_empty(), "the one in the middle has something to say");
+}
+
+/// The lines of a program so far.
+fn lines(running: &mut Running) -> Arc<Mutex<Vec<String>>> {
+    let out = running.stdout();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&lines);
+    std::thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            seen.lock().expect("nobody panicked with it").push(line);
+        }
+    });
+    lines
+}
+
+#[test]
+fn a_watch_says_what_comes_and_goes() {
+    if !require::netns() {
+        return;
+    }
+    let _alone = quiet::alone();
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let watch = ["doctor", "--watch", "--json", "--for", "500ms", "--nic", "srv0", "--netns"];
+    let mut watch = Running::start(rxlab(state.path(), &watch).arg(range.server.path()));
+    let lines = lines(&mut watch);
+    let said = |change: Change| {
+        let lines = lines.lock().expect("nobody panicked with it");
+        let alerts =
+            lines.iter().map(|line| serde_json::from_str::<Alert>(line).expect("one JSON value a line"));
+        let hot = |alert: &Alert| alert.change == change && alert.finding.id == "one-core-hotspot";
+        alerts.filter(hot).count() > 0
+    };
+    let address = SocketAddr::from((Range::SERVER, 9000));
+    let mut load = rxlab::load::Spec::new(format!("udp-sink://{address}").parse().expect("a URL"));
+    (load.cpus, load.netns) = ("0".parse().expect("a list"), Some(range.client.path()));
+    let target = Target::start(&rxlab::target::Spec {
+        udp_sink: Some(address),
+        cpus: "1".parse().expect("a list"),
+        netns: Some(range.server.path()),
+        ..rxlab::target::Spec::default()
+    });
+    let target = target.expect("started");
+    let session = Session::start(&load).expect("started");
+    wait_for("the hotspot", || said(Change::Appeared));
+    drop((session, target));
+    wait_for("its end", || said(Change::Cleared));
+    watch.signal(Signal::INT);
+    let code = watch.output().status.code().expect("it ended by itself");
+    assert!([0, 1].contains(&code), "the code of its last look: {code}");
 }

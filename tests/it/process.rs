@@ -51,6 +51,12 @@ impl Running {
         kill_process(self.pid(), signal).expect("signalled");
     }
 
+    /// What it prints, for somebody who reads while it runs.
+    pub(crate) fn stdout(&mut self) -> std::process::ChildStdout {
+        let child = self.child.as_mut().expect("not waited for yet");
+        child.stdout.take().expect("nobody reads it yet")
+    }
+
     /// Waits for its end.
     pub(crate) fn output(mut self) -> Output {
         self.child.take().expect("not waited for yet").wait_with_output().expect("ended")

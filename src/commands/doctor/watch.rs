@@ -1,0 +1,51 @@
+//! `rxlab doctor --watch`: a line when a finding appears or clears, and silence in between.
+
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::concerns;
+use crate::cli::Global;
+use crate::commands::{look, place};
+use crate::diagnose::diagnose;
+use crate::error::{CommandError, Kind};
+use crate::host::LiveHost;
+use crate::report::findings::Alerts;
+use crate::report::text::clean;
+use crate::units::NicName;
+
+/// Looks for `length` each time, until interrupted; the exit code is that of the last whole look.
+pub(super) fn run(
+    global: &Global,
+    host: &LiveHost,
+    length: Duration,
+    nic: Option<&NicName>,
+) -> Result<(), CommandError> {
+    look::long_enough(length)?;
+    let stop = place::stop_flag()?;
+    let mut alerts = Alerts::default();
+    loop {
+        let looked = look::for_a_while(host, length, &stop);
+        // What was interrupted is no look: its figures would be of a shorter time than asked for.
+        if stop.load(Ordering::SeqCst) {
+            return if alerts.is_clear() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) };
+        }
+        let (model, rates) = looked?;
+        let mut findings = diagnose(&model, &rates);
+        if let Some(nic) = nic {
+            findings.retain(|finding| concerns(finding, nic));
+        }
+        let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut out = std::io::stdout().lock();
+        for alert in alerts.look(&findings, &time) {
+            if global.json {
+                let text = serde_json::to_string(&alert)
+                    .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))?;
+                writeln!(out, "{text}")?;
+            } else {
+                writeln!(out, "{}", clean(&alert.in_one_line()))?;
+            }
+        }
+        out.flush()?;
+    }
+}

@@ -1,0 +1,79 @@
+//! What there is to gain, as a table: which CPUs receive, and which settings are worth a trial.
+
+use crate::diagnose::figures::{count, percent};
+use crate::diagnose::regime::{CpuRegime, Regime, Worth};
+use crate::report::text::{Cell, Column, FAINT, STRONG, Table, paragraph};
+
+/// CPUs that the whole table shows; JSON has all.
+const CPUS: usize = 16;
+
+/// The answer alone.
+pub(super) fn summary(regime: &Regime) -> String {
+    paragraph("  gain  ", &regime.summary)
+}
+
+/// The answer, what is worth a trial, and the names of what is not.
+pub(super) fn compact(regime: &Regime) -> String {
+    let (worth, not): (Vec<&Worth>, Vec<&Worth>) = regime.knobs.iter().partition(|knob| knob.trial);
+    if worth.is_empty() {
+        return summary(regime);
+    }
+    let not: Vec<&str> = not.iter().map(|knob| knob.knob.name()).collect();
+    let mut text = summary(regime) + &knobs(&worth);
+    if !not.is_empty() {
+        text += &paragraph("        ", &format!("not worth one: {} (-v says why)", not.join(", ")));
+    }
+    text
+}
+
+/// All of it.
+pub(super) fn whole(regime: &Regime) -> String {
+    let mut table = Table::new([
+        Column::right("CPU"),
+        Column::left("IRQ"),
+        Column::right("packets/s"),
+        Column::right("IRQs/s"),
+        Column::right("ns a packet"),
+        Column::right("receives"),
+        Column::right("busy"),
+        Column::right("gain at most"),
+    ])
+    .indented(2);
+    for cpu in regime.cpus.iter().take(CPUS) {
+        table.row(row(cpu).map(Into::into));
+    }
+    let more = match regime.cpus.len().saturating_sub(CPUS) {
+        0 => String::new(),
+        more => format!("  and {more} more (--json has all)\n"),
+    };
+    let knobs = knobs(&regime.knobs.iter().collect::<Vec<_>>());
+    format!("{}{}{more}  time is {}\n{knobs}", summary(regime), table.render(), regime.tier)
+}
+
+fn row(cpu: &CpuRegime) -> [String; 8] {
+    let gain = match cpu.ceiling {
+        many if many >= 10.0 => "over 1000 %".to_owned(),
+        part => format!("{:.1} %", part * 100.0),
+    };
+    [
+        cpu.cpu.to_string(),
+        if cpu.takes_interrupts { "yes".to_owned() } else { "-".to_owned() },
+        count(cpu.packets.round()),
+        cpu.interrupts.map_or("-".to_owned(), |rate| count(rate.round())),
+        cpu.ns_per_packet.map_or("-".to_owned(), |ns| count(ns.round())),
+        percent(cpu.receive),
+        percent(cpu.busy),
+        gain,
+    ]
+}
+
+fn knobs(knobs: &[&Worth]) -> String {
+    let mut table =
+        Table::new([Column::left("setting"), Column::left("trial"), Column::left("because").wrapping()])
+            .indented(8);
+    for worth in knobs {
+        let (style, word) = if worth.trial { (STRONG, "yes") } else { (FAINT, "no") };
+        table.row([worth.knob.name().into(), Cell::styled(style, word), worth.why.clone().into()]);
+    }
+    table.render()
+}

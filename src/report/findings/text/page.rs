@@ -1,0 +1,244 @@
+//! The findings of a report as lines, as many of them as a level of detail has.
+
+use anstyle::{AnsiColor, Style};
+
+use super::WIDTH;
+use crate::diagnose::figures::{count, percent, times};
+use crate::diagnose::{Finding, Severity};
+use crate::plan::{Plan, Proposal};
+use crate::report::findings::DoctorReport;
+use crate::units::NicName;
+
+/// Where the text behind `  why   ` begins.
+const INDENT: usize = 8;
+
+const HEADING: Style = Style::new().bold();
+const LABEL: Style = Style::new().dimmed();
+const FINE: Style = AnsiColor::Green.on_default();
+
+/// What of a finding is shown.
+pub(super) struct Shown {
+    /// Lines of evidence.
+    pub(super) evidence: usize,
+    /// The cause.
+    pub(super) why: bool,
+    /// What to try.
+    pub(super) tries: usize,
+    /// Notes and gaps.
+    pub(super) notes: bool,
+    /// Which settings are worth a trial, one by one.
+    pub(super) knobs: bool,
+}
+
+/// Lines of a report.
+#[derive(Default)]
+pub(super) struct Page<'a> {
+    pub(super) text: String,
+    /// Interfaces that have their line.
+    headed: Vec<&'a NicName>,
+    /// The interface of the finding before.
+    current: Option<&'a NicName>,
+    /// Plans that were told: each is, once, under the first finding that asks for it.
+    told: Vec<(&'a NicName, &'a str)>,
+}
+
+impl<'a> Page<'a> {
+    /// The first so many findings.
+    pub(super) fn of(report: &'a DoctorReport, shown: &Shown, findings: usize) -> Self {
+        let mut page = Self::default();
+        if report.findings.is_empty() {
+            page.raw(&format!("{FINE}{}{FINE:#}", nothing_to_do(report)));
+        }
+        for finding in worst_first(report).into_iter().take(findings) {
+            page.head(report, finding);
+            page.finding(report, finding, shown);
+        }
+        page.room(report, shown);
+        if shown.notes {
+            report.notes.iter().for_each(|note| page.labelled("note", note));
+            report.gaps.iter().for_each(|gap| page.labelled("gap", gap));
+        }
+        page
+    }
+
+    fn raw(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// A label and its text, wrapped under itself.
+    pub(super) fn labelled(&mut self, label: &str, text: &str) {
+        for (index, line) in wrap(text, WIDTH - INDENT).iter().enumerate() {
+            if index == 0 {
+                self.raw(&format!("  {LABEL}{label:<4}{LABEL:#}  {line}"));
+            } else {
+                self.raw(&format!("{:INDENT$}{line}", ""));
+            }
+        }
+    }
+
+    /// The interface, when it is another one than before: its path the first time.
+    fn head(&mut self, report: &'a DoctorReport, finding: &'a Finding) {
+        let Some(nic) = &finding.nic else {
+            self.current = None;
+            return;
+        };
+        if self.current == Some(nic) {
+            return;
+        }
+        self.current = Some(nic);
+        let path = report.paths.iter().find(|path| path.nic == *nic).filter(|_| !self.headed.contains(&nic));
+        self.headed.push(nic);
+        match path {
+            Some(path) => self.raw(&format!("{HEADING}{nic}{HEADING:#}  {}", path.summary)),
+            None => self.raw(&format!("{HEADING}{nic}{HEADING:#}")),
+        }
+    }
+
+    fn finding(&mut self, report: &'a DoctorReport, finding: &'a Finding, shown: &Shown) {
+        self.title(finding);
+        for line in finding.evidence.iter().take(shown.evidence) {
+            self.labelled("seen", line);
+        }
+        if shown.why {
+            self.labelled("why", &finding.why);
+        }
+        let of_nic = report.plans.iter().filter(|proposal| Some(&proposal.nic) == finding.nic.as_ref());
+        let asked: Vec<&Proposal> =
+            of_nic.filter(|proposal| finding.plans.contains(&proposal.plan.name)).collect();
+        if asked.is_empty() && shown.tries > 0 {
+            self.labelled("try", &finding.remedy);
+        }
+        for proposal in asked.into_iter().take(shown.tries) {
+            let plan = (&proposal.nic, proposal.plan.name.as_str());
+            match self.told.contains(&plan) {
+                true => self.labelled("try", &format!("{} as above", proposal.plan.name)),
+                false => self.proposal(proposal),
+            }
+            self.told.push(plan);
+        }
+    }
+
+    /// How much more the CPUs could take, now and after the first plan; and what plans say of themselves.
+    fn room(&mut self, report: &'a DoctorReport, shown: &Shown) {
+        let first = report.plans.iter().find_map(|proposal| Some((proposal, proposal.prediction.as_ref()?)));
+        if let Some((proposal, prediction)) = first {
+            self.labelled("room", &prediction.room(&proposal.plan.name));
+        } else if let Some(regime) = &report.regime
+            && let Some(cpu) = regime.cpus.first()
+        {
+            let room = report.load.headroom;
+            let line = format!(
+                "CPU {} saturates at {} of today's traffic, the machine as a whole at {}",
+                cpu.cpu,
+                times(room.hottest),
+                times(room.machine)
+            );
+            self.labelled("room", &line);
+        }
+        if !shown.notes {
+            return;
+        }
+        // Plans without a prediction say themselves what they do not do.
+        let unpredicted = report.plans.iter().filter(|proposal| proposal.prediction.is_none());
+        let mut notes: Vec<&String> = unpredicted
+            .filter(|proposal| self.told.contains(&(&proposal.nic, proposal.plan.name.as_str())))
+            .flat_map(|proposal| &proposal.plan.notes)
+            .collect();
+        notes.dedup();
+        notes.into_iter().for_each(|note| self.labelled("note", note));
+    }
+
+    fn title(&mut self, finding: &Finding) {
+        let (mark, style) = match finding.severity {
+            Severity::Critical => ('!', AnsiColor::Red.on_default().bold()),
+            Severity::Warning => ('!', AnsiColor::Yellow.on_default()),
+            Severity::Note => ('-', AnsiColor::Cyan.on_default()),
+        };
+        let (title, id) = (&finding.title, &finding.id);
+        let used = 2 + title.chars().count() + id.len();
+        if used + 2 <= WIDTH {
+            let gap = WIDTH - used;
+            self.raw(&format!("{style}{mark} {title}{style:#}{:gap$}{LABEL}{id}{LABEL:#}", ""));
+        } else {
+            let lines = wrap(title, WIDTH - 2);
+            for (index, line) in lines.iter().enumerate() {
+                let mark = if index == 0 { mark } else { ' ' };
+                self.raw(&format!("{style}{mark} {line}{style:#}"));
+            }
+            self.raw(&format!("{:gap$}{LABEL}{id}{LABEL:#}", "", gap = WIDTH - id.len()));
+        }
+    }
+
+    fn proposal(&mut self, proposal: &Proposal) {
+        let change = change(&proposal.plan);
+        let Some(prediction) = &proposal.prediction else {
+            return self.labelled("try", &change);
+        };
+        let prediction = format!("predicted: {prediction}");
+        // On one line when both fit, with the prediction at the right.
+        let room = WIDTH - INDENT;
+        let used = change.chars().count() + prediction.chars().count();
+        if used + 2 <= room {
+            self.raw(&format!("  {LABEL}try {LABEL:#}  {change}{:gap$}{prediction}", "", gap = room - used));
+        } else {
+            self.labelled("try", &change);
+            self.labelled("", &prediction);
+        }
+    }
+}
+
+fn nothing_to_do(report: &DoctorReport) -> String {
+    let load = &report.load;
+    let drops = match load.dropped {
+        rate if rate > 0.0 => format!("{} drops/s", count(rate)),
+        _ => "no drops".to_owned(),
+    };
+    format!(
+        "nothing to do: busiest CPU {} in softirq, {} packets/s, {drops} ({:.1} s)",
+        percent(load.receive_time),
+        count(load.packets),
+        report.seconds
+    )
+}
+
+/// Findings by severity; of equal ones those of one interface together.
+fn worst_first(report: &DoctorReport) -> Vec<&Finding> {
+    let mut nics: Vec<Option<&NicName>> = Vec::new();
+    for finding in &report.findings {
+        if !nics.contains(&finding.nic.as_ref()) {
+            nics.push(finding.nic.as_ref());
+        }
+    }
+    let place = |finding: &&Finding| nics.iter().position(|nic| *nic == finding.nic.as_ref());
+    let mut findings: Vec<&Finding> = report.findings.iter().collect();
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), place(finding)));
+    findings
+}
+
+/// A plan's settings in one phrase: all of them while few, else the first and how many more.
+fn change(plan: &Plan) -> String {
+    const SHOWN: usize = 3;
+    let texts = plan.settings.iter().map(|setting| setting.set.to_string());
+    let first: Vec<String> =
+        texts.take(if plan.settings.len() <= SHOWN { SHOWN } else { SHOWN - 1 }).collect();
+    match plan.settings.len() - first.len() {
+        0 => first.join(" + "),
+        more => format!("{} + {more} more", first.join(" + ")),
+    }
+}
+
+/// Breaks at spaces; a word longer than `width` gets a line of its own.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
