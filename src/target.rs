@@ -1,4 +1,5 @@
-//! Small servers to aim a load at: HTTP/1.1 `/simple` and `/compute?us=N`, UDP echo, UDP sink.
+//! Small servers to aim a load at: HTTP/1.1 `/simple`, `/compute?us=N`, `/bytes?n=N` and `/delay?us=N`,
+//! UDP echo, UDP sink.
 //!
 //! Threads, each with its own sockets (SO_REUSEPORT), its own edge-triggered epoll and nothing
 //! shared but counters; optionally pinned, optionally in another network namespace. Measuring
@@ -9,8 +10,10 @@ mod connection;
 mod counters;
 mod http;
 mod repeated;
+mod route;
 mod server;
 mod sockets;
+mod timers;
 mod udp;
 
 use std::net::SocketAddr;
@@ -29,7 +32,7 @@ use crate::host::{OpenError, thread_cpu_seconds};
 use crate::units::{CpuId, CpuMask};
 
 use burn::Burn;
-pub use counters::Counters;
+pub use counters::{Counters, Served};
 use counters::{Shared, ThreadCounters};
 pub(crate) use repeated::Repeated;
 use server::Server;
@@ -131,6 +134,7 @@ pub struct Target {
 struct Running {
     wake: Arc<OwnedFd>,
     tid: Pid,
+    cpu: Option<CpuId>,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -196,7 +200,7 @@ impl Target {
             })
             .map_err(TargetError::Thread)?;
         let (tid, bound) = started.recv().expect("a server thread reports before it ends")?;
-        Ok((Running { wake, tid, handle: Some(handle) }, bound))
+        Ok((Running { wake, tid, cpu, handle: Some(handle) }, bound))
     }
 
     /// Where the servers listen.
@@ -213,6 +217,30 @@ impl Target {
     /// What was served so far.
     pub fn counters(&self) -> Counters {
         self.shared.totals()
+    }
+
+    /// What each thread has served so far. A connection stays with the thread that accepted it.
+    pub fn threads(&self) -> Vec<Served> {
+        let threads = self.threads.iter().zip(&self.shared.threads).enumerate();
+        threads
+            .map(|(thread, (running, counters))| Served {
+                thread,
+                cpu_pinned: running.cpu,
+                cpu_seconds: thread_cpu_seconds(running.tid),
+                counters: counters.counters(),
+            })
+            .collect()
+    }
+
+    /// Stops the servers, waits for their threads and gives the final counts of each.
+    pub fn stop_each(mut self) -> Vec<Served> {
+        // The CPU time of a thread that has ended cannot be asked for any more.
+        let mut threads = self.threads();
+        self.shut_down();
+        for (thread, counters) in threads.iter_mut().zip(&self.shared.threads) {
+            thread.counters = counters.counters();
+        }
+        threads
     }
 
     /// Stops the servers, waits for their threads and gives the final counts.

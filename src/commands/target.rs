@@ -11,14 +11,15 @@ use super::place;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
-use crate::target::{Addresses, Counters, Spec, Target, TargetError};
+use crate::target::{Addresses, Counters, Served, Spec, Target, TargetError};
 use crate::units::{CpuMask, parse_duration};
 
 /// Serve small things to aim a load at, until interrupted.
 ///
-/// HTTP/1.1 answers /simple with a few bytes, and /compute?us=N after N microseconds of work. The
-/// UDP echo sends every datagram back; the UDP sink counts them and tells `rxlab load` what
-/// arrived. Port 0 lets the kernel choose; the addresses are printed.
+/// HTTP/1.1 answers /simple with a few bytes, /bytes?n=N with N, /compute?us=N after N microseconds of
+/// work and /delay?us=N after N microseconds of rest; answers on one connection keep their order. The
+/// UDP echo sends every datagram back; the UDP sink counts them and tells `rxlab load` what arrived.
+/// Port 0 lets the kernel choose; the addresses are printed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Serve HTTP here
@@ -55,6 +56,7 @@ struct Ended {
     schema: &'static str,
     counters: Counters,
     cpu_seconds: f64,
+    threads: Vec<Served>,
 }
 
 const SCHEMA: &str = "rxlab.target/1";
@@ -83,20 +85,27 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let left = args.duration.map_or(PATIENCE, |duration| duration.saturating_sub(start.elapsed()));
         std::thread::sleep(PATIENCE.min(left));
     }
-    let cpu_seconds = target.cpu_seconds();
-    let counters = target.stop();
-    say(global, &Ended { schema: SCHEMA, counters, cpu_seconds }, || {
-        format!(
-            "answered {} requests ({} refused) on {} connections\n\
-             echoed {} packets, sank {} ({} bytes)\n{cpu_seconds:.2} s of CPU\n",
-            counters.requests,
-            counters.refused,
-            counters.connections,
-            counters.echoed,
-            counters.sink_packets,
-            counters.sink_bytes
-        )
+    let threads = target.stop_each();
+    let cpu_seconds: f64 = threads.iter().filter_map(|thread| thread.cpu_seconds).sum();
+    let counters: Counters = threads.iter().map(|thread| thread.counters).sum();
+    say(global, &Ended { schema: SCHEMA, counters, cpu_seconds, threads: threads.clone() }, || {
+        let several = threads.len() > 1;
+        let parts = threads.iter().filter(|_| several).map(|thread| {
+            let place = thread.cpu_pinned.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+            let cpu = thread.cpu_seconds.unwrap_or(0.0);
+            format!("thread {}{place}: {}, {cpu:.2} s of CPU\n", thread.thread, in_words(&thread.counters))
+        });
+        let sum = format!("{}\n{cpu_seconds:.2} s of CPU\n", in_words(&counters).replace("; ", "\n"));
+        std::iter::once(sum).chain(parts).collect()
     })
+}
+
+fn in_words(counters: &Counters) -> String {
+    let Counters { connections, requests, refused, echoed, sink_packets, sink_bytes } = counters;
+    format!(
+        "answered {requests} requests ({refused} refused) on {connections} connections; \
+         echoed {echoed} packets, sank {sink_packets} ({sink_bytes} bytes)"
+    )
 }
 
 /// Prints one JSON line, or text; at once, because a script may be waiting for the addresses.

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::counters::{Shared, add};
-use super::http::{self, Parsed, Prepared, Route};
+use super::http::{self, Parsed, Prepared, Request};
+use super::route::Route;
 
 /// Answers gathered before they are written: bounds memory against a client that sends requests
 /// and reads no answers.
@@ -20,6 +21,8 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(super) enum Fate {
     /// Wait for the next event.
     Keep,
+    /// The same, and look at it again at this moment.
+    Wait(Instant),
     /// Drop it.
     Close,
 }
@@ -42,6 +45,11 @@ pub(super) struct Connection {
     written: usize,
     // Body bytes of the current request still to be read past.
     skip: u64,
+    // Body bytes of the current answer still to be made.
+    fill: u64,
+    // The request whose answer waits, and until when. Those behind it wait with it: answers come in
+    // the order of the requests.
+    held: Option<(Instant, Request)>,
     state: State,
 }
 
@@ -62,6 +70,8 @@ impl Connection {
             out: Vec::new(),
             written: 0,
             skip: 0,
+            fill: 0,
+            held: None,
             state: State::Open,
         }
     }
@@ -76,10 +86,24 @@ impl Connection {
         matches!(self.state, State::Lingering { .. })
     }
 
+    /// Whether an answer that waited is to be given now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.held.as_ref().is_some_and(|(until, _)| *until <= now)
+    }
+
     /// Does all that can be done without blocking. `hung_up` says that the other end has closed
     /// its side: then the read goes on to the end of the stream, otherwise it stops at a short
     /// read (edge-triggered: more input makes another event).
     pub(super) fn advance(&mut self, hung_up: bool, context: &mut Context<'_>) -> Fate {
+        let before = self.held.as_ref().map(|(until, _)| *until);
+        let fate = self.go_on(hung_up, context);
+        match &self.held {
+            Some((until, _)) if fate == Fate::Keep && before != Some(*until) => Fate::Wait(*until),
+            _ => fate,
+        }
+    }
+
+    fn go_on(&mut self, hung_up: bool, context: &mut Context<'_>) -> Fate {
         let mut drained = false;
         loop {
             if self.more {
@@ -90,6 +114,10 @@ impl Connection {
                 // The event that says "writable" goes on from here.
                 Ok(false) => return Fate::Keep,
                 Err(_) => return Fate::Close,
+            }
+            if self.held.is_some() {
+                // Nothing is read meanwhile. Who calls at its moment reads to the end.
+                return Fate::Keep;
             }
             if self.more {
                 continue;
@@ -148,11 +176,29 @@ impl Connection {
     fn answer_all(&mut self, input: &[u8], prepared: &mut Prepared, shared: &Shared, thread: usize) -> usize {
         let mut rest = input;
         let (mut requests, mut refused) = (0, 0);
-        while matches!(self.state, State::Open) && self.out.len() < OUT_LIMIT {
+        while self.out.len() < OUT_LIMIT && !shared.stop.load(Ordering::Relaxed) {
+            if self.fill > 0 {
+                let room = self.fill.min((OUT_LIMIT - self.out.len()) as u64);
+                self.fill -= room;
+                self.out.resize(self.out.len() + room as usize, b'x');
+                continue;
+            }
+            if let Some((until, request)) = self.held {
+                if Instant::now() < until {
+                    break;
+                }
+                self.held = None;
+                requests += 1;
+                self.answer(&request);
+                continue;
+            }
+            if !matches!(self.state, State::Open) {
+                break;
+            }
             let skipped = self.skip.min(rest.len() as u64);
             self.skip -= skipped;
             rest = &rest[skipped as usize..];
-            if rest.is_empty() || shared.stop.load(Ordering::Relaxed) {
+            if rest.is_empty() {
                 break;
             }
             let known = prepared.answer(&mut rest, &mut self.out, OUT_LIMIT);
@@ -172,14 +218,16 @@ impl Connection {
                     prepared.learn(&rest[..request.head], &request);
                     rest = &rest[request.head..];
                     self.skip = request.body;
-                    if let Route::Compute(us) = request.route {
-                        shared.burn.run(us, &shared.stop);
+                    match request.route {
+                        Route::Delay(us) if us > 0 => {
+                            self.held = Some((Instant::now() + Duration::from_micros(us), request));
+                            continue;
+                        }
+                        Route::Compute(us) => shared.burn.run(us, &shared.stop),
+                        _ => {}
                     }
                     requests += 1;
-                    refused += u64::from(http::answer(&request, &mut self.out) != 200);
-                    if !request.keep_alive {
-                        self.state = State::Closing;
-                    }
+                    refused += u64::from(self.answer(&request) != 200);
                 }
             }
         }
@@ -188,8 +236,17 @@ impl Connection {
         add(&counters.requests, requests);
         add(&counters.refused, refused);
         let open = matches!(self.state, State::Open);
-        self.more = open && self.out.len() >= OUT_LIMIT;
+        self.more = self.held.is_some() || (open || self.fill > 0) && self.out.len() >= OUT_LIMIT;
         if open { input.len() - rest.len() } else { input.len() }
+    }
+
+    /// Begins to answer a request; gives the status.
+    fn answer(&mut self, request: &Request) -> u16 {
+        self.fill = request.fill();
+        if !request.keep_alive {
+            self.state = State::Closing;
+        }
+        http::answer(request, &mut self.out)
     }
 
     /// Writes what is pending; `false` when the socket takes no more now.

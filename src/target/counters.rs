@@ -1,12 +1,14 @@
-//! What a target has served: one set of counters a thread, added up on demand.
+//! What a target has served: one set of counters a thread, given one by one or added up.
 
+use std::iter::Sum;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::Serialize;
 
 use super::burn::Burn;
+use crate::units::CpuId;
 
-/// Totals over all threads since the start.
+/// Totals since the start, over all threads or of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// TCP connections accepted.
@@ -21,6 +23,20 @@ pub struct Counters {
     pub sink_packets: u64,
     /// Payload bytes in them.
     pub sink_bytes: u64,
+}
+
+/// One thread and what it has served.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Served {
+    /// Number of the thread, from 0.
+    pub thread: usize,
+    /// The CPU to which it is pinned.
+    pub cpu_pinned: Option<CpuId>,
+    /// CPU time that it took, in seconds; `None` once it has ended.
+    pub cpu_seconds: Option<f64>,
+    /// What it served.
+    #[serde(flatten)]
+    pub counters: Counters,
 }
 
 /// Counters that one thread writes. Aligned so that two threads never share a cache line.
@@ -43,19 +59,36 @@ pub(super) struct Shared {
     pub(super) threads: Vec<ThreadCounters>,
 }
 
+impl ThreadCounters {
+    pub(super) fn counters(&self) -> Counters {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            connections: now(&self.connections),
+            requests: now(&self.requests),
+            refused: now(&self.refused),
+            echoed: now(&self.echoed),
+            sink_packets: now(&self.sink_packets),
+            sink_bytes: now(&self.sink_bytes),
+        }
+    }
+}
+
 impl Shared {
     pub(super) fn totals(&self) -> Counters {
-        let sum = |pick: fn(&ThreadCounters) -> &AtomicU64| {
-            self.threads.iter().map(|thread| pick(thread).load(Ordering::Relaxed)).sum()
-        };
-        Counters {
-            connections: sum(|t| &t.connections),
-            requests: sum(|t| &t.requests),
-            refused: sum(|t| &t.refused),
-            echoed: sum(|t| &t.echoed),
-            sink_packets: sum(|t| &t.sink_packets),
-            sink_bytes: sum(|t| &t.sink_bytes),
-        }
+        self.threads.iter().map(ThreadCounters::counters).sum()
+    }
+}
+
+impl Sum for Counters {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, more| Self {
+            connections: sum.connections + more.connections,
+            requests: sum.requests + more.requests,
+            refused: sum.refused + more.refused,
+            echoed: sum.echoed + more.echoed,
+            sink_packets: sum.sink_packets + more.sink_packets,
+            sink_bytes: sum.sink_bytes + more.sink_bytes,
+        })
     }
 }
 

@@ -1,14 +1,13 @@
 //! Requests in, answers out, as bytes: no sockets here.
 
 use super::repeated::Repeated;
+use super::route::{Route, digits};
 
 /// Longest request line plus headers; beyond it the answer is 431.
 const MAX_HEAD: usize = 16 * 1024;
 /// Longest request body that is read past; beyond it the answer is 413.
 const MAX_BODY: u64 = 1 << 20;
 const MAX_HEADERS: usize = 64;
-/// Longest work of one `/compute` request, in microseconds.
-pub(super) const MAX_COMPUTE_US: u64 = 1_000_000;
 
 /// What the start of the input holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub(super) enum Parsed {
 }
 
 /// One request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
     /// Bytes of request line and headers.
     pub(super) head: usize,
@@ -36,17 +35,6 @@ pub(super) struct Request {
     pub(super) head_only: bool,
     /// What to do.
     pub(super) route: Route,
-}
-
-/// What a request asks for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Route {
-    /// `/simple`.
-    Simple,
-    /// `/compute?us=N`.
-    Compute(u64),
-    /// An answer with an error status; the connection may go on.
-    Refuse(u16),
 }
 
 /// Reads the request at the start of `input`.
@@ -88,31 +76,8 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
         return Parsed::Bad(413);
     }
     let method = request.method.unwrap_or_default();
-    let route = route(method, request.path.unwrap_or_default());
+    let route = Route::of(method, request.path.unwrap_or_default());
     Parsed::Request(Request { head, body, keep_alive, old, head_only: method == "HEAD", route })
-}
-
-fn route(method: &str, target: &str) -> Route {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if !matches!(path, "/simple" | "/compute") {
-        return Route::Refuse(404);
-    }
-    if !matches!(method, "GET" | "HEAD") {
-        return Route::Refuse(405);
-    }
-    if path == "/simple" {
-        return Route::Simple;
-    }
-    let us = query.split('&').find_map(|pair| pair.strip_prefix("us=")).and_then(digits);
-    match us {
-        Some(us) if us <= MAX_COMPUTE_US => Route::Compute(us),
-        _ => Route::Refuse(400),
-    }
-}
-
-fn digits(text: &str) -> Option<u64> {
-    let valid = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    valid.then(|| text.parse().ok()).flatten()
 }
 
 /// The answer to almost every request, ready to be copied.
@@ -149,26 +114,42 @@ impl Prepared {
 }
 
 impl Request {
+    /// Bytes of a body that is made while it is written.
+    pub(super) fn fill(&self) -> u64 {
+        match self.route {
+            Route::Bytes(length) if !self.head_only => length,
+            _ => 0,
+        }
+    }
+
     /// Whether the answer is [`SIMPLE`], to the byte.
     fn is_simple(&self) -> bool {
         self.route == Route::Simple && self.keep_alive && !self.old && !self.head_only
     }
 }
 
-/// Appends the answer to `request` to `out`; gives the status.
+/// Appends the answer to `request` to `out`, but for the body of [`Request::fill`]; gives the status.
 pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
     if request.is_simple() {
         out.extend_from_slice(SIMPLE);
         return 200;
     }
-    let status = match request.route {
-        Route::Simple | Route::Compute(_) => 200,
-        Route::Refuse(status) => status,
-    };
     let connection = match (request.keep_alive, request.old) {
         (false, _) => "Connection: close\r\n",
         (true, true) => "Connection: keep-alive\r\n",
         (true, false) => "",
+    };
+    let status = match request.route {
+        Route::Simple | Route::Compute(_) | Route::Delay(_) => 200,
+        Route::Bytes(length) => {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\
+                 Content-Length: {length}\r\n{connection}\r\n"
+            );
+            out.extend_from_slice(head.as_bytes());
+            return 200;
+        }
+        Route::Refuse(status) => status,
     };
     write_answer(status, connection, request.head_only, out);
     status
@@ -182,8 +163,12 @@ pub(super) fn refuse(status: u16, out: &mut Vec<u8>) {
 fn write_answer(status: u16, connection: &str, head_only: bool, out: &mut Vec<u8>) {
     let (reason, body) = match status {
         200 => ("OK", "Hello, world!\n"),
-        400 => ("Bad Request", "bad request; /compute wants us=0 to us=1000000\n"),
-        404 => ("Not Found", "not here; try /simple or /compute?us=100\n"),
+        400 => (
+            "Bad Request",
+            "bad request; there are /compute with us=0 to us=1000000, /delay with us=0 to us=60000000,\n\
+             and /bytes with n=0 to n=1073741824\n",
+        ),
+        404 => ("Not Found", "not here; try /simple, /compute?us=100, /delay?us=100 or /bytes?n=1000\n"),
         405 => ("Method Not Allowed", "only GET and HEAD\n"),
         413 => ("Content Too Large", "the body is too long\n"),
         431 => ("Request Header Fields Too Large", "the head is too long\n"),
@@ -204,30 +189,12 @@ fn write_answer(status: u16, connection: &str, head_only: bool, out: &mut Vec<u8
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{Parsed, Request, Route, SIMPLE, answer, parse};
+    use super::{Parsed, Request, SIMPLE, answer, parse};
 
     fn request(text: &str) -> Request {
         match parse(text.as_bytes()) {
             Parsed::Request(request) => request,
             other => panic!("{text:?}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn routes() {
-        for (line, route) in [
-            ("GET /simple", Route::Simple),
-            ("HEAD /simple?x=1", Route::Simple),
-            ("GET /compute?us=100", Route::Compute(100)),
-            ("GET /compute?a=b&us=1000000", Route::Compute(1_000_000)),
-            ("GET /compute?us=1000001", Route::Refuse(400)),
-            ("GET /compute?us=-1", Route::Refuse(400)),
-            ("GET /compute?us=99999999999999999999", Route::Refuse(400)),
-            ("GET /compute", Route::Refuse(400)),
-            ("GET /", Route::Refuse(404)),
-            ("DELETE /simple", Route::Refuse(405)),
-        ] {
-            assert_eq!(request(&format!("{line} HTTP/1.1\r\n\r\n")).route, route, "{line}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! One server thread: an epoll loop over its listener, its connections and its UDP sockets.
 
 use std::net::TcpListener;
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::connection::{Connection, Context, Fate};
 use super::counters::{Shared, add};
 use super::http::Prepared;
 use super::sockets::Sockets;
+use super::timers::Timers;
 use super::udp;
 use crate::host::{enter_netns, pin_thread};
 use crate::units::CpuId;
@@ -50,6 +52,7 @@ pub(super) struct Server {
     free: Vec<usize>,
     lingering: usize,
     accept_again: bool,
+    timers: Timers,
     scratch: Vec<u8>,
     prepared: Prepared,
     shared: Arc<Shared>,
@@ -90,6 +93,7 @@ impl Server {
             free: Vec::new(),
             lingering: 0,
             accept_again: false,
+            timers: Timers::default(),
             scratch: vec![0; SCRATCH],
             prepared: Prepared::new(),
             shared,
@@ -100,12 +104,18 @@ impl Server {
 
     /// Serves until the stop flag is set.
     pub(super) fn run(mut self) {
+        // The default slack makes every delay 50 us longer.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut events = Vec::with_capacity(EVENTS);
         while !self.shared.stop.load(Ordering::Acquire) {
-            let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as i64 };
-            let timeout = (self.lingering > 0 || self.accept_again).then_some(&tick);
+            let ticks = self.lingering > 0 || self.accept_again;
+            let left = [ticks.then_some(TICK), self.timers.left()].into_iter().flatten().min();
+            let timeout = left.map(|left| Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            });
             events.clear();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout) {
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 // EBADF, EFAULT, EINVAL: none can happen to an epoll that this thread owns.
                 Err(errno) => panic!("epoll_wait on an owned epoll failed: {errno}"),
@@ -113,8 +123,22 @@ impl Server {
             for event in &events {
                 self.handle(event);
             }
-            if timeout.is_some() {
+            if left.is_some() {
+                self.answer_due();
+            }
+            if ticks {
                 self.tick();
+            }
+        }
+    }
+
+    /// Gives the answers whose wait is over.
+    fn answer_due(&mut self) {
+        let now = Instant::now();
+        while let Some(slot) = self.timers.pop(now) {
+            if self.connections[slot].as_ref().is_some_and(|connection| connection.is_due(now)) {
+                // To the end: what came meanwhile has had its event.
+                self.advance(slot, true);
             }
         }
     }
@@ -152,11 +176,15 @@ impl Server {
             thread: self.index,
         };
         let fate = connection.advance(hung_up, &mut context);
-        let lingers = fate == Fate::Keep && connection.is_lingering();
+        let lingers = fate != Fate::Close && connection.is_lingering();
         self.lingering = self.lingering + usize::from(lingers) - usize::from(lingered);
-        if fate == Fate::Close {
-            self.connections[slot] = None;
-            self.free.push(slot);
+        match fate {
+            Fate::Keep => {}
+            Fate::Wait(at) => self.timers.add(at, slot),
+            Fate::Close => {
+                self.connections[slot] = None;
+                self.free.push(slot);
+            }
         }
     }
 

@@ -56,6 +56,9 @@ fn a_load_on_a_target_both_as_programs() {
     let ended = line();
     assert!(ended["counters"]["requests"].as_u64() >= report["requests"].as_u64());
     assert!(ended["counters"]["sink_packets"].as_u64() > Some(0));
+    let threads = ended["threads"].as_array().expect("one for each thread");
+    assert_eq!((threads.len(), &threads[0]["requests"]), (1, &ended["counters"]["requests"]));
+    assert!(threads[0]["cpu_seconds"].as_f64() > Some(0.0));
 }
 
 #[test]

@@ -114,3 +114,83 @@ fn nothing_to_serve_and_wrong_places_are_errors() {
     let lost = Spec { netns: Some("/run/netns/rxlab-no-such".into()), ..spec(1, "") };
     assert!(matches!(Target::start(&lost), Err(TargetError::Namespace(_))));
 }
+
+#[test]
+fn a_body_of_any_length_comes_whole() {
+    let target = target(1);
+    for length in [0, 1, 65_000, 65_536, 3_000_000] {
+        let request = |method, last: &str| format!("{method} /bytes?n={length} HTTP/1.1\r\n{last}\r\n");
+        let text = request("GET", "") + &request("HEAD", "") + &request("GET", "Connection: close\r\n");
+        let answers = ask(&target, &text);
+        let heads = answers.matches(&format!("Content-Length: {length}\r\n")).count();
+        assert_eq!(heads, 3, "{length}");
+        // No head has an `x`: they are all of the two bodies, and HEAD has none.
+        assert_eq!(answers.matches('x').count(), 2 * length, "{length}");
+        assert!(length == 0 || answers.ends_with('x'));
+    }
+}
+
+/// One who waits holds up what is behind it on the same connection, and nothing else; it takes no CPU.
+#[test]
+fn a_delay_keeps_the_order_and_lets_others_go_on() {
+    let target = target(1);
+    let begun = std::time::Instant::now();
+    let mut waiting = connect(&target);
+    let batch = "GET /bytes?n=3 HTTP/1.1\r\n\r\nGET /delay?us=400000 HTTP/1.1\r\n\r\n\
+                 GET /delay?us=200000 HTTP/1.1\r\n\r\nGET /nowhere HTTP/1.1\r\n\r\n";
+    waiting.write_all(batch.as_bytes()).expect("sent");
+    let others = (0..20).map(|_| ask(&target, "GET /simple HTTP/1.1\r\nConnection: close\r\n\r\n"));
+    assert!(others.into_iter().all(|answer| answer.contains("Hello")));
+    let served_at = begun.elapsed();
+    let mut first = [0; 1000];
+    let length = waiting.read(&mut first).expect("answered");
+    assert!(first[..length].ends_with(b"xxx"), "what is before the delay does not wait");
+    if served_at < millis(400) {
+        assert_eq!(target.counters().requests, 21, "the others were served meanwhile");
+    }
+    waiting.write_all(b"GET /simple HTTP/1.1\r\nConnection: close\r\n\r\n").expect("usable while it waits");
+    let mut rest = String::new();
+    waiting.read_to_string(&mut rest).expect("answered and closed");
+    assert!(begun.elapsed() >= millis(600), "after {:?}", begun.elapsed());
+    let statuses: Vec<_> = rest.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
+    assert_eq!(statuses, ["200 OK", "200 OK", "404 Not Found", "200 OK"]);
+    assert!(target.cpu_seconds() < 0.2, "{} s of CPU", target.cpu_seconds());
+    assert_eq!(target.stop().requests, 25);
+}
+
+/// Who hangs up during the wait leaves nothing behind, and its slot to the next.
+#[test]
+fn a_delay_outlives_its_client_without_harm() {
+    let target = target(1);
+    for _ in 0..10 {
+        let mut stream = connect(&target);
+        stream.write_all(b"GET /delay?us=20000 HTTP/1.1\r\n\r\n").expect("sent");
+    }
+    let mut stream = connect(&target);
+    stream.write_all(b"GET /delay?us=100000 HTTP/1.1\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered and closed");
+    assert!(answer.ends_with("Hello, world!\n"), "{answer}");
+    assert_eq!(target.stop().connections, 11);
+}
+
+#[test]
+fn each_thread_says_what_it_served_and_where() {
+    let any: Option<SocketAddr> = Some(([127, 0, 0, 1], 0).into());
+    let cpus = "0".parse().expect("a list");
+    let target = Target::start(&Spec { http: any, threads: 3, cpus, ..Spec::default() }).expect("started");
+    for _ in 0..60 {
+        ask(&target, "GET /simple HTTP/1.1\r\nConnection: close\r\n\r\n");
+    }
+    let threads = target.threads();
+    assert_eq!(threads.iter().map(|thread| thread.thread).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(threads.iter().all(|thread| thread.cpu_pinned.is_some_and(|cpu| cpu.0 == 0)));
+    assert!(threads.iter().all(|thread| thread.cpu_seconds.is_some()));
+    // The kernel deals connections out by a hash: of sixty none may go to one of them.
+    let busy = threads.iter().filter(|thread| thread.counters.connections > 0).count();
+    assert!(busy > 1, "{threads:?}");
+    for thread in &threads {
+        assert_eq!(thread.counters.requests, thread.counters.connections, "{threads:?}");
+    }
+    assert_eq!(threads.iter().map(|thread| thread.counters.requests).sum::<u64>(), 60);
+}

@@ -1,0 +1,90 @@
+//! What a request asks the target for, by its method and its path.
+
+/// Longest work of one `/compute` request, in microseconds.
+const MAX_COMPUTE_US: u64 = 1_000_000;
+/// Longest body of one `/bytes` request.
+const MAX_BYTES: u64 = 1 << 30;
+/// Longest wait of one `/delay` request, in microseconds.
+const MAX_DELAY_US: u64 = 60_000_000;
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// `/simple`.
+    Simple,
+    /// `/compute?us=N`.
+    Compute(u64),
+    /// `/bytes?n=N`.
+    Bytes(u64),
+    /// `/delay?us=N`.
+    Delay(u64),
+    /// An answer with an error status; the connection may go on.
+    Refuse(u16),
+}
+
+impl Route {
+    pub(super) fn of(method: &str, target: &str) -> Self {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let number = |name: &str, most: u64| {
+            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let value = pairs.filter(|(key, _)| *key == name).find_map(|(_, value)| digits(value));
+            value.filter(|value| *value <= most)
+        };
+        let route = match path {
+            "/simple" => Some(Route::Simple),
+            "/compute" => number("us", MAX_COMPUTE_US).map(Route::Compute),
+            "/bytes" => number("n", MAX_BYTES).map(Route::Bytes),
+            "/delay" => number("us", MAX_DELAY_US).map(Route::Delay),
+            _ => return Route::Refuse(404),
+        };
+        match method {
+            "GET" | "HEAD" => route.unwrap_or(Route::Refuse(400)),
+            _ => Route::Refuse(405),
+        }
+    }
+}
+
+/// A number in decimal digits alone.
+pub(super) fn digits(text: &str) -> Option<u64> {
+    let valid = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    valid.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::Route;
+
+    #[test]
+    fn routes() {
+        for (method, target, route) in [
+            ("GET", "/simple", Route::Simple),
+            ("HEAD", "/simple?x=1", Route::Simple),
+            ("GET", "/compute?us=100", Route::Compute(100)),
+            ("GET", "/compute?a=b&us=1000000", Route::Compute(1_000_000)),
+            ("GET", "/compute?us=1000001", Route::Refuse(400)),
+            ("GET", "/compute?us=-1", Route::Refuse(400)),
+            ("GET", "/compute?us=99999999999999999999", Route::Refuse(400)),
+            ("GET", "/compute", Route::Refuse(400)),
+            ("GET", "/bytes?n=0", Route::Bytes(0)),
+            ("GET", "/bytes?n=1073741824", Route::Bytes(1 << 30)),
+            ("GET", "/bytes?n=1073741825", Route::Refuse(400)),
+            ("GET", "/bytes?us=1", Route::Refuse(400)),
+            ("GET", "/delay?us=60000000", Route::Delay(60_000_000)),
+            ("GET", "/delay?us=60000001", Route::Refuse(400)),
+            ("GET", "/", Route::Refuse(404)),
+            ("DELETE", "/simple", Route::Refuse(405)),
+            ("POST", "/bytes?n=1", Route::Refuse(405)),
+        ] {
+            assert_eq!(Route::of(method, target), route, "{method} {target}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_target_has_a_route(method in any::<String>(), target in any::<String>()) {
+            let _ = Route::of(&method, &target);
+        }
+    }
+}
