@@ -29,6 +29,10 @@ mod restricted_process;
 mod rfs_half_configured;
 mod ring_overruns;
 mod rps_mask_contains_irq_cpu;
+mod rps_mask_contains_irq_sibling;
+mod rps_mask_crosses_nodes;
+mod rps_mask_unusable_cpus;
+mod rps_masks_overlap;
 mod rps_redundant;
 mod single_queue_no_rps;
 mod too_few_queues;
@@ -117,9 +121,13 @@ pub const RULES: &[Rule] = &[
     restricted_process::RULE,
     single_queue_no_rps::RULE,
     rps_mask_contains_irq_cpu::RULE,
+    rps_mask_contains_irq_sibling::RULE,
+    rps_masks_overlap::RULE,
     rfs_half_configured::RULE,
     rps_redundant::RULE,
     irq_on_wrong_node::RULE,
+    rps_mask_crosses_nodes::RULE,
+    rps_mask_unusable_cpus::RULE,
     irqbalance_fights_manual_affinity::RULE,
     moderation_hurts_latency::RULE,
     limited_elsewhere::RULE,

@@ -92,6 +92,12 @@ pub(super) fn of_node(model: &Model, node: u32) -> CpuMask {
     model.cpus.iter().filter(|cpu| cpu.node == Some(node)).map(|cpu| cpu.id).collect()
 }
 
+/// The hyper-threads of the cores that these CPUs are of, themselves included where they are known.
+pub(super) fn siblings(model: &Model, cpus: &CpuMask) -> CpuMask {
+    let of = cpus.iter().filter_map(|cpu| model.cpu(cpu));
+    of.fold(CpuMask::new(), |all, cpu| all.union(&cpu.siblings))
+}
+
 /// How many cores these CPUs are of; where siblings are not known each CPU is one.
 pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
     let first = |cpu: &CpuId| {

@@ -3,6 +3,7 @@
 
 mod captured;
 mod machines;
+mod masks;
 mod placement;
 
 use std::collections::BTreeSet;
@@ -37,7 +38,7 @@ impl Host {
 }
 
 fn hosts() -> Vec<Host> {
-    [captured::hosts(), machines::hosts(), placement::hosts()].into_iter().flatten().collect()
+    [captured::hosts(), machines::hosts(), placement::hosts(), masks::hosts()].into_iter().flatten().collect()
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use super::Sketch;
 use crate::model::{Function, Model, Nic};
 use crate::parse::ethtool::{Channels, Count};
-use crate::units::Fact;
+use crate::sample::Settings;
+use crate::units::{CpuMask, Fact};
 
 impl Sketch {
     /// Changes the machine where no word here says it.
@@ -67,6 +68,19 @@ impl Sketch {
         self.edit(name, |nic| {
             nic.driver = Some(driver.to_owned());
             nic.hardware.function = function;
+        })
+    }
+
+    /// Changes the settings of the kernel.
+    pub(crate) fn set(self, change: impl FnOnce(&mut Settings)) -> Self {
+        self.tune(|model| change(&mut model.settings))
+    }
+
+    /// CPUs that are no longer online.
+    pub(crate) fn offline(self, list: &str) -> Self {
+        let gone: CpuMask = super::cpus(list);
+        self.tune(|model| {
+            model.cpus.iter_mut().filter(|cpu| gone.contains(cpu.id)).for_each(|cpu| cpu.online = false);
         })
     }
 }

@@ -1,0 +1,123 @@
+//! RPS hands packets to the other hyper-thread of the core that takes the interrupt, at a rate at which that core
+//! has no time for both.
+
+use super::evidence::{irq_cpus, loopback_share};
+use super::figures::{count, percent};
+use super::places::{Loaded, loaded_of, siblings};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, Rates};
+use crate::units::CpuMask;
+
+/// Packets a second of one queue from which its core is interrupted all the time: one in 20 us.
+const HIGH_RATE: f64 = 50_000.0;
+
+/// Receive time of the interrupt's CPU that counts as a high rate whatever the packets cost.
+const HIGH_LOAD: f64 = 0.5;
+
+/// Receive time that a high rate has at least: below it the packets are cheap, and the core has room.
+const BUSY: f64 = 0.25;
+
+pub(super) const RULE: Rule = Rule {
+    id: "rps-mask-contains-irq-sibling",
+    asks: "Does RPS use the other hyper-thread of a core that is busy with the queue's interrupt?",
+    fires: || {
+        format!(
+            "the RPS mask of a queue holds a hyper-thread of its interrupt's core, but not the interrupt's CPU, and \
+             CPUs of other cores too; the queue has {} packets/s and its CPU spends {} of its time in softirq, or \
+             {} at any rate",
+            count(HIGH_RATE),
+            percent(BUSY),
+            percent(HIGH_LOAD)
+        )
+    },
+    silent: "the rate is low, the mask has no other core, the interrupt's CPU itself is in the mask (that rule says \
+             it), hyper-threads are not known, or most packets are on `lo`",
+    evidence: "the queue's traffic, interrupt and its softirq time, the mask and the hyper-threads in it",
+    cause: "Hyper-threads share one core's units and its first caches: stack work on one slows down the polling of \
+            the queue on the other.",
+    remedy: "Take the hyper-threads of the interrupt's core out of the mask.",
+    source: "Documentation/networking/scaling.rst (RSS and RPS: Suggested Configuration); field case C",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+/// One finding an interface, for its busiest such queue: the remedy is the same for all.
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let queues = loaded_of(model, rates, nic);
+    let caught = queues.iter().filter_map(|queue| Some((queue, shared(model, rates, queue)?)));
+    let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
+    let (queue, threads) = caught.iter().rev().max_by(|a, b| a.0.load.total_cmp(&b.0.load))?;
+    let (name, mask) = (queue.name(), queue.mask()?);
+    let mut evidence = vec![
+        queue.line(rates),
+        format!("{name}: RPS {mask}; CPU {threads} is of the same core as CPU {}", queue.cpu),
+    ];
+    if caught.len() > 1 {
+        evidence.push(format!("the same on {} of {} queues", caught.len(), nic.rx.len()));
+    }
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Warning,
+        nic: Some(nic.name.clone()),
+        cpu: Some(queue.cpu),
+        title: format!("RPS of {name} uses the core of its interrupt, CPU {}", queue.cpu),
+        evidence,
+        why: "hyper-threads share a core: stack work on one slows down the polling on the other".to_owned(),
+        remedy: format!("take CPU {threads} out of the mask"),
+        plans: vec!["rps".to_owned()],
+    })
+}
+
+/// The hyper-threads of the interrupt's core in the mask of a queue with a high rate.
+fn shared(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
+    let mask = queue.mask()?;
+    let high = queue.load >= HIGH_LOAD || (queue.packets >= HIGH_RATE && queue.load >= BUSY);
+    let irq = irq_cpus(queue.queue, model, rates);
+    let threads = siblings(model, &irq).intersection(mask);
+    let other_cores = !mask.difference(&threads).is_empty();
+    let alone = mask.intersection(&irq).is_empty();
+    (high && alone && other_cores && !threads.is_empty()).then_some(threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    /// CPUs 2 and 6 are of one core.
+    fn host(mask: &str, packets: f64, softirq: f64) -> Sketch {
+        let sketch = Sketch::new(8).smt().device("eth0", &[2]).traffic("eth0", packets);
+        sketch.receives(2, softirq, packets).rps("eth0", mask)
+    }
+
+    #[test]
+    fn the_other_thread_at_a_high_rate() {
+        let found = of(host("0-1,3-7", 9e4, 0.3));
+        assert_eq!(found[0].title, "RPS of eth0/rx-0 uses the core of its interrupt, CPU 2");
+        assert_eq!(found[0].evidence[1], "eth0/rx-0: RPS 0-1,3-7; CPU 6 is of the same core as CPU 2");
+        assert_eq!(of(host("0-1,3-7", 2e4, 0.6)).len(), 1, "dear packets");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host("0-1,3-7", 2e4, 0.3)), [], "a low rate");
+        assert_eq!(of(host("0-1,3-7", 9e4, 0.1)), [], "time to spare");
+        assert_eq!(of(host("0-1,3-5,7", 9e4, 0.6)), [], "not in the mask");
+        assert_eq!(of(host("6", 9e4, 0.6)), [], "there is nothing else in it");
+        assert_eq!(of(host("0-7", 9e4, 0.6)), [], "the interrupt's CPU is the worse one");
+        let no_smt = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.6, 9e4);
+        assert_eq!(of(no_smt.rps("eth0", "0-1,3-7")), [], "a thread a core");
+    }
+}

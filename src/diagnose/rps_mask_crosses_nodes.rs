@@ -1,0 +1,132 @@
+//! RPS hands packets to CPUs of another node than the interrupt's, though the readers are not there.
+
+use super::evidence::loopback_share;
+use super::figures::percent;
+use super::places::{Loaded, loaded_of, mean, node, of_node, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{CpuRates, Model, Nic, Rates};
+use crate::units::CpuMask;
+
+/// Receive time of the interrupt's CPU from which the way between nodes is worth saving.
+const BUSY: f64 = 0.25;
+
+/// How many times as much process time as on the near CPUs says that the readers are on the far ones.
+const READERS: f64 = 1.5;
+
+/// Receive time above which the near CPUs have no room for more.
+const FULL: f64 = 0.8;
+
+pub(super) const RULE: Rule = Rule {
+    id: "rps-mask-crosses-nodes",
+    asks: "Does RPS hand packets to another NUMA node without need?",
+    fires: || {
+        format!(
+            "the RPS mask of a queue with traffic holds CPUs of another node than that of its interrupt, whose CPU \
+             spends {} of its time in softirq, while its own node has further CPUs",
+            percent(BUSY)
+        )
+    },
+    silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the near CPUs are \
+             full of receive work, the interrupt is on another node than the device (that rule says it), or most \
+             packets are on `lo`",
+    evidence: "the queue's traffic, interrupt and its softirq time, the mask and what of it is on other nodes",
+    cause: "The packet and its buffer are in the interrupt's node; a CPU of another one fetches both over the link \
+            between the nodes. More CPUs is not better: in field case C 7 of 32 won.",
+    remedy: "Keep the mask to CPUs of the interrupt's node.",
+    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration); field case C",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+/// One finding an interface, for its busiest such queue.
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let queues = loaded_of(model, rates, nic);
+    let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue)?)));
+    let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
+    let (queue, far) = caught.iter().rev().max_by(|a, b| a.0.load.total_cmp(&b.0.load))?;
+    let (name, mask, home) = (queue.name(), queue.mask()?, node(model, queue.cpu)?);
+    let mut evidence = vec![
+        queue.line(rates),
+        format!("{name}: RPS {mask}; the interrupt is on node {home}, CPU {far} is not"),
+    ];
+    if caught.len() > 1 {
+        evidence.push(format!("the same on {} of {} queues", caught.len(), nic.rx.len()));
+    }
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(nic.name.clone()),
+        cpu: Some(queue.cpu),
+        title: format!("RPS of {name} hands packets to another node than {home}"),
+        evidence,
+        why: "a CPU of another node fetches each packet over the link between the nodes".to_owned(),
+        remedy: format!("keep the mask to CPUs of node {home}"),
+        plans: vec!["rps".to_owned()],
+    })
+}
+
+/// The CPUs of a queue's mask that are on another node, when there is no reason for them.
+fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
+    let mask = queue.mask().filter(|_| queue.load >= BUSY)?;
+    let home = node(model, queue.cpu)?;
+    let elsewhere = |cpu| node(model, cpu).is_some_and(|node| node != home);
+    let far: CpuMask = mask.iter().filter(|cpu| elsewhere(*cpu)).collect();
+    let irq: CpuMask = [queue.cpu].into_iter().collect();
+    let near = of_node(model, home).intersection(&usable(model)).difference(&irq);
+    let misplaced = queue.nic.node.is_some_and(|own| own != home);
+    if far.is_empty() || near.is_empty() || misplaced {
+        return None;
+    }
+    let processes = |cpu: &CpuRates| cpu.user + cpu.system;
+    let readers_are_far = mean(rates, &far, processes) > mean(rates, &near, processes) * READERS;
+    let full = mean(rates, &near, super::evidence::receive_time) >= FULL;
+    (!readers_are_far && !full).then_some(far)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    /// Field case C: the interrupt on CPU 16 of 32, in the second of two nodes.
+    fn host(mask: &str) -> Sketch {
+        let sketch = Sketch::new(32).nodes(2).device("eth0", &[16]).traffic("eth0", 9e4);
+        sketch.receives(16, 0.6, 9e4).rps("eth0", mask).all_work("0-31", 0.3)
+    }
+
+    #[test]
+    fn all_cpus_but_that_of_the_interrupt() {
+        let found = of(host("0-15,17-31"));
+        assert_eq!(found[0].title, "RPS of eth0/rx-0 hands packets to another node than 1");
+        assert_eq!(
+            found[0].evidence[1],
+            "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPU 0-15 is not"
+        );
+        assert_eq!(of(host("0-7")).len(), 1, "only far ones");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host("17-23")), [], "field case C's best");
+        assert_eq!(of(host("0-15,17-31").receives(16, 0.1, 9e4)), [], "time to spare");
+        assert_eq!(of(host("0-7").all_work("0-7", 0.8)), [], "the readers are there");
+        assert_eq!(of(host("0-15,17-31").all_receive("17-31", 0.9, 5e3)), [], "the near ones are full");
+        assert_eq!(of(host("0-15,17-31").on_node("eth0", 0)), [], "the interrupt is in the wrong place");
+        let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
+        assert_eq!(of(unknown), [], "nodes are not known");
+        let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);
+        assert_eq!(of(one.rps("eth0", "0-15,17-31")), [], "one node");
+    }
+}

@@ -1,0 +1,137 @@
+//! An RPS mask names CPUs that went offline, or that were isolated later: the first hand their part back to the
+//! interrupt's CPU, the second are disturbed.
+
+use super::evidence::{TRAFFIC, loopback_share, queue_packets};
+use super::figures::{count, percent};
+use super::places::isolated;
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
+use crate::units::CpuMask;
+
+pub(super) const RULE: Rule = Rule {
+    id: "rps-mask-unusable-cpus",
+    asks: "Does an RPS mask name offline or isolated CPUs?",
+    fires: || {
+        format!(
+            "the RPS mask of a queue with {} packets/s holds a CPU that is offline, or one that is isolated from the \
+             scheduler",
+            count(TRAFFIC)
+        )
+    },
+    silent: "the queue has no traffic, or most packets are on `lo`",
+    evidence: "the mask, the CPUs of it that are offline or isolated, the queue's traffic",
+    cause: "The kernel drops such CPUs when a mask is written, without a word, but not from a mask that is there when \
+            a CPU goes offline or a partition is isolated. A packet for an offline CPU is processed where the \
+            interrupt lands.",
+    remedy: "Write the mask anew, without these CPUs.",
+    source: "net/core/dev.c get_rps_cpu, net/core/net-sysfs.c netdev_rx_queue_set_rps_mask; \
+             Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition)",
+    check,
+};
+
+/// A queue whose mask has CPUs that cannot or should not take its packets.
+struct Caught<'a> {
+    queue: &'a RxQueue,
+    mask: &'a CpuMask,
+    offline: CpuMask,
+    isolated: CpuMask,
+    packets: f64,
+}
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
+    nics.filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+/// One finding an interface, for its busiest such queue.
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let (online, kept) = (model.online(), isolated(model));
+    let caught = nic.rx.iter().filter_map(|queue| {
+        let mask = queue.rps_cpus.known()?;
+        let (offline, isolated) = (mask.difference(&online), mask.intersection(&online).intersection(&kept));
+        let packets = queue_packets(nic, queue, rates);
+        let bad = packets >= TRAFFIC && !(offline.is_empty() && isolated.is_empty());
+        bad.then_some(Caught { queue, mask, offline, isolated, packets })
+    });
+    let caught: Vec<Caught<'_>> = caught.collect();
+    let worst = caught.iter().rev().max_by(|a, b| a.packets.total_cmp(&b.packets))?;
+    let name = format!("{}/rx-{}", nic.name, worst.queue.index);
+    let bad = worst.offline.union(&worst.isolated);
+    let (word, why) = match (worst.offline.is_empty(), worst.isolated.is_empty()) {
+        (false, true) => ("offline", "packets for an offline CPU are processed where the interrupt lands"),
+        (true, false) => ("isolated", "receive work disturbs what these CPUs are kept free for"),
+        _ => (
+            "offline or isolated",
+            "packets for an offline CPU are processed where the interrupt lands; receive work disturbs what isolated \
+             CPUs are kept free for",
+        ),
+    };
+    let part = bad.len() as f64 / worst.mask.len() as f64;
+    let mut evidence = vec![format!(
+        "{name}: {} packets/s, RPS {}; {} of the mask's CPUs are {word}",
+        count(worst.packets),
+        worst.mask,
+        percent(part)
+    )];
+    for (what, cpus) in [("offline", &worst.offline), ("isolated", &worst.isolated)] {
+        evidence.extend((!cpus.is_empty()).then(|| format!("{what}: CPU {cpus}")));
+    }
+    if caught.len() > 1 {
+        evidence.push(format!("the same on {} of {} queues", caught.len(), nic.rx.len()));
+    }
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(nic.name.clone()),
+        cpu: bad.first(),
+        title: format!("the RPS mask of {name} names {word} CPUs"),
+        evidence,
+        why: why.to_owned(),
+        remedy: format!("write the mask anew, without CPU {bad}"),
+        plans: vec!["rps".to_owned()],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::{Sketch, cpus};
+    use crate::units::Fact;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host() -> Sketch {
+        Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).rps("eth0", "0-1,3-7")
+    }
+
+    fn isolate(sketch: Sketch, list: &str) -> Sketch {
+        sketch.set(|settings| settings.cpuset_isolated = Fact::Known(cpus(list)))
+    }
+
+    #[test]
+    fn offline_isolated_and_both() {
+        let found = of(host().offline("6-7"));
+        assert_eq!(found[0].title, "the RPS mask of eth0/rx-0 names offline CPUs");
+        assert!(found[0].evidence[0].ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
+        assert_eq!(found[0].evidence[1], "offline: CPU 6-7");
+        assert_eq!(of(isolate(host(), "5"))[0].evidence[1], "isolated: CPU 5");
+        let both = of(isolate(host().offline("7"), "6"));
+        assert_eq!(both[0].title, "the RPS mask of eth0/rx-0 names offline or isolated CPUs");
+        assert_eq!(both[0].remedy, "write the mask anew, without CPU 6-7");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host()), [], "all are online");
+        assert_eq!(of(host().rps("eth0", "0-1").offline("6-7")), [], "not in the mask");
+        assert_eq!(of(isolate(host().rps("eth0", "0-1"), "6-7")), [], "not in the mask");
+        assert_eq!(of(host().offline("6-7").traffic("eth0", 50.0)), [], "no traffic");
+    }
+}

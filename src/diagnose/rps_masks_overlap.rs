@@ -1,0 +1,133 @@
+//! Queues of one or of several interfaces hand their packets to the same CPU, while CPUs near it take none.
+
+use super::evidence::{busy, loopback_share, receive_time, tier};
+use super::figures::{count, percent, plural};
+use super::places::{Loaded, loaded, node, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Rates};
+use crate::units::{CpuId, CpuMask};
+
+/// Receive time of a CPU from which two queues on it are one too many.
+const CROWDED: f64 = 0.5;
+
+/// Receive time up to which a CPU takes no part in the work.
+const UNUSED: f64 = 0.05;
+
+/// Busy fraction up to which it has room for it.
+const ROOM: f64 = 0.5;
+
+pub(super) const RULE: Rule = Rule {
+    id: "rps-masks-overlap",
+    asks: "Do several queues hand their packets to the same busy CPU while others get none?",
+    fires: || {
+        format!(
+            "a CPU in the RPS masks of at least two queues with traffic spends {} of its time in softirq, and a CPU of \
+             its node, in no mask and without an interrupt, spends at most {} on it and is at most {} busy",
+            percent(CROWDED),
+            percent(UNUSED),
+            percent(ROOM)
+        )
+    },
+    silent: "the masks share CPUs because there are no more, the shared CPU has time to spare, or the CPUs in no mask \
+             are busy with processes or on another node",
+    evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get nothing",
+    cause: "Masks were set interface by interface, or with the same value for all queues.",
+    remedy: "Give each queue CPUs of its own.",
+    source: "field case C (masks fe, fe00, fe0000 and fe000000 for four queues)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    let queues = loaded(model, rates);
+    let interrupts: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
+    let masks = queues.iter().filter_map(Loaded::mask);
+    let taken = masks.fold(interrupts.clone(), |all, mask| all.union(mask));
+    let has_room =
+        |cpu: &CpuId| rates.cpu(*cpu).is_some_and(|cpu| receive_time(cpu) <= UNUSED && busy(cpu) <= ROOM);
+    let free: CpuMask = usable(model).difference(&taken).iter().filter(has_room).collect();
+    // A CPU that takes an interrupt is busy with that: the rule about it says so.
+    let shared = taken.difference(&interrupts);
+    let crowds = shared.iter().filter_map(|cpu| {
+        let load = rates.cpu(cpu).map(receive_time).filter(|load| *load >= CROWDED)?;
+        let near: CpuMask = free.iter().filter(|other| node(model, *other) == node(model, cpu)).collect();
+        let here = queues.iter().filter(|queue| queue.mask().is_some_and(|mask| mask.contains(cpu)));
+        let here: Vec<&Loaded<'_>> = here.collect();
+        (here.len() > 1 && !near.is_empty()).then_some((cpu, load, here, near))
+    });
+    let worst = crowds.max_by(|a, b| a.1.total_cmp(&b.1));
+    worst.map(|(cpu, load, here, near)| finding(rates, cpu, load, &here, &near)).into_iter().collect()
+}
+
+fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &CpuMask) -> Finding {
+    const SHOWN: usize = 4;
+    let mut evidence: Vec<String> = here
+        .iter()
+        .take(SHOWN)
+        .filter_map(|queue| {
+            Some(format!("{}: {} packets/s, RPS {}", queue.name(), count(queue.packets), queue.mask()?))
+        })
+        .collect();
+    if here.len() > SHOWN {
+        evidence.push(format!("and {} more", here.len() - SHOWN));
+    }
+    evidence.push(format!("CPU {cpu}: {} of its time in softirq; {}", percent(load), tier(rates)));
+    evidence.push(format!("CPUs of its node with room, in no mask: {near}"));
+    let busiest = here.iter().rev().max_by(|a, b| a.packets.total_cmp(&b.packets));
+    Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Warning,
+        nic: busiest.map(|queue| queue.nic.name.clone()),
+        cpu: Some(cpu),
+        title: format!(
+            "CPU {cpu} is in the RPS masks of {} queues, {} in none",
+            here.len(),
+            plural(near.len(), "near CPU")
+        ),
+        evidence,
+        why: "each queue's packets are spread over its mask: where masks overlap the work adds up".to_owned(),
+        remedy: format!("give each of these queues CPUs of its own: {near} are free"),
+        plans: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    /// Two interfaces on 8 CPUs, each handing to CPUs 2 and 3.
+    fn host(second: &str, softirq: f64) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[0]).device("eth1", &[1]).rps("eth0", "2-3");
+        let sketch = sketch.traffic("eth0", 5e4).traffic("eth1", 3e4).all_receive("0-1", 0.3, 0.0);
+        sketch.rps("eth1", second).all_receive("2-3", softirq, 4e4)
+    }
+
+    #[test]
+    fn two_interfaces_use_the_same_cpus() {
+        let found = of(host("2-3", 0.7));
+        assert_eq!(found[0].title, "CPU 3 is in the RPS masks of 2 queues, 4 near CPUs in none");
+        assert_eq!(found[0].evidence[0], "eth0/rx-0: 50,000 packets/s, RPS 2-3");
+        assert_eq!(of(host("3-4", 0.7))[0].cpu.map(|cpu| cpu.0), Some(3), "a part of the masks");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host("2-3", 0.3)), [], "time to spare");
+        assert_eq!(of(host("4-5", 0.7)), [], "masks of their own");
+        assert_eq!(of(host("2-7", 0.7)), [], "no CPU is left out");
+        assert_eq!(of(host("2-3", 0.7).all_work("4-7", 0.9)), [], "the others are busy");
+        assert_eq!(of(host("2-3", 0.7).traffic("eth1", 50.0)), [], "one queue has traffic");
+        let nodes = Sketch::new(8).nodes(2).device("eth0", &[0]).device("eth1", &[1]);
+        let nodes = nodes.rps("eth0", "2-3").rps("eth1", "2-3").traffic("eth0", 5e4).traffic("eth1", 3e4);
+        assert_eq!(of(nodes.all_receive("2-3", 0.7, 4e4)), [], "the others are far away");
+    }
+}
