@@ -17,9 +17,9 @@ mod table;
 
 mod app_on_irq_cpu;
 mod backlog_drops;
-mod irq_on_wrong_node;
 mod hash_imbalance;
 mod interrupt_rate;
+mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
 mod limited_elsewhere;
 mod moderation_hurts_latency;
@@ -35,9 +35,9 @@ mod rps_mask_unusable_cpus;
 mod rps_masks_overlap;
 mod rps_redundant;
 mod single_queue_no_rps;
-mod too_few_queues;
 mod stolen_cpu;
 mod time_squeeze;
+mod too_few_queues;
 
 use serde::{Deserialize, Serialize};
 
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods)] // Looks at the source tree.
     fn every_rule_has_a_file_and_every_file_a_rule() {
-        let helpers = ["evidence", "figures", "places", "reference", "sketch", "snapshots", "table"];
-        let helpers = ["evidence", "figures", "reference", "regime", "sketch"];
+        let helpers =
+            ["evidence", "figures", "places", "reference", "regime", "sketch", "snapshots", "table"];
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder is there")

@@ -1,7 +1,7 @@
 //! Machines for tests, in a few words: a model and the rates on it, idle unless told otherwise.
 
-mod settings;
 mod load;
+mod settings;
 
 use std::collections::BTreeMap;
 

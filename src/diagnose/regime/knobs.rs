@@ -105,7 +105,7 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
             count(hot.interrupts.unwrap_or_default()),
             hot.cpu
         )),
-        None => Ok(format!("{now}")),
+        None => Ok(now.to_string()),
     }
 }
 
