@@ -2,7 +2,9 @@
 //!
 //! A program that is pinned to that one CPU is [`super::stolen_cpu`]'s.
 
-use super::evidence::load::{FULL, ROOM, interrupt_cpus, landing, named, processing, programs, usable};
+use super::evidence::load::{
+    FULL, ROOM, interrupt_cpus, landings, named, nic_on, processing, programs, usable,
+};
 use super::evidence::{busy, loopback_share, receive_time, tier};
 use super::figures::percent;
 use super::{Finding, Rule, Severity};
@@ -50,7 +52,7 @@ pub(super) struct Sharing<'a> {
 
 /// The programs that share a full CPU with interrupts, most CPU time first.
 pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
-    let (takes, usable) = (interrupt_cpus(model, rates), usable(model));
+    let (takes, usable) = (interrupt_cpus(&landings(model, rates), rates), usable(model));
     let free = usable.difference(&takes);
     if free.len() * 2 < usable.len() || loopback_share(model, rates).is_some() {
         return Vec::new();
@@ -123,7 +125,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     vec![Finding {
         id: RULE.id.to_owned(),
         severity: if first.confined { Severity::Warning } else { Severity::Note },
-        nic: landing(model, rates, cpu).map(|(nic, _)| nic.name.clone()).next(),
+        nic: nic_on(&landings(model, rates), id),
         cpu: Some(id),
         title: format!(
             "{} shares CPU {id} with interrupts: {} in softirq",

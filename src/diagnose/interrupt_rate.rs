@@ -1,6 +1,6 @@
 //! A device without interrupt moderation rings for every packet or two, and its CPU has no time for that.
 
-use super::evidence::load::{interrupts, landing};
+use super::evidence::load::{Landing, interrupts, landings};
 use super::evidence::{queue_packets, receive_time, tier};
 use super::figures::{count, percent};
 use super::{Finding, Rule, Severity};
@@ -37,8 +37,9 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let landings = landings(model, rates);
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && is_off(nic));
-    devices.filter_map(|nic| finding(model, rates, nic)).collect()
+    devices.filter_map(|nic| finding(&landings, rates, nic)).collect()
 }
 
 /// Values from 1 on are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1 or 3.
@@ -52,11 +53,11 @@ fn is_off(nic: &Nic) -> bool {
     by_device && !deferred
 }
 
-fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding> {
     let on = |cpu: &CpuRates| {
-        let queues = landing(model, rates, cpu).filter(|(other, _)| other.name == nic.name);
-        queues.fold((0.0, 0.0), |(rings, packets), (nic, queue)| {
-            (rings + interrupts(queue, rates), packets + queue_packets(nic, queue, rates))
+        let own = landings.iter().filter(|landing| landing.nic.name == nic.name);
+        own.filter(|landing| landing.cpus.contains(cpu.cpu)).fold((0.0, 0.0), |(rings, packets), landing| {
+            (rings + interrupts(landing.queue, rates), packets + queue_packets(nic, landing.queue, rates))
         })
     };
     let time = |cpu: &CpuRates| cpu.irq + receive_time(cpu);

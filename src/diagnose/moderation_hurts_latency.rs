@@ -1,10 +1,11 @@
 //! Interrupts are held back although there is next to nothing to collect: each packet waits for nothing.
 
-use super::evidence::load::{interrupts, landing};
-use super::evidence::{TRAFFIC, queue_packets, receive_time};
+use super::evidence::load::interrupts;
+use super::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
 use super::figures::{count, percent};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
+use crate::units::CpuMask;
 
 /// Microseconds of holding back that a request notices: a round trip in a data centre takes 20 to 100.
 const HELD: u32 = 100;
@@ -51,9 +52,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let busiest = nic.rx.iter().map(|queue| queue_packets(nic, queue, rates)).fold(0.0, f64::max);
     let collected = busiest * f64::from(held) / 1e6;
     let rings: f64 = nic.rx.iter().map(|queue| interrupts(queue, rates)).sum();
-    let of_nic =
-        |cpu: &&crate::model::CpuRates| landing(model, rates, cpu).any(|(other, _)| other.name == nic.name);
-    let busy = rates.cpus.iter().filter(of_nic).map(receive_time).fold(0.0, f64::max);
+    let load = |cpu| rates.cpu(cpu).map_or(0.0, receive_time);
+    let cpus = nic.rx.iter().fold(CpuMask::new(), |all, queue| all.union(&irq_cpus(queue, model, rates)));
+    let busy = cpus.iter().map(load).fold(0.0, f64::max);
     let idle = packets >= TRAFFIC && collected < COLLECTED && rings >= packets / 2.0 && busy < BUSY;
     if !waits || spaced || !idle {
         return None;

@@ -1,6 +1,6 @@
 //! `net_rx_action` stops on its budget with packets left: when that matters, and when it does not.
 
-use super::evidence::load::{FULL, landing, processing};
+use super::evidence::load::{FULL, landings, nic_on, processing};
 use super::evidence::{busy, receive_time, tier};
 use super::figures::{count, percent};
 use super::{Finding, Rule, Severity};
@@ -53,9 +53,10 @@ fn squeezed(cpu: &CpuRates, (rate, part): (f64, f64)) -> bool {
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let looked_at = rates.cpus.iter().filter(|cpu| squeezed(cpu, SOME) && receive_time(cpu) < DROWNING);
+    let landings = landings(model, rates);
     let lost = |cpu: &CpuRates| {
-        let of = landing(model, rates, cpu).filter_map(|(nic, _)| rates.nic(&nic.name));
-        of.map(|nic| nic.rx_missed).fold(0.0, f64::max)
+        let here = landings.iter().filter(|landing| landing.cpus.contains(cpu.cpu));
+        here.filter_map(|landing| rates.nic(&landing.nic.name)).map(|nic| nic.rx_missed).fold(0.0, f64::max)
     };
     let waits = |cpu: &CpuRates| cpu.ksoftirqd >= LEFT && processing(cpu) >= AMONG && busy(cpu) >= FULL;
     let weight = |cpu: &CpuRates| match () {
@@ -121,7 +122,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     vec![Finding {
         id: RULE.id.to_owned(),
         severity,
-        nic: landing(model, rates, cpu).map(|(nic, _)| nic.name.clone()).next(),
+        nic: nic_on(&landings, id),
         cpu: Some(id),
         title,
         evidence,

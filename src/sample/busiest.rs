@@ -18,7 +18,7 @@ use crate::units::{CpuId, CpuMask, Fact};
 /// Programs looked at, by lowest number: on a machine with more, some are not seen.
 const LOOKED_AT: usize = 2_048;
 /// Programs told of.
-const TOLD: usize = 16;
+const TOLD: usize = 64;
 /// Share of one CPU below which a program is not told of.
 const LEAST: f64 = 0.05;
 /// Threads looked at, of all programs told of together.

@@ -2,7 +2,7 @@
 
 use super::{TRAFFIC, irq_cpus, queue_packets};
 use crate::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates, RxQueue};
-use crate::units::CpuMask;
+use crate::units::{CpuId, CpuMask, NicName};
 
 /// Fraction of wall time from which a CPU is full.
 pub(in crate::diagnose) const FULL: f64 = 0.9;
@@ -25,23 +25,29 @@ pub(in crate::diagnose) fn carries_traffic(model: &Model, rates: &Rates) -> bool
     nics.any(|nic| rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC))
 }
 
-/// The devices' receive queues that take interrupts on a CPU.
-pub(in crate::diagnose) fn landing<'a>(
-    model: &'a Model,
-    rates: &'a Rates,
-    cpu: &'a CpuRates,
-) -> impl Iterator<Item = (&'a Nic, &'a RxQueue)> {
+/// A device's receive queue and the CPUs that take its interrupt.
+pub(in crate::diagnose) struct Landing<'a> {
+    pub(in crate::diagnose) nic: &'a Nic,
+    pub(in crate::diagnose) queue: &'a RxQueue,
+    pub(in crate::diagnose) cpus: CpuMask,
+}
+
+/// Where the interrupts of all devices' receive queues land.
+pub(in crate::diagnose) fn landings<'a>(model: &'a Model, rates: &Rates) -> Vec<Landing<'a>> {
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-    queues.filter(|(_, queue)| irq_cpus(queue, model, rates).contains(cpu.cpu))
+    queues.map(|(nic, queue)| Landing { nic, queue, cpus: irq_cpus(queue, model, rates) }).collect()
+}
+
+/// The interface of the first queue that takes interrupts on a CPU.
+pub(in crate::diagnose) fn nic_on(landings: &[Landing<'_>], cpu: CpuId) -> Option<NicName> {
+    landings.iter().find(|landing| landing.cpus.contains(cpu)).map(|landing| landing.nic.name.clone())
 }
 
 /// CPUs that take the interrupts of a device's queue with traffic.
-pub(in crate::diagnose) fn interrupt_cpus(model: &Model, rates: &Rates) -> CpuMask {
-    let takes = |cpu: &&CpuRates| {
-        landing(model, rates, cpu).any(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC)
-    };
-    rates.cpus.iter().filter(takes).map(|cpu| cpu.cpu).collect()
+pub(in crate::diagnose) fn interrupt_cpus(landings: &[Landing<'_>], rates: &Rates) -> CpuMask {
+    let carry = |landing: &&Landing<'_>| queue_packets(landing.nic, landing.queue, rates) >= TRAFFIC;
+    landings.iter().filter(carry).fold(CpuMask::new(), |all, landing| all.union(&landing.cpus))
 }
 
 /// Interrupts a second of one queue.
@@ -73,15 +79,18 @@ pub(in crate::diagnose) fn named(process: &ProcessRates) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{carries_traffic, interrupt_cpus, interrupts, mean, usable};
+    use super::{carries_traffic, interrupt_cpus, interrupts, landings, mean, nic_on, usable};
     use crate::diagnose::sketch::Sketch;
-    use crate::units::Fact;
+    use crate::units::{CpuId, Fact};
 
     #[test]
     fn who_takes_interrupts_and_who_may_work() {
         let sketch = Sketch::new(8).device("eth0", &[2, 3]).device("eth1", &[5]).isolate("6");
         let (mut model, rates) = sketch.traffic("eth0", 9e3).interrupts("eth0", 700.0).build();
-        assert_eq!(interrupt_cpus(&model, &rates).to_string(), "2-3", "eth1 has no traffic");
+        let landings = landings(&model, &rates);
+        assert_eq!(interrupt_cpus(&landings, &rates).to_string(), "2-3", "eth1 has no traffic");
+        assert_eq!(nic_on(&landings, CpuId(5)).expect("idle, and there").as_str(), "eth1");
+        drop(landings);
         assert_eq!(interrupts(&model.nics[0].rx[1], &rates), 700.0);
         assert_eq!(usable(&model).to_string(), "0-5,7");
         model.settings.cpuset = Fact::Known("0-3".parse().expect("a list"));
