@@ -19,6 +19,7 @@ pub mod placement;
 pub mod probed;
 pub mod record;
 pub mod runner;
+pub mod search;
 pub mod setup;
 pub mod simulate;
 pub mod spec;

@@ -1,5 +1,6 @@
 //! `rxlab load`: offer load to a target and say what came back.
 
+mod find;
 mod watch;
 
 use std::io::Write;
@@ -13,6 +14,7 @@ use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
 use crate::load::{Header, LoadError, Pacing, Rate, Report, Session, Spec, Url, parse_paths, render};
+use crate::trial::search::slo::Slo;
 use crate::units::{CpuMask, parse_duration};
 use watch::Watch;
 
@@ -21,8 +23,10 @@ use watch::Watch;
 /// Without --rate each connection sends its next request when an answer has come (closed loop).
 /// With --rate requests follow a fixed schedule, and latency counts from the moment for which a
 /// request was intended, so a stalling target cannot hide the requests it held up. The client's own
-/// CPU use stands beside the result, and whether it was the limit.
+/// CPU use stands beside the result, and whether it was the limit. With --find-max it searches the
+/// highest rate that keeps the limits of --slo, by repeated runs in random order.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
     /// http://HOST:PORT/PATH, udp://HOST:PORT (echo) or udp-sink://HOST:PORT (one way)
     url: Url,
@@ -70,12 +74,19 @@ pub struct Args {
     #[arg(long, short, value_name = "R")]
     rate: Option<Rate>,
     /// With --rate: requests at random (a Poisson process) instead of evenly
-    #[arg(long, requires = "rate")]
+    #[arg(long, requires = "open loop")]
     poisson: bool,
     /// With --rate: precise (polls; takes the whole CPU), timer (sleeps), or coarse (wakes up once a
     /// millisecond; takes the least)
-    #[arg(long, value_name = "HOW", default_value_t, requires = "rate")]
+    #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
     pacing: Pacing,
+    /// Search the highest rate that keeps the limits of --slo; --for is the length of one run (1s)
+    #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log"])]
+    find_max: bool,
+    /// Limits for --find-max, with commas between them: p50, p90, p99, p99.9 or max below a time, and
+    /// errors below a percentage: 'p99<5ms,errors<0.1%'
+    #[arg(long, value_name = "LIMITS", requires = "find_max")]
+    slo: Option<Slo>,
     /// CPUs to pin the threads to, such as 0-3,8
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: CpuMask,
@@ -92,6 +103,8 @@ pub struct Args {
 
 /// How long, when nothing says otherwise.
 const DURATION: Duration = Duration::from_secs(5);
+/// How long one run of a search is.
+const RUN: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
@@ -122,6 +135,13 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         size: args.size,
         netns: global.netns.as_deref().map(netns_path),
     };
+    if let Some(slo) = &args.slo {
+        // Each run has a rate of its own, and with it the random arrivals that were asked for.
+        Spec { rate: Some(Rate::steady(1.0)), ..spec.clone() }
+            .check()
+            .map_err(|error| explain(error.into()))?;
+        return find::run(global, &spec, slo, args.duration.unwrap_or(RUN), &*place::stop_flag()?);
+    }
     spec.check().map_err(|error| explain(error.into()))?;
     let mut watch = Watch::new(&spec, duration, args.hdr_log.as_deref())?;
     let stop = place::stop_flag()?;

@@ -18,6 +18,7 @@ use crate::probe::Steal;
 use crate::probe::trace::Trace;
 use crate::trial::compare::Comparison;
 use crate::trial::record::TrialRecord;
+use crate::trial::search::found::Found;
 
 /// The schema of what `T` is written as. `name` is the value of its own `schema` field.
 fn of<T: JsonSchema>(name: &str) -> Value {
@@ -30,7 +31,7 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// Every published schema, by its file.
-fn published() -> [(&'static str, Value); 8] {
+fn published() -> [(&'static str, Value); 9] {
     [
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
@@ -38,6 +39,7 @@ fn published() -> [(&'static str, Value); 8] {
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
         ("steal.json", of::<Steal>(Steal::SCHEMA)),
         ("trace.json", of::<Trace>(Trace::SCHEMA)),
+        ("find-max.json", of::<Found>(Found::SCHEMA)),
         ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
         ("trial.json", of::<TrialRecord>(TrialRecord::SCHEMA)),
     ]

@@ -20,6 +20,8 @@ pub(super) enum Purpose {
     SignFlip = 3,
     /// Noise of simulated slots.
     Noise = 4,
+    /// Order of the runs of a search.
+    Rounds = 5,
 }
 
 /// The random numbers of `seed` for `purpose`, from their beginning.

@@ -1,0 +1,271 @@
+//! The result of a search: its runs, what each rate came to, and the answer, as a value and as text.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::margins::{latency, margins, refused};
+use super::slo::{Limited, Slo};
+use super::{ERROR, Search, Verdict};
+use crate::load::{self, Interval, Saturation};
+use crate::units::grouped;
+
+/// One run at one rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Step {
+    /// Requests a second that it was to be.
+    pub rate: f64,
+    /// Its length in seconds.
+    pub seconds: f64,
+    /// Requests a second with a good answer.
+    pub answered: f64,
+    /// What was limited, in the order of the limits: latency in microseconds, of all requests that were
+    /// due (absent when too many had no answer), or the part that failed.
+    pub values: Vec<Option<f64>>,
+    /// Above 0: kept. First the part answered less 0.99; then for each limit the log ratio of limit and
+    /// latency, or limit less the part that failed.
+    pub margins: Vec<f64>,
+    /// Whether it is one of those that decide, and no single run.
+    pub decides: bool,
+    /// Signs that the client was the limit.
+    pub client_limited: Option<String>,
+}
+
+/// A rate and its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Tried {
+    /// Requests a second.
+    pub rate: f64,
+    /// Runs, single ones too.
+    pub runs: usize,
+    /// Those that kept all limits.
+    pub kept: usize,
+    /// What is known of it.
+    pub verdict: Verdict,
+}
+
+/// The highest rate that keeps its limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Found {
+    /// `rxlab.find-max/1`.
+    pub schema: String,
+    /// What was offered, but for the rate.
+    pub spec: load::Spec,
+    /// The limits.
+    pub slo: Slo,
+    /// Seed of the order of the runs.
+    pub seed: u64,
+    /// How sure both ends of the answer are together.
+    pub confidence: f64,
+    /// Requests a second of the closed loop, where the search began.
+    pub closed_loop: f64,
+    /// The highest rate that holds; absent when none does.
+    pub holds: Option<f64>,
+    /// The lowest rate that fails; absent when none does.
+    pub fails: Option<f64>,
+    /// Where it fails the client was the limit as well: the target can do more.
+    pub client_limited: Option<String>,
+    /// It was ended before it had an answer.
+    pub interrupted: bool,
+    /// Every rate, from the lowest.
+    pub rates: Vec<Tried>,
+    /// Every run, in the order of time.
+    pub steps: Vec<Step>,
+}
+
+impl Step {
+    /// The run of `interval` at `rate`.
+    pub fn of(slo: &Slo, rate: f64, decides: bool, interval: &Interval) -> Self {
+        let values = slo.limits().iter().map(|limit| match limit.on {
+            Limited::Errors => Some(interval.error_share()),
+            Limited::Latency(q) => latency(interval, q, limit.below).map(|ns| ns / 1000.0),
+        });
+        Self {
+            rate,
+            seconds: interval.seconds,
+            answered: interval.rate(),
+            values: values.collect(),
+            margins: margins(slo, interval),
+            decides,
+            client_limited: Saturation::of(interval).reason,
+        }
+    }
+
+    /// The run in which the target took no connection.
+    pub fn refused(slo: &Slo, rate: f64, decides: bool) -> Self {
+        let values = slo.limits().iter().map(|limit| (limit.on == Limited::Errors).then_some(1.0));
+        let (values, margins) = (values.collect(), refused(slo));
+        Self { rate, seconds: 0.0, answered: 0.0, values, margins, decides, client_limited: None }
+    }
+
+    fn kept(&self) -> bool {
+        self.margins.iter().all(|margin| *margin > 0.0)
+    }
+}
+
+impl Found {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.find-max/1";
+
+    /// What `search` came to by `steps`.
+    pub fn new(
+        spec: &load::Spec,
+        slo: &Slo,
+        seed: u64,
+        closed_loop: f64,
+        search: &Search,
+        steps: Vec<Step>,
+    ) -> Self {
+        let (holds, fails) = (search.holds(), search.fails());
+        let mut rates: Vec<Tried> = Vec::new();
+        for step in &steps {
+            let at = rates.iter().position(|tried| same(tried.rate, step.rate)).unwrap_or_else(|| {
+                let verdict = search.verdicts().find(|(rate, _)| same(*rate, step.rate));
+                let verdict = verdict.map_or(Verdict::Undecided, |(_, verdict)| verdict);
+                rates.push(Tried { rate: step.rate, runs: 0, kept: 0, verdict });
+                rates.len() - 1
+            });
+            rates[at].runs += 1;
+            rates[at].kept += usize::from(step.kept());
+        }
+        rates.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        let client_limited = fails.and_then(|fails| limited(&steps, fails));
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            spec: spec.clone(),
+            slo: slo.clone(),
+            seed,
+            confidence: 1.0 - ERROR,
+            closed_loop,
+            holds,
+            fails,
+            client_limited,
+            interrupted: false,
+            rates,
+            steps,
+        }
+    }
+}
+
+fn same(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 1e-6
+}
+
+/// Why the client was the limit in at least half of the runs at the rate that fails.
+fn limited(steps: &[Step], fails: f64) -> Option<String> {
+    let at: Vec<&Step> = steps.iter().filter(|step| step.decides && same(step.rate, fails)).collect();
+    let signs: Vec<&String> = at.iter().filter_map(|step| step.client_limited.as_ref()).collect();
+    signs.last().filter(|_| 2 * signs.len() >= at.len()).map(|sign| (*sign).clone())
+}
+
+/// The result for people, within 80 columns.
+pub fn render(found: &Found) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(found, &mut out);
+    out
+}
+
+fn write(found: &Found, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "{}", found.spec.url)?;
+    writeln!(out, "  {}", load::shape(&found.spec).replace("closed loop", "open loop"))?;
+    writeln!(out, "  limits: {}; 99 % of what is due answered\n", found.slo)?;
+    write!(out, "  {:>12} {:>5} {:>5}", "rate", "runs", "kept")?;
+    found.slo.limits().iter().try_for_each(|limit| write!(out, " {:>10}", limit.on))?;
+    writeln!(out, "  {:>8}", "answered")?;
+    for tried in &found.rates {
+        write!(out, "  {:>10}/s {:>5} {:>5}", number(tried.rate), tried.runs, tried.kept)?;
+        let steps: Vec<&Step> = found.steps.iter().filter(|step| same(step.rate, tried.rate)).collect();
+        for (index, limit) in found.slo.limits().iter().enumerate() {
+            // The middle one; what has no end is longer than any.
+            let mut values: Vec<f64> =
+                steps.iter().map(|step| step.values[index].unwrap_or(f64::INFINITY)).collect();
+            write!(out, " {:>10}", shown(limit.on, middle(&mut values)))?;
+        }
+        let mut answered: Vec<f64> = steps.iter().map(|step| step.answered / step.rate).collect();
+        let verdict = match tried.verdict {
+            Verdict::Holds => "  holds",
+            Verdict::Fails => "  fails",
+            Verdict::Undecided => "",
+        };
+        writeln!(out, "  {:>6.1} %{verdict}", 100.0 * middle(&mut answered))?;
+    }
+    writeln!(out, "  (values: the middle one of the runs)\n")?;
+    let sure = format!("{:.0} % sure", 100.0 * found.confidence);
+    match (found.holds, found.fails) {
+        (Some(holds), Some(fails)) => {
+            writeln!(out, "  highest rate  {}/s holds, {}/s fails ({sure})", number(holds), number(fails))?;
+        }
+        (Some(holds), None) => {
+            writeln!(
+                out,
+                "  highest rate  at least {}/s; none that fails was found ({sure})",
+                number(holds)
+            )?;
+        }
+        (None, Some(fails)) => {
+            writeln!(out, "  highest rate  below {}/s; none that holds was found ({sure})", number(fails))?;
+        }
+        (None, None) => writeln!(out, "  highest rate  unknown: the runs do not say")?,
+    }
+    if found.interrupted {
+        writeln!(out, "                ended early: more runs make it narrower")?;
+    }
+    match &found.client_limited {
+        None => writeln!(out, "  limit         no sign that this client was the limit"),
+        Some(reason) => {
+            writeln!(out, "  limit         client-limited: the target may do more")?;
+            reason.split("; ").try_for_each(|sign| writeln!(out, "                {sign}"))
+        }
+    }
+}
+
+fn number(rate: f64) -> String {
+    if rate < 100.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) }
+}
+
+fn shown(on: Limited, value: f64) -> String {
+    match on {
+        _ if value.is_infinite() => "endless".to_owned(),
+        Limited::Errors => format!("{:.2} %", 100.0 * value),
+        Limited::Latency(_) if value < 1000.0 => format!("{value:.0} us"),
+        Limited::Latency(_) if value < 1e6 => format!("{:.2} ms", value / 1e3),
+        Limited::Latency(_) => format!("{:.2} s", value / 1e6),
+    }
+}
+
+/// The lower median; 0 of nothing.
+fn middle(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, Search, Step, render};
+
+    #[test]
+    fn the_whole_text() {
+        let spec = crate::load::Spec::new("http://10.0.0.2:8080/compute?us=100".parse().expect("a URL"));
+        let slo = "p99<5ms,errors<0.1%".parse().expect("limits");
+        let mut search = Search::new(10_000.0, 3, 1);
+        let mut steps = Vec::new();
+        while let Some(rate) = search.ask() {
+            let late = rate / 9000.0;
+            let margins = vec![0.01, -late.ln() * 3.0, 0.0005];
+            let values = vec![(late < 2.0).then_some(5000.0 * late.powi(3)), Some(0.0005)];
+            let client_limited = (rate > 9000.0).then(|| "load thread 0 used 95 % of its CPU".to_owned());
+            let decides = search.decides();
+            search.tell(&margins);
+            steps.push(Step { rate, seconds: 1.0, answered: rate, values, margins, decides, client_limited });
+        }
+        let found = Found::new(&spec, &slo, 1, 10_000.0, &search, steps);
+        let text = render(&found);
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert!(found.rates.iter().map(|tried| tried.runs).sum::<usize>() == found.steps.len());
+        insta::assert_snapshot!(text);
+    }
+}
