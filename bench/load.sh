@@ -124,6 +124,8 @@ command_of() {
   local peer=$1 c=$2 d=$3 r=$4 s=$5 url=$6
   command=()
   case $peer:$d:$r in
+  rxlab-plain:*:-) command=("$program" --json load "$url" -c "$c" -p "$d" --for "${s}s") ;;
+  rxlab-train:*:-) command=("$program" --json load "$url" -c "$c" -p "$d" --batch 64 --for "${s}s") ;;
   rxlab:*:-) command=("$program" --json load "$url" -c "$c" -p "$d" --for "${s}s") ;;
   rxlab-*:*:*) command=("$program" --json load "$url" -c "$c" --for "${s}s" --rate "$r" --pacing "${peer#rxlab-}") ;;
   wrk:1:-) command=(wrk -t 1 -c "$c" -d "$s" "$url") ;;
@@ -164,18 +166,19 @@ in_us() {
 number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"; }
 
 # run CASE PEER CONNECTIONS DEPTH RATE SECONDS [FREEZE]: one line to runs.txt. FREEZE stops the server
-# for half a second in the middle.
+# for half a second in the middle. A CASE that begins with udp- goes to the UDP echo.
 run() {
-  local case=$1 peer=$2 freeze=${7:-}
+  local case=$1 peer=$2 freeze=${7:-} server_of=http scheme=http counted=requests path=/simple
+  case $case in udp-*) server_of=udp_echo scheme=udp counted=echoed path="" ;; esac
   mkfifo "$work/target"
-  "$program" --json target --http 127.0.0.1:0 --cpus "$server_cpu" >"$work/target" &
+  "$program" --json target --http 127.0.0.1:0 --udp-echo 127.0.0.1:0 --cpus "$server_cpu" >"$work/target" &
   server=$!
   local first last address
   exec 3<"$work/target"
   rm "$work/target"
   read -r first <&3
-  address=$(echo "$first" | sed -n 's/.*"http":"\([^"]*\)".*/\1/p')
-  if command_of "$peer" "$3" "$4" "$5" "$6" "http://$address/simple"; then
+  address=$(echo "$first" | sed -n "s/.*\"$server_of\":\"\([^\"]*\)\".*/\1/p")
+  if command_of "$peer" "$3" "$4" "$5" "$6" "$scheme://$address$path"; then
     # In a shell of its own: its children are the client and nothing else.
     local code=0
     TIMEFORMAT='%R %U %S'
@@ -192,7 +195,7 @@ run() {
     kill -INT "$server"
     read -r last <&3
     local requests cpu late
-    requests=$(echo "$last" | number requests)
+    requests=$(echo "$last" | number "$counted")
     cpu=$(echo "$last" | number cpu_seconds)
     late=$(p99 "$peer" "$work/printed")
     if [ "$code" = 0 ] && [ "${requests:-0}" -gt 0 ]; then
@@ -218,6 +221,7 @@ cases() {
     echo "depth-1 64 1 - $seconds - rxlab $here"
     echo "depth-16 64 16 - $seconds - rxlab $here"
     echo "open-2k 64 1 2000 $seconds - rxlab-precise rxlab-coarse"
+    echo "udp-echo 64 1 - $seconds - rxlab-train rxlab-plain"
     return
   fi
   echo "depth-1 64 1 - $seconds - rxlab $here"
@@ -225,11 +229,12 @@ cases() {
   echo "depth-16 64 16 - $seconds - rxlab $here"
   echo "depth-100 64 100 - $seconds - rxlab $here"
   echo "open-20k 64 1 20000 $seconds - $open"
+  echo "udp-echo 64 1 - $seconds - rxlab-train rxlab-plain"
   echo "freeze 64 1 2000 10 3 rxlab-timer fortio bombardier oha vegeta"
 }
 
 # known PEER: whether it is there.
-known() { case " rxlab rxlab-precise rxlab-timer rxlab-coarse $here " in *" $1 "*) ;; *) return 1 ;; esac; }
+known() { case " rxlab rxlab-precise rxlab-timer rxlab-coarse rxlab-train rxlab-plain $here " in *" $1 "*) ;; *) return 1 ;; esac; }
 
 : >"$work/runs.txt"
 for ((turn = 1; turn <= repeats; turn++)); do

@@ -5,6 +5,7 @@
 //! of what a file means.
 
 mod action;
+pub mod datagrams;
 mod ethtool;
 mod ethtool_change;
 mod ethtool_ioctl;

@@ -11,6 +11,7 @@
 
 mod check;
 mod clock;
+mod datagrams;
 mod destination;
 mod error_class;
 mod header;
@@ -33,6 +34,7 @@ mod udp;
 mod url;
 
 pub use check::SpecError;
+pub use datagrams::Datagrams;
 pub use error_class::ErrorClass;
 pub use header::{Header, HeaderError, PathError, parse_paths};
 pub use histogram::quantile;

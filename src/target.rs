@@ -9,6 +9,7 @@ mod burn;
 mod connection;
 mod counters;
 mod http;
+mod order;
 mod repeated;
 mod route;
 mod server;
@@ -52,6 +53,10 @@ pub struct Spec {
     /// Address of the UDP sink.
     #[serde(default)]
     pub udp_sink: Option<SocketAddr>,
+    /// UDP: take each datagram by itself, as most servers do, and not a train of one flow at a time
+    /// (UDP_GRO), which saves much of the receive work.
+    #[serde(default)]
+    pub plain_udp: bool,
     /// How many threads, each with sockets of its own.
     #[serde(default = "one")]
     pub threads: usize,
@@ -69,7 +74,15 @@ fn one() -> usize {
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { http: None, udp_echo: None, udp_sink: None, threads: 1, cpus: CpuMask::new(), netns: None }
+        Self {
+            http: None,
+            udp_echo: None,
+            udp_sink: None,
+            plain_udp: false,
+            threads: 1,
+            cpus: CpuMask::new(),
+            netns: None,
+        }
     }
 }
 
@@ -158,7 +171,7 @@ impl Target {
         let mut target = Self { addresses, shared, threads: Vec::new() };
         for index in 0..spec.threads {
             let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
-            let (running, bound) = target.start_thread(index, cpu, spec.netns.clone())?;
+            let (running, bound) = target.start_thread(index, cpu, spec)?;
             target.threads.push(running);
             // The first thread settles the ports; the others share them.
             target.addresses = bound;
@@ -170,8 +183,9 @@ impl Target {
         &self,
         index: usize,
         cpu: Option<CpuId>,
-        netns: Option<PathBuf>,
+        spec: &Spec,
     ) -> Result<(Running, Addresses), TargetError> {
+        let (netns, trains) = (spec.netns.clone(), !spec.plain_udp);
         let wake = Arc::new(
             eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
                 .map_err(|errno| TargetError::Thread(errno.into()))?,
@@ -182,7 +196,7 @@ impl Target {
             .name(format!("target-{index}"))
             .spawn(move || {
                 let made = server::place(cpu, netns.as_deref())
-                    .and_then(|()| Sockets::bind(&addresses, index == 0))
+                    .and_then(|()| Sockets::bind(&addresses, trains, index == 0))
                     .and_then(|sockets| {
                         let bound = sockets.addresses();
                         Server::new(sockets, thread_wake, shared, index).map(|server| (server, bound))

@@ -99,6 +99,10 @@ pub struct Args {
     /// UDP payload, at least 24
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     size: usize,
+    /// UDP: send up to N datagrams of a flow at once, as a train of the kernel (GSO), and receive them
+    /// so (GRO); at most 64, which is also a good choice. --pipeline then counts trains
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: usize,
 }
 
 /// How long, when nothing says otherwise.
@@ -133,6 +137,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         cpus: args.cpus.clone(),
         timeout: args.timeout,
         size: args.size,
+        batch: args.batch,
         netns: global.netns.as_deref().map(netns_path),
     };
     if let Some(slo) = &args.slo {

@@ -20,6 +20,9 @@ use crate::units::{CpuMask, parse_duration};
 /// work and /delay?us=N after N microseconds of rest; answers on one connection keep their order. The
 /// UDP echo sends every datagram back; the UDP sink counts them and tells `rxlab load` what arrived.
 /// Port 0 lets the kernel choose; the addresses are printed.
+/// HTTP/1.1 answers /simple with a few bytes, and /compute?us=N after N microseconds of work. The
+/// UDP echo sends every datagram back; the UDP sink counts them and tells `rxlab load` what
+/// arrived, and how much of it out of order. Port 0 lets the kernel choose; the addresses are printed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Serve HTTP here
@@ -31,6 +34,9 @@ pub struct Args {
     /// Count UDP here
     #[arg(long, value_name = "ADDR:PORT")]
     udp_sink: Option<SocketAddr>,
+    /// Receive each datagram by itself instead of those of one flow together (UDP_GRO)
+    #[arg(long)]
+    plain_udp: bool,
     /// Threads, each with its own sockets
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     threads: usize,
@@ -68,6 +74,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         http: args.http,
         udp_echo: args.udp_echo,
         udp_sink: args.udp_sink,
+        plain_udp: args.plain_udp,
         threads: args.threads,
         cpus: args.cpus.clone(),
         netns: global.netns.as_deref().map(netns_path),
@@ -97,6 +104,20 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         });
         let sum = format!("{}\n{cpu_seconds:.2} s of CPU\n", in_words(&counters).replace("; ", "\n"));
         std::iter::once(sum).chain(parts).collect()
+    let cpu_seconds = target.cpu_seconds();
+    let counters = target.stop();
+    say(global, &Ended { schema: SCHEMA, counters, cpu_seconds }, || {
+        format!(
+            "answered {} requests ({} refused) on {} connections\n\
+             echoed {} packets, sank {} ({} bytes, {} out of order)\n{cpu_seconds:.2} s of CPU\n",
+            counters.requests,
+            counters.refused,
+            counters.connections,
+            counters.echoed,
+            counters.sink_packets,
+            counters.sink_bytes,
+            counters.sink_reordered
+        )
     })
 }
 

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::header::is_method;
 use super::spec::{MAX_PAYLOAD, MIN_PAYLOAD, Spec};
 use super::url::{Protocol, Url};
+use crate::host::datagrams::MAX_TRAIN;
 
 const MAX_CONNECTIONS: usize = 1_000_000;
 const MAX_PIPELINE: usize = 10_000;
@@ -83,6 +84,9 @@ impl Spec {
     }
 
     fn check_http(&self) -> Result<(), SpecError> {
+        if self.batch != 1 {
+            return Err(SpecError::Conflict("--batch is for datagrams"));
+        }
         if !is_method(&self.method) {
             return range("--method", "a word such as GET, and not CONNECT".to_owned(), self.method.clone());
         }
@@ -119,6 +123,12 @@ impl Spec {
         if !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
             return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());
         }
+        // A train is one datagram until the kernel cuts it.
+        let most = MAX_TRAIN.min(MAX_PAYLOAD / self.size);
+        if !(1..=most).contains(&self.batch) {
+            let most = format!("1 to {most} with datagrams of {} bytes", self.size);
+            return range("--batch", most, self.batch.to_string());
+        }
         if self.url.protocol == Protocol::UdpSink && self.pipeline != 1 {
             return range("--pipeline", "1 for a one-way load".to_owned(), self.pipeline.to_string());
         }
@@ -154,6 +164,10 @@ mod tests {
         assert_eq!(check(|s| s.poisson = true), "--poisson must be with --rate, not without it");
         assert!(check(|s| s.rate = Some(Rate::steady(f64::NAN))).starts_with("--rate"));
         assert_eq!(check(|s| s.size = 23), "--size must be 24 to 65507 bytes, not 23");
+        assert_eq!(check(|s| s.batch = 65), "--batch must be 1 to 64 with datagrams of 64 bytes, not 65");
+        assert_eq!(check(|s| (s.size, s.batch) = (32_000, 2)), "");
+        assert!(check(|s| (s.size, s.batch) = (32_000, 3)).starts_with("--batch must be 1 to 2"));
+        assert!(check(|s| s.batch = 0).starts_with("--batch"));
         assert!(check(|s| s.timeout = std::time::Duration::ZERO).starts_with("--timeout"));
         assert_eq!(check(|s| s.requests = Some(5)), "--requests is for http:// only");
         let sources = |s: &mut Spec| s.sources = vec![[127, 0, 0, 1].into(), [0; 16].into()];

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::clock::{Nanos, SECOND};
+use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::histogram::{add, new_histogram, quantile};
 use super::pacing::Pacing;
@@ -23,6 +24,7 @@ pub(super) struct Tally {
     pub(super) late: Histogram<u64>,
     /// Time spent polling for a moment to come; see [`Pacing::Precise`].
     pub(super) spun: Nanos,
+    pub(super) datagrams: Datagrams,
 }
 
 impl Tally {
@@ -35,9 +37,11 @@ impl Tally {
             lag: new_histogram(),
             late: new_histogram(),
             spun: 0,
+            datagrams: Datagrams::default(),
         }
     }
 
+    #[cfg(test)]
     pub(super) fn complete(&mut self, latency: Nanos) {
         self.complete_all(1, latency);
     }
@@ -117,6 +121,8 @@ pub struct Interval {
     pub pacing: Pacing,
     /// Open loop: requests a second that were due in the interval.
     pub offered: Option<f64>,
+    /// UDP: how datagrams went.
+    pub datagrams: Datagrams,
     /// CPU time of the generator.
     pub client_cpu: Vec<ThreadCpu>,
 }
@@ -147,6 +153,7 @@ impl Interval {
         for (thread, (cut, cpu_pinned)) in cuts.iter().zip(pins).enumerate() {
             total.completed += cut.tally.completed;
             total.sent += cut.tally.sent;
+            total.datagrams.add(&cut.tally.datagrams);
             for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
                 *sum += errors;
             }
@@ -177,6 +184,7 @@ impl Interval {
             pacing_error: total.late,
             pacing: Pacing::default(),
             offered: due.map(|due| if seconds > 0.0 { due as f64 / seconds } else { 0.0 }),
+            datagrams: total.datagrams,
             client_cpu,
         }
     }
@@ -200,8 +208,14 @@ impl Interval {
         self.requests += later.requests;
         self.sent += later.sent;
         self.in_flight = later.in_flight;
+        let told = [&self, later].map(|interval| interval.received.is_some());
         self.received = self.received.zip(later.received).map(|(a, b)| a + b);
         self.received_seconds += later.received_seconds;
+        self.datagrams.add(&later.datagrams);
+        if told[0] != told[1] {
+            // What the sink counted is known of one part only.
+            self.datagrams.reordered = None;
+        }
         for (class, count) in &later.errors {
             *self.errors.entry(*class).or_default() += count;
         }

@@ -69,6 +69,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         pacing_error: read("pacing_error", &report.histograms.pacing_error)?,
         pacing: report.spec.pacing,
         offered: report.offered,
+        datagrams: report.datagrams.clone().unwrap_or_default(),
         client_cpu: report.client_cpu.clone(),
     })
 }
@@ -87,9 +88,14 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
     one.sent += other.sent;
     one.in_flight += other.in_flight;
     // Two senders to one sink have one count of what arrived there, and each took it for its own.
+    let shared = one.received.is_some() || other.received.is_some();
     one.received = None;
     for (class, count) in other.errors {
         *one.errors.entry(class).or_default() += count;
+    }
+    one.datagrams.add(&other.datagrams);
+    if shared {
+        one.datagrams.reordered = None;
     }
     add(&mut one.latency, &other.latency);
     add(&mut one.send_lag, &other.send_lag);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::histogram::{encode, quantile};
 use super::interval::{Interval, ThreadCpu};
@@ -12,6 +13,7 @@ use super::pacing::Pacing;
 use super::saturation::Saturation;
 use super::series::Second;
 use super::spec::Spec;
+use super::url::Protocol;
 
 /// Latency in microseconds. A quantile is absent when there were fewer than `100 / (1 - q)`
 /// requests to tell it from.
@@ -93,6 +95,9 @@ pub struct Report {
     pub in_flight: u64,
     /// One way: datagrams that the sink counted.
     pub received: Option<u64>,
+    /// UDP: how datagrams went.
+    #[serde(default)]
+    pub datagrams: Option<Datagrams>,
     /// What went wrong, by class.
     pub errors: BTreeMap<ErrorClass, u64>,
     /// Completed requests a second.
@@ -139,6 +144,7 @@ impl Report {
             sent: interval.sent,
             in_flight: interval.in_flight,
             received: interval.received,
+            datagrams: (spec.url.protocol != Protocol::Http).then(|| interval.datagrams.clone()),
             errors: interval.errors.clone(),
             rate: interval.rate(),
             offered: interval.offered,

@@ -18,7 +18,7 @@ use super::interval::{Cut, Interval};
 use super::pacing::Pacing;
 use super::spec::Spec;
 use super::thread::{Control, Worker};
-use super::udp::SinkTotals;
+use super::udp::{Arrived, SinkTotals};
 use crate::host::OpenError;
 use crate::units::CpuId;
 
@@ -78,9 +78,8 @@ pub enum LoadError {
 pub struct Session {
     threads: Vec<Running>,
     sink: Option<SinkTotals>,
-    /// What the sink had counted at the last cut; `None` when it did not answer then.
-    // The sink's last count, and when it was asked.
-    received: Option<(u64, Instant)>,
+    /// What the sink had counted at the last cut, and when it was asked; `None` when it did not answer.
+    received: Option<(Arrived, Instant)>,
     /// Whether the receiver is a sink that tells what arrived.
     told: bool,
     pacing: Pacing,
@@ -147,7 +146,7 @@ impl Session {
             let sink = readiness.recv().expect("a load thread reports before it ends")?;
             this.sink = this.sink.take().or(sink);
         }
-        this.received = this.sink.as_ref().and_then(|sink| sink.packets().ok().flatten());
+        this.received = this.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
         this.told = this.received.is_some();
         let origin = clock.now();
         for thread in &this.threads {
@@ -175,7 +174,7 @@ impl Session {
             thread.control.cuts.fetch_add(1, Ordering::Release);
             thread.wake();
         }
-        let received = self.sink.as_ref().and_then(|sink| sink.packets().ok().flatten());
+        let received = self.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
         self.collect(received)
     }
 
@@ -188,7 +187,7 @@ impl Session {
         self.collect(received)
     }
 
-    fn collect(&mut self, received: Option<(u64, Instant)>) -> Interval {
+    fn collect(&mut self, received: Option<(Arrived, Instant)>) -> Interval {
         let cuts: Vec<Cut> = self
             .threads
             .iter()
@@ -198,7 +197,8 @@ impl Session {
         let mut interval = Interval::from_cuts(&cuts, &pins);
         interval.pacing = self.pacing;
         if let (Some((count, at)), Some((count_before, before))) = (received, self.received) {
-            interval.received = Some(count.saturating_sub(count_before));
+            interval.received = Some(count.packets.saturating_sub(count_before.packets));
+            interval.datagrams.reordered = Some(count.reordered.saturating_sub(count_before.reordered));
             interval.received_seconds = at.duration_since(before).as_secs_f64();
         }
         // Kept over a cut without an answer, the count would put two intervals into the next one.

@@ -52,7 +52,7 @@ pub struct Spec {
     /// TCP connections, or UDP flows (source ports).
     #[serde(default = "default_connections")]
     pub connections: usize,
-    /// Requests outstanding on each connection or flow at the same time.
+    /// Requests outstanding on each connection or flow at the same time; with `batch`, trains.
     #[serde(default = "one")]
     pub pipeline: usize,
     /// Threads; connections are dealt out evenly.
@@ -79,6 +79,10 @@ pub struct Spec {
     /// UDP payload in bytes.
     #[serde(default = "default_size")]
     pub size: usize,
+    /// UDP: datagrams that may be sent in one system call, as a train of the kernel (UDP_SEGMENT), and
+    /// received in one (UDP_GRO). 1: each by itself.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub batch: usize,
     /// Network namespace file in which the sockets are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<PathBuf>,
@@ -90,6 +94,10 @@ fn get() -> String {
 
 fn one() -> usize {
     1
+}
+
+fn is_one(number: &usize) -> bool {
+    *number == 1
 }
 
 fn default_connections() -> usize {
@@ -127,6 +135,7 @@ impl Spec {
             cpus: CpuMask::new(),
             timeout: default_timeout(),
             size: default_size(),
+            batch: 1,
             netns: None,
         }
     }

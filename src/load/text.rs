@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::datagrams::Datagrams;
 use super::report::{LatencyReport, Report};
 use super::spec::Spec;
 use super::url::Protocol;
@@ -30,6 +31,9 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     } else if spec.url.protocol == Protocol::UdpSink {
         row(out, "arrived", "unknown: the target does not tell")?;
     }
+    if let Some(datagrams) = &report.datagrams {
+        datagram_rows(report, datagrams, out)?;
+    }
     if let Some(offered) = report.offered {
         row(out, "offered", &format!("{} {unit}, sent {}", grouped(offered), grouped(report.achieved)))?;
     }
@@ -45,6 +49,32 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     writeln!(out)?;
     client(report, out)
+}
+
+fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> std::fmt::Result {
+    if let Some(reordered) = datagrams.reordered.filter(|count| *count > 0) {
+        row(
+            out,
+            "reordered",
+            &format!("{} came after a later one of their flow", grouped(reordered as f64)),
+        )?;
+    }
+    if datagrams.surplus > 0 {
+        let count = grouped(datagrams.surplus as f64);
+        row(out, "surplus", &format!("{count} answers came twice, or after the timeout"))?;
+    }
+    if report.spec.batch > 1 {
+        let each = |count: u64, calls: u64| grouped(count as f64 / calls.max(1) as f64);
+        let mut text = format!("{} datagrams a send", each(report.sent, datagrams.sends));
+        if datagrams.receives > 0 {
+            text += &format!(", {} a receive", each(report.requests, datagrams.receives));
+        }
+        row(out, "trains", &text)?;
+    }
+    match &datagrams.no_trains {
+        Some(why) => row(out, "", &format!("sent one by one: no trains on this way ({why})")),
+        None => Ok(()),
+    }
 }
 
 /// What a load offers, in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
@@ -77,6 +107,9 @@ pub fn shape(spec: &Spec) -> String {
     }
     if spec.pipeline > 1 && !(spec.url.protocol == Protocol::UdpEcho && spec.rate.is_some()) {
         parts.push(format!("depth {}", spec.pipeline));
+    }
+    if spec.batch > 1 {
+        parts.push(format!("trains of {}", spec.batch));
     }
     parts.push(plural(spec.threads, "thread"));
     if spec.url.protocol != Protocol::Http {

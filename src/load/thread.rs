@@ -17,7 +17,7 @@ use super::poller::Poller;
 use super::schedule::Schedule;
 use super::session::LoadError;
 use super::spec::Spec;
-use super::udp::{Echo, OneWay, SinkTotals};
+use super::udp::{Exchange, OneWay, SinkTotals, exchange};
 use super::url::Protocol;
 use crate::host::{enter_netns, pin_thread};
 use crate::units::CpuId;
@@ -64,7 +64,7 @@ pub(super) struct Worker {
 
 enum Engine {
     Http(Box<http::Engine>),
-    Echo(Box<Echo>),
+    Exchange(Box<Exchange>),
     OneWay(Box<OneWay>),
 }
 
@@ -108,12 +108,12 @@ impl Worker {
                 Ok((Engine::Http(Box::new(engine)), None))
             }
             (Protocol::UdpEcho, &Destination::Inet(address)) => {
-                let mut engine = Echo::new(spec, address, self.index, self.session, poller, clock)
+                let mut engine = exchange(spec, address, self.index, self.session, poller, clock)
                     .map_err(LoadError::Socket)?;
                 if self.index == 0 {
                     engine.probe(address).map_err(down)?;
                 }
-                Ok((Engine::Echo(Box::new(engine)), None))
+                Ok((Engine::Exchange(Box::new(engine)), None))
             }
             (Protocol::UdpSink, &Destination::Inet(address)) => {
                 let engine = OneWay::new(spec, address, self.index, self.session, poller, clock)
@@ -121,7 +121,7 @@ impl Worker {
                 let mut sink = None;
                 if self.index == 0 {
                     let totals = SinkTotals::connect(address).map_err(down)?;
-                    sink = totals.packets().map_err(down)?.map(|_| totals);
+                    sink = totals.arrived().map_err(down)?.map(|_| totals);
                 }
                 Ok((Engine::OneWay(Box::new(engine)), sink))
             }
@@ -190,7 +190,7 @@ impl Engine {
     fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
         match self {
             Engine::Http(engine) => engine.begin(schedule, tally),
-            Engine::Echo(engine) => engine.begin(schedule, tally),
+            Engine::Exchange(engine) => engine.begin(schedule, tally),
             Engine::OneWay(engine) => engine.begin(schedule),
         }
     }
@@ -198,7 +198,7 @@ impl Engine {
     fn turn(&mut self, tally: &mut Tally) {
         match self {
             Engine::Http(engine) => engine.turn(tally),
-            Engine::Echo(engine) => engine.turn(tally),
+            Engine::Exchange(engine) => engine.turn(tally),
             Engine::OneWay(engine) => engine.turn(tally),
         }
     }
@@ -206,7 +206,7 @@ impl Engine {
     fn cease(&mut self) {
         match self {
             Engine::Http(engine) => engine.cease(),
-            Engine::Echo(engine) => engine.cease(),
+            Engine::Exchange(engine) => engine.cease(),
             Engine::OneWay(_) => {}
         }
     }
@@ -214,14 +214,14 @@ impl Engine {
     fn is_done(&self) -> bool {
         match self {
             Engine::Http(engine) => engine.is_done(),
-            Engine::Echo(_) | Engine::OneWay(_) => false,
+            Engine::Exchange(_) | Engine::OneWay(_) => false,
         }
     }
 
     fn in_flight(&self) -> u64 {
         match self {
             Engine::Http(engine) => engine.in_flight(),
-            Engine::Echo(engine) => engine.in_flight(),
+            Engine::Exchange(engine) => engine.in_flight(),
             // Nothing answers.
             Engine::OneWay(_) => 0,
         }
@@ -230,7 +230,7 @@ impl Engine {
     fn schedule(&mut self) -> Option<&mut Schedule> {
         match self {
             Engine::Http(engine) => engine.schedule(),
-            Engine::Echo(engine) => engine.schedule(),
+            Engine::Exchange(engine) => engine.schedule(),
             Engine::OneWay(engine) => engine.schedule(),
         }
     }

@@ -23,6 +23,8 @@ pub struct Counters {
     pub sink_packets: u64,
     /// Payload bytes in them.
     pub sink_bytes: u64,
+    /// Those of them that came after a later one of the same flow, or twice.
+    pub sink_reordered: u64,
 }
 
 /// One thread and what it has served.
@@ -49,6 +51,7 @@ pub(super) struct ThreadCounters {
     pub(super) echoed: AtomicU64,
     pub(super) sink_packets: AtomicU64,
     pub(super) sink_bytes: AtomicU64,
+    pub(super) sink_reordered: AtomicU64,
 }
 
 /// What all server threads see.
@@ -89,6 +92,18 @@ impl Sum for Counters {
             sink_packets: sum.sink_packets + more.sink_packets,
             sink_bytes: sum.sink_bytes + more.sink_bytes,
         })
+        let sum = |pick: fn(&ThreadCounters) -> &AtomicU64| {
+            self.threads.iter().map(|thread| pick(thread).load(Ordering::Relaxed)).sum()
+        };
+        Counters {
+            connections: sum(|t| &t.connections),
+            requests: sum(|t| &t.requests),
+            refused: sum(|t| &t.refused),
+            echoed: sum(|t| &t.echoed),
+            sink_packets: sum(|t| &t.sink_packets),
+            sink_bytes: sum(|t| &t.sink_bytes),
+            sink_reordered: sum(|t| &t.sink_reordered),
+        }
     }
 }
 

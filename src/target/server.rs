@@ -17,6 +17,7 @@ use super::TargetError;
 use super::connection::{Connection, Context, Fate};
 use super::counters::{Shared, add};
 use super::http::Prepared;
+use super::order::Order;
 use super::sockets::Sockets;
 use super::timers::Timers;
 use super::udp;
@@ -55,6 +56,7 @@ pub(super) struct Server {
     timers: Timers,
     scratch: Vec<u8>,
     prepared: Prepared,
+    order: Order,
     shared: Arc<Shared>,
     index: usize,
     // Registered with the epoll: it must live as long.
@@ -96,6 +98,7 @@ impl Server {
             timers: Timers::default(),
             scratch: vec![0; SCRATCH],
             prepared: Prepared::new(),
+            order: Order::default(),
             shared,
             index,
             _wake: wake,
@@ -155,7 +158,7 @@ impl Server {
             }
             SINK => {
                 if let Some(socket) = &self.sockets.udp_sink {
-                    udp::sink(socket, &mut self.scratch, &self.shared, self.index);
+                    udp::sink(socket, &mut self.scratch, &mut self.order, &self.shared, self.index);
                 }
             }
             token => {

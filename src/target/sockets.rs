@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Addresses, TargetError};
+use crate::host::datagrams::receive_trains;
 
 /// Longest queue of connections not yet accepted; the kernel clamps it to `somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -22,15 +23,25 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Binds what `addresses` asks for. The `first` thread makes sure that nobody else serves
     /// there: with SO_REUSEPORT alone two targets would silently share the traffic.
-    pub(super) fn bind(addresses: &Addresses, first: bool) -> Result<Self, TargetError> {
+    /// With `trains` the UDP sockets take datagrams of one flow together.
+    pub(super) fn bind(addresses: &Addresses, trains: bool, first: bool) -> Result<Self, TargetError> {
         let http = addresses.http.map(|address| {
             bind("HTTP", address, Type::STREAM, first).and_then(|socket| {
                 socket.listen(BACKLOG).map_err(|error| TargetError::Bind { what: "HTTP", address, error })?;
                 Ok(TcpListener::from(socket))
             })
         });
-        let udp = |what, address: Option<SocketAddr>| {
-            address.map(|address| bind(what, address, Type::DGRAM, first).map(UdpSocket::from)).transpose()
+        let udp = |what, address: Option<SocketAddr>| -> Result<Option<UdpSocket>, TargetError> {
+            let Some(address) = address else { return Ok(None) };
+            let socket = UdpSocket::from(bind(what, address, Type::DGRAM, first)?);
+            if trains {
+                receive_trains(&socket).map_err(|errno| TargetError::Bind {
+                    what,
+                    address,
+                    error: errno.into(),
+                })?;
+            }
+            Ok(Some(socket))
         };
         Ok(Self {
             http: http.transpose()?,

@@ -1,18 +1,24 @@
 //! The UDP servers: echo, and a sink that tells its totals.
 //!
-//! [`sink_query`] asks the sink for its totals and is not counted. The answer is 24 bytes: the number
-//! of the query, then packets and payload bytes since the start over all threads and all senders, each
-//! a little-endian `u64`.
+//! Both take trains where the kernel gives them, and a train is echoed as one.
+//!
+//! [`sink_query`] asks the sink for its totals and is not counted. The answer is 32 bytes: the number
+//! of the query, then packets, payload bytes and packets out of order since the start over all threads
+//! and all senders, each a little-endian `u64`.
 
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 
+use socket2::SockRef;
+
 use super::counters::{Shared, add};
+use super::order::Order;
+use crate::host::datagrams::{receive_from, send_train};
 
 const QUERY: &[u8; 16] = b"rxlab-sink-query";
 const QUERY_LEN: usize = QUERY.len() + 8;
 /// Length of the answer.
-pub const SINK_TOTALS_LEN: usize = 24;
+pub const SINK_TOTALS_LEN: usize = 32;
 
 /// What asks the sink for its totals. The answer repeats `number`, so that a late one is not taken
 /// for the answer to a later query.
@@ -32,6 +38,9 @@ pub struct SinkTotals {
     pub packets: u64,
     /// Their payload.
     pub bytes: u64,
+    /// Those of them that came after a later one of the same flow, or twice. Only what `rxlab load`
+    /// sends has numbers to tell it by.
+    pub reordered: u64,
 }
 
 impl SinkTotals {
@@ -39,11 +48,11 @@ impl SinkTotals {
     pub fn parse(answer: &[u8]) -> Option<Self> {
         let answer: &[u8; SINK_TOTALS_LEN] = answer.try_into().ok()?;
         let number = |at: usize| Some(u64::from_le_bytes(answer[at..at + 8].try_into().ok()?));
-        Some(Self { query: number(0)?, packets: number(8)?, bytes: number(16)? })
+        Some(Self { query: number(0)?, packets: number(8)?, bytes: number(16)?, reordered: number(24)? })
     }
 }
 
-/// Datagrams taken in one go: level-triggered epoll calls again when there are more.
+/// Receives in one go: level-triggered epoll calls again when there are more.
 const BATCH: usize = 64;
 
 /// Sends back what has come, in batches.
@@ -51,9 +60,15 @@ pub(super) fn echo(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thre
     let mut echoed = 0;
     for _ in 0..BATCH {
         // An error is an empty queue, or an ICMP answer to an earlier echo: nothing to do.
-        let Ok((length, from)) = socket.recv_from(scratch) else { break };
-        // A full send buffer loses the datagram, as a network would.
-        echoed += u64::from(socket.send_to(&scratch[..length], from).is_ok());
+        let Ok((train, from)) = receive_from(socket, scratch) else { break };
+        let bytes = &scratch[..train.length];
+        if train.datagrams() > 1 && send_train(socket, bytes, train.segment, Some(&from)).is_ok() {
+            echoed += train.datagrams() as u64;
+        } else {
+            // A full send buffer loses the datagram, as a network would.
+            let send = |datagram| u64::from(SockRef::from(socket).send_to(datagram, &from).is_ok());
+            echoed += train.split(bytes).map(send).sum::<u64>();
+        }
         if shared.stop.load(Ordering::Relaxed) {
             break;
         }
@@ -62,27 +77,42 @@ pub(super) fn echo(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thre
 }
 
 /// Counts what has come and answers queries, in batches.
-pub(super) fn sink(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thread: usize) {
+pub(super) fn sink(
+    socket: &UdpSocket,
+    scratch: &mut [u8],
+    order: &mut Order,
+    shared: &Shared,
+    thread: usize,
+) {
     let counters = &shared.threads[thread];
-    let (mut packets, mut bytes) = (0, 0);
     for _ in 0..BATCH {
-        let Ok((length, from)) = socket.recv_from(scratch) else { break };
-        let number = scratch[..length].strip_prefix(QUERY).filter(|number| number.len() == 8);
-        let Some(number) = number else {
+        let Ok((train, from)) = receive_from(socket, scratch) else { break };
+        let (mut packets, mut bytes, mut reordered) = (0, 0, 0);
+        let mut query = None;
+        let mut flow = from.as_socket().map(|from| order.flow(from));
+        for datagram in train.split(&scratch[..train.length]) {
+            if let Some(number) = datagram.strip_prefix(QUERY).and_then(|number| number.as_array::<8>()) {
+                query = Some(*number);
+                continue;
+            }
             packets += 1;
-            bytes += length as u64;
-            continue;
-        };
-        add(&counters.sink_packets, std::mem::take(&mut packets));
-        add(&counters.sink_bytes, std::mem::take(&mut bytes));
-        let totals = shared.totals();
-        let mut answer = [0; SINK_TOTALS_LEN];
-        answer[..8].copy_from_slice(number);
-        answer[8..16].copy_from_slice(&totals.sink_packets.to_le_bytes());
-        answer[16..].copy_from_slice(&totals.sink_bytes.to_le_bytes());
-        // The asker asks again when the answer is lost.
-        let _ = socket.send_to(&answer, from);
+            bytes += datagram.len() as u64;
+            if let Some(flow) = &mut flow {
+                reordered += u64::from(flow.is_late(datagram));
+            }
+        }
+        add(&counters.sink_packets, packets);
+        add(&counters.sink_bytes, bytes);
+        add(&counters.sink_reordered, reordered);
+        if let Some(number) = query {
+            let totals = shared.totals();
+            let mut answer = [0; SINK_TOTALS_LEN];
+            answer[..8].copy_from_slice(&number);
+            answer[8..16].copy_from_slice(&totals.sink_packets.to_le_bytes());
+            answer[16..24].copy_from_slice(&totals.sink_bytes.to_le_bytes());
+            answer[24..].copy_from_slice(&totals.sink_reordered.to_le_bytes());
+            // The asker asks again when the answer is lost.
+            let _ = SockRef::from(socket).send_to(&answer, &from);
+        }
     }
-    add(&counters.sink_packets, packets);
-    add(&counters.sink_bytes, bytes);
 }

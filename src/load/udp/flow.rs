@@ -1,4 +1,4 @@
-//! The datagrams of one echo flow that wait for their echo, by sequence number. No sockets here.
+//! The datagrams of one flow that wait for their answer, by sequence number. No sockets here.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub(super) struct Window {
     open: usize,
 }
 
-/// What an echo meant.
+/// What an answer meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Echoed {
     /// The answer to an open datagram, whose latency counts from here.
@@ -31,6 +31,11 @@ pub(super) enum Echoed {
 }
 
 impl Window {
+    /// The first number that can still be answered.
+    pub(super) fn oldest(&self) -> u64 {
+        self.base
+    }
+
     /// The number that the next datagram gets.
     pub(super) fn next(&self) -> u64 {
         self.base + self.slots.len() as u64
@@ -52,7 +57,7 @@ impl Window {
         self.open += 1;
     }
 
-    /// The echo of `sequence` came.
+    /// The answer to `sequence` came.
     pub(super) fn echoed(&mut self, sequence: u64) -> Echoed {
         let Some(index) = sequence.checked_sub(self.base) else { return Echoed::Late };
         let Some(slot) = usize::try_from(index).ok().and_then(|index| self.slots.get_mut(index)) else {

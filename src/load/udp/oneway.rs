@@ -6,10 +6,10 @@ use std::net::{SocketAddr, UdpSocket};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 
-use super::echo::flow_socket;
 use super::payload::Header;
+use super::sockets::flow_socket;
+use super::train::Trains;
 use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;
 use crate::load::interval::Tally;
@@ -17,8 +17,8 @@ use crate::load::poller::Poller;
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 
-/// Datagrams sent before the thread looks at the clock and at the session again.
-const BATCH: usize = 64;
+/// Datagrams or trains sent before the thread looks at the clock and at the session again.
+const SENDS: usize = 64;
 /// Longest wait for room in a full send buffer.
 const FULL: Nanos = MILLISECOND;
 
@@ -27,11 +27,20 @@ pub(crate) struct OneWay {
     poller: Poller,
     timeout: Nanos,
     schedule: Option<Schedule>,
-    flows: Vec<UdpSocket>,
+    flows: Vec<Flow>,
     turn: usize,
     session: u64,
-    sequence: u64,
-    payload: Vec<u8>,
+    size: usize,
+    /// Datagrams in a train, at most.
+    batch: usize,
+    trains: Trains,
+    out: Vec<u8>,
+}
+
+struct Flow {
+    socket: UdpSocket,
+    /// The number of its next datagram.
+    next: u64,
 }
 
 impl OneWay {
@@ -48,7 +57,7 @@ impl OneWay {
             .map(|index| {
                 let socket = flow_socket(address, spec, first + index)?;
                 poller.add(&socket, index, EventFlags::OUT | EventFlags::ET)?;
-                Ok(socket)
+                Ok(Flow { socket, next: 0 })
             })
             .collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self {
@@ -59,8 +68,10 @@ impl OneWay {
             flows,
             turn: 0,
             session,
-            sequence: 0,
-            payload: vec![0; spec.size],
+            size: spec.size,
+            batch: spec.batch,
+            trains: Trains::default(),
+            out: vec![0; spec.size * spec.batch],
         })
     }
 
@@ -77,18 +88,25 @@ impl OneWay {
             let until = next.min(now + SECOND);
             self.poller.wait(now, until, until == next, &mut tally.spun);
         }
-        let now = self.clock.now();
-        for _ in 0..BATCH {
-            if let Some(schedule) = &mut self.schedule {
-                // One clock read for what is due together.
-                let Some(intended) = schedule.take(now) else { return };
-                if intended + self.timeout < now {
-                    tally.error(ErrorClass::Unsent, 1);
-                    continue;
+        for _ in 0..SENDS {
+            let now = self.clock.now();
+            let mut count = 0;
+            while count < self.batch {
+                if let Some(schedule) = &mut self.schedule {
+                    // One clock read for what is due together.
+                    let Some(intended) = schedule.take(now) else { break };
+                    if intended + self.timeout < now {
+                        tally.error(ErrorClass::Unsent, 1);
+                        continue;
+                    }
+                    tally.scheduled(intended, intended, now);
                 }
-                tally.scheduled(intended, intended, now);
+                count += 1;
             }
-            if !self.send(now, tally) {
+            if count == 0 {
+                return;
+            }
+            if !self.send(count, now, tally) {
                 return self.poller.wait(now, now + FULL, false, &mut 0);
             }
         }
@@ -99,24 +117,29 @@ impl OneWay {
         self.schedule.as_mut()
     }
 
-    /// Sends one datagram on the flow whose turn it is; `false` when the send buffer is full.
-    fn send(&mut self, now: Nanos, tally: &mut Tally) -> bool {
+    /// Sends `count` datagrams on the flow whose turn it is; `false` when the send buffer is full.
+    fn send(&mut self, count: usize, now: Nanos, tally: &mut Tally) -> bool {
         self.turn = (self.turn + 1) % self.flows.len();
-        Header { session: self.session, sequence: self.sequence, sent: now }.write(&mut self.payload);
-        self.sequence += 1;
-        match send(&self.flows[self.turn], &self.payload, SendFlags::NOSIGNAL) {
-            Ok(_) => {
-                tally.sent += 1;
-                tally.completed += 1;
-            }
-            Err(Errno::AGAIN) => {
+        let flow = &mut self.flows[self.turn];
+        let out = &mut self.out[..count * self.size];
+        for (number, datagram) in (flow.next..).zip(out.chunks_mut(self.size)) {
+            Header { session: self.session, sequence: number, sent: now }.write(datagram);
+        }
+        let (sent, kept) = self.trains.send(&flow.socket, out, self.size, tally);
+        // Whoever counts gaps must not take what never left for lost.
+        flow.next += sent as u64;
+        tally.sent += sent as u64;
+        tally.completed += sent as u64;
+        match kept {
+            None => {}
+            Some(Errno::AGAIN) => {
                 if self.schedule.is_some() {
-                    tally.error(ErrorClass::Send, 1);
+                    tally.error(ErrorClass::Send, count - sent);
                 }
                 return false;
             }
-            Err(Errno::CONNREFUSED) => tally.error(ErrorClass::Connect, 1),
-            Err(_) => tally.error(ErrorClass::Send, 1),
+            Some(Errno::CONNREFUSED) => tally.error(ErrorClass::Connect, count - sent),
+            Some(_) => tally.error(ErrorClass::Send, count - sent),
         }
         true
     }

@@ -11,6 +11,14 @@ use crate::target::{self, SINK_TOTALS_LEN, sink_query};
 const PATIENCE: Duration = Duration::from_millis(100);
 const TRIES: usize = 20;
 
+/// What a sink has counted since its start, from all senders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    pub(crate) packets: u64,
+    /// Those of them that came after a later one of their flow.
+    pub(crate) reordered: u64,
+}
+
 /// A socket of its own towards the sink, made in the load's network namespace.
 #[derive(Debug)]
 pub(crate) struct SinkTotals {
@@ -28,17 +36,17 @@ impl SinkTotals {
         Ok(Self { socket, queries: Cell::new(0) })
     }
 
-    /// Packets that the sink has counted, and when the query was sent: it queues behind the packets
+    /// What the sink has counted, and when the query was sent: it queues behind the packets
     /// of this host, so it counts what was sent before that moment, however late the answer is.
     /// `None` when nothing at that address answers such queries. An error: nothing listens there.
-    pub(crate) fn packets(&self) -> std::io::Result<Option<(u64, Instant)>> {
+    pub(crate) fn arrived(&self) -> std::io::Result<Option<(Arrived, Instant)>> {
         for _ in 0..TRIES {
             let query = self.queries.get() + 1;
             self.queries.set(query);
             let sent = Instant::now();
             self.socket.send(&sink_query(query))?;
             match self.answer(query) {
-                Ok(packets) => return Ok(packets.map(|packets| (packets, sent))),
+                Ok(arrived) => return Ok(arrived.map(|arrived| (arrived, sent))),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
                 Err(_) => {}
             }
@@ -48,12 +56,14 @@ impl SinkTotals {
 
     /// The answer to `query`. A drowned sink answers late, when nobody waits any more: what belongs
     /// to an earlier query is old and passed over.
-    fn answer(&self, query: u64) -> std::io::Result<Option<u64>> {
+    fn answer(&self, query: u64) -> std::io::Result<Option<Arrived>> {
         let mut answer = [0; SINK_TOTALS_LEN + 1];
         loop {
             let length = self.socket.recv(&mut answer)?;
             match target::SinkTotals::parse(&answer[..length]) {
-                Some(totals) if totals.query == query => return Ok(Some(totals.packets)),
+                Some(target::SinkTotals { query: of, packets, reordered, .. }) if of == query => {
+                    return Ok(Some(Arrived { packets, reordered }));
+                }
                 Some(totals) if totals.query < query => {}
                 _ => return Ok(None),
             }
@@ -61,12 +71,12 @@ impl SinkTotals {
     }
 
     /// The packets once no more of them come in: what was sent just now can still be on its way.
-    pub(crate) fn settled(&self) -> Option<(u64, Instant)> {
-        let mut last = self.packets().ok()??;
+    pub(crate) fn settled(&self) -> Option<(Arrived, Instant)> {
+        let mut last = self.arrived().ok()??;
         for _ in 0..20 {
             std::thread::sleep(Duration::from_millis(5));
-            let now = self.packets().ok()??;
-            if now.0 == last.0 {
+            let now = self.arrived().ok()??;
+            if now.0.packets == last.0.packets {
                 break;
             }
             last = now;
@@ -79,7 +89,7 @@ impl SinkTotals {
 mod tests {
     use std::net::UdpSocket;
 
-    use super::SinkTotals;
+    use super::{Arrived, SinkTotals};
 
     /// A drowned sink answered the first query after the patience with it: its old count was then
     /// taken for the answer to the next query, and nothing seemed to have arrived in between.
@@ -90,7 +100,7 @@ mod tests {
         let answers = std::thread::spawn(move || {
             let asked = || sink.recv_from(&mut [0; 64]).expect("asked").1;
             let say = |number: u64, packets: u64, to| {
-                let answer = [number, packets, 0].map(u64::to_le_bytes).concat();
+                let answer = [number, packets, 0, 3].map(u64::to_le_bytes).concat();
                 sink.send_to(&answer, to).expect("sent")
             };
             let asker = asked();
@@ -99,8 +109,9 @@ mod tests {
             asked();
             say(2, 50, asker)
         });
-        assert_eq!(totals.packets().expect("there").map(|(count, _)| count), Some(10));
-        assert_eq!(totals.packets().expect("there").map(|(count, _)| count), Some(50));
+        let arrived = |packets| Some(Arrived { packets, reordered: 3 });
+        assert_eq!(totals.arrived().expect("there").map(|(count, _)| count), arrived(10));
+        assert_eq!(totals.arrived().expect("there").map(|(count, _)| count), arrived(50));
         answers.join().expect("answered");
     }
 }

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 
 use rxlab::lab::Namespace;
-use rxlab::load::{ErrorClass, LoadError, Session};
+use rxlab::load::{Datagrams, ErrorClass, LoadError, Pacing, Report, Session, render};
 use rxlab::target::{Addresses, Spec, Target};
 
 use crate::require;
@@ -22,6 +22,90 @@ fn every_echo_is_counted_once() {
         // One more: the probe before the start.
         assert_eq!(target.stop().echoed, total.requests + 1);
     }
+}
+
+#[test]
+fn trains_are_counted_datagram_by_datagram() {
+    for (plain, pipeline, rate) in [(false, 1, None), (true, 2, None), (false, 1, steady(20_000.0))] {
+        let any = Some(([127, 0, 0, 1], 0).into());
+        let at = Spec { udp_echo: any, udp_sink: any, plain_udp: plain, ..Spec::default() };
+        let target = Target::start(&at).expect("started");
+        let Addresses { udp_echo, udp_sink, .. } = target.addresses();
+        let mut spec = spec(&format!("udp://{}", udp_echo.expect("served")));
+        (spec.connections, spec.threads, spec.batch) = (3, 2, 40);
+        (spec.pipeline, spec.rate, spec.pacing) = (pipeline, rate.clone(), Pacing::Coarse);
+        let total = run(&spec, millis(300));
+        assert!(total.errors.is_empty() && total.in_flight == 0, "{total:?}");
+        assert_eq!((total.sent, total.latency.len()), (total.requests, total.requests));
+        let Datagrams { sends, receives, reordered, surplus, ref no_trains, .. } = total.datagrams;
+        assert_eq!((reordered, surplus, no_trains), (Some(0), 0, &None));
+        // A schedule has trains of what came due in a tick.
+        assert!(sends > 0 && sends * 4 < total.sent, "{sends} sends of {}", total.sent);
+        // Cut up on the way in, the datagrams come back one by one, unless they are put together again.
+        assert!(plain || receives * 4 < total.sent, "{receives} receives of {}", total.sent);
+
+        spec.url = format!("udp-sink://{}", udp_sink.expect("served")).parse().expect("a URL");
+        (spec.pipeline, spec.rate) = (1, steady(20_000.0));
+        let total = run(&spec, millis(300));
+        assert_eq!((total.received, total.requests), (Some(total.sent), total.sent), "{total:?}");
+        assert!(total.errors.is_empty() && total.datagrams.sends * 4 < total.sent, "{total:?}");
+        assert_eq!(total.datagrams.reordered, Some(0));
+        let counters = target.stop();
+        assert_eq!((counters.sink_packets, counters.sink_bytes), (total.sent, total.sent * 64));
+    }
+}
+
+/// The datagrams do not fit the MTU: the kernel cuts no train into them.
+#[test]
+fn where_there_are_no_trains_it_is_said() {
+    if !require::netns() {
+        return;
+    }
+    let namespace = Namespace::new().expect("made");
+    namespace.ip("link set lo mtu 1500 up").expect("up");
+    let (netns, any) = (Some(namespace.path()), Some(([127, 0, 0, 1], 0).into()));
+    let target = Target::start(&Spec { udp_echo: any, netns: netns.clone(), ..Spec::default() });
+    let target = target.expect("started");
+    let mut spec = spec(&format!("udp://{}", target.addresses().udp_echo.expect("served")));
+    (spec.connections, spec.size, spec.batch, spec.netns) = (2, 4000, 4, netns);
+    let total = run(&spec, millis(200));
+    assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
+    assert!(total.datagrams.no_trains.is_some() && total.datagrams.sends == total.sent, "{total:?}");
+    let text = render(&Report::new(&spec, &total));
+    assert!(text.contains("no trains on this way"), "{text}");
+}
+
+#[test]
+fn what_comes_out_of_order_is_counted() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let mut spec = spec(&format!("udp://{}", socket.local_addr().expect("bound")));
+    let target = target(1);
+    let sink = target.addresses().udp_sink.expect("served");
+    let relay = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    std::thread::spawn(move || {
+        let mut held: Option<Vec<u8>> = None;
+        let mut buffer = [0; 2048];
+        // Echoes each pair of datagrams the wrong way round, once the probe is through.
+        let mut count = 0;
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            count += 1;
+            let _ = relay.send_to(&buffer[..length], sink);
+            let _ = match held.take() {
+                _ if count == 1 => socket.send_to(&buffer[..length], from),
+                None => {
+                    held = Some(buffer[..length].to_vec());
+                    continue;
+                }
+                Some(first) => socket.send_to(&buffer[..length], from).and(socket.send_to(&first, from)),
+            };
+        }
+    });
+    (spec.connections, spec.pipeline) = (1, 2);
+    let total = run(&spec, millis(200));
+    assert!(total.requests > 2 && total.errors.is_empty(), "{total:?}");
+    assert_eq!((total.datagrams.reordered, total.requests % 2), (Some(total.requests / 2), 0));
+    // They came to the sink in order, but for the probe: it has the number of the first.
+    assert_eq!(target.stop().sink_reordered, 1);
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! How datagrams went, beside the counts that every load has.
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// Counts of a load over UDP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Datagrams {
+    /// System calls that sent a datagram, or a train of them.
+    pub sends: u64,
+    /// System calls that received a datagram, or a train of them.
+    pub receives: u64,
+    /// Datagrams that came after a later one of the same flow: echoes as the client saw them, one way
+    /// as the sink counted them, from all senders. `None` when nobody told.
+    pub reordered: Option<u64>,
+    /// Answers beyond the first: those that came twice, and those that came after the timeout.
+    pub surplus: u64,
+    /// Why datagrams of a train were sent one by one.
+    pub no_trains: Option<String>,
+}
+
+impl Datagrams {
+    /// The kernel takes no trains on this way. Said once for each cut.
+    pub(super) fn refuse(&mut self, errno: Errno) {
+        self.no_trains.get_or_insert_with(|| std::io::Error::from(errno).to_string());
+    }
+
+    /// Adds what others counted.
+    pub(super) fn add(&mut self, more: &Datagrams) {
+        self.sends += more.sends;
+        self.receives += more.receives;
+        self.reordered = match (self.reordered, more.reordered) {
+            (Some(a), Some(b)) => Some(a + b),
+            (one, other) => one.or(other),
+        };
+        self.surplus += more.surplus;
+        if self.no_trains.is_none() {
+            self.no_trains.clone_from(&more.no_trains);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::Datagrams;
+
+    #[test]
+    fn counts_add_up_and_what_nobody_told_stays_unknown() {
+        let mut one = Datagrams { sends: 1, receives: 2, surplus: 3, ..Datagrams::default() };
+        one.add(&one.clone());
+        assert_eq!((one.sends, one.receives, one.surplus), (2, 4, 6));
+        assert_eq!((one.reordered, &one.no_trains), (None, &None));
+        let mut other = Datagrams { reordered: Some(5), ..Datagrams::default() };
+        other.refuse(Errno::INVAL);
+        other.refuse(Errno::IO);
+        one.add(&other);
+        one.add(&other);
+        assert_eq!(one.reordered, Some(10));
+        assert!(one.no_trains.is_some_and(|text| text.starts_with("Invalid argument")));
+    }
+}

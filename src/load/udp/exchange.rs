@@ -1,0 +1,313 @@
+//! Questions and answers of one thread: a fixed number outstanding on each flow, or a fixed schedule.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::flow::{Echoed, Window};
+use super::sockets::{flow_socket, unspecified};
+use super::talk::{Heard, Talk};
+use super::train::Trains;
+use crate::host::datagrams::{Train, receive, receive_trains};
+use crate::load::clock::{Clock, Nanos};
+use crate::load::error_class::ErrorClass;
+use crate::load::interval::Tally;
+use crate::load::poller::{Poller, Ready};
+use crate::load::schedule::Schedule;
+use crate::load::spec::Spec;
+use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
+
+/// Receives from one flow before the others get their turn; epoll is level-triggered here.
+const READS_PER_TURN: usize = 64;
+/// Unanswered datagrams on one flow in the open loop; beyond it a due one counts as unsent. Bounds
+/// memory (24 bytes each) against a target that answers nothing.
+const MAX_WINDOW: usize = 1 << 16;
+const PROBES: usize = 3;
+const PROBE_PATIENCE: Duration = Duration::from_millis(300);
+
+struct Flow {
+    socket: UdpSocket,
+    window: Window,
+    /// The number after the highest that was answered.
+    next_answer: u64,
+}
+
+pub(crate) struct Exchange {
+    clock: Clock,
+    poller: Poller,
+    talk: Box<dyn Talk>,
+    /// Datagrams in a train, at most.
+    batch: usize,
+    depth: usize,
+    timeout: Nanos,
+    schedule: Option<Schedule>,
+    running: bool,
+    flows: Vec<Flow>,
+    /// Open loop: the flow whose turn it is.
+    turn: usize,
+    next_sweep: Nanos,
+    trains: Trains,
+    /// From when on the latency of the datagrams in `out` counts.
+    from: Vec<Nanos>,
+    out: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        spec: &Spec,
+        address: SocketAddr,
+        index: usize,
+        talk: Box<dyn Talk>,
+        poller: Poller,
+        clock: Clock,
+    ) -> std::io::Result<Self> {
+        let (first, count) = spec.part(index);
+        let flows = (0..count)
+            .map(|index| {
+                let socket = flow_socket(address, spec, first + index)?;
+                if spec.batch > 1 {
+                    receive_trains(&socket)?;
+                }
+                poller.add(&socket, index, EventFlags::IN)?;
+                Ok(Flow { socket, window: Window::default(), next_answer: 0 })
+            })
+            .collect::<std::io::Result<Vec<_>>>()?;
+        Ok(Self {
+            clock,
+            poller,
+            talk,
+            batch: spec.batch,
+            depth: spec.pipeline * spec.batch,
+            timeout: spec.timeout.as_nanos() as Nanos,
+            schedule: None,
+            running: false,
+            flows,
+            turn: 0,
+            next_sweep: 0,
+            trains: Trains::default(),
+            from: Vec::new(),
+            out: Vec::new(),
+            buffer: vec![0; 64 * 1024],
+        })
+    }
+
+    /// Makes sure that something answers at `address`.
+    pub(crate) fn probe(&mut self, address: SocketAddr) -> std::io::Result<()> {
+        let socket = UdpSocket::bind(unspecified(address))?;
+        socket.connect(address)?;
+        socket.set_read_timeout(Some(PROBE_PATIENCE))?;
+        for _ in 0..PROBES {
+            let now = self.clock.now();
+            self.out.clear();
+            self.talk.ask(0, 0, now, &mut self.out);
+            socket.send(&self.out)?;
+            match socket.recv(&mut self.buffer) {
+                Ok(length) => {
+                    let heard = self.talk.hear(0, 0, &self.buffer[..length], now);
+                    if matches!(heard, Heard::Answer(0, _)) {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Err(Errno::TIMEDOUT.into())
+    }
+
+    /// Sends the first datagrams.
+    pub(crate) fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
+        self.schedule = schedule;
+        self.running = true;
+        (0..self.flows.len()).for_each(|index| self.supply(index, tally));
+    }
+
+    /// Waits for something to do, and does it.
+    pub(crate) fn turn(&mut self, tally: &mut Tally) {
+        let now = self.clock.now();
+        let due = self.schedule.as_ref().map(Schedule::next);
+        let until = self.next_sweep.min(due.unwrap_or(Nanos::MAX));
+        self.poller.wait(now, until, due == Some(until), &mut tally.spun);
+        for event in 0..self.poller.len() {
+            if let Some(Ready { index, .. }) = self.poller.ready(event) {
+                self.receive(index, tally);
+            }
+        }
+        self.send_due(tally);
+        let now = self.clock.now();
+        if now >= self.next_sweep {
+            for index in 0..self.flows.len() {
+                let expired = self.flows[index].window.expire(now, self.timeout);
+                tally.error(ErrorClass::Timeout, expired);
+                self.supply(index, tally);
+            }
+            self.next_sweep = now + sweep_period(self.timeout);
+        }
+    }
+
+    /// Sends nothing more; answers are still counted.
+    pub(crate) fn cease(&mut self) {
+        self.running = false;
+    }
+
+    /// Datagrams sent and not answered.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.window.open() as u64).sum()
+    }
+
+    /// The schedule, for the count of what was due.
+    pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
+        self.schedule.as_mut()
+    }
+
+    fn receive(&mut self, index: usize, tally: &mut Tally) {
+        let mut refused = false;
+        for _ in 0..READS_PER_TURN {
+            let flow = &mut self.flows[index];
+            let received = if self.batch > 1 {
+                receive(&flow.socket, &mut self.buffer)
+            } else {
+                let received = recv(&flow.socket, &mut self.buffer[..], RecvFlags::empty());
+                received.map(|(length, _)| Train { length, segment: length })
+            };
+            match received {
+                Ok(train) => {
+                    tally.datagrams.receives += 1;
+                    self.hear(index, train, tally);
+                }
+                Err(Errno::CONNREFUSED) => {
+                    refused = true;
+                    if flow.window.give_up_oldest() {
+                        tally.error(ErrorClass::Connect, 1);
+                    }
+                }
+                Err(_) => break,
+            }
+            // Saves the read that would only say "nothing more".
+            if self.flows[index].window.open() == 0 {
+                break;
+            }
+        }
+        // After a refusal the next sweep tries again: no storm against a closed port.
+        if !refused {
+            self.supply(index, tally);
+        }
+    }
+
+    /// Counts what came in one receive. All of it came now.
+    fn hear(&mut self, index: usize, train: Train, tally: &mut Tally) {
+        let now = self.clock.now();
+        let ordered = self.talk.keeps_order();
+        let flow = &mut self.flows[index];
+        // Answers whose latency counts from the same moment.
+        let (mut same, mut since) = (0, 0);
+        for datagram in train.split(&self.buffer[..train.length]) {
+            match self.talk.hear(index, flow.window.oldest(), datagram, now) {
+                Heard::Answer(number, class) => match (flow.window.echoed(number), class) {
+                    (Echoed::Answer(from), class) => {
+                        if ordered {
+                            let late = u64::from(number < flow.next_answer);
+                            *tally.datagrams.reordered.get_or_insert(0) += late;
+                            flow.next_answer = flow.next_answer.max(number + 1);
+                        }
+                        if let Some(class) = class {
+                            tally.error(class, 1);
+                        } else if from == since {
+                            same += 1;
+                        } else {
+                            tally.complete_all(same, now.saturating_sub(since));
+                            (same, since) = (1, from);
+                        }
+                    }
+                    (Echoed::Late, _) => tally.datagrams.surplus += 1,
+                    (Echoed::Never, _) => tally.error(ErrorClass::Garbage, 1),
+                },
+                Heard::Foreign => tally.error(ErrorClass::Garbage, 1),
+            }
+        }
+        tally.complete_all(same, now.saturating_sub(since));
+    }
+
+    /// Closed loop: sends until the flow has its number outstanding.
+    fn supply(&mut self, index: usize, tally: &mut Tally) {
+        if !self.running || self.schedule.is_some() {
+            return;
+        }
+        loop {
+            let window = &self.flows[index].window;
+            let room = self.depth.saturating_sub(window.open()).min(MAX_WINDOW - window.len());
+            // A lost datagram must not hold up its train, nor may trains crumble to nothing.
+            if room < self.batch.div_ceil(2) {
+                return;
+            }
+            let now = self.clock.now();
+            self.from.clear();
+            self.from.resize(room.min(self.batch), now);
+            if !self.send(index, now, tally) {
+                return;
+            }
+        }
+    }
+
+    /// Open loop: sends what is due, the flows in turn; what is due at the same time in one train.
+    fn send_due(&mut self, tally: &mut Tally) {
+        if !self.running {
+            return;
+        }
+        let mut left = TICKETS_PER_TURN;
+        while left > 0 {
+            let now = self.clock.now();
+            self.from.clear();
+            self.turn = (self.turn + 1) % self.flows.len();
+            while self.from.len() < self.batch && left > 0 {
+                let Some(intended) = self.schedule.as_mut().and_then(|schedule| schedule.take(now)) else {
+                    // The rest is not due yet.
+                    left = 0;
+                    break;
+                };
+                left -= 1;
+                let full = self.flows[self.turn].window.len() + self.from.len() >= MAX_WINDOW;
+                if full || intended + self.timeout < now {
+                    tally.error(ErrorClass::Unsent, 1);
+                } else {
+                    self.from.push(intended);
+                }
+            }
+            if !self.from.is_empty() {
+                self.send(self.turn, now, tally);
+            }
+        }
+    }
+
+    /// Sends datagrams whose latency counts from `self.from`; `false` when the kernel did not take all.
+    fn send(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> bool {
+        let flow = &mut self.flows[index];
+        self.out.clear();
+        for number in flow.window.next()..flow.window.next() + self.from.len() as u64 {
+            self.talk.ask(index, number, now, &mut self.out);
+        }
+        let size = self.out.len() / self.from.len();
+        let mut result = self.trains.send(&flow.socket, &self.out, size, tally);
+        if result == (0, Some(Errno::CONNREFUSED)) {
+            // The news is of an earlier datagram; none of these has been sent yet.
+            if flow.window.give_up_oldest() {
+                tally.error(ErrorClass::Connect, 1);
+            }
+            result = self.trains.send(&flow.socket, &self.out, size, tally);
+        }
+        let (sent, _) = result;
+        for from in &self.from[..sent] {
+            flow.window.push(*from, now);
+            if self.schedule.is_some() {
+                tally.scheduled(*from, *from, now);
+            }
+        }
+        tally.sent += sent as u64;
+        tally.error(ErrorClass::Send, self.from.len() - sent);
+        sent == self.from.len()
+    }
+}

@@ -1,0 +1,19 @@
+//! The sockets of flows.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use crate::load::spec::Spec;
+
+/// Any address of the kind of `address`, any port.
+pub(super) fn unspecified(address: SocketAddr) -> SocketAddr {
+    if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() }
+}
+
+/// A non-blocking socket with a source port of its own, for flow `number` of the session.
+pub(super) fn flow_socket(address: SocketAddr, spec: &Spec, number: usize) -> std::io::Result<UdpSocket> {
+    let source = number.checked_rem(spec.sources.len()).map(|turn| SocketAddr::new(spec.sources[turn], 0));
+    let socket = UdpSocket::bind(source.unwrap_or_else(|| unspecified(address)))?;
+    socket.connect(address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
