@@ -10,20 +10,26 @@ use super::evidence::TRAFFIC;
 use super::figures::count;
 use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
-use crate::units::{CpuId, CpuMask, Fact};
+use crate::units::{CpuId, CpuMask, Fact, IrqId};
+
+/// Interrupts counted in one place from which it was there: a stray one can be late.
+const SEEN: f64 = 10.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "irqbalance-fights-manual-affinity",
     asks: "Does irqbalance run while interrupts seem to be placed by hand?",
     fires: || {
         format!(
-            "irqbalance runs, a device with {} packets/s has pinned receive interrupts, and either RPS masks were \
-             chosen around them or several of its queues share a CPU while others have none",
+            "irqbalance runs, a device with {} packets/s has pinned receive interrupts that are not banned in it, and \
+             either RPS masks were chosen around them, or several of its queues share a CPU while others have none, \
+             or an interrupt moved into the RPS mask of its queue while looking",
             count(TRAFFIC)
         )
     },
-    silent: "the interrupts are pinned but nothing else shows a hand: irqbalance pins them too",
-    evidence: "where the interrupts are pinned, irqbalance and its process id, the masks or queues that show a hand",
+    silent: "the interrupts are pinned, or move, but nothing else shows a hand: irqbalance does that too; or they are \
+             banned in irqbalance, which then leaves them alone",
+    evidence: "where the interrupts are pinned, irqbalance and its process id, the masks or queues that show a hand, \
+               on which CPUs an interrupt was counted",
     cause: "irqbalance places interrupts anew every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
     source: "irqbalance(1); field case B",
@@ -36,19 +42,28 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         nic.kind == NicKind::Device && rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC)
     };
     let mut findings = Vec::new();
+    let banned = irqbalance.banned_irqs.known().map(Vec::as_slice).unwrap_or_default();
     for nic in model.nics.iter().filter(carries) {
+        let moved = moved(rates, nic, banned);
         let mut evidence = vec![format!("irqbalance runs (pid {})", irqbalance.pid)];
-        evidence.extend(rps_around(model, nic));
-        evidence.extend(crowded(model, nic));
+        evidence.extend(moved.as_ref().map(|moved| moved.line.clone()));
+        evidence.extend(rps_around(model, nic, banned));
+        evidence.extend(crowded(model, nic, banned));
         if evidence.len() == 1 {
             continue;
         }
+        let name = &nic.name;
         findings.push(Finding {
             id: RULE.id.to_owned(),
-            severity: Severity::Note,
-            nic: Some(nic.name.clone()),
-            cpu: None,
-            title: format!("irqbalance may undo the interrupt placement of {}", nic.name),
+            severity: if moved.is_some() { Severity::Warning } else { Severity::Note },
+            nic: Some(name.clone()),
+            cpu: moved.as_ref().map(|moved| moved.to),
+            title: match &moved {
+                Some(Moved { irq, from, to, .. }) => {
+                    format!("IRQ {irq} of {name} moved from CPU {from} to CPU {to} under irqbalance")
+                }
+                None => format!("irqbalance may undo the interrupt placement of {name}"),
+            },
             evidence,
             why: "irqbalance moves interrupts by its own measure, every 10 s by default, whoever placed them"
                 .to_owned(),
@@ -59,16 +74,56 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     findings
 }
 
+/// An interrupt that was counted in two places.
+struct Moved {
+    irq: IrqId,
+    from: CpuId,
+    to: CpuId,
+    line: String,
+}
+
+/// The first interrupt of the device that moved into its queue's RPS mask while looking. One that moves where no
+/// mask was set is irqbalance at its work.
+fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
+    let queues = nic.rx.iter().filter_map(|queue| Some((queue, queue.rps_cpus.known()?)));
+    let pairs = queues.flat_map(|(queue, mask)| queue.irqs.iter().map(move |irq| (queue, mask, irq)));
+    let mut free = pairs.filter(|(.., irq)| !banned.contains(&irq.number));
+    free.find_map(|(queue, mask, irq)| {
+        // One CPU by the kernel's word: where it spreads an interrupt over several, counts on several are no move.
+        let to = irq.effective.known().filter(|cpus| cpus.len() == 1)?.first()?;
+        let counted = &rates.irqs.iter().find(|rates| rates.irq == irq.number)?.per_cpu;
+        let enough = |rate: f64| rate * rates.seconds >= SEEN;
+        let elsewhere = counted.iter().filter(|(cpu, rate)| **cpu != to && enough(**rate));
+        let (from, before) = elsewhere.max_by(|a, b| a.1.total_cmp(b.1))?;
+        let after = counted.get(&to).copied().filter(|rate| enough(*rate))?;
+        let spoils = mask.contains(to) && !mask.contains(*from);
+        spoils.then(|| Moved {
+            irq: irq.number,
+            from: *from,
+            to,
+            line: format!(
+                "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its RPS mask {mask}",
+                irq.number,
+                nic.name,
+                queue.index,
+                count(*before),
+                count(after)
+            ),
+        })
+    })
+}
+
 /// Where an interrupt is pinned: its affinity, when that is not every online CPU.
 fn pinned<'a>(model: &Model, irq: &'a Irq) -> Option<&'a CpuMask> {
     let online = model.online();
     irq.affinity.known().filter(|mask| !mask.is_empty() && !online.difference(mask).is_empty())
 }
 
-fn rps_around(model: &Model, nic: &Nic) -> Option<String> {
+fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
     nic.rx.iter().find_map(|queue| {
         let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty())?;
-        let irq = queue.irqs.iter().find(|irq| pinned(model, irq).is_some())?;
+        let mut free = queue.irqs.iter().filter(|irq| !banned.contains(&irq.number));
+        let irq = free.find(|irq| pinned(model, irq).is_some())?;
         let place = pinned(model, irq)?;
         place.intersection(mask).is_empty().then(|| {
             format!(
@@ -79,9 +134,9 @@ fn rps_around(model: &Model, nic: &Nic) -> Option<String> {
     })
 }
 
-fn crowded(model: &Model, nic: &Nic) -> Option<String> {
-    let irqs: Vec<&CpuMask> =
-        nic.rx.iter().flat_map(|queue| &queue.irqs).map(|irq| pinned(model, irq)).collect::<Option<_>>()?;
+fn crowded(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
+    let free = nic.rx.iter().flat_map(|queue| &queue.irqs).filter(|irq| !banned.contains(&irq.number));
+    let irqs: Vec<&CpuMask> = free.map(|irq| pinned(model, irq)).collect::<Option<_>>()?;
     let single: BTreeSet<CpuId> =
         irqs.iter().filter(|mask| mask.len() == 1).filter_map(|mask| mask.first()).collect();
     let all_single = irqs.iter().all(|mask| mask.len() == 1);
@@ -97,7 +152,7 @@ mod tests {
     use super::check;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Fact;
-    use crate::units::Need;
+    use crate::units::{CpuId, IrqId, Need};
 
     fn evidence(sketch: Sketch) -> Vec<String> {
         let (model, rates) = sketch.build();
@@ -123,6 +178,47 @@ mod tests {
     fn queues_crowded_on_few_cpus() {
         let found = evidence(host(&[6, 7, 6, 7, 6, 7, 6, 7]).irqbalance());
         assert_eq!(found[1], "8 RX interrupts of eth0 pinned to CPU 6-7, other CPUs have none");
+    }
+
+    /// The interrupt was on CPU 2 and is on CPU 5 now.
+    fn moving(mask: &str, before: f64) -> (crate::model::Model, crate::model::Rates) {
+        let (model, mut rates) = host(&[5]).rps("eth0", mask).irqbalance().build();
+        rates.irqs[0].per_cpu.insert(CpuId(2), before);
+        (model, rates)
+    }
+
+    #[test]
+    fn an_interrupt_is_seen_moving_into_the_mask() {
+        let (model, rates) = moving("0-1,3-7", 30.0);
+        let found = check(&model, &rates);
+        assert_eq!(found[0].title, "IRQ 41 of eth0 moved from CPU 2 to CPU 5 under irqbalance");
+        assert_eq!(
+            found[0].evidence[1],
+            "IRQ 41 of eth0/rx-0: 30 interrupts/s on CPU 2, then 50 on CPU 5, which is in its RPS mask 0-1,3-7"
+        );
+        assert_eq!(found[0].severity, crate::diagnose::Severity::Warning);
+    }
+
+    #[test]
+    fn near_misses_of_a_move() {
+        let silent = |(model, rates): (_, _), why: &str| assert_eq!(check(&model, &rates), [], "{why}");
+        silent(moving("0-7", 30.0), "any place is in the mask");
+        silent(moving("", 30.0), "irqbalance at its work");
+        silent(moving("0-1,3-7", 1.0), "a late one");
+        let (mut model, rates) = moving("0-1,3-7", 30.0);
+        model.nics[0].rx[0].irqs[0].effective = Fact::Unsupported;
+        silent((model, rates), "it may be spread over several");
+    }
+
+    #[test]
+    fn banned_interrupts_are_left_alone() {
+        let banned = |numbers: &[u32]| {
+            let (mut model, rates) = host(&[6, 6]).rps("eth0", "0-5").irqbalance().build();
+            let Fact::Known(Some(irqbalance)) = &mut model.irqbalance else { unreachable!("it runs") };
+            irqbalance.banned_irqs = Fact::Known(numbers.iter().copied().map(IrqId).collect());
+            check(&model, &rates).len()
+        };
+        assert_eq!((banned(&[]), banned(&[41]), banned(&[41, 42])), (1, 1, 0));
     }
 
     #[test]
