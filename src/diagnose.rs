@@ -19,11 +19,15 @@ mod app_on_irq_cpu;
 mod backlog_drops;
 mod hash_imbalance;
 mod interrupt_rate;
+mod arfs_pointless;
+mod arfs_possible;
+mod gro_off;
 mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
 mod limited_elsewhere;
 mod moderation_hurts_latency;
 mod one_core_hotspot;
+mod paravirtual_nic;
 mod queues_share_a_cpu;
 mod restricted_process;
 mod rfs_half_configured;
@@ -37,7 +41,11 @@ mod rps_redundant;
 mod single_queue_no_rps;
 mod stolen_cpu;
 mod time_squeeze;
+mod slow_clocksource;
+mod threaded_napi_beside_rps;
 mod too_few_queues;
+mod untouched_containers;
+mod xps_mismatch;
 
 use serde::{Deserialize, Serialize};
 
@@ -124,13 +132,21 @@ pub const RULES: &[Rule] = &[
     rps_mask_contains_irq_sibling::RULE,
     rps_masks_overlap::RULE,
     rfs_half_configured::RULE,
+    gro_off::RULE,
     rps_redundant::RULE,
+    threaded_napi_beside_rps::RULE,
     irq_on_wrong_node::RULE,
     rps_mask_crosses_nodes::RULE,
     rps_mask_unusable_cpus::RULE,
     irqbalance_fights_manual_affinity::RULE,
     moderation_hurts_latency::RULE,
     limited_elsewhere::RULE,
+    untouched_containers::RULE,
+    xps_mismatch::RULE,
+    arfs_possible::RULE,
+    arfs_pointless::RULE,
+    paravirtual_nic::RULE,
+    slow_clocksource::RULE,
 ];
 
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].

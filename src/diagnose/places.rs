@@ -71,6 +71,15 @@ pub(super) fn busiest(rates: &Rates, cpus: &CpuMask) -> Option<(CpuId, f64)> {
     })
 }
 
+/// Part of the time that a CPU spends in processes from which they count as running there.
+const RUNS: f64 = 0.25;
+
+/// CPUs that run processes a good part of the time: where sockets are likely read.
+pub(super) fn readers(rates: &Rates) -> CpuMask {
+    let runs = rates.cpus.iter().filter(|cpu| cpu.user + cpu.system >= RUNS);
+    runs.map(|cpu| cpu.cpu).collect()
+}
+
 /// CPUs taken from the scheduler, at boot or by a partition of the control groups.
 pub(super) fn isolated(model: &Model) -> CpuMask {
     let partitions = model.settings.cpuset_isolated.known().cloned().unwrap_or_default();

@@ -4,6 +4,7 @@
 mod captured;
 mod machines;
 mod masks;
+mod offloads;
 mod placement;
 
 use std::collections::BTreeSet;
@@ -38,7 +39,10 @@ impl Host {
 }
 
 fn hosts() -> Vec<Host> {
-    [captured::hosts(), machines::hosts(), placement::hosts(), masks::hosts()].into_iter().flatten().collect()
+    [captured::hosts(), machines::hosts(), placement::hosts(), masks::hosts(), offloads::hosts()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[test]

@@ -50,6 +50,7 @@ pub(crate) fn machine(count: u32, nodes: u32) -> Model {
             netdev_max_backlog: Fact::Known(1000),
             busy_poll: Fact::Known(0),
             busy_read: Fact::Known(0),
+            rps_default_mask: Fact::Known(CpuMask::new()),
             clocksource: Fact::Known(Clocksource {
                 current: "tsc".into(),
                 available: vec!["tsc".into(), "hpet".into()],

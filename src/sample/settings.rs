@@ -30,6 +30,10 @@ pub struct Settings {
     pub busy_poll: Fact<u32>,
     /// `net.core.busy_read`, microseconds; 0 = off.
     pub busy_read: Fact<u32>,
+    /// `net.core.rps_default_mask`: CPUs that RPS uses on queues of interfaces to come; empty = none. There
+    /// since 6.3, for each network namespace.
+    #[serde(default)]
+    pub rps_default_mask: Fact<CpuMask>,
     /// What tells the time.
     pub clocksource: Fact<Clocksource>,
     /// Whether softirq time is exact (`CONFIG_IRQ_TIME_ACCOUNTING`) or a tick sample.
@@ -54,6 +58,7 @@ pub(super) fn take(host: &dyn Host) -> Settings {
         netdev_max_backlog: core("netdev_max_backlog"),
         busy_poll: core("busy_poll"),
         busy_read: core("busy_read"),
+        rps_default_mask: read::cpu_mask(host, "proc/sys/net/core/rps_default_mask"),
         clocksource: clocksource(host),
         exact_softirq_time: identity::exact_softirq_time(host),
         nohz_full: read::parsed(host, "sys/devices/system/cpu/nohz_full", nohz_full),
@@ -98,6 +103,7 @@ mod tests {
         let host = RecordedHost::new()
             .with("proc/sys/net/core/netdev_budget", "300\n")
             .with("proc/sys/net/core/busy_poll", "x\n")
+            .with("proc/sys/net/core/rps_default_mask", "0c\n")
             .with(&format!("{source}/current_clocksource"), "tsc\n")
             .with(&format!("{source}/available_clocksource"), "tsc hpet acpi_pm \n")
             .with("etc/tuned/active_profile", "network-latency\n");
@@ -105,6 +111,7 @@ mod tests {
         assert_eq!(settings.netdev_budget, Fact::Known(300));
         assert_eq!(settings.netdev_budget_usecs, Fact::Unsupported);
         assert!(matches!(settings.busy_poll, Fact::Broken(_)));
+        assert_eq!(settings.rps_default_mask, Fact::Known("2-3".parse().expect("a list")));
         let available = ["tsc", "hpet", "acpi_pm"].map(str::to_owned).to_vec();
         assert_eq!(settings.clocksource, Fact::Known(Clocksource { current: "tsc".to_owned(), available }));
         assert_eq!(settings.tuned_profile, Fact::Known("network-latency".to_owned()));

@@ -1,8 +1,8 @@
 //! What rules about settings ask of a sketched machine.
 
 use super::Sketch;
-use crate::model::{Function, Model, Nic};
-use crate::parse::ethtool::{Channels, Count};
+use crate::model::{Clocksource, Function, Model, Nic, Peer, TxQueue};
+use crate::parse::ethtool::{Channels, Count, Feature};
 use crate::sample::Settings;
 use crate::units::{CpuMask, Fact};
 
@@ -21,12 +21,25 @@ impl Sketch {
         })
     }
 
+    /// Changes the settings of the kernel.
+    pub(crate) fn set(self, change: impl FnOnce(&mut Settings)) -> Self {
+        self.tune(|model| change(&mut model.settings))
+    }
+
     /// Packets a second of each queue of an interface, as the kernel counts them.
     pub(crate) fn queue_traffic(self, name: &str, packets: &[f64]) -> Self {
         let mut sketch = self.traffic(name, packets.iter().sum());
         let nic = sketch.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
         nic.expect("just pushed").queues = (0..).zip(packets.iter().copied()).collect();
         sketch
+    }
+
+    /// Bytes and packets a second that an interface sends, and bytes that it receives.
+    pub(crate) fn volume(mut self, name: &str, rx_bytes: f64, tx_packets: f64) -> Self {
+        let nic = self.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
+        let nic = nic.expect("the interface is in the sketch");
+        (nic.rx_bytes, nic.tx_packets, nic.tx_bytes) = (rx_bytes, tx_packets, tx_packets * 200.0);
+        self
     }
 
     /// RPS interrupts a second that a CPU gets.
@@ -71,9 +84,38 @@ impl Sketch {
         })
     }
 
-    /// Changes the settings of the kernel.
-    pub(crate) fn set(self, change: impl FnOnce(&mut Settings)) -> Self {
-        self.tune(|model| change(&mut model.settings))
+    /// An offload that can be changed.
+    pub(crate) fn offload(self, name: &str, offload: &str, on: bool) -> Self {
+        self.edit(name, |nic| {
+            let mut features = nic.hardware.features.known().cloned().unwrap_or_default();
+            features.push(Feature { name: offload.to_owned(), on, changeable: true });
+            nic.hardware.features = Fact::Known(features);
+        })
+    }
+
+    /// A transmit queue with its XPS mask for each list; their completions come with the receive queue's interrupt.
+    pub(crate) fn xps(self, name: &str, lists: &[&str]) -> Self {
+        self.edit(name, |nic| {
+            let masks = lists.iter().map(|list| Fact::Known(super::cpus(list)));
+            let queues = (0..).zip(masks).map(|(index, xps_cpus)| TxQueue { index, xps_cpus });
+            nic.tx = queues.collect();
+        })
+    }
+
+    /// A veth whose other end is in a container.
+    pub(crate) fn container(self, name: &str, packets: f64, rps: &str) -> Self {
+        let sketch = self.veth(name).traffic(name, packets).edit(name, |nic| {
+            nic.stack.kind = Some("veth".to_owned());
+            nic.stack.peer = Some(Peer { ifindex: 2, nic: None, namespace: None });
+        });
+        if rps.is_empty() { sketch } else { sketch.rps(name, rps) }
+    }
+
+    /// The clock in use, and the other ones that could be.
+    pub(crate) fn clock(self, current: &str, others: &[&str]) -> Self {
+        let available = [current].iter().chain(others).map(|name| (*name).to_owned()).collect();
+        let clock = Clocksource { current: current.to_owned(), available };
+        self.set(|settings| settings.clocksource = Fact::Known(clock))
     }
 
     /// CPUs that are no longer online.

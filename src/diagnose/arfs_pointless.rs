@@ -1,0 +1,115 @@
+//! The device steers flows for readers that have no queue near them.
+
+use super::arfs_possible::{busiest, local, offload, rfs_complete};
+use super::figures::{count, percent};
+use super::places::{loaded_of, readers, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, Rates};
+use crate::units::CpuMask;
+
+/// Packets a second from which the choice of a queue for each flow can matter.
+const PACKETS: f64 = 10_000.0;
+
+/// Receive time of a queue's CPU from which it does.
+const BUSY: f64 = 0.10;
+
+pub(super) const RULE: Rule = Rule {
+    id: "arfs-pointless",
+    asks: "Does the device steer flows although no queue is near their readers?",
+    fires: || {
+        format!(
+            "accelerated RFS is in force (a driver that can, ntuple filters on, RFS complete) on a device with {} \
+             packets/s, a queue's CPU spends {} of its time in softirq, and no queue with traffic lands on a node \
+             whose CPUs run processes a quarter of the time",
+            count(PACKETS),
+            percent(BUSY)
+        )
+    },
+    silent: "a reader has a queue on its node, nodes are not known, or the machine has one node",
+    evidence: "where processes run, where the queues' interrupts land, the traffic",
+    cause: "The kernel asks the device for the queue nearest to the reader; where none is near, the filter brings \
+            nothing and its upkeep costs.",
+    remedy: "Place interrupts of some queues on the readers' node, or run the readers where the queues are.",
+    source: "Documentation/networking/scaling.rst (Accelerated RFS: Suggested Configuration)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let (on, _) = offload(nic)?;
+    let queues = loaded_of(model, rates, nic);
+    let packets: f64 = queues.iter().map(|queue| queue.packets).sum();
+    let busiest = busiest(&queues).filter(|queue| queue.load >= BUSY)?;
+    let readers = readers(rates).intersection(&usable(model));
+    let far = !readers.is_empty() && local(model, &queues, &readers).is_empty();
+    if !on || !far || packets < PACKETS || !rfs_complete(model, nic) {
+        return None;
+    }
+    let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(nic.name.clone()),
+        cpu: None,
+        title: format!("{} steers flows, but no queue is near their readers", nic.name),
+        evidence: vec![
+            format!(
+                "processes run on CPU {readers}, the queues' interrupts land on CPU {cpus} of other nodes"
+            ),
+            busiest.line(rates),
+        ],
+        why:
+            "the filters can lead a flow only to a queue, and every queue is on another node than its reader"
+                .to_owned(),
+        remedy:
+            "place interrupts of some queues on the readers' node, or run the readers where the queues are"
+                .to_owned(),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Function;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(nodes: u32, readers: &str, on: bool) -> Sketch {
+        let sketch = Sketch::new(8).nodes(nodes).device("eth0", &[0, 1]);
+        let sketch =
+            sketch.driven_by("eth0", "mlx5_core", Function::Plain).offload("eth0", "rx-ntuple-filter", on);
+        let sketch = sketch.rfs(32768, "eth0", 16384).traffic("eth0", 2e5).all_receive("0-1", 0.3, 1e5);
+        sketch.all_work(readers, 0.5)
+    }
+
+    #[test]
+    fn readers_on_the_other_node() {
+        let found = of(host(2, "4-7", true));
+        assert_eq!(found[0].title, "eth0 steers flows, but no queue is near their readers");
+        assert!(
+            found[0].evidence[0]
+                .starts_with("processes run on CPU 4-7, the queues' interrupts land on CPU 0-1")
+        );
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host(2, "4-7", false)), [], "it is off");
+        assert_eq!(of(host(2, "3-7", true)), [], "one reader is near");
+        assert_eq!(of(host(1, "4-7", true)), [], "one node");
+        assert_eq!(of(host(2, "4-7", true).rfs(0, "eth0", 0)), [], "no RFS");
+        assert_eq!(of(host(2, "4-7", true).traffic("eth0", 5e3)), [], "little traffic");
+        let unknown =
+            host(2, "4-7", true).tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
+        assert_eq!(of(unknown), [], "nodes are not known");
+    }
+}

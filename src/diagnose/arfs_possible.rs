@@ -1,0 +1,140 @@
+//! RFS works in software on a device that could steer flows itself.
+
+use super::figures::percent;
+use super::places::{Loaded, loaded_of, node, readers, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, Rates};
+use crate::units::CpuMask;
+
+/// Drivers that steer flows for the kernel (`ndo_rx_flow_steer`).
+const DRIVERS: [&str; 9] =
+    ["mlx5_core", "mlx4_en", "ice", "bnxt_en", "sfc", "sfc-siena", "qede", "enic", "hns3"];
+
+/// The kernel's name of the offload that it needs.
+const OFFLOAD: &str = "rx-ntuple-filter";
+
+/// Receive time of a queue's CPU from which handing packets on by software is worth saving.
+const BUSY: f64 = 0.25;
+
+pub(super) const RULE: Rule = Rule {
+    id: "arfs-possible",
+    asks: "Is flow steering done in software where the device could do it?",
+    fires: || {
+        format!(
+            "RFS is complete on a device with several queues whose driver can steer flows ({}), {OFFLOAD} is off and \
+             can be switched on, a queue's CPU spends {} of its time in softirq, and queues land on the nodes of the \
+             CPUs that run processes",
+            DRIVERS.join(", "),
+            percent(BUSY)
+        )
+    },
+    silent: "RFS is off, the driver cannot do it, the offload is on or fixed, or the readers' nodes have no queue",
+    evidence: "the RFS tables, the offload, the busiest queue",
+    cause: "Accelerated RFS needs three things: RFS, a driver that can, and ntuple filters switched on, which many \
+            drivers leave off.",
+    remedy: "Switch ntuple filters on (ethtool -K NIC ntuple on), and measure.",
+    source: "Documentation/networking/scaling.rst (Accelerated RFS)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let (on, changeable) = offload(nic)?;
+    let queues = loaded_of(model, rates, nic);
+    let busiest = busiest(&queues).filter(|queue| queue.load >= BUSY)?;
+    if on || !changeable || nic.rx.len() < 2 || !rfs_complete(model, nic) {
+        return None;
+    }
+    let readers = readers(rates).intersection(&usable(model));
+    let local = local(model, &queues, &readers);
+    if readers.is_empty() || local.len() * 2 < readers.len() {
+        return None;
+    }
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(nic.name.clone()),
+        cpu: None,
+        title: format!("{} could steer flows to their readers itself", nic.name),
+        evidence: vec![
+            format!("RFS is on; {OFFLOAD} is off; driver {}", nic.driver.as_deref().unwrap_or("unknown")),
+            busiest.line(rates),
+            format!("processes run on CPU {readers}; a queue lands on the node of {} of them", local.len()),
+        ],
+        why: "RFS hands packets on by interrupts between CPUs; the device could bring them to the right one at once"
+            .to_owned(),
+        remedy: format!("switch ntuple filters on (ethtool -K {} ntuple on), and measure", nic.name),
+        plans: Vec::new(),
+    })
+}
+
+/// Whether the offload is on, and whether it can be changed, for drivers that steer flows.
+pub(super) fn offload(nic: &Nic) -> Option<(bool, bool)> {
+    nic.driver.as_deref().filter(|driver| DRIVERS.contains(driver))?;
+    let offload = nic.hardware.features.known()?.iter().find(|feature| feature.name == OFFLOAD)?;
+    Some((offload.on, offload.changeable))
+}
+
+/// Whether RFS is on: the global table and that of every queue.
+pub(super) fn rfs_complete(model: &Model, nic: &Nic) -> bool {
+    let set = |queue: &crate::model::RxQueue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0);
+    model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0) && nic.rx.iter().all(set)
+}
+
+/// The queue whose CPU has most receive time, the first of equals.
+pub(super) fn busiest<'a>(queues: &'a [Loaded<'a>]) -> Option<&'a Loaded<'a>> {
+    queues.iter().rev().max_by(|a, b| a.load.total_cmp(&b.load))
+}
+
+/// Those of `readers` on whose node a queue lands; a CPU of an unknown node may be one.
+pub(super) fn local(model: &Model, queues: &[Loaded<'_>], readers: &CpuMask) -> CpuMask {
+    let nodes: Vec<Option<u32>> = queues.iter().map(|queue| node(model, queue.cpu)).collect();
+    let near = |at: Option<u32>| at.is_none() || nodes.iter().any(|node| node.is_none() || *node == at);
+    readers.iter().filter(|cpu| near(node(model, *cpu))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Function;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(driver: &str, on: bool) -> Sketch {
+        let sketch =
+            Sketch::new(8).nodes(2).device("eth0", &[0, 1]).driven_by("eth0", driver, Function::Plain);
+        let sketch = sketch.offload("eth0", "rx-ntuple-filter", on).rfs(32768, "eth0", 16384);
+        sketch.traffic("eth0", 2e5).all_receive("0-1", 0.4, 1e5).all_work("0-3", 0.4)
+    }
+
+    #[test]
+    fn the_offload_is_off() {
+        let found = of(host("ice", false));
+        assert_eq!(found[0].title, "eth0 could steer flows to their readers itself");
+        assert_eq!(found[0].evidence[2], "processes run on CPU 0-3; a queue lands on the node of 4 of them");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host("ice", true)), [], "it is on");
+        assert_eq!(of(host("ixgbe", false)), [], "the driver cannot");
+        assert_eq!(of(host("ice", false).rfs(0, "eth0", 0)), [], "no RFS");
+        assert_eq!(of(host("ice", false).all_receive("0-1", 0.1, 1e5)), [], "time to spare");
+        let far = host("ice", false).all_work("0-3", 0.0).all_work("4-7", 0.5);
+        assert_eq!(of(far), [], "the readers have no queue near them");
+        let fixed = host("ice", false).edit("eth0", |nic| {
+            let mut features = nic.hardware.features.known().cloned().expect("given");
+            features[0].changeable = false;
+            nic.hardware.features = crate::units::Fact::Known(features);
+        });
+        assert_eq!(of(fixed), [], "fixed");
+    }
+}

@@ -1,0 +1,117 @@
+//! Large packets go up the stack one by one, as GRO is off.
+
+use super::evidence::loopback_share;
+use super::figures::count;
+use super::places::loaded_of;
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, Rates};
+
+/// Packets a second from which the walk up the stack is worth sharing.
+const PACKETS: f64 = 10_000.0;
+
+/// Bytes a packet from which most of them are parts of larger transfers, which GRO can put together.
+const LARGE: f64 = 1_000.0;
+
+/// Receive time of a queue's CPU from which it matters.
+const BUSY: f64 = 0.25;
+
+/// The kernel's names of GRO, and of what does the same in the device.
+const GRO: &str = "rx-gro";
+const BY_DEVICE: [&str; 2] = ["rx-lro", "rx-gro-hw"];
+
+pub(super) const RULE: Rule = Rule {
+    id: "gro-off",
+    asks: "Do large packets go up the stack one by one because GRO is off?",
+    fires: || {
+        format!(
+            "GRO is off on a device with {} packets/s of {} bytes on average, a queue's CPU spends 25 % of its time \
+             in softirq, and the device does not put packets together itself",
+            count(PACKETS),
+            count(LARGE)
+        )
+    },
+    silent: "packets are small (requests, voice, DNS: there is nothing to put together), LRO or GRO in the device is \
+             on, the offloads are not known, or the CPU has time to spare",
+    evidence: "the offload, packets a second and their mean size, the busiest queue",
+    cause: "GRO was switched off for a bridge, a capture or a test, or by an old guide for routers.",
+    remedy: "Switch GRO on (ethtool -K NIC gro on), unless a program needs the packets as they came.",
+    source: "Documentation/networking/segmentation-offloads.rst (Generic Receive Offload); ethtool(8)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let features = nic.hardware.features.known()?;
+    let is = |name: &str, on: bool| features.iter().any(|feature| feature.name == name && feature.on == on);
+    let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= PACKETS)?;
+    let size = traffic.rx_bytes / traffic.rx_packets;
+    let queues = loaded_of(model, rates, nic);
+    let busiest =
+        queues.iter().rev().max_by(|a, b| a.load.total_cmp(&b.load)).filter(|queue| queue.load >= BUSY)?;
+    if !is(GRO, false) || BY_DEVICE.iter().any(|name| is(name, true)) || size < LARGE {
+        return None;
+    }
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Warning,
+        nic: Some(nic.name.clone()),
+        cpu: Some(busiest.cpu),
+        title: format!("GRO is off on {}, packets have {} bytes on average", nic.name, count(size)),
+        evidence: vec![
+            format!(
+                "{}: {GRO} off, {} packets/s, {} bytes/s",
+                nic.name,
+                count(traffic.rx_packets),
+                count(traffic.rx_bytes)
+            ),
+            busiest.line(rates),
+        ],
+        why: "the stack works by packet: GRO gives it up to 45 packets of one flow as one".to_owned(),
+        remedy: format!(
+            "switch GRO on (ethtool -K {} gro on), unless a program needs the packets as they came",
+            nic.name
+        ),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(on: bool, size: f64) -> Sketch {
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 8e4).offload("eth0", "rx-gro", on);
+        sketch.volume("eth0", 8e4 * size, 100.0).receives(0, 0.5, 8e4)
+    }
+
+    #[test]
+    fn large_packets_one_by_one() {
+        let found = of(host(false, 1448.0));
+        assert_eq!(found[0].title, "GRO is off on eth0, packets have 1,448 bytes on average");
+        assert_eq!(found[0].evidence[0], "eth0: rx-gro off, 80,000 packets/s, 115,840,000 bytes/s");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host(true, 1448.0)), [], "it is on");
+        assert_eq!(of(host(false, 120.0)), [], "small packets");
+        assert_eq!(of(host(false, 1448.0).offload("eth0", "rx-lro", true)), [], "the device does it");
+        assert_eq!(of(host(false, 1448.0).receives(0, 0.1, 8e4)), [], "time to spare");
+        assert_eq!(of(host(false, 1448.0).traffic("eth0", 2e3)), [], "little traffic");
+        let unknown = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 8e4).volume("eth0", 1e8, 0.0);
+        assert_eq!(of(unknown.receives(0, 0.5, 8e4)), [], "offloads are not known");
+    }
+}

@@ -1,0 +1,99 @@
+//! The clock is read through a device or the hypervisor although the CPU's own counter may be used.
+
+use super::evidence::loopback_share;
+use super::figures::count;
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Rates};
+
+/// Clocks that take a device access (about a microsecond and more), or a call that is slower than the CPU's own
+/// counter.
+const SLOW: [&str; 6] = ["hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies", "xen"];
+
+/// The CPU's own counter, which user space reads without a system call.
+const FAST: &str = "tsc";
+
+/// Packets a second from which a microsecond for each, as timestamps take it, is 1 % of a CPU.
+const PACKETS: f64 = 10_000.0;
+
+pub(super) const RULE: Rule = Rule {
+    id: "slow-clocksource",
+    asks: "Is the clock a slow one although the CPU's own counter may be used?",
+    fires: || {
+        format!(
+            "the clocksource is one of {}, {FAST} is among those that the kernel offers, and {} packets/s are received",
+            SLOW.join(", "),
+            count(PACKETS)
+        )
+    },
+    silent: "the clock is tsc, kvm-clock, hyperv_clocksource_tsc_page or that of another architecture, the kernel does \
+             not offer tsc (it found it unstable), or there is little traffic",
+    evidence: "the clock in use, those that are offered, packets a second",
+    cause: "Every timestamp of a packet and every look at the time of a server reads the clock; old virtual machine \
+            types and boot options leave it at a slow one.",
+    remedy: "Change to tsc: the knob clocksource, or clocksource=tsc at boot.",
+    source: "Documentation/timers/timekeeping.rst (Clock sources); field case C (from xen to tsc: a small gain)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let Some(clock) = model.settings.clocksource.known() else { return Vec::new() };
+    let slow = SLOW.contains(&clock.current.as_str()) && clock.available.iter().any(|name| name == FAST);
+    // On `lo` both ends of a bench run on this machine: its packets say nothing about a server's.
+    let packets: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    if !slow || packets < PACKETS || loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    vec![Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: None,
+        cpu: None,
+        title: format!("the clock is {}, though {FAST} may be used", clock.current),
+        evidence: vec![format!(
+            "clocksource {}, offered: {}; {} packets/s",
+            clock.current,
+            clock.available.join(", "),
+            count(packets)
+        )],
+        why: "each timestamp of a packet and each look at the time takes longer than need be".to_owned(),
+        remedy: format!("change to {FAST}: rxlab apply --setting \"clocksource host = {FAST}\""),
+        plans: Vec::new(),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(current: &str, others: &[&str]) -> Sketch {
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5e4).receives(0, 0.3, 5e4);
+        sketch.clock(current, others)
+    }
+
+    #[test]
+    fn a_slow_clock() {
+        let found = of(host("hpet", &["tsc", "acpi_pm"]));
+        assert_eq!(found[0].title, "the clock is hpet, though tsc may be used");
+        assert!(found[0].evidence[0].starts_with("clocksource hpet, offered: hpet, tsc, acpi_pm; 50,"));
+        assert_eq!(of(host("xen", &["tsc"])).len(), 1, "field case C");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host("tsc", &["hpet"])), [], "as it should be");
+        assert_eq!(of(host("kvm-clock", &["tsc"])), [], "as fast");
+        assert_eq!(of(host("hpet", &["acpi_pm"])), [], "the kernel found tsc unstable");
+        assert_eq!(of(host("arch_sys_counter", &[])), [], "another architecture");
+        assert_eq!(of(host("hpet", &["tsc"]).receives(0, 0.01, 50.0)), [], "little traffic");
+        let (mut model, rates) = host("hpet", &["tsc"]).build();
+        model.settings.clocksource = crate::units::Fact::Unsupported;
+        assert_eq!(check(&model, &rates), [], "not known");
+    }
+}

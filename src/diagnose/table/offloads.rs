@@ -1,0 +1,72 @@
+//! Machines whose devices, drivers and clocks could do more, and containers that tuning has missed.
+
+use super::Host;
+use crate::diagnose::sketch::Sketch;
+use crate::model::{Function, Napi};
+use crate::units::Fact;
+
+pub(super) fn hosts() -> Vec<Host> {
+    let large = |on: bool, size: f64| {
+        let sketch =
+            Sketch::new(4).device("eth0", &[0, 1]).traffic("eth0", 1.6e5).offload("eth0", "rx-gro", on);
+        sketch.volume("eth0", 1.6e5 * size, 100.0).all_receive("0-1", 0.4, 8e4)
+    };
+    let threads = |threaded| {
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5e4).rps("eth0", "1-3");
+        let napi = Napi { id: 8193, irq: None, thread: Some(812) };
+        let sketch = sketch.edit("eth0", |nic| {
+            nic.napi.threaded = Fact::Known(threaded);
+            nic.rx[0].napi = Some(napi);
+        });
+        sketch.all_receive("1-3", 0.1, 1.6e4).ipis(1, 8e3)
+    };
+    let containers = |second: f64, rps: &str| {
+        let sketch = Sketch::new(8).container("veth1", 2e4, rps).container("veth2", second, "");
+        sketch.all_receive("0-7", 0.1, 4e3)
+    };
+    let sends = |xps: &[&str]| {
+        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 2, 4, 6]).traffic("eth0", 8e4);
+        sketch.volume("eth0", 8e6, 5e4).xps("eth0", xps).all_work("0-7", 0.4)
+    };
+    let steers = |on, readers: &str| {
+        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 1]).rfs(32768, "eth0", 16384);
+        let sketch = sketch.driven_by("eth0", "ice", Function::Plain).offload("eth0", "rx-ntuple-filter", on);
+        sketch.traffic("eth0", 2e5).all_receive("0-1", 0.4, 1e5).all_work(readers, 0.4)
+    };
+    let beside = |traffic| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 2]).device("eth1", &[1]).traffic("eth1", traffic);
+        let sketch = sketch.driven_by("eth0", "xen_netfront", Function::Paravirtual);
+        let function = Function::Virtual { physical: None };
+        sketch
+            .driven_by("eth1", "ixgbevf", function)
+            .traffic("eth0", 5e4)
+            .receives(0, 0.3, 5e4)
+            .receives(2, 0.3, 5e4)
+    };
+    let clock = |current, others: &[&str]| {
+        let sketch = Sketch::new(4).device("eth0", &[0, 1]).traffic("eth0", 5e4).clock(current, others);
+        sketch.all_receive("0-1", 0.2, 2.5e4)
+    };
+    vec![
+        Host::new("GRO off, packets of 1,448 bytes", large(false, 1448.0), &["too-few-queues"]),
+        Host::new("GRO off, packets of 120 bytes", large(false, 120.0), &["gro-off"]),
+        Host::new("threaded NAPI and RPS", threads(true), &["rps-redundant"]),
+        Host::new("the same without threads", threads(false), &["threaded-napi-beside-rps"]),
+        Host::new("a new container beside a tuned one", containers(1.5e4, "1-7"), &[]),
+        Host::new("containers, none tuned", containers(1.5e4, ""), &["untouched-containers"]),
+        Host::new("XPS, completions on the other node", sends(&["4-5", "2-3", "0-1", "6-7"]), &[]),
+        Host::new(
+            "XPS, completions on the next CPU",
+            sends(&["2-3", "0-1", "6-7", "4-5"]),
+            &["xps-mismatch"],
+        ),
+        Host::new("RFS, and the device could do it", steers(false, "0-3"), &["arfs-pointless"]),
+        Host::new("RFS by the device", steers(true, "0-3"), &["arfs-possible", "arfs-pointless"]),
+        Host::new("RFS by the device, readers on the other node", steers(true, "4-7"), &["arfs-possible"]),
+        Host::new("case C as it began: a paravirtual NIC, a VF idle", beside(0.0), &[]),
+        Host::new("accelerated networking: both carry it", beside(5e4), &["paravirtual-nic"]),
+        Host::new("clock hpet, tsc offered", clock("hpet", &["tsc"]), &[]),
+        Host::new("clock hpet, tsc found unstable", clock("hpet", &["acpi_pm"]), &["slow-clocksource"]),
+        Host::new("clock kvm-clock, tsc offered", clock("kvm-clock", &["tsc"]), &["slow-clocksource"]),
+    ]
+}

@@ -1,0 +1,104 @@
+//! Queues are polled by kernel threads, which the scheduler spreads, and RPS spreads their packets once more.
+
+use super::figures::{count, plural};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, Rates};
+
+/// Packets a second from which handing each on twice is worth saving.
+const PACKETS: f64 = 10_000.0;
+
+/// RPS interrupts a second from which packets are seen to be handed on.
+const IPIS: f64 = 1_000.0;
+
+pub(super) const RULE: Rule = Rule {
+    id: "threaded-napi-beside-rps",
+    asks: "Is RPS on where kernel threads poll the queues?",
+    fires: || {
+        format!(
+            "NAPI is threaded on an interface with {} packets/s whose queues have RPS masks, and CPUs get {} RPS \
+             interrupts/s",
+            count(PACKETS),
+            count(IPIS)
+        )
+    },
+    silent: "one of the two is off, or no RPS interrupts are seen",
+    evidence: "the threads, the masks, packets and RPS interrupts a second",
+    cause: "A threaded NAPI wakes a thread for each poll, which may run on any CPU: no mask fits where it will be, and \
+            what it hands on costs an interrupt between CPUs again.",
+    remedy: "Keep one of the two: switch RPS off, or the threads.",
+    source: "Documentation/networking/napi.rst (Threaded NAPI); Documentation/networking/scaling.rst (RPS)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let ipis: f64 = rates.cpus.iter().map(|cpu| cpu.rps_ipis).sum();
+    let threaded = model.nics.iter().filter(|nic| ipis >= IPIS && nic.napi.threaded.known() == Some(&true));
+    threaded.filter_map(|nic| of_nic(rates, nic, ipis)).collect()
+}
+
+fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
+    let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= PACKETS)?;
+    let masks = nic.rx.iter().filter_map(|queue| Some((queue.index, queue.rps_cpus.known()?)));
+    let masks: Vec<_> = masks.filter(|(_, mask)| !mask.is_empty()).collect();
+    let (index, mask) = masks.first()?;
+    let threads: Vec<String> =
+        nic.rx.iter().filter_map(|queue| Some(queue.napi.as_ref()?.thread?.to_string())).collect();
+    let pids = if threads.is_empty() { String::new() } else { format!(" (process {})", threads.join(", ")) };
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(nic.name.clone()),
+        cpu: None,
+        title: format!("{} is polled by threads and has RPS on as well", nic.name),
+        evidence: vec![
+            format!("threaded NAPI on {}{pids}", nic.name),
+            format!("RPS on {}: {}/rx-{index} {mask}", plural(masks.len(), "queue"), nic.name),
+            format!("{} packets/s, {} RPS interrupts/s between CPUs", count(traffic.rx_packets), count(ipis)),
+        ],
+        why: "the scheduler spreads the polling threads; RPS hands on what they bring once more".to_owned(),
+        remedy: format!(
+            "switch off RPS or the threads (knob threaded) on {}, and measure which one",
+            nic.name
+        ),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Napi;
+    use crate::units::Fact;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(threaded: bool) -> Sketch {
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5e4).rps("eth0", "1-3");
+        let sketch = sketch.edit("eth0", |nic| nic.napi.threaded = Fact::Known(threaded));
+        sketch.ipis(1, 8e3)
+    }
+
+    #[test]
+    fn both_are_on() {
+        let found = of(host(true).edit("eth0", |nic| {
+            nic.rx[0].napi = Some(Napi { id: 8193, irq: None, thread: Some(812) });
+        }));
+        assert_eq!(found[0].title, "eth0 is polled by threads and has RPS on as well");
+        assert_eq!(found[0].evidence[0], "threaded NAPI on eth0 (process 812)");
+        assert_eq!(of(host(true))[0].evidence[0], "threaded NAPI on eth0");
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host(false)), [], "no threads");
+        assert_eq!(of(host(true).rps("eth0", "")), [], "no RPS");
+        assert_eq!(of(host(true).traffic("eth0", 2e3)), [], "little traffic");
+        assert_eq!(of(host(true).ipis(1, 10.0)), [], "nothing is handed on");
+        assert_eq!(of(host(true).edit("eth0", |nic| nic.napi.threaded = Fact::NotAsked)), [], "not known");
+    }
+}

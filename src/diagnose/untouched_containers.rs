@@ -1,0 +1,146 @@
+//! Some container interfaces were given RPS, and others that carry as much were not: they came later.
+
+use super::evidence::{TRAFFIC, loopback_share};
+use super::figures::{count, plural};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, NicKind, Rates};
+use crate::units::CpuMask;
+
+/// Part of the traffic of the least busy interface with RPS from which one without looks forgotten.
+const ALIKE: f64 = 0.5;
+
+pub(super) const RULE: Rule = Rule {
+    id: "untouched-containers",
+    asks: "Were interfaces of new containers left without the RPS that the others have?",
+    fires: || {
+        format!(
+            "an interface whose other end is in another network namespace has {} packets/s and no RPS, at least half \
+             as many as another such interface that has RPS",
+            count(TRAFFIC)
+        )
+    },
+    silent: "no container interface has RPS (then none was tuned), or the ones without carry much less (then somebody \
+             chose the busy ones)",
+    evidence: "the interfaces with and without RPS and their traffic, net.core.rps_default_mask",
+    cause: "A container that is started anew gets a new interface with the kernel's defaults. The values of the old \
+            one went with it.",
+    remedy: "Set the masks of the new ones too, and net.core.rps_default_mask for those to come.",
+    source: "Documentation/admin-guide/sysctl/net.rst (rps_default_mask); field case A (containers behind one NIC)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if loopback_share(model, rates).is_some() {
+        return Vec::new();
+    }
+    let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
+    let containers = model.nics.iter().filter(|nic| leads_away(nic));
+    let (mut tuned, mut plain): (Vec<&Nic>, Vec<&Nic>) = (Vec::new(), Vec::new());
+    for nic in containers {
+        let masks: Option<Vec<&CpuMask>> = nic.rx.iter().map(|queue| queue.rps_cpus.known()).collect();
+        match masks {
+            Some(masks) if masks.iter().any(|mask| !mask.is_empty()) => tuned.push(nic),
+            Some(masks) if !masks.is_empty() => plain.push(nic),
+            _ => {}
+        }
+    }
+    let Some(least) = tuned.iter().map(|nic| packets(nic)).min_by(f64::total_cmp) else { return Vec::new() };
+    plain.retain(|nic| packets(nic) >= TRAFFIC.max(least * ALIKE));
+    plain.sort_by(|a, b| packets(b).total_cmp(&packets(a)));
+    let Some(busiest) = plain.first() else { return Vec::new() };
+    let default = match model.settings.rps_default_mask.known() {
+        Some(mask) if mask.is_empty() => {
+            "net.core.rps_default_mask is empty: new interfaces get no RPS".to_owned()
+        }
+        Some(mask) => format!(
+            "net.core.rps_default_mask is {mask}: these interfaces are older than that, or were reset"
+        ),
+        None => "this kernel has no net.core.rps_default_mask, or it was not read".to_owned(),
+    };
+    vec![Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(busiest.name.clone()),
+        cpu: None,
+        title: format!(
+            "{} without RPS, {} with it",
+            plural(plain.len(), "busy container interface"),
+            tuned.len()
+        ),
+        evidence: vec![
+            format!("without: {}", list(&plain, packets)),
+            format!("with: {}", list(&tuned, packets)),
+            default,
+        ],
+        why: "interfaces of new containers start with the kernel's defaults".to_owned(),
+        remedy: "set their masks like the others', and net.core.rps_default_mask for those to come"
+            .to_owned(),
+        plans: vec!["rps".to_owned()],
+    }]
+}
+
+/// Whether the other end is in another network namespace.
+fn leads_away(nic: &Nic) -> bool {
+    nic.kind == NicKind::Virtual && nic.stack.peer.as_ref().is_some_and(|peer| peer.nic.is_none())
+}
+
+fn list(nics: &[&Nic], packets: impl Fn(&Nic) -> f64) -> String {
+    const SHOWN: usize = 4;
+    let first = nics.iter().take(SHOWN).map(|nic| format!("{} {} packets/s", nic.name, count(packets(nic))));
+    let mut list: Vec<String> = first.collect();
+    if nics.len() > SHOWN {
+        list.push(format!("{} more", nics.len() - SHOWN));
+    }
+    list.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::{Sketch, cpus};
+    use crate::units::Fact;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    fn host(new: f64, rps: &str) -> Sketch {
+        Sketch::new(8).container("veth1", 2e4, rps).container("veth2", new, "")
+    }
+
+    #[test]
+    fn the_new_one_has_none() {
+        let found = of(host(1.5e4, "1-7").set(|settings| settings.rps_default_mask = Fact::Known(cpus(""))));
+        assert_eq!(found[0].title, "1 busy container interface without RPS, 1 with it");
+        assert_eq!(
+            found[0].evidence,
+            [
+                "without: veth2 15,000 packets/s",
+                "with: veth1 20,000 packets/s",
+                "net.core.rps_default_mask is empty: new interfaces get no RPS"
+            ]
+        );
+        assert!(of(host(1.5e4, "1-7"))[0].evidence[2].starts_with("this kernel has no"));
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host(1.5e4, "")), [], "none was tuned");
+        assert_eq!(of(host(2e3, "1-7")), [], "much less: the busy one was chosen");
+        assert_eq!(of(host(1.5e4, "1-7").rps("veth2", "1-7")), [], "all are tuned");
+        let bridge = Sketch::new(8).container("veth1", 2e4, "1-7").veth("br0").traffic("br0", 2e4);
+        assert_eq!(of(bridge), [], "no container's");
+        let device = Sketch::new(8).container("veth1", 2e4, "").device("eth0", &[0]).traffic("eth0", 2e4);
+        assert_eq!(of(device.rps("eth0", "1-7")), [], "a device was tuned, no container's interface");
+        let both = host(1.5e4, "1-7").edit("veth2", |nic| {
+            nic.stack.peer = Some(crate::model::Peer {
+                ifindex: 9,
+                nic: Some("veth9".parse().expect("a name")),
+                namespace: None,
+            });
+        });
+        assert_eq!(of(both), [], "both ends are here");
+    }
+}

@@ -1,0 +1,151 @@
+//! XPS sends through queues whose completions come to another node, or leaves busy CPUs without a queue.
+
+use super::figures::{count, percent, plural};
+use super::places::{node, readers, usable};
+use super::{Finding, Rule, Severity};
+use crate::model::{Irq, Model, Nic, NicKind, Rates};
+use crate::units::{CpuId, CpuMask};
+
+/// Packets sent a second from which a cold cache for each, of up to a microsecond, is 1 % of a CPU.
+const SENDS: f64 = 10_000.0;
+
+pub(super) const RULE: Rule = Rule {
+    id: "xps-mismatch",
+    asks: "Do transmit queues fit the CPUs that send through them?",
+    fires: || {
+        format!(
+            "a device sends {} packets/s, XPS is set, and the completions of a queue come to another node than all \
+             of its CPUs, or CPUs that run processes a quarter of the time are in no queue's mask",
+            count(SENDS)
+        )
+    },
+    silent: "XPS is off or cannot be read, the device has one transmit queue, the queue's interrupt was not seen \
+             while looking, completions come to another CPU of the same node, or the CPUs left out are idle",
+    evidence: "packets sent, the queues with their masks and the CPU of their completions, the CPUs left out",
+    cause: "Interrupts were moved after XPS was set, or the driver set XPS for as many CPUs as it has queues.",
+    remedy: "Give every CPU one queue whose completions come to its node.",
+    source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.tx.len() > 1);
+    devices.filter_map(|nic| of_nic(model, rates, nic)).collect()
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let sent = rates.nic(&nic.name)?.tx_packets;
+    let masks: Option<Vec<(u32, &CpuMask)>> =
+        nic.tx.iter().map(|queue| Some((queue.index, queue.xps_cpus.known()?))).collect();
+    let masks = masks.filter(|masks| sent >= SENDS && masks.iter().any(|(_, mask)| !mask.is_empty()))?;
+    let served = masks.iter().fold(CpuMask::new(), |all, (_, mask)| all.union(mask));
+    let left_out = readers(rates).intersection(&usable(model)).difference(&served);
+    let far: Vec<String> =
+        masks.iter().filter_map(|(index, mask)| far(model, rates, nic, *index, mask)).collect();
+    let name = &nic.name;
+    let title = match (far.len(), left_out.len()) {
+        (0, 0) => return None,
+        (0, cpus) => format!("{} without a transmit queue of {name}", plural(cpus, "busy CPU")),
+        (queues, _) => format!("{} of {name} completed on another node", plural(queues, "transmit queue")),
+    };
+    const SHOWN: usize = 3;
+    let mut evidence = vec![format!("{name} sends {} packets/s", count(sent))];
+    evidence.extend(far.iter().take(SHOWN).cloned());
+    if far.len() > SHOWN {
+        evidence.push(format!("and {} more", plural(far.len() - SHOWN, "queue")));
+    }
+    if !left_out.is_empty() {
+        let mean = super::places::mean(rates, &left_out, |cpu| cpu.user + cpu.system);
+        evidence.push(format!(
+            "CPU {left_out} in no queue's XPS mask, {} of their time in processes",
+            percent(mean)
+        ));
+    }
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(name.clone()),
+        cpu: None,
+        title,
+        evidence,
+        why: match far.is_empty() {
+            true => "the kernel hashes what these CPUs send over all queues, so they contend for their locks",
+            false => "a sent packet's memory is freed on another node, and its socket is woken from there",
+        }
+        .to_owned(),
+        remedy: "give every CPU one queue whose completions come to its node (xps_cpus)".to_owned(),
+        plans: Vec::new(),
+    })
+}
+
+/// What is wrong with a queue's mask: its completions come to another node than all of its CPUs.
+fn far(model: &Model, rates: &Rates, nic: &Nic, index: u32, mask: &CpuMask) -> Option<String> {
+    let cpu = completes(rates, nic, index)?;
+    let there = node(model, cpu)?;
+    let nodes: Option<Vec<u32>> = mask.iter().map(|cpu| node(model, cpu)).collect();
+    let apart = nodes.is_some_and(|nodes| !nodes.is_empty() && !nodes.contains(&there));
+    apart.then(|| format!("{}/tx-{index}: XPS {mask}, completions on CPU {cpu}, node {there}", nic.name))
+}
+
+/// The CPU that got most interrupts for the completions of transmit queue `index` while looking: those of the queue
+/// itself, else those of the receive queue that shares its interrupt.
+fn completes(rates: &Rates, nic: &Nic, index: u32) -> Option<CpuId> {
+    let own: Vec<&Irq> = nic.tx_irqs(index).collect();
+    let shared = nic.rx.iter().filter(|queue| queue.index == index).flat_map(|queue| &queue.irqs);
+    let irqs: Vec<&Irq> = if own.is_empty() { shared.collect() } else { own };
+    let seen = irqs.iter().filter_map(|irq| rates.irqs.iter().find(|seen| seen.irq == irq.number));
+    let counts = seen.flat_map(|seen| &seen.per_cpu);
+    counts.max_by(|a, b| a.1.total_cmp(b.1)).map(|(cpu, _)| *cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::diagnose::Finding;
+    use crate::diagnose::sketch::Sketch;
+
+    fn of(sketch: Sketch) -> Vec<Finding> {
+        let (model, rates) = sketch.build();
+        check(&model, &rates)
+    }
+
+    /// Four queues on 8 CPUs in two nodes, their interrupts on the first CPU of each pair.
+    fn host(xps: &[&str]) -> Sketch {
+        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 2, 4, 6]).traffic("eth0", 8e4);
+        sketch.volume("eth0", 8e6, 5e4).xps("eth0", xps).all_work("0-7", 0.4)
+    }
+
+    #[test]
+    fn completions_on_the_other_node() {
+        let found = of(host(&["4-5", "2-3", "0-1", "6-7"]));
+        assert_eq!(found[0].title, "2 transmit queues of eth0 completed on another node");
+        assert_eq!(found[0].evidence[1], "eth0/tx-0: XPS 4-5, completions on CPU 0, node 0");
+    }
+
+    #[test]
+    fn busy_cpus_without_a_queue() {
+        let found = of(host(&["0", "2", "4", "6"]));
+        assert_eq!(found[0].title, "4 busy CPUs without a transmit queue of eth0");
+        assert_eq!(
+            found[0].evidence[1],
+            "CPU 1,3,5,7 in no queue's XPS mask, 40 % of their time in processes"
+        );
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(of(host(&["0-1", "2-3", "4-5", "6-7"])), [], "as it should be");
+        assert_eq!(
+            of(host(&["2-3", "0-1", "6-7", "4-5"])),
+            [],
+            "another CPU of the node: irqbalance does it"
+        );
+        assert_eq!(of(host(&["", "", "", ""])), [], "XPS is off");
+        assert_eq!(of(host(&["0", "2", "4", "6"]).all_work("0-7", 0.05)), [], "idle");
+        assert_eq!(of(host(&["4-5", "2-3", "0-1", "6-7"]).volume("eth0", 8e6, 2e3)), [], "sends little");
+        assert_eq!(of(host(&["4-5"])), [], "one queue has nothing to choose");
+        let (model, mut rates) = host(&["4-5", "2-3", "0-1", "6-7"]).build();
+        rates.irqs.iter_mut().for_each(|irq| irq.per_cpu.clear());
+        assert_eq!(check(&model, &rates), [], "no interrupt was seen: its place may be pending");
+    }
+}
