@@ -149,20 +149,33 @@ pub const RULES: &[Rule] = &[
     slow_clocksource::RULE,
 ];
 
+/// What a finding of the first says already of the same interface: saying it twice adds nothing, or contradicts.
+const TOLD: &[(&Rule, &[&Rule])] = &[
+    // The hotspot of a one-queue interface names the missing RPS as its cause.
+    (&one_core_hotspot::RULE, &[&single_queue_no_rps::RULE]),
+    // Masks that should not be there need no mending.
+    (
+        &rps_redundant::RULE,
+        &[
+            &rps_mask_contains_irq_cpu::RULE,
+            &rps_mask_contains_irq_sibling::RULE,
+            &rps_mask_crosses_nodes::RULE,
+            &threaded_napi_beside_rps::RULE,
+        ],
+    ),
+];
+
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.check)(model, rates)).collect();
-    // The hotspot of a one-queue interface names the missing RPS as its cause: saying it twice
-    // adds nothing.
-    let hot: Vec<NicName> = findings
-        .iter()
-        .filter(|finding| finding.id == one_core_hotspot::RULE.id)
-        .filter_map(|finding| finding.nic.clone())
-        .collect();
-    findings.retain(|finding| {
-        finding.id != single_queue_no_rps::RULE.id
-            || finding.nic.as_ref().is_none_or(|nic| !hot.contains(nic))
-    });
+    for (first, told) in TOLD {
+        let of_first = findings.iter().filter(|finding| finding.id == first.id);
+        let nics: Vec<NicName> = of_first.filter_map(|finding| finding.nic.clone()).collect();
+        findings.retain(|finding| {
+            let again = told.iter().any(|rule| rule.id == finding.id);
+            !again || finding.nic.as_ref().is_none_or(|nic| !nics.contains(nic))
+        });
+    }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }

@@ -6,9 +6,9 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Drivers that steer flows for the kernel (`ndo_rx_flow_steer`).
+/// Drivers that steer flows for the kernel (`ndo_rx_flow_steer`), as their devices name them.
 const DRIVERS: [&str; 9] =
-    ["mlx5_core", "mlx4_en", "ice", "bnxt_en", "sfc", "sfc-siena", "qede", "enic", "hns3"];
+    ["mlx5_core", "mlx4_core", "ice", "bnxt_en", "sfc", "sfc_siena", "qede", "enic", "hns3"];
 
 /// The kernel's name of the offload that it needs.
 const OFFLOAD: &str = "rx-ntuple-filter";

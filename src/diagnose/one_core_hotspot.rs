@@ -4,6 +4,7 @@ use super::evidence::{
     TRAFFIC, busy, carrier, headroom, irq_cpus, loopback_share, queue_packets, receive_time, tier,
 };
 use super::figures::{count, percent, plural, times};
+use super::places::loaded;
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuId;
@@ -199,6 +200,11 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
     lines
 }
 
+/// How many queues with traffic have their interrupt on this CPU.
+fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
+    loaded(model, rates).iter().filter(|queue| queue.cpu == cpu).count()
+}
+
 type Cause = (String, String, &'static [&'static str]);
 
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
@@ -216,6 +222,16 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         ),
         None if nic.rx.len() == 1 => {
             "one queue, no RPS: every packet is processed where its interrupt lands".to_owned()
+        }
+        None if queues_here(model, rates, cpu) > 1 => {
+            let queues = queues_here(model, rates, cpu);
+            let why =
+                format!("the interrupts of {queues} queues land here, and no RPS hands their packets on");
+            return (
+                why,
+                "give the queues' interrupts CPUs of their own, or let others help (RPS)".into(),
+                SPREAD,
+            );
         }
         None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
         Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {
@@ -360,6 +376,12 @@ mod tests {
         let finding = one(sketch);
         assert!(finding.why.contains("RPS cannot move"), "{}", finding.why);
         assert!(finding.plans.is_empty());
+    }
+
+    #[test]
+    fn several_queues_on_one_cpu_are_a_cause() {
+        let sketch = Sketch::new(8).device("eth0", &[2, 2, 2, 2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
+        assert!(one(sketch).why.starts_with("the interrupts of 4 queues land here"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that looks alike where it must not.
 
 mod captured;
+mod healthy;
 mod machines;
 mod masks;
 mod offloads;
@@ -39,10 +40,17 @@ impl Host {
 }
 
 fn hosts() -> Vec<Host> {
-    [captured::hosts(), machines::hosts(), placement::hosts(), masks::hosts(), offloads::hosts()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        captured::hosts(),
+        healthy::hosts(),
+        machines::hosts(),
+        placement::hosts(),
+        masks::hosts(),
+        offloads::hosts(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[test]
@@ -74,6 +82,24 @@ fn every_rule_speaks_somewhere_and_is_silent_where_it_looks_alike() {
     }
     let names: BTreeSet<&str> = hosts.iter().map(|host| host.name).collect();
     assert_eq!(names.len(), hosts.len(), "two hosts have one name");
+}
+
+/// Whatever is set on it: a machine with nothing to do gets no advice.
+#[test]
+fn no_setting_is_a_finding_on_a_quiet_machine() {
+    for mut host in hosts() {
+        let cpus = Sketch::new(host.model.cpus.len() as u32).build().1.cpus;
+        host.rates.cpus.retain_mut(|cpu| {
+            let idle = cpus.iter().find(|idle| idle.cpu == cpu.cpu);
+            idle.map(|idle| *cpu = idle.clone()).is_some()
+        });
+        for nic in &mut host.rates.nics {
+            let few = 50.0 / nic.rx_packets.max(nic.tx_packets).max(50.0);
+            let rates = [&mut nic.rx_packets, &mut nic.rx_bytes, &mut nic.tx_packets, &mut nic.tx_bytes];
+            rates.into_iter().chain(nic.queues.values_mut()).for_each(|rate| *rate *= few);
+        }
+        assert_eq!(diagnose(&host.model, &host.rates), [], "{}", host.name);
+    }
 }
 
 /// What people see of it: a title that fits its line beside the rule's name, and figures below.

@@ -21,19 +21,20 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "each queue of a device carries traffic and lands on a CPU of its own, these CPUs spend {} of their time \
              in softirq, the others at most {} as much, there are more cores than queues, and the driver can have \
-             more queues, or has several and RPS is off",
+             more queues, or has several and RPS is off, or the device is a virtual function",
             percent(FULL),
             percent(ELSEWHERE)
         )
     },
     silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then the flows are \
-             few, not the queues), several queues share a CPU, RPS spreads the work already and the driver has no \
-             more queues, or a device has one queue and can have no more: other rules speak of that",
+             few, not the queues), several queues share a CPU, or no more queues are to be had: of a device with one \
+             queue other rules speak, and with several RPS spreads the work already",
     evidence: "each queue's traffic, CPU and its softirq time, the driver's queues and their maximum, the other CPUs' \
                softirq time",
     cause: "A queue is served by one CPU at a time: what all queues can take is what their CPUs can take. The queues \
             of a virtual function are as many as the driver of its physical function grants.",
-    remedy: "More queues, at most one for each core; RPS where the driver has no more.",
+    remedy: "More queues, at most one for each core; RPS where there are no more. A virtual function may get more from a \
+             newer driver, or from its host (field case C: a second queue, 670k to 925k requests/s).",
     source: "Documentation/networking/scaling.rst (RSS: Suggested Configuration); field case C",
     check,
 };
@@ -59,7 +60,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let steered = queues.iter().any(|queue| queue.mask().is_some());
     let most = most(nic);
     let more = most.filter(|most| *most as usize > queues.len());
-    let helps = more.is_some() || (queues.len() > 1 && !steered);
+    // A virtual function's driver or its host may have more to give than it says.
+    let is_virtual = matches!(nic.hardware.function, Function::Virtual { .. });
+    let helps = more.is_some() || is_virtual || (queues.len() > 1 && !steered);
     if load < FULL || elsewhere > load * ELSEWHERE || !helps {
         return None;
     }
@@ -77,9 +80,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence: evidence(rates, &queues, most, &others),
         why: why(nic),
         remedy: match more {
-            Some(_) => "more queues, at most one for each core; RPS until then".to_owned(),
-            None => "RPS: let other CPUs take packets off the queues".to_owned(),
-        },
+            Some(_) => "more queues, at most one for each core; RPS until then",
+            None if is_virtual => "a driver or a host that grants more queues; RPS until then",
+            None => "RPS: let other CPUs take packets off the queues",
+        }
+        .to_owned(),
         plans: if steered { Vec::new() } else { vec!["rps".to_owned()] },
     })
 }
@@ -154,6 +159,13 @@ mod tests {
         assert_eq!(found[0].title, "eth0 has 2 RX queues on CPUs 63 % full, and can have no more");
         assert!(found[0].why.contains("virtual function"));
         assert_eq!(found[0].plans, ["rps"]);
+        let function = || Function::Virtual { physical: None };
+        let one = |function| {
+            let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
+            of(sketch.queues_at_most("eth0", 1).driven_by("eth0", "ixgbevf", function))
+        };
+        assert_eq!(one(function())[0].remedy, "a driver or a host that grants more queues; RPS until then");
+        assert_eq!(one(Function::Plain), [], "the hotspot says it");
         assert_eq!(of(host(0.63))[0].evidence[2], "the driver does not say how many queues it can have");
     }
 
