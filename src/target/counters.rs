@@ -72,6 +72,7 @@ impl ThreadCounters {
             echoed: now(&self.echoed),
             sink_packets: now(&self.sink_packets),
             sink_bytes: now(&self.sink_bytes),
+            sink_reordered: now(&self.sink_reordered),
         }
     }
 }
@@ -91,19 +92,8 @@ impl Sum for Counters {
             echoed: sum.echoed + more.echoed,
             sink_packets: sum.sink_packets + more.sink_packets,
             sink_bytes: sum.sink_bytes + more.sink_bytes,
+            sink_reordered: sum.sink_reordered + more.sink_reordered,
         })
-        let sum = |pick: fn(&ThreadCounters) -> &AtomicU64| {
-            self.threads.iter().map(|thread| pick(thread).load(Ordering::Relaxed)).sum()
-        };
-        Counters {
-            connections: sum(|t| &t.connections),
-            requests: sum(|t| &t.requests),
-            refused: sum(|t| &t.refused),
-            echoed: sum(|t| &t.echoed),
-            sink_packets: sum(|t| &t.sink_packets),
-            sink_bytes: sum(|t| &t.sink_bytes),
-            sink_reordered: sum(|t| &t.sink_reordered),
-        }
     }
 }
 
