@@ -2,8 +2,10 @@
 //!
 //! One policy a file. Nothing here reads or writes a machine.
 
+mod cost;
 pub mod export;
 mod file;
+mod forecast;
 mod irqs;
 mod prediction;
 mod rfs;
@@ -12,9 +14,11 @@ mod setting;
 mod spread;
 mod target;
 
+pub use cost::{Costs, CpuCost};
 pub use file::PlanFileError;
+pub use forecast::forecast;
 pub use irqs::interrupts;
-pub use prediction::Prediction;
+pub use prediction::{CpuLoad, Prediction};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError};
 pub use spread::{Proposal, Spread, spread};
 pub use target::Target;

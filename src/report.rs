@@ -6,10 +6,12 @@
 pub mod compare;
 mod container;
 pub mod findings;
+pub mod forecast;
 pub mod html;
 pub mod json;
 mod measured;
 pub mod number;
+mod predicted;
 mod probe_words;
 pub mod receive_path;
 pub mod steal;

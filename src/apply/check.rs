@@ -132,6 +132,7 @@ mod tests {
             host: None,
             settings: settings.iter().map(planned).collect(),
             notes: Vec::new(),
+            prediction: None,
         }
     }
 

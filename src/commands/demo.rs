@@ -129,7 +129,8 @@ fn try_out(
         .map_err(|error| CommandError::failed(error).hint("--state-dir DIR puts the records elsewhere"))?;
     let driver = Driver::Load(scene.start_load()?);
     let machine = &scene.machine;
-    let ready = Ready { against: Vec::new(), settings, meter: None, driver };
+    let prediction = plan.prediction.clone();
+    let ready = Ready { against: Vec::new(), settings, prediction, meter: None, driver };
     let trial = Conduct { spec: &spec, machine, ready, dir, resumed: None, keep: false, stop };
     conduct(global, trial)
 }

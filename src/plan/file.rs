@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Plan, PlannedSetting, Setting};
+use super::{Plan, PlannedSetting, Prediction, Setting};
 use crate::model::DeviceAddress;
 use crate::parse;
 
@@ -39,6 +39,8 @@ struct File {
     host: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prediction: Option<Prediction>,
     setting: Vec<Entry>,
 }
 
@@ -81,6 +83,7 @@ impl Plan {
             host: file.host,
             settings: file.setting.into_iter().map(planned).collect(),
             notes: file.notes,
+            prediction: file.prediction,
         })
     }
 
@@ -96,6 +99,7 @@ impl Plan {
             name: self.name.clone(),
             host: self.host.clone(),
             notes: self.notes.clone(),
+            prediction: self.prediction.clone(),
             setting: self.settings.iter().map(entry).collect(),
         };
         toml::to_string(&file).expect("a plan is text, lists and tables only")
@@ -113,6 +117,8 @@ mod tests {
     use proptest::prelude::proptest;
 
     use super::Plan;
+    use crate::diagnose::sketch::Sketch;
+    use crate::plan::spread;
 
     const PLAN: &str = r#"
 name = "spread"
@@ -135,6 +141,21 @@ set = "rfs_entries host = 32768"
         assert_eq!(plan.settings[0].device.as_ref().expect("given").0, "pci:0000:00:03.0");
         assert_eq!(plan.settings[1].why, "");
         assert_eq!(Plan::from_toml(&plan.to_toml()), Ok(plan));
+    }
+
+    /// What a trial compares with later is in the file as numbers, not only in its notes.
+    #[test]
+    fn a_prediction_is_data() {
+        let (model, rates) = Sketch::case_a().build();
+        let spread = spread(&model, &rates, None);
+        for proposal in &spread.proposals {
+            assert!(proposal.plan.prediction.is_some());
+            let again = Plan::from_toml(&proposal.plan.to_toml()).expect("a plan");
+            let (ours, its) = (&proposal.plan.prediction, &again.prediction);
+            let (ours, its) = (ours.as_ref().expect("predicted"), its.as_ref().expect("it came along"));
+            assert!((ours.after - its.after).abs() < 1e-9 && ours.cpus.len() == its.cpus.len());
+            assert_eq!(again.settings, proposal.plan.settings);
+        }
     }
 
     #[test]

@@ -67,16 +67,60 @@ pub struct Prediction {
     pub headroom_before: Headroom,
     /// Headroom then.
     pub headroom_after: Headroom,
+    /// Packets a second of the interface in the look that this is made of; 0 = not known.
+    #[serde(default)]
+    pub packets: f64,
+    /// Packets a second at which a CPU is full with receive work, or the machine with all its work, as it is now.
+    #[serde(default)]
+    pub most_before: f64,
+    /// The same then.
+    #[serde(default)]
+    pub most_after: f64,
+    /// What it rests on, in one line.
+    #[serde(default)]
+    pub basis: String,
+    /// Receive time of each CPU that has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<CpuLoad>,
 }
 
-/// Works the moves out. `None` when nothing moves by this model, such as when RPS has moved the
-/// work already.
+/// Receive time of a CPU, as fractions of wall time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CpuLoad {
+    /// Which.
+    pub cpu: CpuId,
+    /// Now.
+    pub before: f64,
+    /// Then.
+    pub after: f64,
+}
+
+/// Receive time that is worth a line.
+const SOME: f64 = 0.005;
+
+/// What predictions without measured costs rest on.
+pub(super) const FIXED: &str =
+    "fixed fractions: about half of the receive work stays where it is, as in field case A";
+
+/// Works the moves out with one cost for all of them. `None` when nothing moves by this model, such as when RPS
+/// has moved the work already.
 pub(super) fn predict(rates: &Rates, moves: &[Move], cost: Cost) -> Option<Prediction> {
+    predict_each(rates, moves, |_| cost)
+}
+
+/// The same with a cost for each.
+pub(super) fn predict_each(
+    rates: &Rates,
+    moves: &[Move],
+    cost: impl Fn(&Move) -> Cost,
+) -> Option<Prediction> {
     let before: BTreeMap<CpuId, f64> = rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect();
     let mut after = before.clone();
     let mut moved_at_all = false;
     for step in moves {
         let time = before.get(&step.from)? * step.part;
+        let cost = cost(step);
         // Behind a mask that holds the receiving CPU itself, only its own part of the mask is left
         // to move, and that part has paid for the hand-over already.
         let (fraction, dearer) = match step.current.len() {
@@ -90,7 +134,7 @@ pub(super) fn predict(rates: &Rates, moves: &[Move], cost: Cost) -> Option<Predi
         let moved = time * fraction;
         moved_at_all |= moved > 0.0;
         *after.entry(step.from).or_default() -= moved;
-        for (cpu, weight) in &step.to {
+        for (cpu, weight) in step.to.iter().filter(|(cpu, _)| before.contains_key(cpu)) {
             *after.entry(*cpu).or_default() += moved * (1.0 + dearer) * weight;
         }
     }
@@ -105,7 +149,13 @@ pub(super) fn predict(rates: &Rates, moves: &[Move], cost: Cost) -> Option<Predi
     let sum = |times: &BTreeMap<CpuId, f64>| times.values().sum::<f64>();
     let extra = sum(&after) - sum(&before);
     let mean_busy = (rates.cpus.iter().map(busy).sum::<f64>() + extra) / rates.cpus.len() as f64;
+    let loads = after.iter().map(|(cpu, after)| CpuLoad { cpu: *cpu, before: before[cpu], after: *after });
     Some(Prediction {
+        cpus: loads.filter(|load| load.before.max(load.after) >= SOME).collect(),
+        packets: 0.0,
+        most_before: 0.0,
+        most_after: 0.0,
+        basis: FIXED.to_owned(),
         cpu,
         before: before[&cpu],
         after: after[&cpu],
@@ -119,6 +169,15 @@ pub(super) fn predict(rates: &Rates, moves: &[Move], cost: Cost) -> Option<Predi
 }
 
 impl Prediction {
+    /// With the packets a second that the look had.
+    #[must_use]
+    pub(super) fn at(mut self, packets: f64) -> Self {
+        let most = |room: Headroom| packets * room.hottest.min(room.machine);
+        (self.packets, self.most_before, self.most_after) =
+            (packets, most(self.headroom_before), most(self.headroom_after));
+        self
+    }
+
     /// What spreading cannot do.
     pub fn regime(&self) -> String {
         "this spreads the load, it adds no capacity".to_owned()

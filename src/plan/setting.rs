@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::Target;
+use super::{Prediction, Target};
 use crate::model::DeviceAddress;
 
 /// One value for one tunable; written `rps eth0/rx-0 = 2-7`.
@@ -37,7 +37,7 @@ pub struct PlannedSetting {
 }
 
 /// Settings that belong together, in the order of applying.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Plan {
     /// `rxlab.plan/1`.
@@ -52,6 +52,9 @@ pub struct Plan {
     /// What the plan does not do, such as "adds no capacity".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What it should do to the receive time of CPUs; `None` when the model cannot say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<Prediction>,
 }
 
 impl Plan {
@@ -67,6 +70,7 @@ impl Plan {
             host: None,
             settings: settings.iter().map(planned).collect(),
             notes: Vec::new(),
+            prediction: None,
         }
     }
 }

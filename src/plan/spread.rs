@@ -14,7 +14,7 @@ use crate::diagnose::evidence::irq_cpus;
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, NicName};
 
-/// A plan and what it should do. In JSON it is the plan with two more fields.
+/// A plan for an interface. In JSON it is the plan with one more field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Proposal {
@@ -23,9 +23,6 @@ pub struct Proposal {
     /// The plan.
     #[serde(flatten)]
     pub plan: Plan,
-    /// What it should do to the receive time of CPUs; `None` when the model cannot say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prediction: Option<Prediction>,
 }
 
 /// Proposals, and the reasons for those that are not made.
@@ -152,17 +149,18 @@ fn proposal(
         host: Some(model.identity.hostname.clone()),
         settings,
         notes,
+        prediction,
     };
-    Proposal { nic: nic.name.clone(), plan, prediction }
+    Proposal { nic: nic.name.clone(), plan }
 }
 
-fn even(mask: &CpuMask) -> BTreeMap<CpuId, f64> {
+pub(super) fn even(mask: &CpuMask) -> BTreeMap<CpuId, f64> {
     mask.iter().map(|cpu| (cpu, 1.0 / mask.len() as f64)).collect()
 }
 
 /// Where sockets are read, by the time that processes run: the best guess that rates allow. There
 /// is none for virtual interfaces, as their senders run on this machine too.
-fn readers(model: &Model, rates: &Rates, nic: &Nic) -> Option<BTreeMap<CpuId, f64>> {
+pub(super) fn readers(model: &Model, rates: &Rates, nic: &Nic) -> Option<BTreeMap<CpuId, f64>> {
     if nic.kind != NicKind::Device {
         return None;
     }
@@ -194,7 +192,8 @@ fn prediction(
         step.part = 1.0 / counts[&step.from];
     }
     let cost = if nic.kind == NicKind::Device { DEVICE } else { VIRTUAL };
-    predict(rates, &moves, cost)
+    let packets = rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
+    predict(rates, &moves, cost).map(|prediction| prediction.at(packets))
 }
 
 #[cfg(test)]

@@ -113,6 +113,10 @@ fn verdict(m: &mut Markup, index: usize, record: &TrialRecord) {
             m.text(words::headline(record));
         });
         m.leaf("p", &[("class", "sentence")], &typeset(&words::sentence(record)));
+        if let Some(beside) = super::predicted::beside(record) {
+            let lines = format!("Predicted: {}. Measured: {}.", beside.predicted, beside.measured);
+            m.leaf("p", &[("class", "basis")], &typeset(&lines));
+        }
         m.leaf("p", &[("class", "basis")], &typeset(&words::basis(record)));
     });
 }

@@ -11,6 +11,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::findings::DoctorReport;
+use super::forecast::Forecast;
 use super::receive_path::CpuReport;
 use crate::load::Report as LoadReport;
 use crate::model::Model;
@@ -37,6 +38,7 @@ fn published() -> [(&'static str, Value); 9] {
         ("model.json", of::<Model>(Model::SCHEMA)),
         ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
+        ("forecast.json", of::<Forecast>(Forecast::SCHEMA)),
         ("steal.json", of::<Steal>(Steal::SCHEMA)),
         ("trace.json", of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", of::<Found>(Found::SCHEMA)),
@@ -89,7 +91,7 @@ mod tests {
     use crate::model::Model;
     use crate::report::findings::doctor;
     use crate::report::receive_path::CpuReport;
-    use crate::report::{sample_compare, sample_model, sample_record, sample_steal, sample_trace};
+    use crate::report::{forecast, sample_compare, sample_model, sample_record, sample_steal, sample_trace};
     use crate::trial::record::Effect;
 
     fn value(of: &impl serde::Serialize) -> Value {
@@ -131,6 +133,8 @@ mod tests {
         let report = doctor(&model, &rates);
         assert!(!report.findings.is_empty() && !report.plans.is_empty());
         assert_eq!(complaint("findings.json", &value(&report)), None);
+
+        assert_eq!(complaint("forecast.json", &value(&forecast::sample())), None);
 
         for steal in [sample_steal::measured(), sample_steal::counted()] {
             assert_eq!(complaint("steal.json", &value(&steal)), None);

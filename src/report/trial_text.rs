@@ -3,6 +3,7 @@
 use anstyle::Style;
 
 use super::number;
+use super::predicted;
 use super::probe_words;
 use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, paragraph, styled, width};
 use super::words::{self, Tone};
@@ -34,6 +35,10 @@ fn block(record: &TrialRecord) -> String {
         // A pair of commands has a line for each arm, settings are those of arm B.
         let of_an_arm = ["A: ", "B: "].iter().any(|arm| line.starts_with(arm));
         out += &paragraph(if of_an_arm { "  arm " } else { "  B sets: " }, line);
+    }
+    if let Some(beside) = predicted::beside(record) {
+        out += &paragraph("  predicted: ", &beside.predicted);
+        out += &paragraph("  measured:  ", &beside.measured);
     }
     if let Some(probe) = probe_words::of_record(record) {
         out += &paragraph("  probe: ", &probe);

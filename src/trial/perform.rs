@@ -23,7 +23,7 @@ use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
 use crate::host::Host;
 use crate::journal::{Namespace, Store};
 use crate::model::Model;
-use crate::plan::Setting;
+use crate::plan::{Prediction, Setting};
 use crate::sample::Inventory;
 use crate::units::Fact;
 
@@ -44,6 +44,8 @@ pub struct Setup<'a> {
     pub against: Vec<Setting>,
     /// The settings of arm B; empty when the factor is a pair of commands.
     pub settings: Vec<Setting>,
+    /// What arm B was predicted to do.
+    pub prediction: Option<Prediction>,
     /// What measures the metrics of the probe, when some were asked for.
     pub meter: Option<Meter>,
     /// The journal.
@@ -232,6 +234,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
         name: spec.name.clone(),
         change,
         probe: setup.meter.as_ref().map(Meter::in_use),
+        prediction: setup.prediction.clone(),
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),

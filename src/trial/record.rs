@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Identity;
+use crate::plan::Prediction;
 use crate::probe::Cost;
 use crate::units::{CpuId, CpuMask};
 
@@ -292,6 +293,9 @@ pub struct TrialRecord {
     /// The probe, when metrics took one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeUse>,
+    /// What the plan of arm B was predicted to do, when its file said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<Prediction>,
     /// What ran meanwhile, in one line: the load's command line or `live traffic`.
     pub workload: String,
     /// Where it ran.

@@ -10,7 +10,7 @@ use crate::commands::machine::Machine;
 use crate::commands::{place, progress, undo};
 use crate::error::{CommandError, Kind};
 use crate::model::Rates;
-use crate::plan::Setting;
+use crate::plan::{Prediction, Setting};
 use crate::sample::Counters;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
@@ -32,6 +32,8 @@ pub(crate) struct Ready {
     pub(crate) against: Vec<Setting>,
     /// Arm B likewise; empty beside an empty arm A = the factor is a pair of commands.
     pub(crate) settings: Vec<Setting>,
+    /// What the plan of arm B was predicted to do.
+    pub(crate) prediction: Option<Prediction>,
     /// The probe, where metrics take it.
     pub(crate) meter: Option<Meter>,
     /// The workload, running.
@@ -113,6 +115,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         netns: trial.machine.netns.clone(),
         against: trial.ready.against,
         settings: trial.ready.settings,
+        prediction: trial.ready.prediction,
         meter: trial.ready.meter,
         store: &store,
         dir: trial.dir,

@@ -22,7 +22,8 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     if let Some(nic) = &spec.workload.nic {
         machine::nic(&machine.model, nic)?;
     }
-    let (against, settings) = settings(machine, spec)?;
+    let b = arm_b(spec)?;
+    let (against, settings) = settings(machine, spec, &b)?;
     let probe = &spec.probe;
     let cpus: CpuMask = probe.cpus.iter().chain(probe.spin).collect();
     if !cpus.is_empty() {
@@ -34,7 +35,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
             "the probe measures this machine: --root does not go with its metrics",
         ));
     }
-    Ok(Ready { against, settings, meter, driver: driver(spec)? })
+    Ok(Ready { against, settings, prediction: b.prediction, meter, driver: driver(spec)? })
 }
 
 fn explain(error: MeterError) -> CommandError {
@@ -48,14 +49,18 @@ fn explain(error: MeterError) -> CommandError {
     }
 }
 
+/// What arm B sets; empty when the factor is a pair of commands.
+fn arm_b(spec: &Spec) -> Result<Plan, CommandError> {
+    match &spec.change.plan {
+        Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
+            .map_err(|error| CommandError::usage(format!("{path}: {error}"))),
+        None => Ok(Plan::of(&spec.name, &spec.change.set)),
+    }
+}
+
 /// The settings of both arms, checked against the machine and in the order of applying; none when the
 /// factor is a pair of commands.
-fn settings(machine: &Machine, spec: &Spec) -> Result<(Vec<Setting>, Vec<Setting>), CommandError> {
-    let b = match &spec.change.plan {
-        Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
-            .map_err(|error| CommandError::usage(format!("{path}: {error}")))?,
-        None => Plan::of(&spec.name, &spec.change.set),
-    };
+fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<(Vec<Setting>, Vec<Setting>), CommandError> {
     let a = Plan::of(&spec.name, &spec.change.against);
     if a.settings.is_empty() && b.settings.is_empty() {
         return Ok((Vec::new(), Vec::new()));
@@ -64,7 +69,7 @@ fn settings(machine: &Machine, spec: &Spec) -> Result<(Vec<Setting>, Vec<Setting
         let settings = apply::check(&machine.host, &machine.model, plan)?;
         apply::rehearse(&machine.host, &machine.model, &settings)
     };
-    let (a, b) = (rehearsed(&a).map_err(place::apply_error)?, rehearsed(&b).map_err(place::apply_error)?);
+    let (a, b) = (rehearsed(&a).map_err(place::apply_error)?, rehearsed(b).map_err(place::apply_error)?);
     if !differ(&a, &b) {
         return Err(same(a.is_empty()));
     }

@@ -185,7 +185,7 @@ proptest! {
                     prop_assert!(mask.intersection(takes).is_empty(), "{mask} holds {takes}");
                 }
             }
-            if let Some(prediction) = &proposal.prediction {
+            if let Some(prediction) = &proposal.plan.prediction {
                 prop_assert!(prediction.after >= 0.0 && prediction.total_change.is_finite());
             }
         }

@@ -21,6 +21,7 @@ fn empty(seed: u64) -> TrialRecord {
         name: "rps".into(),
         change: Vec::new(),
         probe: None,
+        prediction: None,
         workload: "simulated".into(),
         host: Identity { hostname: "h".into(), kernel: "6".into(), boot_id: "b".into() },
         cpus: 2,

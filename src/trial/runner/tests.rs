@@ -72,6 +72,7 @@ fn record(seed: u64) -> TrialRecord {
         name: "test".to_owned(),
         change: Vec::new(),
         probe: None,
+        prediction: None,
         workload: "simulated".to_owned(),
         host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
         cpus: 2,

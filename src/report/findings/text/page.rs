@@ -121,7 +121,8 @@ impl<'a> Page<'a> {
 
     /// How much more the CPUs could take, now and after the first plan; and what plans say of themselves.
     fn room(&mut self, report: &'a DoctorReport, shown: &Shown) {
-        let first = report.plans.iter().find_map(|proposal| Some((proposal, proposal.prediction.as_ref()?)));
+        let first =
+            report.plans.iter().find_map(|proposal| Some((proposal, proposal.plan.prediction.as_ref()?)));
         if let Some((proposal, prediction)) = first {
             self.labelled("room", &prediction.room(&proposal.plan.name));
         } else if let Some(regime) = &report.regime
@@ -140,7 +141,7 @@ impl<'a> Page<'a> {
             return;
         }
         // Plans without a prediction say themselves what they do not do.
-        let unpredicted = report.plans.iter().filter(|proposal| proposal.prediction.is_none());
+        let unpredicted = report.plans.iter().filter(|proposal| proposal.plan.prediction.is_none());
         let mut notes: Vec<&String> = unpredicted
             .filter(|proposal| self.told.contains(&(&proposal.nic, proposal.plan.name.as_str())))
             .flat_map(|proposal| &proposal.plan.notes)
@@ -172,7 +173,7 @@ impl<'a> Page<'a> {
 
     fn proposal(&mut self, proposal: &Proposal) {
         let change = change(&proposal.plan);
-        let Some(prediction) = &proposal.prediction else {
+        let Some(prediction) = &proposal.plan.prediction else {
             return self.labelled("try", &change);
         };
         let prediction = format!("predicted: {prediction}");
