@@ -58,9 +58,7 @@ pub(super) fn loaded_of<'a>(model: &Model, rates: &Rates, nic: &'a Nic) -> Vec<L
     let queue = |queue: &'a RxQueue| {
         let packets = queue_packets(nic, queue, rates);
         let (cpu, time) = busiest(rates, &irq_cpus(queue, model, rates))?;
-        // Behind RPS a CPU counts the packets that it is handed, and not those that it takes off a queue.
-        let here = packets + rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
-        let load = time.min(here * DEAREST);
+        let load = receive_work(rates, cpu, packets);
         (packets >= TRAFFIC).then_some(Loaded { nic, queue, packets, cpu, load, time })
     };
     nic.rx.iter().filter_map(queue).collect()
@@ -69,6 +67,13 @@ pub(super) fn loaded_of<'a>(model: &Model, rates: &Rates, nic: &'a Nic) -> Vec<L
 /// The queues with traffic of all devices.
 pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
     model.nics.iter().flat_map(|nic| loaded_of(model, rates, nic)).collect()
+}
+
+/// Receive time of a CPU that takes a queue of so many packets a second, as far as packets can account for it.
+pub(super) fn receive_work(rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
+    let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
+    // Behind RPS a CPU counts the packets that it is handed, and not those that it takes off a queue.
+    receive_time(cpu).min((packets + cpu.packets) * DEAREST)
 }
 
 /// The CPU with most receive time of these, the first of equals, and that time.

@@ -2,6 +2,7 @@
 
 use super::evidence::{TRAFFIC, irq_cpus, loopback_share, queue_packets, receive_time, tier};
 use super::figures::{count, percent};
+use super::places::receive_work;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
@@ -38,14 +39,15 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         let caught = nic.rx.iter().filter_map(|queue| {
             let mask = queue.rps_cpus.known()?;
             let both = mask.intersection(&irq_cpus(queue, model, rates));
-            let load = |cpu| rates.cpu(cpu).map_or(0.0, receive_time);
-            let cpu = both.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
             let packets = queue_packets(nic, queue, rates);
+            let load = |cpu| receive_work(rates, cpu, packets);
+            let cpu = both.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
             let matters = packets >= TRAFFIC && load(cpu) >= BUSY && mask.len() > both.len();
-            matters.then_some((queue, mask, cpu, load(cpu), packets))
+            let time = rates.cpu(cpu).map_or(0.0, receive_time);
+            matters.then_some((queue, mask, cpu, time, packets))
         });
         let caught: Vec<_> = caught.collect();
-        let Some((queue, mask, cpu, load, packets)) =
+        let Some((queue, mask, cpu, time, packets)) =
             caught.iter().rev().max_by(|a, b| a.3.total_cmp(&b.3)).copied()
         else {
             continue;
@@ -57,7 +59,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 queue.index,
                 count(packets)
             ),
-            format!("CPU {cpu}: {} of its time in softirq; {}", percent(load), tier(rates)),
+            format!("CPU {cpu}: {} of its time in softirq; {}", percent(time), tier(rates)),
         ];
         if caught.len() > 1 {
             evidence.push(format!("the same on {} of {} queues", caught.len(), nic.rx.len()));
@@ -106,6 +108,8 @@ mod tests {
         assert!(titles(host("0-1,3-7", 0.49)).is_empty(), "not in the mask");
         assert!(titles(host("0-7", 0.1)).is_empty(), "time to spare");
         assert!(titles(host("2", 0.49)).is_empty(), "nothing else in the mask");
+        let disk = host("0-7", 0.49).traffic("eth0", 1_200.0).receives(2, 0.49, 150.0);
+        assert!(titles(disk).is_empty(), "1,200 packets/s do not take that long: it is a disk");
         assert!(titles(host("0-7", 0.49).traffic("eth0", 100.0)).is_empty(), "no traffic");
     }
 

@@ -3,6 +3,7 @@
 
 use super::evidence::{TRAFFIC, irq_cpus, loopback_share, receive_time, tier};
 use super::figures::{count, percent, times};
+use super::places::receive_work;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
@@ -39,7 +40,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         let ([queue], Some(traffic)) = (&nic.rx[..], rates.nic(&nic.name)) else { continue };
         let off = queue.rps_cpus.known().is_some_and(|mask| mask.is_empty());
         let cpus = irq_cpus(queue, model, rates);
-        let load = |cpu| rates.cpu(cpu).map_or(0.0, receive_time);
+        let load = |cpu| receive_work(rates, cpu, traffic.rx_packets);
         let Some(cpu) = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b))) else { continue };
         if !off || traffic.rx_packets < TRAFFIC || load(cpu) < BUSY {
             continue;
@@ -56,7 +57,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             ),
             evidence: vec![format!(
                 "CPU {cpu}: {} of its time in softirq ({}): its receive work fits {}",
-                percent(load(cpu)),
+                percent(rates.cpu(cpu).map_or(0.0, receive_time)),
                 tier(rates),
                 times(1.0 / load(cpu))
             )],
