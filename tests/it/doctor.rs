@@ -1,7 +1,7 @@
 //! The doctor on the practice range, with the kernel's own counters as the judge.
 
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -73,6 +73,57 @@ fn the_hotspot_is_where_the_counters_say() {
         });
         assert!(found, "a flat out sender on CPU {sender} was not seen");
     }
+}
+
+/// Two cables into a container's namespace. The first got RPS before the second came.
+#[test]
+fn a_container_that_tuning_has_missed() {
+    if !require::netns() {
+        return;
+    }
+    let _alone = quiet::alone();
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let away = range.client.path();
+    range
+        .server
+        .ip(&format!("link add srv1 type veth peer name cli1 netns {}", away.display()))
+        .expect("made");
+    for (host, nic, address) in [(&range.server, "srv1", "10.99.0.1"), (&range.client, "cli1", "10.99.0.2")] {
+        host.ip(&format!("address add {address}/24 dev {nic}")).expect("set");
+        host.ip(&format!("link set {nic} up")).expect("set");
+    }
+    let target = Target::start(&rxlab::target::Spec {
+        udp_sink: Some(SocketAddr::from(([0, 0, 0, 0], 9000))),
+        netns: Some(range.server.path()),
+        ..rxlab::target::Spec::default()
+    });
+    let _target = target.expect("started");
+    let send = |address: Ipv4Addr| {
+        let url = format!("udp-sink://{address}:9000").parse().expect("a URL");
+        let mut load = rxlab::load::Spec::new(url);
+        (load.rate, load.netns) = (Some("4000".parse().expect("a rate")), Some(range.client.path()));
+        Session::start(&load).expect("started")
+    };
+    let _sessions = [send(Range::SERVER), send(Ipv4Addr::new(10, 99, 0, 1))];
+
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let tune = |nic: &str| {
+        let mut command =
+            rxlab(state.path(), &["apply", "--setting", &format!("rps {nic}/rx-0 = 1"), "--netns"]);
+        let out = command.arg(range.server.path()).output().expect("rxlab runs");
+        assert!(out.status.success(), "{out:?}");
+    };
+    let missed = || {
+        let (_, report) = look(&range);
+        let findings = report["findings"].as_array().expect("a list");
+        let found = findings.iter().find(|finding| finding["id"] == "untouched-containers");
+        found.map(|finding| finding["nic"].as_str().expect("a name").to_owned())
+    };
+    assert_eq!(missed(), None, "none is tuned");
+    tune("srv0");
+    assert_eq!(missed().as_deref(), Some("srv1"));
+    tune("srv1");
+    assert_eq!(missed(), None, "all are");
 }
 
 #[test]
