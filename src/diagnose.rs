@@ -14,6 +14,7 @@ pub mod regime;
 pub(crate) mod sketch;
 #[cfg(test)]
 mod table;
+mod workload;
 
 mod app_on_irq_cpu;
 mod arfs_pointless;
@@ -205,8 +206,17 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods)] // Looks at the source tree.
     fn every_rule_has_a_file_and_every_file_a_rule() {
-        let helpers =
-            ["evidence", "figures", "places", "reference", "regime", "sketch", "snapshots", "table"];
+        let helpers = [
+            "evidence",
+            "figures",
+            "places",
+            "reference",
+            "regime",
+            "sketch",
+            "snapshots",
+            "table",
+            "workload",
+        ];
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder is there")

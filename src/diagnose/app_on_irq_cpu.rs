@@ -2,11 +2,9 @@
 //!
 //! A program that is pinned to that one CPU is [`super::stolen_cpu`]'s.
 
-use super::evidence::load::{
-    FULL, ROOM, interrupt_cpus, landings, named, nic_on, processing, programs, usable,
-};
 use super::evidence::{busy, loopback_share, receive_time, tier};
 use super::figures::percent;
+use super::workload::{FULL, ROOM, common, interrupt_cpus, landings, named, nic_on, processing, programs};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, ProcessRates, Rates};
 use crate::units::CpuMask;
@@ -52,9 +50,9 @@ pub(super) struct Sharing<'a> {
 
 /// The programs that share a full CPU with interrupts, most CPU time first.
 pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
-    let (takes, usable) = (interrupt_cpus(&landings(model, rates), rates), usable(model));
-    let free = usable.difference(&takes);
-    if free.len() * 2 < usable.len() || loopback_share(model, rates).is_some() {
+    let (takes, common) = (interrupt_cpus(&landings(model, rates), rates), common(model));
+    let free = common.difference(&takes);
+    if free.len() * 2 < common.len() || loopback_share(model, rates).is_some() {
         return Vec::new();
     }
     let has_room = |cpu: &&CpuRates| free.contains(cpu.cpu) && cpu.idle >= ROOM;
@@ -68,7 +66,7 @@ pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
     let shared: Vec<&CpuRates> = rates.cpus.iter().filter(shared).collect();
     let one = |process: &'a ProcessRates| {
         let allowed = process.allowed.known().filter(|allowed| allowed.len() > 1)?;
-        let confined = allowed.intersection(&usable).difference(&takes).is_empty();
+        let confined = allowed.intersection(&common).difference(&takes).is_empty();
         let is_on = |cpu: &&&CpuRates| {
             let ran = process.ran_on.known().is_some_and(|ran| ran.contains(cpu.cpu));
             let stays = process.threads == 1 && process.stays_on == Some(cpu.cpu);

@@ -1,8 +1,6 @@
 //! What several rules and plans ask of a model and its rates: where receive work happens, where a
 //! queue's interrupt lands, how much room is left. No verdicts here.
 
-pub(super) mod load;
-
 use serde::{Deserialize, Serialize};
 
 use crate::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};

@@ -126,7 +126,7 @@ mod tests {
     use crate::units::Fact;
 
     fn host(packets: &[f64], softirq: f64) -> Sketch {
-        let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).by_queue("eth0", packets);
+        let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", packets);
         sketch.receives(2, softirq, packets[2]).table("eth0", &[0, 1, 2, 3].repeat(32))
     }
 
@@ -157,10 +157,10 @@ mod tests {
         assert!(of(host(&ONE, 0.3)).is_empty(), "time to spare");
         assert!(of(host(&[9e4, 8e4, 2e5, 9e4], 0.7)).is_empty(), "the luck of the hash");
         assert!(of(host(&ONE, 0.7).traffic("eth0", 2e5)).is_empty(), "queues are not counted");
-        let one = Sketch::new(8).device("eth0", &[2]).by_queue("eth0", &[2e5]).receives(2, 0.9, 2e5);
+        let one = Sketch::new(8).device("eth0", &[2]).queue_traffic("eth0", &[2e5]).receives(2, 0.9, 2e5);
         assert!(of(one).is_empty(), "one queue");
         let rule = FlowRule { location: 0, spec: FlowSpec::default(), action: FlowAction::Queue(2) };
-        let chosen = host(&ONE, 0.7).change("eth0", |nic| nic.hardware.rules = Fact::Known(vec![rule]));
+        let chosen = host(&ONE, 0.7).edit("eth0", |nic| nic.hardware.rules = Fact::Known(vec![rule]));
         assert!(of(chosen).is_empty(), "field case E: a rule sends all packets there");
     }
 }

@@ -1,8 +1,8 @@
 //! A device without interrupt moderation rings for every packet or two, and its CPU has no time for that.
 
-use super::evidence::load::{Landing, interrupts, landings};
 use super::evidence::{queue_packets, receive_time, tier};
 use super::figures::{count, percent};
+use super::workload::{Landing, interrupts, landings};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates};
 
@@ -134,16 +134,16 @@ mod tests {
             "dynamic, on ixgbevf"
         );
         assert!(titles(host(8e4, 1.2e5, 0.99).moderation("eth0", 0, true)).is_empty(), "adaptive");
-        let deferred = host(8e4, 1.2e5, 0.99).change("eth0", |nic| nic.napi.defer_hard_irqs = Fact::Known(2));
+        let deferred = host(8e4, 1.2e5, 0.99).edit("eth0", |nic| nic.napi.defer_hard_irqs = Fact::Known(2));
         assert!(titles(deferred).is_empty(), "deferred in software");
-        let untold = host(8e4, 1.2e5, 0.99).change("eth0", |nic| nic.hardware.coalesce = Fact::Unsupported);
+        let untold = host(8e4, 1.2e5, 0.99).edit("eth0", |nic| nic.hardware.coalesce = Fact::Unsupported);
         assert!(titles(untold).is_empty(), "not told");
     }
 
     #[test]
     fn a_device_that_a_hypervisor_makes_up_is_moderated_in_software() {
         let (model, rates) = host(8e4, 1.2e5, 0.99)
-            .change("eth0", |nic| nic.hardware.function = crate::model::Function::Paravirtual)
+            .edit("eth0", |nic| nic.hardware.function = crate::model::Function::Paravirtual)
             .build();
         assert!(check(&model, &rates)[0].remedy.starts_with("defer in software"));
     }

@@ -1,8 +1,8 @@
 //! The machine is limited by something that no knob of the receive path changes: its programs, or the link.
 
-use super::evidence::load::{carries_traffic, processing, programs};
 use super::evidence::{TRAFFIC, busy, headroom, receive_time, tier};
 use super::figures::{count, percent, times};
+use super::workload::{carries_traffic, processing, programs};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 
@@ -181,7 +181,7 @@ mod tests {
         assert!(of(link(2.0e8, 0.0)).is_empty(), "more than it can: the speed is made up");
         assert!(
             of(link(1.1e8, 0.0)
-                .change("eth0", |nic| nic.hardware.speed_mbits = crate::units::Fact::Unsupported))
+                .edit("eth0", |nic| nic.hardware.speed_mbits = crate::units::Fact::Unsupported))
             .is_empty()
         );
         assert!(of(link(1.1e8, 0.0).traffic("eth0", 500.0)).is_empty(), "no traffic");

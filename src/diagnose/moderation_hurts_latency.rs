@@ -1,8 +1,8 @@
 //! Interrupts are held back although there is next to nothing to collect: each packet waits for nothing.
 
-use super::evidence::load::interrupts;
 use super::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
 use super::figures::{count, percent};
+use super::workload::interrupts;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuMask;

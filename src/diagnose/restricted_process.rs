@@ -2,8 +2,9 @@
 
 use super::app_on_irq_cpu::sharing;
 use super::evidence::busy;
-use super::evidence::load::{FULL, ROOM, carries_traffic, mean, named, processing, programs, usable};
 use super::figures::{percent, plural};
+use super::places::mean;
+use super::workload::{FULL, ROOM, carries_traffic, common, named, processing, programs};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, ProcessRates, Rates};
 use crate::units::CpuMask;
@@ -54,7 +55,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 }
 
 fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRates]) -> Option<Finding> {
-    let all = usable(model);
+    let all = common(model);
     let own = set.intersection(&model.online());
     let others = all.difference(&own);
     if others.is_empty() || own.is_empty() || !own.difference(&all).is_empty() {

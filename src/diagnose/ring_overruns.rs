@@ -1,8 +1,8 @@
 //! Packets that the device lost because its receive ring was full.
 
-use super::evidence::load::{FULL, processing};
-use super::evidence::{busy, irq_cpus, receive_time, tier};
+use super::evidence::{TRAFFIC, busy, irq_cpus, receive_time, tier};
 use super::figures::{count, percent};
+use super::workload::{FULL, processing};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 
@@ -18,8 +18,9 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does the device lose packets because its receive ring is full?",
     fires: || {
         format!(
-            "a device lost {} packet/s or more for want of a buffer (rx_missed_errors) while looking; critical from \
-             {:.2} % of its packets on",
+            "a device that got {} packets/s lost {} of them or more for want of a buffer (rx_missed_errors) while \
+             looking; critical from {:.2} % of its packets on",
+            count(TRAFFIC),
             count(LOST),
             FELT * 100.0
         )
@@ -41,7 +42,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 }
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_missed >= LOST)?;
+    let traffic = rates
+        .nic(&nic.name)
+        .filter(|traffic| traffic.rx_missed >= LOST && traffic.rx_missed + traffic.rx_packets >= TRAFFIC)?;
     let (lost, name) = (traffic.rx_missed, &nic.name);
     let part = lost / (lost + traffic.rx_packets);
     let cpus: Vec<&CpuRates> = nic
@@ -167,6 +170,7 @@ mod tests {
             check(&model, &rates).is_empty()
         };
         assert!(silent(host(0.3, 0.4)), "two packets in five seconds");
+        assert!(silent(host(0.3, 40.0).traffic("eth0", 300.0).missed("eth0", 40.0)), "no traffic");
         assert!(silent(host(0.95, 0.0).rings("eth0", 64, 4096)), "a short ring that loses nothing");
         assert!(silent(Sketch::new(2).veth("veth0").traffic("veth0", 9e4).missed("veth0", 9e3)), "no ring");
     }

@@ -1,8 +1,8 @@
 //! Receive work takes a CPU away from the program that is pinned there.
 
-use super::evidence::load::{FULL, named, processing, programs};
 use super::evidence::{busy, carrier, loopback_share, receive_time};
 use super::figures::{count, percent};
+use super::workload::{FULL, named, processing, programs};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
 use crate::units::CpuId;
@@ -30,8 +30,8 @@ pub(super) const RULE: Rule = Rule {
              over a virtual interface without RPS (then the sender pays for them itself), or no such program is seen",
     evidence: "the CPU's time in interrupts, softirqs and processes and how that was measured, packets a second, the \
                program",
-    cause: "Interrupts and softirqs run before any program, in its time; where the kernel samples by ticks, top bills \
-            them to the program.",
+    cause: "Interrupts and softirqs run before any program, in its time; where the kernel samples by ticks, top may \
+            show that time as the program's.",
     remedy: "Let the program run elsewhere, or take the interrupt or the RPS mask off its CPU. `rxlab steal` measures \
              it exactly.",
     source: "Documentation/networking/scaling.rst; field case E (a pinned openssl got 2 of 10 seconds)",
@@ -60,7 +60,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let tier = match rates.exact_softirq_time {
         Some(true) => "exact: the kernel accounts interrupts and softirqs",
         Some(false) => {
-            "sampled by ticks: the kernel bills these ticks to the program as well, and so does top"
+            "sampled by ticks: those that hit a softirq on top of the program are in its own account too, as top has it"
         }
         None => "how the kernel accounts them is not known",
     };

@@ -1,8 +1,8 @@
 //! `net_rx_action` stops on its budget with packets left: when that matters, and when it does not.
 
-use super::evidence::load::{FULL, landings, nic_on, processing};
 use super::evidence::{busy, receive_time, tier};
 use super::figures::{count, percent};
+use super::workload::{FULL, landings, nic_on, processing};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
 

@@ -3,7 +3,7 @@
 use super::{Sketch, cpus};
 use crate::model::{Fact, NicRates, ProcessRates};
 use crate::parse::ethtool::{Coalesce, Count, Rings, Rss};
-use crate::units::{CpuId, NicName};
+use crate::units::CpuId;
 
 impl Sketch {
     /// A program of one thread that takes this much of a CPU, may run on `allowed` and stays on its first CPU.
@@ -52,13 +52,6 @@ impl Sketch {
         self.nic_rates(name, |rates| {
             rates.rx_missed = missed;
             rates.rx_dropped += missed;
-        })
-    }
-
-    /// Packets a second of each receive queue, counted by the driver.
-    pub(crate) fn by_queue(self, name: &str, packets: &[f64]) -> Self {
-        self.traffic(name, packets.iter().sum()).nic_rates(name, |rates| {
-            rates.queues = (0..).zip(packets.iter().copied()).collect();
         })
     }
 
@@ -115,19 +108,11 @@ impl Sketch {
 
     /// The driver of a device.
     pub(crate) fn driver(self, name: &str, driver: &str) -> Self {
-        self.change(name, |nic| nic.driver = Some(driver.to_owned()))
+        self.edit(name, |nic| nic.driver = Some(driver.to_owned()))
     }
 
     fn hardware(self, name: &str, change: impl FnOnce(&mut crate::model::Hardware)) -> Self {
-        self.change(name, |nic| change(&mut nic.hardware))
-    }
-
-    /// Changes an interface.
-    pub(crate) fn change(mut self, name: &str, change: impl FnOnce(&mut crate::model::Nic)) -> Self {
-        let name: NicName = name.parse().expect("an interface name");
-        let nic = self.model.nics.iter_mut().find(|nic| nic.name == name);
-        change(nic.expect("the interface is in the sketch"));
-        self
+        self.edit(name, |nic| change(&mut nic.hardware))
     }
 
     /// Takes CPUs from the scheduler at boot.
