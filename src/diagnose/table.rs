@@ -3,6 +3,7 @@
 
 mod captured;
 mod healthy;
+mod load;
 mod machines;
 mod masks;
 mod offloads;
@@ -47,6 +48,7 @@ fn hosts() -> Vec<Host> {
         placement::hosts(),
         masks::hosts(),
         offloads::hosts(),
+        load::hosts(),
     ]
     .into_iter()
     .flatten()
@@ -96,7 +98,8 @@ fn no_setting_is_a_finding_on_a_quiet_machine() {
         for nic in &mut host.rates.nics {
             let few = 50.0 / nic.rx_packets.max(nic.tx_packets).max(50.0);
             let rates = [&mut nic.rx_packets, &mut nic.rx_bytes, &mut nic.tx_packets, &mut nic.tx_bytes];
-            rates.into_iter().chain(nic.queues.values_mut()).for_each(|rate| *rate *= few);
+            let rates = rates.into_iter().chain([&mut nic.rx_missed]);
+            rates.chain(nic.queues.values_mut()).for_each(|rate| *rate *= few);
         }
         assert_eq!(diagnose(&host.model, &host.rates), [], "{}", host.name);
     }

@@ -28,6 +28,7 @@ mod nginx;
 mod persist;
 mod plan;
 mod process;
+mod programs;
 mod queues;
 mod quiet;
 mod rehearsal;

@@ -1,0 +1,47 @@
+//! Programs that receive work robs, as the doctor sees them on the real kernel and in a snapshot.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::flood::Flood;
+use crate::process::{Running, rxlab};
+
+/// What a report says of a rule.
+fn finding(out: std::process::Output, id: &str) -> Option<Value> {
+    let report: Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"));
+    let findings = report["findings"].as_array().expect("a list");
+    println!("{findings:?}");
+    findings.iter().find(|finding| finding["id"] == id).cloned()
+}
+
+/// RPS hands packets to CPU 0, where a program of one thread is pinned.
+#[test]
+fn a_pinned_victim_is_named() {
+    let Some(flood) = Flood::start("1", &[]) else { return };
+    let _victim =
+        Running::start(Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]));
+    let run = |arguments: &[&str]| {
+        let mut command = rxlab(flood.directory.path(), arguments);
+        command.output().expect("rxlab runs")
+    };
+    let netns = flood.range.server.path();
+    let netns = netns.to_str().expect("text");
+    // Another program of this machine can take both CPUs for a while.
+    let seen = (0..5)
+        .find_map(|_| finding(run(&["doctor", "--json", "--for", "1s", "--netns", netns]), "stolen-cpu"));
+    let seen = seen.expect("the victim is seen");
+    assert_eq!(seen["cpu"], 0);
+    assert!(seen["title"].as_str().expect("text").ends_with(" of CPU 0, where sh is pinned"), "{seen}");
+
+    let file = flood.directory.path().join("victim.tar.zst");
+    let file = file.to_str().expect("text");
+    let kept = (0..5).find_map(|_| {
+        let _ = std::fs::remove_file(file);
+        let out = run(&["snapshot", "-o", file, "--for", "1s", "--netns", netns]);
+        assert!(out.status.success(), "{out:?}");
+        finding(run(&["doctor", "--json", "--snapshot", file]), "stolen-cpu")
+    });
+    assert_eq!(kept.expect("a snapshot has the programs")["cpu"], 0);
+}
