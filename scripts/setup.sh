@@ -21,7 +21,9 @@ need pkg-config pkg-config
 if [ "$goal" = test ]; then
   need ethtool ethtool
   need irqbalance irqbalance
+  need dnsmasq dnsmasq-base
   need nginx nginx-light
+  need opentracker opentracker
   need openssl openssl
   need sysctl procps
   need taskset util-linux
@@ -65,9 +67,14 @@ if [ -n "$missing" ]; then
   # Word splitting is wanted: one argument a package.
   # shellcheck disable=SC2086
   apt-get install -y -qq --no-install-recommends $missing >/dev/null
-  # Nor may it tune this machine from its next boot on.
+  # Nor may it tune this machine, or serve, from its next boot on.
   case " $missing " in
   *" tuned "*) systemctl disable tuned >/dev/null 2>&1 || rm -f /etc/systemd/system/*.wants/tuned.service ;;
+  esac
+  case " $missing " in
+  *" opentracker "*)
+    systemctl disable opentracker >/dev/null 2>&1 || rm -f /etc/systemd/system/*.wants/opentracker.service
+    ;;
   esac
 fi
 

@@ -1,10 +1,13 @@
 //! Small servers to aim a load at: HTTP/1.1 `/simple`, `/compute?us=N`, `/bytes?n=N` and `/delay?us=N`,
 //! UDP echo, UDP sink.
+//! Small servers to aim a load at: HTTP/1.1 `/simple` and `/compute?us=N`, UDP echo, UDP sink, UDP
+//! tracker.
 //!
 //! Threads, each with its own sockets (SO_REUSEPORT), its own edge-triggered epoll and nothing
 //! shared but counters; optionally pinned, optionally in another network namespace. Measuring
 //! does not belong here beyond what the target itself counts.
 
+pub mod bep15;
 mod burn;
 mod connection;
 mod counters;
@@ -15,6 +18,7 @@ mod route;
 mod server;
 mod sockets;
 mod timers;
+mod tracker;
 mod udp;
 
 use std::net::SocketAddr;
@@ -22,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -53,6 +58,9 @@ pub struct Spec {
     /// Address of the UDP sink.
     #[serde(default)]
     pub udp_sink: Option<SocketAddr>,
+    /// Address of the UDP tracker, which gives everybody the same answer.
+    #[serde(default)]
+    pub udp_tracker: Option<SocketAddr>,
     /// UDP: take each datagram by itself, as most servers do, and not a train of one flow at a time
     /// (UDP_GRO), which saves much of the receive work.
     #[serde(default)]
@@ -78,6 +86,7 @@ impl Default for Spec {
             http: None,
             udp_echo: None,
             udp_sink: None,
+            udp_tracker: None,
             plain_udp: false,
             threads: 1,
             cpus: CpuMask::new(),
@@ -98,13 +107,21 @@ pub struct Addresses {
     pub udp_echo: Option<SocketAddr>,
     /// The UDP sink.
     pub udp_sink: Option<SocketAddr>,
+    /// The UDP tracker.
+    pub udp_tracker: Option<SocketAddr>,
+}
+
+impl Addresses {
+    fn none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The target cannot start.
 #[derive(Debug, Error)]
 pub enum TargetError {
     /// No address was given.
-    #[error("nothing to serve: give an address for HTTP, UDP echo or the UDP sink")]
+    #[error("nothing to serve: give an address for HTTP, UDP echo, the UDP sink or the UDP tracker")]
     Nothing,
     /// Not a sensible number of threads.
     #[error("{0} threads: give 1 to {MAX_THREADS}")]
@@ -112,7 +129,7 @@ pub enum TargetError {
     /// A socket cannot be had at this address.
     #[error("cannot serve {what} on {address}: {error}")]
     Bind {
-        /// `HTTP`, `UDP echo` or `UDP sink`.
+        /// `HTTP`, `UDP echo`, `UDP sink` or `UDP tracker`.
         what: &'static str,
         /// As asked.
         address: SocketAddr,
@@ -154,7 +171,9 @@ struct Running {
 impl Target {
     /// Starts the servers; they accept from the moment this returns.
     pub fn start(spec: &Spec) -> Result<Self, TargetError> {
-        if spec.http.is_none() && spec.udp_echo.is_none() && spec.udp_sink.is_none() {
+        let Spec { http, udp_echo, udp_sink, udp_tracker, .. } = *spec;
+        let addresses = Addresses { http, udp_echo, udp_sink, udp_tracker };
+        if addresses.none() {
             return Err(TargetError::Nothing);
         }
         if !(1..=MAX_THREADS).contains(&spec.threads) {
@@ -164,9 +183,10 @@ impl Target {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             burn: Burn::calibrate(),
+            // No secret, as a tracker in the open needs one; only another one each time.
+            tracker_id: SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64),
             threads: (0..spec.threads).map(|_| ThreadCounters::default()).collect(),
         });
-        let addresses = Addresses { http: spec.http, udp_echo: spec.udp_echo, udp_sink: spec.udp_sink };
         // From here on an early return drops `target`, which stops the threads already running.
         let mut target = Self { addresses, shared, threads: Vec::new() };
         for index in 0..spec.threads {

@@ -5,10 +5,11 @@ use std::hint::black_box;
 
 use rxlab::host::RecordedHost;
 use rxlab::journal::History;
-use rxlab::load::{Header, Rate, Report, Url, merge, parse_paths, read_answers};
+use rxlab::load::{Header, Rate, Report, Url, dns_answer, merge, parse_paths, read_answers};
 use rxlab::parse::{self, ethtool};
 use rxlab::plan::{Plan, Setting, Target as PlanTarget};
 use rxlab::snapshot::Snapshot;
+use rxlab::target::bep15::{Answer, Request};
 use rxlab::trial::spec::Spec;
 use rxlab::units::{CpuMask, NicName, QueueId, parse_duration};
 
@@ -125,6 +126,22 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("load/paths", |bytes| {
         let url = "http://h/".parse().expect("a URL");
         with(bytes, |text| parse_paths(text, &url));
+        let url = "dns://h/".parse().expect("a URL");
+        with(bytes, |text| parse_paths(text, &url));
+    }),
+    ("load/dns_answer", |bytes| on(bytes, |bytes| dns_answer(bytes, "/a.example"))),
+    ("target/bep15", |bytes| {
+        let written = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            out
+        };
+        if let Some(answer) = Answer::parse(bytes) {
+            assert_eq!(Answer::parse(&written(&|out| answer.write(out))), Some(answer));
+        }
+        if let Some(request) = Request::parse(bytes) {
+            assert_eq!(Request::parse(&written(&|out| request.write(out))), Some(request));
+        }
     }),
     ("load/result", |bytes| {
         with(bytes, |text| Report::from_json(text).is_ok_and(|report| merge(&[report]).is_ok()));

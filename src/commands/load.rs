@@ -28,7 +28,8 @@ use watch::Watch;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
-    /// http://HOST:PORT/PATH, udp://HOST:PORT (echo) or udp-sink://HOST:PORT (one way)
+    /// http://HOST:PORT/PATH, udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
+    /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
     url: Url,
     /// TCP connections, or UDP flows (source ports)
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
@@ -45,7 +46,7 @@ pub struct Args {
     /// Body of every request; @FILE takes it from a file
     #[arg(long, value_name = "TEXT")]
     body: Option<String>,
-    /// File with paths or URLs, one a line, to ask for in turn
+    /// File with paths or URLs, one a line, to ask for in turn; with dns:// names, or names and types
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
     /// Open a connection for each request

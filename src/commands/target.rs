@@ -34,6 +34,9 @@ pub struct Args {
     /// Count UDP here
     #[arg(long, value_name = "ADDR:PORT")]
     udp_sink: Option<SocketAddr>,
+    /// Answer announces and scrapes of a BitTorrent tracker over UDP here, all alike (BEP 15)
+    #[arg(long, value_name = "ADDR:PORT")]
+    udp_tracker: Option<SocketAddr>,
     /// Receive each datagram by itself instead of those of one flow together (UDP_GRO)
     #[arg(long)]
     plain_udp: bool,
@@ -74,6 +77,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         http: args.http,
         udp_echo: args.udp_echo,
         udp_sink: args.udp_sink,
+        udp_tracker: args.udp_tracker,
         plain_udp: args.plain_udp,
         threads: args.threads,
         cpus: args.cpus.clone(),
@@ -82,8 +86,8 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let target = Target::start(&spec).map_err(explain)?;
     let start = Instant::now();
     say(global, &Started { schema: SCHEMA, addresses: target.addresses() }, || {
-        let Addresses { http, udp_echo, udp_sink } = target.addresses();
-        [("http", http), ("udp", udp_echo), ("udp-sink", udp_sink)]
+        let Addresses { http, udp_echo, udp_sink, udp_tracker } = target.addresses();
+        [("http", http), ("udp", udp_echo), ("udp-sink", udp_sink), ("udp-tracker", udp_tracker)]
             .into_iter()
             .filter_map(|(scheme, address)| Some(format!("serving {scheme}://{}\n", address?)))
             .collect()
@@ -104,6 +108,23 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         });
         let sum = format!("{}\n{cpu_seconds:.2} s of CPU\n", in_words(&counters).replace("; ", "\n"));
         std::iter::once(sum).chain(parts).collect()
+    let cpu_seconds = target.cpu_seconds();
+    let counters = target.stop();
+    say(global, &Ended { schema: SCHEMA, counters, cpu_seconds }, || {
+        format!(
+            "answered {} requests ({} refused) on {} connections\n\
+             echoed {} packets, sank {} ({} bytes, {} out of order)\n\
+             tracked {} announces and scrapes ({} refused)\n{cpu_seconds:.2} s of CPU\n",
+            counters.requests,
+            counters.refused,
+            counters.connections,
+            counters.echoed,
+            counters.sink_packets,
+            counters.sink_bytes,
+            counters.sink_reordered,
+            counters.tracked,
+            counters.tracker_refused
+        )
     })
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::header::is_method;
+use super::question::DnsQuestion;
 use super::spec::{MAX_PAYLOAD, MIN_PAYLOAD, Spec};
 use super::url::{Protocol, Url};
 use crate::host::datagrams::MAX_TRAIN;
@@ -79,7 +80,7 @@ impl Spec {
         }
         match self.url.protocol {
             Protocol::Http => self.check_http(),
-            Protocol::UdpEcho | Protocol::UdpSink => self.check_udp(),
+            Protocol::UdpEcho | Protocol::UdpSink | Protocol::UdpTracker | Protocol::Dns => self.check_udp(),
         }
     }
 
@@ -107,6 +108,15 @@ impl Spec {
         Ok(())
     }
 
+    fn check_names(&self) -> Result<(), SpecError> {
+        let one = std::slice::from_ref(&self.url.path);
+        let paths = if self.paths.is_empty() { one } else { &self.paths };
+        let wrong = paths.iter().find(|path| path.parse::<DnsQuestion>().is_err());
+        wrong.map_or(Ok(()), |path| {
+            range("the name to ask for", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
+        })
+    }
+
     fn check_udp(&self) -> Result<(), SpecError> {
         let http_only = [
             ("--requests", self.requests.is_some()),
@@ -115,10 +125,17 @@ impl Spec {
             ("--method", self.method != "GET"),
             ("--header", !self.headers.is_empty()),
             ("--body", !self.body.is_empty()),
-            ("--urls", !self.paths.is_empty()),
+            ("--urls", !self.paths.is_empty() && self.url.protocol != Protocol::Dns),
         ];
         if let Some((option, _)) = http_only.into_iter().find(|(_, given)| *given) {
             return Err(SpecError::HttpOnly(option));
+        }
+        match self.url.protocol {
+            Protocol::UdpTracker | Protocol::Dns if self.batch != 1 => {
+                return Err(SpecError::Conflict("--batch is for udp:// and udp-sink://"));
+            }
+            Protocol::Dns => return self.check_names(),
+            _ => {}
         }
         if !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
             return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());

@@ -16,8 +16,15 @@ pub struct Datagrams {
     pub reordered: Option<u64>,
     /// Answers beyond the first: those that came twice, and those that came after the timeout.
     pub surplus: u64,
+    /// Connection ids that a tracker gave while the load ran.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub handshakes: u64,
     /// Why datagrams of a train were sent one by one.
     pub no_trains: Option<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Datagrams {
@@ -35,6 +42,7 @@ impl Datagrams {
             (one, other) => one.or(other),
         };
         self.surplus += more.surplus;
+        self.handshakes += more.handshakes;
         if self.no_trains.is_none() {
             self.no_trains.clone_from(&more.no_trains);
         }
@@ -49,9 +57,9 @@ mod tests {
 
     #[test]
     fn counts_add_up_and_what_nobody_told_stays_unknown() {
-        let mut one = Datagrams { sends: 1, receives: 2, surplus: 3, ..Datagrams::default() };
+        let mut one = Datagrams { sends: 1, receives: 2, surplus: 3, handshakes: 4, ..Datagrams::default() };
         one.add(&one.clone());
-        assert_eq!((one.sends, one.receives, one.surplus), (2, 4, 6));
+        assert_eq!((one.sends, one.receives, one.surplus, one.handshakes), (2, 4, 6, 8));
         assert_eq!((one.reordered, &one.no_trains), (None, &None));
         let mut other = Datagrams { reordered: Some(5), ..Datagrams::default() };
         other.refuse(Errno::INVAL);

@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
-    /// A connection could not be opened, or the port answered "unreachable": one for each attempt.
+    /// A connection could not be opened, the port answered "unreachable", or a tracker gave no connection
+    /// id: one for each attempt.
     Connect,
     /// No answer within the timeout. UDP: the datagram or its echo was lost or late.
     Timeout,
     /// The connection was reset.
     Reset,
-    /// The connection was closed in the middle of the answer.
+    /// The connection was closed in the middle of the answer, or the answer had no room in a datagram.
     Truncated,
     /// The connection was closed before the answer began.
     Closed,
@@ -30,6 +31,16 @@ pub enum ErrorClass {
     Status4xx,
     /// An answer with status 5xx.
     Status5xx,
+    /// A tracker answered with an error.
+    TrackerError,
+    /// A name server failed (SERVFAIL).
+    Servfail,
+    /// The name does not exist (NXDOMAIN).
+    Nxdomain,
+    /// A name server did not want to answer (REFUSED).
+    Refused,
+    /// A name server gave any other error.
+    OtherRcode,
     /// The kernel refused to send a datagram.
     Send,
     /// Due, and never sent: no connection was free within the timeout, or too many datagrams were
@@ -39,7 +50,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// Every class, in the order of its counter.
-    pub(super) const ALL: [ErrorClass; 12] = [
+    pub(super) const ALL: [ErrorClass; 17] = [
         ErrorClass::Connect,
         ErrorClass::Timeout,
         ErrorClass::Reset,
@@ -50,6 +61,11 @@ impl ErrorClass {
         ErrorClass::Status3xx,
         ErrorClass::Status4xx,
         ErrorClass::Status5xx,
+        ErrorClass::TrackerError,
+        ErrorClass::Servfail,
+        ErrorClass::Nxdomain,
+        ErrorClass::Refused,
+        ErrorClass::OtherRcode,
         ErrorClass::Send,
         ErrorClass::Unsent,
     ];
@@ -68,6 +84,11 @@ impl fmt::Display for ErrorClass {
             ErrorClass::Status3xx => "status 3xx",
             ErrorClass::Status4xx => "status 4xx",
             ErrorClass::Status5xx => "status 5xx",
+            ErrorClass::TrackerError => "error of the tracker",
+            ErrorClass::Servfail => "SERVFAIL",
+            ErrorClass::Nxdomain => "NXDOMAIN",
+            ErrorClass::Refused => "REFUSED",
+            ErrorClass::OtherRcode => "another error of the name server",
             ErrorClass::Send => "could not be sent",
             ErrorClass::Unsent => "due but never sent",
         })

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::question::dns_path;
 use super::url::{Protocol, Url};
 
 /// A header line: `Name: value`.
@@ -86,17 +87,24 @@ impl From<Header> for String {
 
 /// A line that is no path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("line {line}: `{text}` is neither a path such as /a?b nor a URL on the same host and port")]
+#[error(
+    "line {line}: `{text}` is neither a path such as /a?b, nor a URL on the same host and port, nor, for a \
+     name server, a name"
+)]
 pub struct PathError {
     line: usize,
     text: String,
 }
 
-/// Paths, one a line, as paths or as whole URLs with the host and port of `url`. Empty lines and lines
+/// Paths, one a line, as paths or as whole URLs with the host and port of `url`; for a name server, names
+/// to ask for, each alone or with its type (`example.com AAAA`). Empty lines and lines
 /// that begin with `#` are passed over.
 pub fn parse_paths(text: &str, url: &Url) -> Result<Vec<String>, PathError> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     let path = |(number, line): (usize, &str)| {
+        if url.protocol == Protocol::Dns {
+            return dns_path(line).ok_or_else(|| PathError { line: number, text: line.to_owned() });
+        }
         let whole =
             if line.starts_with('/') { format!("http://{}{line}", url.authority()) } else { line.to_owned() };
         let parsed: Option<Url> = whole.parse().ok();
@@ -136,6 +144,14 @@ mod tests {
         for bad in ["a", "http://other:8080/", "http://h/", "udp://h:8080", "/a b"] {
             assert!(parse_paths(bad, &url).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn lists_of_names() {
+        let url: Url = "dns://h".parse().expect("a URL");
+        let paths = parse_paths("# two\na.example\n\n b.example  AAAA\n", &url);
+        assert_eq!(paths, Ok(vec!["/a.example".to_owned(), "/b.example?type=AAAA".to_owned()]));
+        assert!(parse_paths("/a.example", &url).is_err() && parse_paths("a b c", &url).is_err());
     }
 
     proptest! {

@@ -33,7 +33,7 @@ pub struct Spec {
     /// HTTP: the body of every request.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// HTTP: what to ask for in turn, instead of the path of `url`. Each connection begins one
+    /// HTTP and DNS: what to ask for in turn, instead of the path of `url`. Each connection begins one
     /// further in the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

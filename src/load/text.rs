@@ -82,7 +82,7 @@ pub fn shape(spec: &Spec) -> String {
     let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (what, mode) = match spec.url.protocol {
         Protocol::Http => ("connection", "closed loop"),
-        Protocol::UdpEcho => ("flow", "closed loop"),
+        Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns => ("flow", "closed loop"),
         Protocol::UdpSink => ("flow", "flat out"),
     };
     let mode = match &spec.rate {
@@ -103,16 +103,17 @@ pub fn shape(spec: &Spec) -> String {
         parts.push(spec.method.clone());
     }
     if !spec.paths.is_empty() {
-        parts.push(plural(spec.paths.len(), "path"));
+        let what = if spec.url.protocol == Protocol::Dns { "name" } else { "path" };
+        parts.push(plural(spec.paths.len(), what));
     }
-    if spec.pipeline > 1 && !(spec.url.protocol == Protocol::UdpEcho && spec.rate.is_some()) {
+    if spec.pipeline > 1 && !(spec.url.protocol != Protocol::Http && spec.rate.is_some()) {
         parts.push(format!("depth {}", spec.pipeline));
     }
     if spec.batch > 1 {
         parts.push(format!("trains of {}", spec.batch));
     }
     parts.push(plural(spec.threads, "thread"));
-    if spec.url.protocol != Protocol::Http {
+    if [Protocol::UdpEcho, Protocol::UdpSink].contains(&spec.url.protocol) {
         parts.push(format!("{} bytes", spec.size));
     }
     parts.push(mode);

@@ -107,12 +107,13 @@ impl Worker {
                 engine.warm(clock.now() + patience).map_err(down)?;
                 Ok((Engine::Http(Box::new(engine)), None))
             }
-            (Protocol::UdpEcho, &Destination::Inet(address)) => {
+            (Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns, &Destination::Inet(address)) => {
                 let mut engine = exchange(spec, address, self.index, self.session, poller, clock)
                     .map_err(LoadError::Socket)?;
                 if self.index == 0 {
                     engine.probe(address).map_err(down)?;
                 }
+                engine.warm(clock.now() + WARM_UP).map_err(down)?;
                 Ok((Engine::Exchange(Box::new(engine)), None))
             }
             (Protocol::UdpSink, &Destination::Inet(address)) => {

@@ -1,5 +1,6 @@
 //! UDP load: questions and answers, and one way.
 
+mod dns;
 mod exchange;
 mod flow;
 mod oneway;
@@ -7,20 +8,26 @@ mod payload;
 mod sink;
 mod sockets;
 mod talk;
+mod tracker;
 mod train;
 
 use std::net::SocketAddr;
 
+pub use dns::dns_answer;
 pub(super) use exchange::Exchange;
 pub(super) use oneway::OneWay;
 pub(super) use sink::{Arrived, SinkTotals};
 
 use super::clock::Clock;
 use super::poller::Poller;
+use super::question::{DnsQuestion, TrackerQuestion};
 use super::spec::Spec;
-use talk::EchoTalk;
+use super::url::Protocol;
+use dns::Dns;
+use talk::{EchoTalk, Talk};
+use tracker::Tracker;
 
-/// The engine of thread `index` for round trips.
+/// The engine of thread `index` for what has answers.
 pub(super) fn exchange(
     spec: &Spec,
     address: SocketAddr,
@@ -29,6 +36,18 @@ pub(super) fn exchange(
     poller: Poller,
     clock: Clock,
 ) -> std::io::Result<Exchange> {
-    let talk = Box::new(EchoTalk::new(session, spec.size));
+    let talk: Box<dyn Talk> = match spec.url.protocol {
+        Protocol::UdpTracker => {
+            let question: TrackerQuestion = spec.url.path.parse().expect("a URL was checked");
+            Box::new(Tracker::new(question, session, spec.part(index)))
+        }
+        Protocol::Dns => {
+            let one = std::slice::from_ref(&spec.url.path);
+            let paths = if spec.paths.is_empty() { one } else { &spec.paths };
+            let question = |path: &String| -> DnsQuestion { path.parse().expect("a spec was checked") };
+            Box::new(Dns::new(paths.iter().map(question).collect(), session, spec.part(index).0))
+        }
+        _ => Box::new(EchoTalk::new(session, spec.size)),
+    };
     Exchange::new(spec, address, index, talk, poller, clock)
 }

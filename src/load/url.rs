@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::question::{DnsQuestion, TrackerQuestion};
+
 /// What is spoken to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -15,6 +17,10 @@ pub enum Protocol {
     UdpEcho,
     /// `udp-sink://`: datagrams one way.
     UdpSink,
+    /// `udp-tracker://`: a BitTorrent tracker over UDP (BEP 15).
+    UdpTracker,
+    /// `dns://`: a name server over UDP.
+    Dns,
 }
 
 impl Protocol {
@@ -24,11 +30,14 @@ impl Protocol {
             Protocol::Http => "requests",
             Protocol::UdpEcho => "round trips",
             Protocol::UdpSink => "packets",
+            Protocol::UdpTracker => "answers",
+            Protocol::Dns => "answers",
         }
     }
 }
 
-/// Where the load goes: `http://host:port/path`, `udp://host:port` or `udp-sink://host:port`.
+/// Where the load goes: `http://host:port/path`, `udp://host:port`, `udp-sink://host:port`,
+/// `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -37,16 +46,18 @@ pub struct Url {
     pub protocol: Protocol,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
-    /// The port; 80 for HTTP when none was given.
+    /// The port; 80 for HTTP and 53 for DNS when none was given.
     pub port: u16,
-    /// Path and query of HTTP, from the `/` on; empty for UDP.
+    /// Path and query of HTTP, from the `/` on; what is asked of a tracker or a name server, with `/` alone
+    /// for nothing yet; else empty.
     pub path: String,
 }
 
 /// Text that is no URL for a load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, udp://HOST:PORT or udp-sink://HOST:PORT)"
+    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, udp://HOST:PORT, udp-sink://HOST:PORT, \
+     udp-tracker://HOST:PORT/announce or dns://HOST/NAME)"
 )]
 pub struct UrlError(String);
 
@@ -60,6 +71,8 @@ impl FromStr for Url {
             "http" => Protocol::Http,
             "udp" => Protocol::UdpEcho,
             "udp-sink" => Protocol::UdpSink,
+            "udp-tracker" => Protocol::UdpTracker,
+            "dns" => Protocol::Dns,
             _ => return Err(bad()),
         };
         let split = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -82,6 +95,7 @@ impl FromStr for Url {
         }
         let port = match (port, protocol) {
             ("", Protocol::Http) if !authority.ends_with(':') => 80,
+            ("", Protocol::Dns) if !authority.ends_with(':') => 53,
             (digits, _) if digits.bytes().all(|b| b.is_ascii_digit()) => {
                 digits.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?
             }
@@ -90,7 +104,12 @@ impl FromStr for Url {
         let path = match (protocol, path) {
             (Protocol::Http, path) if path.starts_with('/') => path.to_owned(),
             (Protocol::Http, path) => format!("/{path}"),
-            (_, "" | "/") => String::new(),
+            (Protocol::UdpTracker, "" | "/") => "/announce".to_owned(),
+            (Protocol::UdpTracker, path) if path.parse::<TrackerQuestion>().is_ok() => path.to_owned(),
+            // The names can come from a list.
+            (Protocol::Dns, "" | "/") => "/".to_owned(),
+            (Protocol::Dns, path) if path.parse::<DnsQuestion>().is_ok() => path.to_owned(),
+            (Protocol::UdpEcho | Protocol::UdpSink, "" | "/") => String::new(),
             _ => return Err(bad()),
         };
         Ok(Self { protocol, host: host.to_owned(), port, path })
@@ -114,6 +133,8 @@ impl fmt::Display for Url {
             Protocol::Http => "http",
             Protocol::UdpEcho => "udp",
             Protocol::UdpSink => "udp-sink",
+            Protocol::UdpTracker => "udp-tracker",
+            Protocol::Dns => "dns",
         };
         write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
@@ -150,12 +171,17 @@ mod tests {
             "http://[::1]:80/",
             "udp://a-b.c:9",
             "udp-sink://[fe80::1]:7",
+            "udp-tracker://h:6969/scrape?torrents=5",
+            "dns://[::1]:53/a.example?type=AAAA",
         ] {
             assert_eq!(url(text).to_string(), text);
         }
         assert_eq!(url("http://localhost").to_string(), "http://localhost:80/");
         assert_eq!(url("http://h:1?x=1").path, "/?x=1");
         assert_eq!(url("udp://h:1/").to_string(), "udp://h:1");
+        assert_eq!(url("udp-tracker://h:1").to_string(), "udp-tracker://h:1/announce");
+        assert_eq!(url("dns://h/a.b").to_string(), "dns://h:53/a.b");
+        assert_eq!(url("dns://h").path, "/");
     }
 
     #[test]
@@ -180,6 +206,10 @@ mod tests {
             "udp://h",
             "udp://h:1/x",
             "udp-sink://h:",
+            "udp-tracker://h/announce",
+            "udp-tracker://h:1/files",
+            "dns://h/a..b",
+            "dns://h/a?type=B",
             "http://::1/",
         ] {
             assert!(bad.parse::<Url>().is_err(), "{bad:?} gives {:?}", bad.parse::<Url>());
@@ -188,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_parses_or_errs(text in "(http|udp|udp-sink|x)(://)?.{0,30}") {
+        fn any_text_parses_or_errs(text in "(http|udp|udp-sink|udp-tracker|dns|x)(://)?.{0,30}") {
             if let Ok(url) = text.parse::<Url>() {
                 prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
             }

@@ -25,6 +25,12 @@ pub struct Counters {
     pub sink_bytes: u64,
     /// Those of them that came after a later one of the same flow, or twice.
     pub sink_reordered: u64,
+    /// Announces and scrapes answered by the tracker.
+    pub tracked: u64,
+    /// Those that it answered with an error: their connection id was not its own.
+    pub tracker_refused: u64,
+    /// Connection ids that it gave.
+    pub tracker_ids: u64,
 }
 
 /// One thread and what it has served.
@@ -52,6 +58,9 @@ pub(super) struct ThreadCounters {
     pub(super) sink_packets: AtomicU64,
     pub(super) sink_bytes: AtomicU64,
     pub(super) sink_reordered: AtomicU64,
+    pub(super) tracked: AtomicU64,
+    pub(super) tracker_refused: AtomicU64,
+    pub(super) tracker_ids: AtomicU64,
 }
 
 /// What all server threads see.
@@ -59,6 +68,8 @@ pub(super) struct ThreadCounters {
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) burn: Burn,
+    /// The connection id that the tracker gives.
+    pub(super) tracker_id: u64,
     pub(super) threads: Vec<ThreadCounters>,
 }
 
@@ -94,6 +105,21 @@ impl Sum for Counters {
             sink_bytes: sum.sink_bytes + more.sink_bytes,
             sink_reordered: sum.sink_reordered + more.sink_reordered,
         })
+        let sum = |pick: fn(&ThreadCounters) -> &AtomicU64| {
+            self.threads.iter().map(|thread| pick(thread).load(Ordering::Relaxed)).sum()
+        };
+        Counters {
+            connections: sum(|t| &t.connections),
+            requests: sum(|t| &t.requests),
+            refused: sum(|t| &t.refused),
+            echoed: sum(|t| &t.echoed),
+            sink_packets: sum(|t| &t.sink_packets),
+            sink_bytes: sum(|t| &t.sink_bytes),
+            sink_reordered: sum(|t| &t.sink_reordered),
+            tracked: sum(|t| &t.tracked),
+            tracker_refused: sum(|t| &t.tracker_refused),
+            tracker_ids: sum(|t| &t.tracker_ids),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use super::http::Prepared;
 use super::order::Order;
 use super::sockets::Sockets;
 use super::timers::Timers;
+use super::tracker::track;
 use super::udp;
 use crate::host::{enter_netns, pin_thread};
 use crate::units::CpuId;
@@ -28,7 +29,8 @@ const WAKE: u64 = 0;
 const HTTP: u64 = 1;
 const ECHO: u64 = 2;
 const SINK: u64 = 3;
-const FIRST_CONNECTION: u64 = 4;
+const TRACKER: u64 = 4;
+const FIRST_CONNECTION: u64 = 5;
 
 const EVENTS: usize = 256;
 const SCRATCH: usize = 64 * 1024;
@@ -84,6 +86,9 @@ impl Server {
             }
             if let Some(socket) = &sockets.udp_sink {
                 add(socket, SINK, epoll::EventFlags::IN)?;
+            }
+            if let Some(socket) = &sockets.udp_tracker {
+                add(socket, TRACKER, epoll::EventFlags::IN)?;
             }
             Ok(poll)
         };
@@ -159,6 +164,11 @@ impl Server {
             SINK => {
                 if let Some(socket) = &self.sockets.udp_sink {
                     udp::sink(socket, &mut self.scratch, &mut self.order, &self.shared, self.index);
+                }
+            }
+            TRACKER => {
+                if let Some(socket) = &self.sockets.udp_tracker {
+                    track(socket, &mut self.scratch, &self.shared, self.index);
                 }
             }
             token => {

@@ -18,6 +18,7 @@ pub(super) struct Sockets {
     pub(super) http: Option<TcpListener>,
     pub(super) udp_echo: Option<UdpSocket>,
     pub(super) udp_sink: Option<UdpSocket>,
+    pub(super) udp_tracker: Option<UdpSocket>,
 }
 
 impl Sockets {
@@ -47,6 +48,7 @@ impl Sockets {
             http: http.transpose()?,
             udp_echo: udp("UDP echo", addresses.udp_echo)?,
             udp_sink: udp("UDP sink", addresses.udp_sink)?,
+            udp_tracker: udp("UDP tracker", addresses.udp_tracker)?,
         })
     }
 
@@ -56,6 +58,7 @@ impl Sockets {
             http: self.http.as_ref().and_then(|socket| socket.local_addr().ok()),
             udp_echo: self.udp_echo.as_ref().and_then(|socket| socket.local_addr().ok()),
             udp_sink: self.udp_sink.as_ref().and_then(|socket| socket.local_addr().ok()),
+            udp_tracker: self.udp_tracker.as_ref().and_then(|socket| socket.local_addr().ok()),
         }
     }
 }

@@ -53,7 +53,7 @@ impl SinkTotals {
 }
 
 /// Receives in one go: level-triggered epoll calls again when there are more.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 /// Sends back what has come, in batches.
 pub(super) fn echo(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thread: usize) {

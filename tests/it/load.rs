@@ -4,12 +4,14 @@
 #![allow(clippy::disallowed_methods)] // Tests run the program.
 
 mod cli;
+mod dns;
 mod http;
 mod pace;
 mod requests;
 mod results;
 mod rogue;
 mod target;
+mod tracker;
 mod udp;
 
 use std::time::Duration;

@@ -44,6 +44,18 @@ pub(crate) fn nginx() -> bool {
     have("nginx", found.err().map(|error| format!("cannot run nginx: {error}")))
 }
 
+/// A name server that is not ours.
+pub(crate) fn dnsmasq() -> bool {
+    let found = std::process::Command::new("dnsmasq").arg("--version").output();
+    have("dnsmasq", found.err().map(|error| format!("cannot run dnsmasq: {error}")))
+}
+
+/// A BitTorrent tracker that is not ours.
+pub(crate) fn opentracker() -> bool {
+    let found = std::process::Command::new("opentracker").arg("-h").output();
+    have("opentracker", found.err().map(|error| format!("cannot run opentracker: {error}")))
+}
+
 /// Held by whoever runs irqbalance, from before [`irqbalance`] is asked.
 pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());

@@ -1,14 +1,15 @@
 //! Questions and answers of one thread: a fixed number outstanding on each flow, or a fixed schedule.
 
+mod opening;
+
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::flow::{Echoed, Window};
-use super::sockets::{flow_socket, unspecified};
+use super::sockets::flow_socket;
 use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::host::datagrams::{Train, receive, receive_trains};
@@ -25,8 +26,6 @@ const READS_PER_TURN: usize = 64;
 /// Unanswered datagrams on one flow in the open loop; beyond it a due one counts as unsent. Bounds
 /// memory (24 bytes each) against a target that answers nothing.
 const MAX_WINDOW: usize = 1 << 16;
-const PROBES: usize = 3;
-const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
 struct Flow {
     socket: UdpSocket,
@@ -48,6 +47,8 @@ pub(crate) struct Exchange {
     flows: Vec<Flow>,
     /// Open loop: the flow whose turn it is.
     turn: usize,
+    /// Open loop: a request is due, and no flow may send it.
+    stuck: bool,
     next_sweep: Nanos,
     trains: Trains,
     /// From when on the latency of the datagrams in `out` counts.
@@ -87,36 +88,13 @@ impl Exchange {
             running: false,
             flows,
             turn: 0,
+            stuck: false,
             next_sweep: 0,
             trains: Trains::default(),
             from: Vec::new(),
             out: Vec::new(),
             buffer: vec![0; 64 * 1024],
         })
-    }
-
-    /// Makes sure that something answers at `address`.
-    pub(crate) fn probe(&mut self, address: SocketAddr) -> std::io::Result<()> {
-        let socket = UdpSocket::bind(unspecified(address))?;
-        socket.connect(address)?;
-        socket.set_read_timeout(Some(PROBE_PATIENCE))?;
-        for _ in 0..PROBES {
-            let now = self.clock.now();
-            self.out.clear();
-            self.talk.ask(0, 0, now, &mut self.out);
-            socket.send(&self.out)?;
-            match socket.recv(&mut self.buffer) {
-                Ok(length) => {
-                    let heard = self.talk.hear(0, 0, &self.buffer[..length], now);
-                    if matches!(heard, Heard::Answer(0, _)) {
-                        return Ok(());
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
-                Err(_) => {}
-            }
-        }
-        Err(Errno::TIMEDOUT.into())
     }
 
     /// Sends the first datagrams.
@@ -129,7 +107,7 @@ impl Exchange {
     /// Waits for something to do, and does it.
     pub(crate) fn turn(&mut self, tally: &mut Tally) {
         let now = self.clock.now();
-        let due = self.schedule.as_ref().map(Schedule::next);
+        let due = self.schedule.as_ref().filter(|_| !self.stuck).map(Schedule::next);
         let until = self.next_sweep.min(due.unwrap_or(Nanos::MAX));
         self.poller.wait(now, until, due == Some(until), &mut tally.spun);
         for event in 0..self.poller.len() {
@@ -143,6 +121,9 @@ impl Exchange {
             for index in 0..self.flows.len() {
                 let expired = self.flows[index].window.expire(now, self.timeout);
                 tally.error(ErrorClass::Timeout, expired);
+                if self.running {
+                    self.greet(index, now, tally);
+                }
                 self.supply(index, tally);
             }
             self.next_sweep = now + sweep_period(self.timeout);
@@ -164,7 +145,8 @@ impl Exchange {
         self.schedule.as_mut()
     }
 
-    fn receive(&mut self, index: usize, tally: &mut Tally) {
+    /// Takes what has come in on a flow; `true` when the port turned out to be closed.
+    fn receive(&mut self, index: usize, tally: &mut Tally) -> bool {
         let mut refused = false;
         for _ in 0..READS_PER_TURN {
             let flow = &mut self.flows[index];
@@ -196,6 +178,7 @@ impl Exchange {
         if !refused {
             self.supply(index, tally);
         }
+        refused
     }
 
     /// Counts what came in one receive. All of it came now.
@@ -206,7 +189,7 @@ impl Exchange {
         // Answers whose latency counts from the same moment.
         let (mut same, mut since) = (0, 0);
         for datagram in train.split(&self.buffer[..train.length]) {
-            match self.talk.hear(index, flow.window.oldest(), datagram, now) {
+            match self.talk.hear(index, flow.window.waiting(), datagram, now) {
                 Heard::Answer(number, class) => match (flow.window.echoed(number), class) {
                     (Echoed::Answer(from), class) => {
                         if ordered {
@@ -226,6 +209,8 @@ impl Exchange {
                     (Echoed::Late, _) => tally.datagrams.surplus += 1,
                     (Echoed::Never, _) => tally.error(ErrorClass::Garbage, 1),
                 },
+                Heard::Handshake => tally.datagrams.handshakes += 1,
+                Heard::TurnedAway => tally.error(ErrorClass::Connect, 1),
                 Heard::Foreign => tally.error(ErrorClass::Garbage, 1),
             }
         }
@@ -245,6 +230,9 @@ impl Exchange {
                 return;
             }
             let now = self.clock.now();
+            if !self.talk.is_open(index, now) {
+                return;
+            }
             self.from.clear();
             self.from.resize(room.min(self.batch), now);
             if !self.send(index, now, tally) {
@@ -262,9 +250,11 @@ impl Exchange {
         while left > 0 {
             let now = self.clock.now();
             self.from.clear();
-            self.turn = (self.turn + 1) % self.flows.len();
+            self.stuck = !self.next_open(now);
             while self.from.len() < self.batch && left > 0 {
-                let Some(intended) = self.schedule.as_mut().and_then(|schedule| schedule.take(now)) else {
+                // Without a flow to send it, a request stays due until it has waited too long.
+                let latest = if self.stuck { now.saturating_sub(self.timeout + 1) } else { now };
+                let Some(intended) = self.schedule.as_mut().and_then(|schedule| schedule.take(latest)) else {
                     // The rest is not due yet.
                     left = 0;
                     break;
@@ -281,6 +271,15 @@ impl Exchange {
                 self.send(self.turn, now, tally);
             }
         }
+    }
+
+    /// Gives the turn to the next flow that may send; `false` when there is none.
+    fn next_open(&mut self, now: Nanos) -> bool {
+        let count = self.flows.len();
+        let next =
+            (1..=count).map(|step| (self.turn + step) % count).find(|flow| self.talk.is_open(*flow, now));
+        self.turn = next.unwrap_or(self.turn);
+        next.is_some()
     }
 
     /// Sends datagrams whose latency counts from `self.from`; `false` when the kernel did not take all.

@@ -1,6 +1,7 @@
 //! The datagrams of one flow that wait for their answer, by sequence number. No sockets here.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::load::clock::Nanos;
 
@@ -31,9 +32,9 @@ pub(super) enum Echoed {
 }
 
 impl Window {
-    /// The first number that can still be answered.
-    pub(super) fn oldest(&self) -> u64 {
-        self.base
+    /// The numbers from the oldest unanswered one to the newest.
+    pub(super) fn waiting(&self) -> Range<u64> {
+        self.base..self.next()
     }
 
     /// The number that the next datagram gets.

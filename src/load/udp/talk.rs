@@ -1,6 +1,8 @@
 //! What is said over UDP and how an answer is told from something else; sockets, schedules and
 //! counts are the engine's.
 
+use std::ops::Range;
+
 use super::payload::Header;
 use crate::load::clock::Nanos;
 use crate::load::error_class::ErrorClass;
@@ -10,8 +12,31 @@ use crate::load::error_class::ErrorClass;
 pub(super) enum Heard {
     /// The answer to the request of that number in its flow; a bad one has a class.
     Answer(u64, Option<ErrorClass>),
+    /// The flow may send requests from now on.
+    Handshake,
+    /// The flow asked for that, and was turned away.
+    TurnedAway,
     /// Nothing that this flow asked for.
     Foreign,
+}
+
+/// Whether a flow has something to send before its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// Nothing now.
+    Nothing,
+    /// It was written.
+    First,
+    /// It was written, and the one before had no answer.
+    Again,
+}
+
+/// The number that ends in the `bits` of `low`: the first of those that wait, or else the last before
+/// them, whose answer comes late.
+pub(super) fn number_of(low: u64, bits: u32, waiting: &Range<u64>) -> Option<u64> {
+    let behind = low.wrapping_sub(waiting.start) & ((1 << bits) - 1);
+    let number = waiting.start + behind;
+    if number < waiting.end { Some(number) } else { number.checked_sub(1 << bits) }
 }
 
 /// One kind of question and answer. Flows count from 0.
@@ -19,13 +44,23 @@ pub(super) trait Talk {
     /// Writes request `number` of a flow behind what is in `out`.
     fn ask(&mut self, flow: usize, number: u64, now: Nanos, out: &mut Vec<u8>);
 
-    /// What `datagram` is to a flow. No request before number `oldest` waits for an answer, and at
-    /// most 65536 numbers from there on are in use: 16 bits of a number tell which it is.
-    fn hear(&mut self, flow: usize, oldest: u64, datagram: &[u8], now: Nanos) -> Heard;
+    /// What `datagram` is to a flow. The requests that wait for an answer have numbers of `waiting`,
+    /// which are at most 65536: 16 bits of a number tell which it is.
+    fn hear(&mut self, flow: usize, waiting: Range<u64>, datagram: &[u8], now: Nanos) -> Heard;
 
     /// Whether answers come in the order of their questions unless the network changes it.
     fn keeps_order(&self) -> bool {
         false
+    }
+
+    /// Whether a flow may send requests.
+    fn is_open(&self, _flow: usize, _now: Nanos) -> bool {
+        true
+    }
+
+    /// Writes what a flow has to send before its requests, or once more beside them, if it is time.
+    fn greet(&mut self, _flow: usize, _now: Nanos, _out: &mut Vec<u8>) -> Greeting {
+        Greeting::Nothing
     }
 }
 
@@ -49,7 +84,7 @@ impl Talk for EchoTalk {
         Header { session: self.session, sequence: number, sent: now }.write(&mut out[start..]);
     }
 
-    fn hear(&mut self, _flow: usize, _oldest: u64, datagram: &[u8], _now: Nanos) -> Heard {
+    fn hear(&mut self, _flow: usize, _waiting: Range<u64>, datagram: &[u8], _now: Nanos) -> Heard {
         match Header::read(datagram) {
             Some(header) if header.session == self.session => Heard::Answer(header.sequence, None),
             _ => Heard::Foreign,
@@ -58,5 +93,27 @@ impl Talk for EchoTalk {
 
     fn keeps_order(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::number_of;
+
+    proptest! {
+        #[test]
+        fn a_few_bits_tell_a_number(start in 0u64..1 << 40, count in 1u64..=1 << 16, at in 0u64..1 << 16, wide: bool) {
+            let (waiting, bits) = (start..start + count, if wide { 32 } else { 16 });
+            let mask = (1u64 << bits) - 1;
+            let number = start + at % count;
+            prop_assert_eq!(number_of(number & mask, bits, &waiting), Some(number));
+            // Of those behind, the last one.
+            let gone = start.checked_sub(1 + at % ((1 << bits) - count).max(1));
+            if let Some(gone) = gone.filter(|_| count < 1 << bits) {
+                prop_assert_eq!(number_of(gone & mask, bits, &waiting), Some(gone));
+            }
+        }
     }
 }

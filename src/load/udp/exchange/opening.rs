@@ -1,0 +1,84 @@
+//! What comes before the requests: whether anybody is there, and what flows have to say first.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::Exchange;
+use crate::load::clock::{MILLISECOND, Nanos};
+use crate::load::error_class::ErrorClass;
+use crate::load::interval::Tally;
+use crate::load::poller::Ready;
+use crate::load::udp::sockets::unspecified;
+use crate::load::udp::talk::{Greeting, Heard};
+
+const PROBES: usize = 3;
+const PROBE_PATIENCE: Duration = Duration::from_millis(300);
+
+impl Exchange {
+    /// Makes sure that something answers at `address`; where flows have to greet it, [`Exchange::warm`]
+    /// tells.
+    pub(crate) fn probe(&mut self, address: SocketAddr) -> std::io::Result<()> {
+        let socket = UdpSocket::bind(unspecified(address))?;
+        socket.connect(address)?;
+        socket.set_read_timeout(Some(PROBE_PATIENCE))?;
+        if !self.talk.is_open(0, self.clock.now()) {
+            return Ok(());
+        }
+        for _ in 0..PROBES {
+            let now = self.clock.now();
+            self.out.clear();
+            self.talk.ask(0, 0, now, &mut self.out);
+            socket.send(&self.out)?;
+            match socket.recv(&mut self.buffer) {
+                Ok(length) => {
+                    let heard = self.talk.hear(0, 0..1, &self.buffer[..length], now);
+                    if matches!(heard, Heard::Answer(0, _)) {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Err(Errno::TIMEDOUT.into())
+    }
+
+    /// Greets for all flows, and waits until all of them may send requests. An error when at `until`
+    /// none may.
+    pub(crate) fn warm(&mut self, until: Nanos) -> std::io::Result<()> {
+        // Nothing that happens before the load begins is counted.
+        let mut uncounted = Tally::new();
+        let mut refused = false;
+        loop {
+            let now = self.clock.now();
+            let open = (0..self.flows.len()).filter(|flow| self.talk.is_open(*flow, now)).count();
+            match open {
+                _ if open == self.flows.len() => return Ok(()),
+                0 if now >= until && refused => return Err(Errno::CONNREFUSED.into()),
+                0 if now >= until => return Err(Errno::TIMEDOUT.into()),
+                _ if now >= until => return Ok(()),
+                _ => {}
+            }
+            (0..self.flows.len()).for_each(|index| self.greet(index, now, &mut uncounted));
+            self.poller.wait(now, until.min(now + MILLISECOND), false, &mut 0);
+            for event in 0..self.poller.len() {
+                if let Some(Ready { index, .. }) = self.poller.ready(event) {
+                    refused |= self.receive(index, &mut uncounted);
+                }
+            }
+        }
+    }
+
+    pub(super) fn greet(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
+        self.out.clear();
+        match self.talk.greet(index, now, &mut self.out) {
+            Greeting::Nothing => return,
+            Greeting::First => {}
+            Greeting::Again => tally.error(ErrorClass::Connect, 1),
+        }
+        // What could not be sent has no answer, and is counted then.
+        let _ = self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally);
+    }
+}

@@ -1,0 +1,141 @@
+//! A load on name servers: one that is not ours, and one that lies.
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rxlab::load::ErrorClass;
+
+use crate::require;
+
+use super::{millis, run, spec, steady};
+
+/// dnsmasq on 127.0.0.1 with a name of its own, ended with the value.
+struct Dnsmasq {
+    child: Child,
+    log: BufReader<std::process::ChildStderr>,
+    port: u16,
+}
+
+impl Dnsmasq {
+    /// `None` when this is skipped.
+    fn start() -> Option<Self> {
+        if !require::dnsmasq() {
+            return None;
+        }
+        let port = UdpSocket::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+        let user = if rustix::process::geteuid().is_root() { "--user=root" } else { "--no-hosts" };
+        let mut child = Command::new("dnsmasq")
+            .args(["--no-daemon", "--conf-file=/dev/null", "--pid-file", "--no-hosts", "--no-resolv", user])
+            .args(["--listen-address=127.0.0.1", "--bind-interfaces", &format!("--port={port}")])
+            .args(["--local=/example/", "--host-record=a.example,192.0.2.1", "--log-facility=-"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let log = BufReader::new(child.stderr.take().expect("piped"));
+        let mut dnsmasq = Self { child, log, port };
+        dnsmasq.wait_for("started");
+        // Before its first answer it takes no signals.
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        socket.set_read_timeout(Some(millis(100))).expect("set");
+        let query = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
+        crate::process::wait_for("dnsmasq", || {
+            let sent = socket.send_to(query, ("127.0.0.1", port));
+            sent.is_ok() && socket.recv(&mut [0; 512]).is_ok()
+        });
+        Some(dnsmasq)
+    }
+
+    fn wait_for(&mut self, what: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).expect("readable") > 0, "dnsmasq ended before `{what}`");
+            if line.contains(what) {
+                return line;
+            }
+        }
+    }
+
+    /// Queries that it has answered by itself.
+    fn answered(&mut self) -> u64 {
+        kill_process(Pid::from_child(&self.child), Signal::USR1).expect("signalled");
+        let line = self.wait_for("answered locally");
+        let number = line.trim_end().rsplit(' ').next().expect("a word");
+        number.parse().expect("a number")
+    }
+}
+
+impl Drop for Dnsmasq {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_name_server_that_is_not_ours_counts_the_same() {
+    let Some(mut server) = Dnsmasq::start() else { return };
+    for rate in [None, steady(2000.0)] {
+        let before = server.answered();
+        let mut spec = spec(&format!("dns://127.0.0.1:{}/a.example", server.port));
+        (spec.connections, spec.threads, spec.pipeline, spec.rate) = (4, 2, 2, rate);
+        let total = run(&spec, millis(300));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
+        assert_eq!((total.sent, total.in_flight), (total.requests, 0));
+        // One more: the probe.
+        assert_eq!(server.answered() - before, total.requests + 1);
+    }
+    // A name that is there and one that is not, in turn: as many of each, to the last one of a flow.
+    let mut spec = spec(&format!("dns://127.0.0.1:{}", server.port));
+    spec.paths = vec!["/a.example".to_owned(), "/b.example?type=AAAA".to_owned()];
+    (spec.connections, spec.rate) = (2, steady(1000.0));
+    let total = run(&spec, millis(300));
+    let missing = total.errors[&ErrorClass::Nxdomain];
+    assert_eq!((total.requests + missing, total.errors.len()), (total.sent, 1), "{total:?}");
+    assert!(total.requests.abs_diff(missing) <= 2, "{total:?}");
+}
+
+#[test]
+fn each_way_to_fail_has_its_class() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut buffer, mut count) = ([0; 2048], 0u8);
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let answer = &mut buffer[..length];
+            answer[2] |= 0x80;
+            match count % 8 {
+                0 | 1 => {}
+                // Cut off, or by its rcode.
+                2 => answer[2] |= 0x02,
+                3 => answer[3] |= 2,
+                4 => answer[3] |= 5,
+                5 => answer[3] |= 4,
+                // Not to this question.
+                6 => answer[13] ^= 1,
+                _ => answer[0] ^= 0x80,
+            }
+            count = count.wrapping_add(1);
+            let _ = socket.send_to(answer, from);
+        }
+    });
+    let mut spec = spec(&format!("dns://{address}/a.example?type=TXT"));
+    (spec.connections, spec.timeout) = (3, millis(20));
+    let total = run(&spec, millis(400));
+    let count = |class| total.errors.get(&class).copied().unwrap_or(0);
+    let ended: Vec<u64> = [
+        ErrorClass::Truncated,
+        ErrorClass::Servfail,
+        ErrorClass::Refused,
+        ErrorClass::OtherRcode,
+        ErrorClass::Timeout,
+    ]
+    .map(count)
+    .to_vec();
+    assert!(total.requests > 0 && ended.iter().all(|count| *count > 0), "{total:?}");
+    assert!(count(ErrorClass::Garbage) > 0, "{total:?}");
+    assert_eq!(total.sent, total.requests + ended.iter().sum::<u64>() + total.in_flight, "{total:?}");
+}

@@ -1,0 +1,148 @@
+//! A load on UDP trackers: our own, one that lies, and one that is not ours.
+
+use std::collections::BTreeSet;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rxlab::load::{ErrorClass, LoadError, Session};
+use rxlab::target::bep15::Request;
+use rxlab::target::{Spec, Target};
+
+use crate::require;
+
+use super::{millis, run, spec, steady};
+
+#[test]
+fn both_ends_count_the_same() {
+    for (question, rate) in [
+        ("/announce", None),
+        ("/announce?torrents=1", steady(2000.0)),
+        ("/scrape", None),
+        ("/connect", steady(500.0)),
+    ] {
+        let any = Some(([127, 0, 0, 1], 0).into());
+        let target = Target::start(&Spec { udp_tracker: any, ..Spec::default() }).expect("started");
+        let address = target.addresses().udp_tracker.expect("served");
+        let mut spec = spec(&format!("udp-tracker://{address}{question}"));
+        (spec.connections, spec.threads, spec.pipeline, spec.rate) = (5, 2, 3, rate);
+        let total = run(&spec, millis(300));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{question}: {total:?}");
+        assert_eq!((total.sent, total.in_flight), (total.requests, 0), "{question}");
+        assert_eq!(total.latency.len(), total.requests);
+        let counters = target.stop();
+        // Connection ids: one for each flow, or all that was asked for, and by the probe before.
+        let expected = if question == "/connect" { (0, total.requests + 1) } else { (total.requests, 5) };
+        assert_eq!((counters.tracked, counters.tracker_ids), expected, "{question}");
+        assert_eq!(counters.tracker_refused, 0);
+    }
+}
+
+/// A tracker that gives connection ids and then does to every announce what `answer` says.
+fn liar(answer: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> std::net::SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut buffer, mut count) = ([0; 2048], 0);
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let request = &buffer[..length];
+            let reply = if length == 16 {
+                Some([&[0; 4], &request[12..16], &7u64.to_be_bytes()[..]].concat())
+            } else {
+                count += 1;
+                answer(count, request)
+            };
+            if let Some(reply) = reply {
+                let _ = socket.send_to(&reply, from);
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn each_way_to_lie_has_its_class() {
+    let address = liar(|count, request| {
+        let transaction = &request[12..16];
+        match count % 4 {
+            0 => Some([&[0, 0, 0, 1], transaction, &[0; 12]].concat()),
+            1 => Some([&[0, 0, 0, 3], transaction, b"go away"].concat()),
+            // The answer of another request, or half of one.
+            2 => Some([&[0, 0, 0, 1], transaction, &[0; 5]].concat()),
+            _ => None,
+        }
+    });
+    let mut spec = spec(&format!("udp-tracker://{address}"));
+    (spec.timeout, spec.connections) = (millis(20), 4);
+    let total = run(&spec, millis(400));
+    let count = |class| total.errors.get(&class).copied().unwrap_or(0);
+    let (refused, late) = (count(ErrorClass::TrackerError), count(ErrorClass::Timeout));
+    assert!(total.requests > 0 && refused > 0 && count(ErrorClass::Garbage) > 0, "{total:?}");
+    assert_eq!(total.sent, total.requests + refused + late + total.in_flight, "{total:?}");
+}
+
+#[test]
+fn a_tracker_that_gives_no_connection_id_is_down() {
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let spec = spec(&format!("udp-tracker://{}", silent.local_addr().expect("bound")));
+    assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })));
+    drop(silent);
+    assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })));
+}
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_tracker_that_is_not_ours_counts_the_same() {
+    if !require::opentracker() {
+        return;
+    }
+    let port = UdpSocket::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+    let number = port.to_string();
+    // It serves the torrents of a list only.
+    const TORRENTS: usize = 50;
+    let (say, told) = channel();
+    let announced = liar(move |_, request| {
+        if let Some(Request::Announce { torrent, .. }) = Request::parse(request) {
+            let _ = say.send(torrent);
+        }
+        Some([&[0, 0, 0, 1], &request[12..16], &[0; 12]].concat())
+    });
+    run(&spec(&format!("udp-tracker://{announced}/announce?torrents={TORRENTS}")), millis(200));
+    let torrents: BTreeSet<[u8; 20]> = told.try_iter().collect();
+    assert_eq!(torrents.len(), TORRENTS);
+    let line = |torrent: &[u8; 20]| {
+        torrent.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect()
+    };
+    let list: String = torrents.iter().map(line).collect::<Vec<String>>().concat();
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("list"), list).expect("written");
+    // It gives up its rights before it reads the list.
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("allowed");
+    let tracker = Command::new("opentracker")
+        .args(["-i", "127.0.0.1", "-P", &number, "-p", &number, "-w", "list", "-d"])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _tracker = Ended(tracker.expect("started"));
+    crate::process::wait_for("opentracker", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let announce = format!("announce?torrents={TORRENTS}");
+    for question in [&announce, "scrape", "connect"] {
+        let mut spec = spec(&format!("udp-tracker://127.0.0.1:{port}/{question}"));
+        (spec.connections, spec.timeout) = (8, Duration::from_secs(1));
+        let total = run(&spec, millis(300));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{question}: {total:?}");
+        assert_eq!(total.sent, total.requests, "{question}");
+    }
+}
