@@ -31,6 +31,7 @@ mod session;
 mod spec;
 mod text;
 mod thread;
+mod trust;
 mod udp;
 mod url;
 

@@ -30,6 +30,7 @@ use watch::Watch;
 pub struct Args {
     /// http://HOST:PORT/PATH, udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
     /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
+    /// http://HOST:PORT/PATH, https://..., udp://HOST:PORT (echo) or udp-sink://HOST:PORT (one way)
     url: Url,
     /// TCP connections, or UDP flows (source ports)
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
@@ -55,6 +56,12 @@ pub struct Args {
     /// Connect to this unix socket instead of the URL's host and port
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// With https://: root certificates (PEM) to check by, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// With https://: take any certificate
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
     /// Addresses from which connections and flows come, in turn
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
     source: Vec<IpAddr>,
@@ -127,6 +134,8 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         paths: paths(args)?,
         no_keepalive: args.no_keepalive,
         unix: args.unix.clone(),
+        ca: args.ca.clone(),
+        insecure: args.insecure,
         sources: args.source.clone(),
         requests: args.requests,
         connections: args.connections,
@@ -196,15 +205,23 @@ fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
 /// A load that cannot start, with what to do about it.
 pub(super) fn explain(error: LoadError) -> CommandError {
     let kind = match &error {
-        LoadError::Spec(_) | LoadError::Pin { .. } | LoadError::Files { .. } => Kind::Usage,
+        LoadError::Spec(_) | LoadError::Tls(_) | LoadError::Pin { .. } | LoadError::Files { .. } => {
+            Kind::Usage
+        }
         LoadError::Namespace(cause) if cause.is_denied() => Kind::Denied,
         LoadError::Namespace(_) => Kind::Usage,
         LoadError::Resolve { .. } | LoadError::Down { .. } => Kind::Failed,
         LoadError::Socket(_) | LoadError::Thread(_) => Kind::Failed,
     };
     let hint = match &error {
+        LoadError::Down { url, .. } if url.starts_with("https") => {
+            Some("check host, port and certificate; --ca FILE trusts another one, --insecure any")
+        }
         LoadError::Down { .. } => Some("start one with `rxlab target`, or check host and port"),
         LoadError::Files { .. } => Some("raise the limit with `ulimit -n`, or use fewer connections"),
+        LoadError::Tls(_) => {
+            Some("name root certificates with --ca, or take any certificate with --insecure")
+        }
         LoadError::Pin { .. } => Some("name CPUs that are online and allowed to this process"),
         _ => None,
     };

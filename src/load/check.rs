@@ -87,6 +87,8 @@ impl Spec {
     fn check_http(&self) -> Result<(), SpecError> {
         if self.batch != 1 {
             return Err(SpecError::Conflict("--batch is for datagrams"));
+        if !self.url.tls && (self.ca.is_some() || self.insecure) {
+            return Err(SpecError::Conflict("--ca and --insecure are for https:// only"));
         }
         if !is_method(&self.method) {
             return range("--method", "a word such as GET, and not CONNECT".to_owned(), self.method.clone());
@@ -122,6 +124,8 @@ impl Spec {
             ("--requests", self.requests.is_some()),
             ("--no-keepalive", self.no_keepalive),
             ("--unix", self.unix.is_some()),
+            ("--ca", self.ca.is_some()),
+            ("--insecure", self.insecure),
             ("--method", self.method != "GET"),
             ("--header", !self.headers.is_empty()),
             ("--body", !self.body.is_empty()),
@@ -203,6 +207,7 @@ mod tests {
         assert!(!check(|s| s.paths = vec!["a".to_owned()]));
         assert!(check(|s| s.method = "HEAD".to_owned()));
         assert!(!check(|s| s.method = "GET /x".to_owned()));
+        assert!(!check(|s| s.insecure = true), "there is no TLS");
         assert!(!check(|s| (s.no_keepalive, s.pipeline) = (true, 2)));
         assert!(!check(|s| (s.threads, s.requests) = (3, Some(2))));
     }

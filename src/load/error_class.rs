@@ -13,6 +13,8 @@ pub enum ErrorClass {
     /// A connection could not be opened, the port answered "unreachable", or a tracker gave no connection
     /// id: one for each attempt.
     Connect,
+    /// The connection was open, and no TLS came about on it, or what came was no TLS.
+    Tls,
     /// No answer within the timeout. UDP: the datagram or its echo was lost or late.
     Timeout,
     /// The connection was reset.
@@ -51,7 +53,9 @@ pub enum ErrorClass {
 impl ErrorClass {
     /// Every class, in the order of its counter.
     pub(super) const ALL: [ErrorClass; 17] = [
+    pub(super) const ALL: [ErrorClass; 13] = [
         ErrorClass::Connect,
+        ErrorClass::Tls,
         ErrorClass::Timeout,
         ErrorClass::Reset,
         ErrorClass::Truncated,
@@ -75,6 +79,7 @@ impl fmt::Display for ErrorClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             ErrorClass::Connect => "connection failed",
+            ErrorClass::Tls => "TLS failed",
             ErrorClass::Timeout => "no answer in time",
             ErrorClass::Reset => "connection reset",
             ErrorClass::Truncated => "answer cut off",

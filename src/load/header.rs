@@ -107,10 +107,15 @@ pub fn parse_paths(text: &str, url: &Url) -> Result<Vec<String>, PathError> {
         }
         let whole =
             if line.starts_with('/') { format!("http://{}{line}", url.authority()) } else { line.to_owned() };
+        let whole = if line.starts_with('/') {
+            format!("{}://{}{line}", if url.tls { "https" } else { "http" }, url.authority())
+        } else {
+            line.to_owned()
+        };
         let parsed: Option<Url> = whole.parse().ok();
         parsed
             .filter(|parsed| parsed.protocol == Protocol::Http)
-            .filter(|parsed| (&parsed.host, parsed.port) == (&url.host, url.port))
+            .filter(|parsed| (&parsed.host, parsed.port, parsed.tls) == (&url.host, url.port, url.tls))
             .map(|parsed| parsed.path)
             .ok_or_else(|| PathError { line: number, text: line.to_owned() })
     };
@@ -141,7 +146,7 @@ mod tests {
         let url: Url = "http://h:8080/first".parse().expect("a URL");
         let paths = parse_paths("# two\n/a?b\n\n  http://h:8080/c  \nhttp://h:8080\n", &url);
         assert_eq!(paths, Ok(vec!["/a?b".to_owned(), "/c".to_owned(), "/".to_owned()]));
-        for bad in ["a", "http://other:8080/", "http://h/", "udp://h:8080", "/a b"] {
+        for bad in ["a", "http://other:8080/", "http://h/", "udp://h:8080", "https://h:8080/", "/a b"] {
             assert!(parse_paths(bad, &url).is_err(), "{bad:?}");
         }
     }

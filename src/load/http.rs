@@ -9,7 +9,9 @@ mod peer;
 mod reader;
 mod request;
 mod response;
+mod tls;
 mod waiting;
 
 pub(super) use engine::Engine;
 pub use reader::{StreamEnd, read_answers};
+pub(super) use tls::Setup as TlsSetup;

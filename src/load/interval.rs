@@ -18,6 +18,8 @@ use crate::units::CpuId;
 pub(super) struct Tally {
     pub(super) completed: u64,
     pub(super) sent: u64,
+    /// TLS connections that were opened.
+    pub(super) handshakes: u64,
     pub(super) errors: [u64; ErrorClass::ALL.len()],
     pub(super) latency: Histogram<u64>,
     pub(super) lag: Histogram<u64>,
@@ -32,6 +34,7 @@ impl Tally {
         Self {
             completed: 0,
             sent: 0,
+            handshakes: 0,
             errors: [0; ErrorClass::ALL.len()],
             latency: new_histogram(),
             lag: new_histogram(),
@@ -99,6 +102,8 @@ pub struct Interval {
     pub requests: u64,
     /// Requests sent.
     pub sent: u64,
+    /// TLS handshakes that ended well.
+    pub handshakes: u64,
     /// Requests sent and not answered at the end of the interval.
     pub in_flight: u64,
     /// One way: datagrams that the sink counted in the interval, from all senders; `None` when
@@ -154,6 +159,7 @@ impl Interval {
             total.completed += cut.tally.completed;
             total.sent += cut.tally.sent;
             total.datagrams.add(&cut.tally.datagrams);
+            total.handshakes += cut.tally.handshakes;
             for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
                 *sum += errors;
             }
@@ -175,6 +181,7 @@ impl Interval {
             seconds,
             requests: total.completed,
             sent: total.sent,
+            handshakes: total.handshakes,
             in_flight,
             received: None,
             received_seconds: 0.0,
@@ -207,6 +214,7 @@ impl Interval {
         }
         self.requests += later.requests;
         self.sent += later.sent;
+        self.handshakes += later.handshakes;
         self.in_flight = later.in_flight;
         let told = [&self, later].map(|interval| interval.received.is_some());
         self.received = self.received.zip(later.received).map(|(a, b)| a + b);

@@ -60,6 +60,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         seconds: report.seconds,
         requests: report.requests,
         sent: report.sent,
+        handshakes: report.handshakes.unwrap_or(0),
         in_flight: report.in_flight,
         received: report.received,
         received_seconds: report.seconds,
@@ -86,6 +87,7 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
     one.received_seconds = seconds;
     one.requests += other.requests;
     one.sent += other.sent;
+    one.handshakes += other.handshakes;
     one.in_flight += other.in_flight;
     // Two senders to one sink have one count of what arrived there, and each took it for its own.
     let shared = one.received.is_some() || other.received.is_some();

@@ -91,6 +91,10 @@ pub struct Report {
     pub requests: u64,
     /// Requests sent.
     pub sent: u64,
+    /// HTTPS: handshakes that ended well while this was measured, those of the first connections not
+    /// included.
+    #[serde(default)]
+    pub handshakes: Option<u64>,
     /// Requests still unanswered at the end.
     pub in_flight: u64,
     /// One way: datagrams that the sink counted.
@@ -142,6 +146,7 @@ impl Report {
             seconds: interval.seconds,
             requests: interval.requests,
             sent: interval.sent,
+            handshakes: spec.url.tls.then_some(interval.handshakes),
             in_flight: interval.in_flight,
             received: interval.received,
             datagrams: (spec.url.protocol != Protocol::Http).then(|| interval.datagrams.clone()),

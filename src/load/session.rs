@@ -14,11 +14,14 @@ use thiserror::Error;
 use super::check::SpecError;
 use super::clock::{Clock, Nanos};
 use super::destination::Destination;
+use super::http::TlsSetup;
 use super::interval::{Cut, Interval};
 use super::pacing::Pacing;
 use super::spec::Spec;
 use super::thread::{Control, Worker};
 use super::udp::{Arrived, SinkTotals};
+use super::trust;
+use super::udp::SinkTotals;
 use crate::host::OpenError;
 use crate::units::CpuId;
 
@@ -54,6 +57,9 @@ pub enum LoadError {
         /// The hard limit.
         limit: u64,
     },
+    /// There is nothing to check certificates by, or no name to check them for.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// A thread cannot be pinned.
     #[error("cannot run on CPU {cpu}: {error}")]
     Pin {
@@ -103,6 +109,7 @@ impl Session {
         let destination = Destination::of(spec)
             .map_err(|error| LoadError::Resolve { host: spec.url.host.clone(), error })?;
         allow_files(spec.connections)?;
+        let tls = tls(spec).map_err(LoadError::Tls)?;
         let clock = Clock::start();
         let spec = Arc::new(spec.clone());
         let cpus: Vec<CpuId> = spec.cpus.iter().collect();
@@ -127,6 +134,7 @@ impl Session {
             let worker = Worker {
                 spec: Arc::clone(&spec),
                 destination: destination.clone(),
+                tls: tls.clone(),
                 index,
                 cpu,
                 session,
@@ -237,6 +245,11 @@ impl Running {
             let _ = handle.join();
         }
     }
+}
+
+fn tls(spec: &Spec) -> Result<Option<TlsSetup>, String> {
+    let setup = || TlsSetup::new(trust::config(spec)?, &spec.url.host);
+    spec.url.tls.then(setup).transpose()
 }
 
 /// Files besides the connections: epolls, eventfds, standard streams, whatever the caller has.

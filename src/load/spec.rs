@@ -43,6 +43,12 @@ pub struct Spec {
     /// HTTP: the unix socket to connect to, instead of the host and port of `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
+    /// HTTPS: a file of root certificates (PEM), instead of those of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// HTTPS: take any certificate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
     /// Addresses from which connections and flows come, in turn; empty leaves it to the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<IpAddr>,
@@ -124,6 +130,8 @@ impl Spec {
             paths: Vec::new(),
             no_keepalive: false,
             unix: None,
+            ca: None,
+            insecure: false,
             sources: Vec::new(),
             requests: None,
             connections: default_connections(),

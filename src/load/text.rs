@@ -37,6 +37,10 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     if let Some(offered) = report.offered {
         row(out, "offered", &format!("{} {unit}, sent {}", grouped(offered), grouped(report.achieved)))?;
     }
+    if let Some(handshakes) = report.handshakes {
+        let rate = handshakes as f64 / report.seconds.max(f64::MIN_POSITIVE);
+        row(out, "TLS", &format!("{} handshakes, {}/s", grouped(handshakes as f64), grouped(rate)))?;
+    }
     if report.errors.is_empty() {
         row(out, "errors", "none")?;
     }

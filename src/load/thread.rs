@@ -50,6 +50,7 @@ pub(super) struct Control {
 pub(super) struct Worker {
     pub(super) spec: Arc<Spec>,
     pub(super) destination: Destination,
+    pub(super) tls: Option<http::TlsSetup>,
     pub(super) index: usize,
     pub(super) cpu: Option<CpuId>,
     pub(super) session: u64,
@@ -101,8 +102,9 @@ impl Worker {
             |error| LoadError::Down { url: spec.url.to_string(), address: destination.to_string(), error };
         match (spec.url.protocol, destination) {
             (Protocol::Http, _) => {
-                let mut engine = http::Engine::new(spec, destination, self.index, poller, clock)
-                    .map_err(LoadError::Socket)?;
+                let mut engine =
+                    http::Engine::new(spec, destination, self.tls.clone(), self.index, poller, clock)
+                        .map_err(LoadError::Socket)?;
                 let patience = WARM_UP.min(spec.timeout.as_nanos() as Nanos);
                 engine.warm(clock.now() + patience).map_err(down)?;
                 Ok((Engine::Http(Box::new(engine)), None))

@@ -11,7 +11,7 @@ use super::question::{DnsQuestion, TrackerQuestion};
 /// What is spoken to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// `http://`: GET requests over kept-alive connections.
+    /// `http://` and `https://`: requests over TCP.
     Http,
     /// `udp://`: a datagram there, the same datagram back.
     UdpEcho,
@@ -38,15 +38,19 @@ impl Protocol {
 
 /// Where the load goes: `http://host:port/path`, `udp://host:port`, `udp-sink://host:port`,
 /// `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
+/// Where the load goes: `http://host:port/path`, `https://...`, `udp://host:port` or `udp-sink://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Url {
     /// What is spoken.
     pub protocol: Protocol,
+    /// `https://`: with TLS.
+    pub tls: bool,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
     /// The port; 80 for HTTP and 53 for DNS when none was given.
+    /// The port; 80 for HTTP and 443 for HTTPS when none was given.
     pub port: u16,
     /// Path and query of HTTP, from the `/` on; what is asked of a tracker or a name server, with `/` alone
     /// for nothing yet; else empty.
@@ -58,6 +62,7 @@ pub struct Url {
 #[error(
     "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, udp://HOST:PORT, udp-sink://HOST:PORT, \
      udp-tracker://HOST:PORT/announce or dns://HOST/NAME)"
+    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, https://..., udp://HOST:PORT or udp-sink://HOST:PORT)"
 )]
 pub struct UrlError(String);
 
@@ -68,13 +73,14 @@ impl FromStr for Url {
         let bad = || UrlError(text.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
         let protocol = match scheme {
-            "http" => Protocol::Http,
+            "http" | "https" => Protocol::Http,
             "udp" => Protocol::UdpEcho,
             "udp-sink" => Protocol::UdpSink,
             "udp-tracker" => Protocol::UdpTracker,
             "dns" => Protocol::Dns,
             _ => return Err(bad()),
         };
+        let tls = scheme == "https";
         let split = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(split);
         // Whatever is in the path goes into the request line as it is.
@@ -96,6 +102,13 @@ impl FromStr for Url {
         let port = match (port, protocol) {
             ("", Protocol::Http) if !authority.ends_with(':') => 80,
             ("", Protocol::Dns) if !authority.ends_with(':') => 53,
+            ("", Protocol::Http) if !authority.ends_with(':') => {
+                if tls {
+                    443
+                } else {
+                    80
+                }
+            }
             (digits, _) if digits.bytes().all(|b| b.is_ascii_digit()) => {
                 digits.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?
             }
@@ -112,7 +125,7 @@ impl FromStr for Url {
             (Protocol::UdpEcho | Protocol::UdpSink, "" | "/") => String::new(),
             _ => return Err(bad()),
         };
-        Ok(Self { protocol, host: host.to_owned(), port, path })
+        Ok(Self { protocol, tls, host: host.to_owned(), port, path })
     }
 }
 
@@ -130,6 +143,7 @@ impl Url {
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.protocol {
+            Protocol::Http if self.tls => "https",
             Protocol::Http => "http",
             Protocol::UdpEcho => "udp",
             Protocol::UdpSink => "udp-sink",
@@ -169,6 +183,7 @@ mod tests {
         for text in [
             "http://127.0.0.1:8080/compute?us=5",
             "http://[::1]:80/",
+            "https://127.0.0.1:8443/a",
             "udp://a-b.c:9",
             "udp-sink://[fe80::1]:7",
             "udp-tracker://h:6969/scrape?torrents=5",
@@ -177,6 +192,7 @@ mod tests {
             assert_eq!(url(text).to_string(), text);
         }
         assert_eq!(url("http://localhost").to_string(), "http://localhost:80/");
+        assert_eq!(url("https://localhost").to_string(), "https://localhost:443/");
         assert_eq!(url("http://h:1?x=1").path, "/?x=1");
         assert_eq!(url("udp://h:1/").to_string(), "udp://h:1");
         assert_eq!(url("udp-tracker://h:1").to_string(), "udp-tracker://h:1/announce");
@@ -189,7 +205,6 @@ mod tests {
         for bad in [
             "",
             "localhost:80",
-            "https://h/",
             "http://",
             "http://:80/",
             "http://h:/",
@@ -219,6 +234,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_parses_or_errs(text in "(http|udp|udp-sink|udp-tracker|dns|x)(://)?.{0,30}") {
+        fn any_text_parses_or_errs(text in "(http|https|udp|udp-sink|x)(://)?.{0,30}") {
             if let Ok(url) = text.parse::<Url>() {
                 prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
             }

@@ -5,6 +5,7 @@
 
 mod cli;
 mod dns;
+mod find;
 mod http;
 mod pace;
 mod requests;

@@ -20,6 +20,7 @@ mod fixtures;
 mod flood;
 mod fuzz;
 mod guard;
+mod https;
 mod irqbalance;
 mod knobs;
 mod lab;

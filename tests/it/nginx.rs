@@ -11,19 +11,44 @@ use crate::process::wait_for;
 use crate::require;
 
 /// nginx on 127.0.0.1 with files of its own, ended with the value.
-struct Nginx {
+pub(crate) struct Nginx {
     child: Child,
-    directory: tempfile::TempDir,
-    port: u16,
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) port: u16,
 }
 
 impl Nginx {
     /// `None` when this is skipped.
     fn start(access_log: bool) -> Option<Self> {
-        if !require::nginx() {
+        require::nginx()
+            .then(|| Self::serve(tempfile::tempdir().expect("a temporary directory"), access_log, ""))
+    }
+
+    /// With TLS, by a certificate for 127.0.0.1 in `cert.pem`, good for two days.
+    pub(crate) fn start_tls() -> Option<Self> {
+        if !require::nginx() || !require::program("nginx", "openssl", "version") {
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut openssl = Command::new("openssl");
+        openssl.args(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=rxlab".split(' '),
+        );
+        openssl.args([
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ]);
+        openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(directory.path());
+        let made = openssl.stderr(Stdio::null()).status().expect("openssl runs");
+        assert!(made.success(), "openssl makes a certificate");
+        let at = directory.path().display();
+        let certificate = format!("ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem;");
+        Some(Self::serve(directory, false, &certificate))
+    }
+
+    fn serve(directory: tempfile::TempDir, access_log: bool, certificate: &str) -> Self {
         // Free a moment ago, and the kernel gives it to nobody else so soon.
         let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
         let at = directory.path().display();
@@ -32,12 +57,13 @@ impl Nginx {
         let bodies = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|what| format!("{what}_temp_path {at}/{what};"))
             .concat();
+        let ssl = if certificate.is_empty() { "" } else { " ssl" };
         let config = format!(
             "{user} daemon off; worker_processes 1; pid {at}/pid; error_log {at}/error.log;\n\
              events {{ worker_connections 256; }}\n\
              http {{ access_log {log}; {bodies} keepalive_requests 1000000;\n\
-             server {{ listen 127.0.0.1:{port}; location /status {{ stub_status; access_log off; }}\n\
-             location / {{ return 200 'hello'; }} }} }}\n"
+             server {{ listen 127.0.0.1:{port}{ssl}; {certificate} location /status {{ stub_status; access_log off; }}\n\
+             location /files/ {{ alias {at}/html/; }}\n             location / {{ return 200 'hello'; }} }} }}\n"
         );
         let file = directory.path().join("nginx.conf");
         std::fs::write(&file, config).expect("written");
@@ -47,7 +73,7 @@ impl Nginx {
         command.arg("-e").arg(error).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let nginx = Self { child: command.spawn().expect("started"), directory, port };
         wait_for("nginx", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-        Some(nginx)
+        nginx
     }
 
     /// Requests that it has answered, but for those that ask for this number.

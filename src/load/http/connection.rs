@@ -14,6 +14,7 @@ use super::learned::Learned;
 use super::peer::Peer;
 use super::reader::Reader;
 use super::response::{Malformed, Response, Truncated};
+use super::tls::Tls;
 use super::waiting::Waiting;
 use crate::load::clock::{MILLISECOND, Nanos};
 use crate::load::error_class::ErrorClass;
@@ -26,9 +27,24 @@ const LAST_BACKOFF: Nanos = 320 * MILLISECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    Closed { retry_at: Nanos },
-    Connecting { since: Nanos },
+    Closed {
+        retry_at: Nanos,
+    },
+    Connecting {
+        since: Nanos,
+    },
+    /// With TLS: open below, in the handshake above.
+    Greeting {
+        since: Nanos,
+    },
     Open,
+}
+
+impl Phase {
+    /// Neither closed nor ready.
+    pub(super) fn is_opening(self) -> bool {
+        matches!(self, Phase::Connecting { .. } | Phase::Greeting { .. })
+    }
 }
 
 pub(super) struct Connection {
@@ -38,6 +54,8 @@ pub(super) struct Connection {
     /// Since when there is room for a request; `None` when there is none, or no connection.
     pub(super) free_since: Option<Nanos>,
     socket: Option<Socket>,
+    /// The TLS above the socket; `None` without.
+    tls: Option<Box<Tls>>,
     reader: Reader,
     /// The answers are to HEAD.
     bodyless: bool,
@@ -58,6 +76,7 @@ impl Connection {
             queued: false,
             free_since: None,
             socket: None,
+            tls: None,
             reader: Reader::new(bodyless),
             bodyless,
             number,
@@ -81,7 +100,7 @@ impl Connection {
         block: &Block,
         now: Nanos,
     ) -> std::io::Result<()> {
-        let begin = || -> std::io::Result<Socket> {
+        let begin = || -> std::io::Result<(Socket, Option<Box<Tls>>)> {
             let socket = peer.connect(self.number)?;
             // Registered once; an edge that came before is reported now.
             poller.add(
@@ -89,11 +108,12 @@ impl Connection {
                 index,
                 EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET,
             )?;
-            Ok(socket)
+            let tls = peer.tls.as_ref().map(|setup| Tls::new(setup).map(Box::new)).transpose()?;
+            Ok((socket, tls))
         };
         match begin() {
-            Ok(socket) => {
-                self.socket = Some(socket);
+            Ok((socket, tls)) => {
+                (self.socket, self.tls) = (Some(socket), tls);
                 self.phase = Phase::Connecting { since: now };
                 Ok(())
             }
@@ -104,22 +124,37 @@ impl Connection {
         }
     }
 
-    /// Ends connecting: the error of the attempt, if there was one.
-    pub(super) fn connected(&mut self, block: &Block, now: Nanos) -> std::io::Result<()> {
-        let error = match &self.socket {
-            Some(socket) => socket.take_error().unwrap_or_else(Some),
-            None => None,
+    /// Goes on with what opening takes; whether the connection is open. An error is that of this attempt;
+    /// the connection is closed then.
+    pub(super) fn connected(
+        &mut self,
+        block: &Block,
+        now: Nanos,
+    ) -> Result<bool, (ErrorClass, std::io::Error)> {
+        let since = match self.phase {
+            Phase::Connecting { since } | Phase::Greeting { since } => since,
+            Phase::Open | Phase::Closed { .. } => return Ok(self.phase == Phase::Open),
         };
-        match error {
-            None => {
-                self.phase = Phase::Open;
-                Ok(())
-            }
-            Some(error) => {
+        let Some(socket) = &mut self.socket else { return Ok(false) };
+        if matches!(self.phase, Phase::Connecting { .. })
+            && let Some(error) = socket.take_error().unwrap_or_else(Some)
+        {
+            self.back_off(now, block);
+            return Err((ErrorClass::Connect, error));
+        }
+        match self.tls.as_mut().map_or(Ok(true), |tls| tls.greet(socket)) {
+            Ok(true) => self.phase = Phase::Open,
+            Ok(false) => self.phase = Phase::Greeting { since },
+            Err(error) => {
                 self.back_off(now, block);
-                Err(error)
+                return Err((ErrorClass::Tls, error));
             }
         }
+        Ok(self.phase == Phase::Open)
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Adds requests to be written; their latency counts from `from`.
@@ -130,13 +165,16 @@ impl Connection {
 
     /// Writes as much as the socket takes; the rest follows when it is writable again.
     pub(super) fn flush(&mut self, block: &Block) -> Result<(), ErrorClass> {
-        let Some(socket) = &self.socket else { return Ok(()) };
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        if let Some(tls) = &mut self.tls {
+            return tls.flush(socket, &mut self.cursor, block);
+        }
         loop {
             let pending = self.cursor.pending(block);
             if pending.is_empty() {
                 break;
             }
-            match send(socket, pending, SendFlags::NOSIGNAL) {
+            match send(&*socket, pending, SendFlags::NOSIGNAL) {
                 Ok(written) => self.cursor.written(written, block),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
@@ -147,12 +185,13 @@ impl Connection {
     }
 
     /// Reads once into `buffer`. `Ok(0)` is the end of the stream.
-    pub(super) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        match &self.socket {
-            Some(socket) => {
-                rustix::net::recv(socket, buffer, rustix::net::RecvFlags::empty()).map(|(n, _)| n)
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        match (&mut self.socket, &mut self.tls) {
+            (Some(socket), None) => {
+                rustix::net::recv(&*socket, buffer, rustix::net::RecvFlags::empty()).map(|(n, _)| n)
             }
-            None => Err(Errno::AGAIN),
+            (Some(socket), Some(tls)) => tls.read(socket, buffer),
+            (None, _) => Err(Errno::AGAIN),
         }
     }
 
@@ -210,7 +249,7 @@ impl Connection {
     pub(super) fn timed_out(&self, now: Nanos, timeout: Nanos) -> bool {
         let since = match self.phase {
             Phase::Closed { .. } => return false,
-            Phase::Connecting { since } => Some(since),
+            Phase::Connecting { since } | Phase::Greeting { since } => Some(since),
             Phase::Open => self.waiting.oldest(),
         };
         since.is_some_and(|since| now.saturating_sub(since) > timeout)
@@ -221,7 +260,7 @@ impl Connection {
     pub(super) fn fail(&mut self, class: ErrorClass, now: Nanos, block: &Block, tally: &mut Tally) {
         match (class, self.waiting.len()) {
             // The connection for one request fails with it; any other has none while it connects.
-            (ErrorClass::Connect, _) => tally.error(class, 1),
+            (ErrorClass::Connect, _) | (ErrorClass::Tls, 0) => tally.error(class, 1),
             (ErrorClass::Unexpected, others) => {
                 tally.error(class, 1);
                 tally.error(ErrorClass::Closed, others);
@@ -243,6 +282,7 @@ impl Connection {
             // use for a minute. Without the option that is what happens.
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
+        self.tls = None;
         self.reader = Reader::new(self.bodyless);
         self.waiting.clear();
         self.cursor.reset(block);

@@ -12,6 +12,7 @@ use super::connection::{Connection, Phase};
 use super::learned::Learned;
 use super::peer::Peer;
 use super::request;
+use super::tls::{BROKEN, Setup};
 use crate::load::clock::{Clock, Nanos};
 use crate::load::destination::Destination;
 use crate::load::error_class::ErrorClass;
@@ -59,6 +60,7 @@ impl Engine {
     pub(crate) fn new(
         spec: &Spec,
         destination: &Destination,
+        tls: Option<Setup>,
         index: usize,
         poller: Poller,
         clock: Clock,
@@ -72,7 +74,7 @@ impl Engine {
         Ok(Self {
             clock,
             poller,
-            peer: Peer::new(destination, spec)?,
+            peer: Peer::new(destination, spec, tls)?,
             depth: spec.pipeline,
             single: spec.no_keepalive,
             left: spec.budget(index),
@@ -104,7 +106,7 @@ impl Engine {
                 }
             }
         }
-        while self.connections.iter().any(|c| matches!(c.phase, Phase::Connecting { .. })) {
+        while self.connections.iter().any(|c| c.phase.is_opening()) {
             let now = self.clock.now();
             if now >= deadline {
                 break;
@@ -112,10 +114,10 @@ impl Engine {
             self.poller.wait(now, deadline, false, &mut 0);
             for event in 0..self.poller.len() {
                 let Some(Ready { index, .. }) = self.poller.ready(event) else { continue };
-                if !matches!(self.connections[index].phase, Phase::Connecting { .. }) {
+                if !self.connections[index].phase.is_opening() {
                     continue;
                 }
-                if let Err(error) = self.connections[index].connected(&self.block, now) {
+                if let Err((_, error)) = self.connections[index].connected(&self.block, now) {
                     first_error.get_or_insert(error);
                     self.closed += 1;
                 }
@@ -198,12 +200,20 @@ impl Engine {
         let connection = &mut self.connections[index];
         match connection.phase {
             Phase::Closed { .. } => {}
-            Phase::Connecting { .. } => match connection.connected(&self.block, now) {
-                // A connection for one request has waited with it.
-                Ok(()) if connection.outstanding() > 0 => self.flush(index, now, tally),
-                Ok(()) => self.supply(index, now, tally),
-                Err(_) => {
-                    tally.error(ErrorClass::Connect, 1);
+            Phase::Connecting { .. } | Phase::Greeting { .. } => match connection.connected(&self.block, now)
+            {
+                Ok(false) => {}
+                Ok(true) => {
+                    tally.handshakes += u64::from(self.peer.tls.is_some());
+                    // A connection for one request has waited with it.
+                    if connection.outstanding() > 0 {
+                        self.flush(index, now, tally);
+                    } else {
+                        self.supply(index, now, tally);
+                    }
+                }
+                Err((class, _)) => {
+                    tally.error(class, 1);
                     self.closed += 1;
                 }
             },
@@ -244,12 +254,14 @@ impl Engine {
                     if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
                         return self.fail(index, class, now, tally);
                     }
-                    if length < self.buffer.len() && !to_the_end {
+                    // Of TLS a short read says nothing about the socket.
+                    if length < self.buffer.len() && !to_the_end && !connection.is_tls() {
                         break;
                     }
                 }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
+                Err(BROKEN) => return self.fail(index, ErrorClass::Tls, now, tally),
                 Err(_) => return self.fail(index, ErrorClass::Reset, now, tally),
             }
         }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::tls::Setup;
 use crate::load::destination::Destination;
 use crate::load::spec::Spec;
 
@@ -12,15 +13,17 @@ pub(super) struct Peer {
     address: SockAddr,
     tcp: bool,
     sources: Vec<IpAddr>,
+    /// With TLS: what is needed for it.
+    pub(super) tls: Option<Setup>,
 }
 
 impl Peer {
-    pub(super) fn new(destination: &Destination, spec: &Spec) -> std::io::Result<Self> {
+    pub(super) fn new(destination: &Destination, spec: &Spec, tls: Option<Setup>) -> std::io::Result<Self> {
         let (address, tcp) = match destination {
             Destination::Inet(address) => (SockAddr::from(*address), true),
             Destination::Unix(path) => (SockAddr::unix(path)?, false),
         };
-        Ok(Self { address, tcp, sources: spec.sources.clone() })
+        Ok(Self { address, tcp, sources: spec.sources.clone(), tls })
     }
 
     /// A socket that is connecting, or connected already. Connection `number` of the session takes

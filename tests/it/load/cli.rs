@@ -85,7 +85,8 @@ fn only_errors_is_code_5() {
 #[test]
 fn wrong_flags_are_code_2() {
     for args in [
-        &["load", "https://localhost/"][..],
+        &["load", "ftp://localhost/"][..],
+        &["load", "http://127.0.0.1:1/", "--insecure"],
         &["load", "http://127.0.0.1:1/", "--for", "5"],
         &["load", "http://127.0.0.1:1/", "--for", "0s"],
         &["load", "http://127.0.0.1:1/", "--threads", "65"],

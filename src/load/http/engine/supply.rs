@@ -16,7 +16,7 @@ impl Engine {
         let ready = match connection.phase {
             Phase::Open => true,
             Phase::Closed { retry_at } => self.single && retry_at <= now,
-            Phase::Connecting { .. } => false,
+            Phase::Connecting { .. } | Phase::Greeting { .. } => false,
         };
         let room = self.depth.saturating_sub(connection.outstanding());
         if room == 0 || !self.running || !ready {
@@ -137,8 +137,11 @@ impl Engine {
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
             if connection.timed_out(now, self.timeout) {
-                let connecting = matches!(connection.phase, Phase::Connecting { .. });
-                let class = if connecting { ErrorClass::Connect } else { ErrorClass::Timeout };
+                let class = match connection.phase {
+                    Phase::Connecting { .. } => ErrorClass::Connect,
+                    Phase::Greeting { .. } => ErrorClass::Tls,
+                    Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout,
+                };
                 self.fail(index, class, now, tally);
             } else {
                 self.again(index, now, tally);

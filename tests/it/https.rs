@@ -1,0 +1,129 @@
+//! The load over TLS against a server that is not ours.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+use rxlab::load::{ErrorClass, Interval, LoadError, Rate, Session, Spec};
+
+use crate::nginx::Nginx;
+
+/// A load on it that knows its certificate.
+fn spec(nginx: &Nginx) -> Spec {
+    let mut spec = Spec::new(format!("https://127.0.0.1:{}/load", nginx.port).parse().expect("a URL"));
+    (spec.connections, spec.ca) = (4, Some(nginx.directory.path().join("cert.pem")));
+    spec
+}
+
+fn run(spec: &Spec) -> Interval {
+    let _noise = crate::quiet::noisy();
+    let session = Session::start(spec).expect("started");
+    std::thread::sleep(Duration::from_millis(500));
+    session.stop()
+}
+
+#[test]
+fn kept_connections_closed_loop_pipelined_and_at_a_rate() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let mut spec = spec(&nginx);
+    for (pipeline, rate) in [(1, None), (16, None), (1, Some(Rate::steady(200.0)))] {
+        (spec.pipeline, spec.rate) = (pipeline, rate);
+        let total = run(&spec);
+        let case = format!("depth {pipeline}, {:?}: {total:?}", spec.rate);
+        assert!(total.requests > 20 && total.errors.is_empty(), "{case}");
+        assert_eq!((total.sent, total.in_flight), (total.requests, 0), "{case}");
+        assert_eq!(total.latency.len(), total.requests, "{case}");
+        assert_eq!(total.handshakes, 0, "the first ones are made before: {case}");
+    }
+    assert_eq!(spec.rate.take(), Some(Rate::steady(200.0)));
+    spec.insecure = true;
+    (spec.ca, spec.pipeline) = (None, 1);
+    assert!(run(&spec).requests > 0, "without a look at the certificate");
+}
+
+#[test]
+fn a_connection_a_request_is_a_handshake_a_request() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let mut spec = spec(&nginx);
+    spec.no_keepalive = true;
+    let total = run(&spec);
+    assert!(total.requests > 10 && total.errors.is_empty(), "{total:?}");
+    assert!(total.handshakes.abs_diff(total.requests) <= 4, "{} for {total:?}", total.handshakes);
+}
+
+#[test]
+fn a_large_body_comes_whole() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let root = nginx.directory.path().join("html");
+    std::fs::create_dir(&root).expect("made");
+    std::fs::write(root.join("large"), vec![b'x'; 3_000_000]).expect("written");
+    let mut spec = spec(&nginx);
+    spec.url = format!("https://127.0.0.1:{}/files/large", nginx.port).parse().expect("a URL");
+    (spec.requests, spec.connections) = (Some(6), 2);
+    let session = Session::start(&spec).expect("started");
+    crate::process::wait_for("six large bodies", || session.is_done());
+    let total = session.stop();
+    assert_eq!((total.requests, total.errors.len()), (6, 0), "{total:?}");
+}
+
+#[test]
+fn who_is_not_trusted_is_not_talked_to() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let mut spec = spec(&nginx);
+    // Somebody else's certificate.
+    let Some(other) = Nginx::start_tls() else { return };
+    spec.ca = Some(other.directory.path().join("cert.pem"));
+    let error = Session::start(&spec).expect_err("not trusted");
+    assert!(matches!(error, LoadError::Down { .. }) && error.to_string().contains("certificate"), "{error}");
+    // The right one, and another name.
+    spec = self::spec(&nginx);
+    spec.url = format!("https://localhost:{}/load", nginx.port).parse().expect("a URL");
+    let error = Session::start(&spec).expect_err("another name");
+    assert!(error.to_string().contains("certificate"), "{error}");
+    spec.ca = Some("/nowhere".into());
+    assert!(matches!(Session::start(&spec), Err(LoadError::Tls(_))));
+}
+
+#[test]
+fn a_server_that_stops_speaking_tls_is_counted_as_that() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let mut spec = spec(&nginx);
+    (spec.no_keepalive, spec.connections) = (true, 2);
+    let mut session = Session::start(&spec).expect("started");
+    std::thread::sleep(Duration::from_millis(100));
+    let port = nginx.port;
+    drop(nginx);
+    // The port is free as soon as nginx is gone.
+    let mut plain = None;
+    crate::process::wait_for("the port", || {
+        plain = TcpListener::bind(("127.0.0.1", port)).ok();
+        plain.is_some()
+    });
+    let plain = plain.expect("bound");
+    session.mark();
+    std::thread::spawn(move || {
+        for mut stream in plain.incoming().flatten() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    std::thread::sleep(Duration::from_millis(400));
+    let total = session.stop();
+    assert_eq!((total.requests, total.handshakes), (0, 0), "{total:?}");
+    assert!(total.errors.get(&ErrorClass::Tls) > Some(&0), "{total:?}");
+}
+
+#[test]
+fn the_program_says_how_many_handshakes() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let url = format!("https://127.0.0.1:{}/load", nginx.port);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    let out =
+        command.args(["load", &url, "--insecure", "--no-keepalive", "-c", "2", "--for", "300ms"]).output();
+    let text = String::from_utf8(out.expect("the program runs").stdout).expect("text");
+    assert!(text.contains("TLS") && text.contains(" handshakes, "), "{text}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    let out = command.args(["load", &url, "--for", "100ms"]).output().expect("the program runs");
+    let text = String::from_utf8(out.stderr).expect("text");
+    assert!(matches!(out.status.code(), Some(2 | 5)) && text.contains("hint: "), "{text}");
+}
