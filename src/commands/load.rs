@@ -13,7 +13,9 @@ use super::{files, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
-use crate::load::{Header, LoadError, Pacing, Rate, Report, Session, Spec, Url, parse_paths, render};
+use crate::load::{
+    Header, LoadError, Pacing, Rate, Report, Session, Spec, Statuses, Url, parse_paths, render,
+};
 use crate::trial::search::slo::Slo;
 use crate::units::{CpuMask, parse_duration};
 use watch::Watch;
@@ -50,6 +52,16 @@ pub struct Args {
     /// File with paths or URLs, one a line, to ask for in turn; with dns:// names, or names and types
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
+    /// Statuses of good answers, such as 2xx,404
+    #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
+    expect_status: Statuses,
+    /// Count answers with a good status and another body than this as errors; @FILE takes it from a file
+    #[arg(long, value_name = "TEXT")]
+    expect_body: Option<String>,
+    /// Announce to a BitTorrent tracker: count answers with a failure reason as errors, and fill in the
+    /// query of a URL that has none
+    #[arg(long, conflicts_with = "expect_body")]
+    announce: bool,
     /// Open a connection for each request
     #[arg(long)]
     no_keepalive: bool,
@@ -127,7 +139,10 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
     let spec = Spec {
-        url: args.url.clone(),
+        url: url(args),
+        expect_status: args.expect_status.clone(),
+        expect_body: args.expect_body.as_deref().map(|text| body(Some(text))).transpose()?,
+        announce: args.announce,
         method: args.method.clone(),
         headers: args.header.clone(),
         body: body(args.body.as_deref())?,
@@ -181,6 +196,19 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::failed(format!("{} gave not one good answer", spec.url)));
     }
     Ok(())
+}
+
+/// What the clients of a tracker ask for: another client each time, and one of a thousand torrents.
+const ANNOUNCE: &str = "?info_hash={bytes:20/1000}&peer_id=-RX0001-{hex:12}&port={int:1024..65535}\
+                        &uploaded=0&downloaded=0&left={int:0..1000000000}&compact=1&numwant=50";
+
+/// The URL, with the query of an announce where there is none.
+fn url(args: &Args) -> Url {
+    let mut url = args.url.clone();
+    if args.announce && !url.path.contains('?') {
+        url.path += ANNOUNCE;
+    }
+    url
 }
 
 /// The body that the command line asks for.

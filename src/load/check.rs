@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::header::is_method;
 use super::question::DnsQuestion;
+use super::http::{Template, TemplateError};
 use super::spec::{MAX_PAYLOAD, MIN_PAYLOAD, Spec};
 use super::url::{Protocol, Url};
 use crate::host::datagrams::MAX_TRAIN;
@@ -42,6 +43,9 @@ pub enum SpecError {
     /// An option that means nothing over UDP.
     #[error("{0} is for http:// only")]
     HttpOnly(&'static str),
+    /// A path that cannot be filled in.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// Two options that cannot hold together.
     #[error("{0}")]
     Conflict(&'static str),
@@ -98,6 +102,18 @@ impl Spec {
         if let Some(path) = self.paths.iter().find(|path| !is_path(path)) {
             return range("paths", "paths such as /a?b".to_owned(), path.clone());
         }
+        for path in std::iter::once(&self.url.path).chain(&self.paths) {
+            Template::parse(path)?;
+        }
+        let checks_bodies = self.expect_body.is_some() || self.announce;
+        if checks_bodies && self.method == "HEAD" {
+            return Err(SpecError::Conflict("answers to HEAD have no body to look at"));
+        }
+        if self.expect_body.is_some() && self.announce {
+            return Err(SpecError::Conflict(
+                "--expect-body and --announce are two things to expect of a body",
+            ));
+        }
         if self.no_keepalive && self.pipeline != 1 {
             return Err(SpecError::Conflict("with --no-keepalive there is nothing to pipeline"));
         }
@@ -130,6 +146,10 @@ impl Spec {
             ("--header", !self.headers.is_empty()),
             ("--body", !self.body.is_empty()),
             ("--urls", !self.paths.is_empty() && self.url.protocol != Protocol::Dns),
+            ("--urls", !self.paths.is_empty()),
+            ("--expect-status", !self.expect_status.is_default()),
+            ("--expect-body", self.expect_body.is_some()),
+            ("--announce", self.announce),
         ];
         if let Some((option, _)) = http_only.into_iter().find(|(_, given)| *given) {
             return Err(SpecError::HttpOnly(option));
@@ -205,6 +225,10 @@ mod tests {
         assert!(check(|s| s.paths = vec!["/a?b".to_owned(), "/".to_owned()]));
         assert!(!check(|s| s.paths = vec!["/a HTTP/1.1\r\nX: y".to_owned()]));
         assert!(!check(|s| s.paths = vec!["a".to_owned()]));
+        assert!(check(|s| s.paths = vec!["/a?h={hex:4}".to_owned()]));
+        assert!(!check(|s| s.url.path = "/a?h={hexx:4}".to_owned()));
+        assert!(!check(|s| (s.announce, s.expect_body) = (true, Some(String::new()))));
+        assert!(!check(|s| (s.announce, s.method) = (true, "HEAD".to_owned())));
         assert!(check(|s| s.method = "HEAD".to_owned()));
         assert!(!check(|s| s.method = "GET /x".to_owned()));
         assert!(!check(|s| s.insecure = true), "there is no TLS");

@@ -27,6 +27,8 @@ pub enum ErrorClass {
     Garbage,
     /// An answer came that nothing had asked for.
     Unexpected,
+    /// An answer with status 2xx where another was expected.
+    Status2xx,
     /// An answer with status 3xx.
     Status3xx,
     /// An answer with status 4xx.
@@ -43,6 +45,10 @@ pub enum ErrorClass {
     Refused,
     /// A name server gave any other error.
     OtherRcode,
+    /// An answer with a good status and another body than expected.
+    Body,
+    /// An announce that the tracker refused: its answer gives a failure reason.
+    Refused,
     /// The kernel refused to send a datagram.
     Send,
     /// Due, and never sent: no connection was free within the timeout, or too many datagrams were
@@ -54,6 +60,7 @@ impl ErrorClass {
     /// Every class, in the order of its counter.
     pub(super) const ALL: [ErrorClass; 17] = [
     pub(super) const ALL: [ErrorClass; 13] = [
+    pub(super) const ALL: [ErrorClass; 16] = [
         ErrorClass::Connect,
         ErrorClass::Tls,
         ErrorClass::Timeout,
@@ -62,6 +69,7 @@ impl ErrorClass {
         ErrorClass::Closed,
         ErrorClass::Garbage,
         ErrorClass::Unexpected,
+        ErrorClass::Status2xx,
         ErrorClass::Status3xx,
         ErrorClass::Status4xx,
         ErrorClass::Status5xx,
@@ -70,6 +78,8 @@ impl ErrorClass {
         ErrorClass::Nxdomain,
         ErrorClass::Refused,
         ErrorClass::OtherRcode,
+        ErrorClass::Body,
+        ErrorClass::Refused,
         ErrorClass::Send,
         ErrorClass::Unsent,
     ];
@@ -86,6 +96,7 @@ impl fmt::Display for ErrorClass {
             ErrorClass::Closed => "closed without an answer",
             ErrorClass::Garbage => "not a valid answer",
             ErrorClass::Unexpected => "answer to no request",
+            ErrorClass::Status2xx => "status 2xx",
             ErrorClass::Status3xx => "status 3xx",
             ErrorClass::Status4xx => "status 4xx",
             ErrorClass::Status5xx => "status 5xx",
@@ -94,6 +105,8 @@ impl fmt::Display for ErrorClass {
             ErrorClass::Nxdomain => "NXDOMAIN",
             ErrorClass::Refused => "REFUSED",
             ErrorClass::OtherRcode => "another error of the name server",
+            ErrorClass::Body => "another body than expected",
+            ErrorClass::Refused => "refused by the tracker",
             ErrorClass::Send => "could not be sent",
             ErrorClass::Unsent => "due but never sent",
         })

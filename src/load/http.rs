@@ -1,17 +1,22 @@
 //! HTTP/1.1 load: requests over kept-alive connections, or over one connection each.
 
+mod bencode;
 mod block;
+mod body;
 mod connection;
 mod engine;
 mod head;
 mod learned;
+mod outgoing;
 mod peer;
 mod reader;
 mod request;
 mod response;
+mod template;
 mod tls;
 mod waiting;
 
 pub(super) use engine::Engine;
 pub use reader::{StreamEnd, read_answers};
+pub(super) use template::{Template, TemplateError};
 pub(super) use tls::Setup as TlsSetup;

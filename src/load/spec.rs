@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
+use super::status::Statuses;
 use super::url::Url;
 use crate::units::{CpuMask, duration_text};
 
@@ -37,6 +38,15 @@ pub struct Spec {
     /// further in the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// HTTP: statuses of good answers.
+    #[serde(default, skip_serializing_if = "Statuses::is_default")]
+    pub expect_status: Statuses,
+    /// HTTP: the body of every good answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_body: Option<String>,
+    /// HTTP: answers are those of a tracker; one that gives a failure reason is an error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub announce: bool,
     /// HTTP: each request has a connection of its own, and latency counts from its opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_keepalive: bool,
@@ -128,6 +138,9 @@ impl Spec {
             headers: Vec::new(),
             body: String::new(),
             paths: Vec::new(),
+            expect_status: Statuses::default(),
+            expect_body: None,
+            announce: false,
             no_keepalive: false,
             unix: None,
             ca: None,

@@ -106,6 +106,9 @@ pub fn shape(spec: &Spec) -> String {
     if spec.method != "GET" {
         parts.push(spec.method.clone());
     }
+    if spec.announce {
+        parts.push("announces".to_owned());
+    }
     if !spec.paths.is_empty() {
         let what = if spec.url.protocol == Protocol::Dns { "name" } else { "path" };
         parts.push(plural(spec.paths.len(), what));

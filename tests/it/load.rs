@@ -5,6 +5,7 @@
 
 mod cli;
 mod dns;
+mod expect;
 mod find;
 mod http;
 mod pace;

@@ -1,5 +1,7 @@
 //! The requests of a load as bytes, back to back, so that a batch is one write.
 
+use super::template::Template;
+
 /// Bytes of prepared requests beyond which a batch takes several writes.
 const BLOCK: usize = 64 * 1024;
 
@@ -8,6 +10,8 @@ pub(super) struct Block {
     bytes: Vec<u8>,
     /// Where each request of a cycle starts, and behind the last where the cycle ends.
     starts: Vec<usize>,
+    /// Instead of all that: requests that are filled in anew each time, in turn.
+    templates: Vec<Template>,
 }
 
 /// A place in the endless repetition of the cycle.
@@ -32,7 +36,17 @@ impl Block {
         let cycle = requests.concat();
         // At least two, so that a whole cycle is contiguous from any offset.
         let copies = (depth / requests.len() + 2).min(BLOCK / cycle.len()).max(2);
-        Self { bytes: cycle.repeat(copies), starts }
+        Self { bytes: cycle.repeat(copies), starts, templates: Vec::new() }
+    }
+
+    /// Requests to be filled in, at least one.
+    pub(super) fn filled(templates: Vec<Template>) -> Self {
+        Self { bytes: Vec::new(), starts: Vec::new(), templates }
+    }
+
+    /// Those; none where the bytes are prepared.
+    pub(super) fn templates(&self) -> &[Template] {
+        &self.templates
     }
 
     fn requests(&self) -> usize {

@@ -9,8 +9,9 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use socket2::Socket;
 
-use super::block::{Block, Cursor};
+use super::block::Block;
 use super::learned::Learned;
+use super::outgoing::Outgoing;
 use super::peer::Peer;
 use super::reader::Reader;
 use super::response::{Malformed, Response, Truncated};
@@ -20,6 +21,7 @@ use crate::load::clock::{MILLISECOND, Nanos};
 use crate::load::error_class::ErrorClass;
 use crate::load::interval::Tally;
 use crate::load::poller::Poller;
+use crate::load::spec::Spec;
 
 /// First wait before a connection is opened again; doubles with every failure in a row.
 const FIRST_BACKOFF: Nanos = 5 * MILLISECOND;
@@ -57,32 +59,28 @@ pub(super) struct Connection {
     /// The TLS above the socket; `None` without.
     tls: Option<Box<Tls>>,
     reader: Reader,
-    /// The answers are to HEAD.
-    bodyless: bool,
     number: usize,
     single: bool,
     waiting: Waiting,
     /// What is still to be written of the outstanding requests.
-    cursor: Cursor,
+    outgoing: Outgoing,
     backoff: Nanos,
 }
 
 impl Connection {
-    /// Connection `number` of the session, closed; its first request is that one of the block. With
-    /// `bodyless` all are HEAD, with `single` the first answer is the last.
-    pub(super) fn new(number: usize, bodyless: bool, single: bool, block: &Block) -> Self {
+    /// Connection `number` of the session, closed; its first request is that one of the block.
+    pub(super) fn new(number: usize, spec: &Spec, block: &Block) -> Self {
         Self {
             phase: Phase::Closed { retry_at: 0 },
             queued: false,
             free_since: None,
             socket: None,
             tls: None,
-            reader: Reader::new(bodyless),
-            bodyless,
+            reader: Reader::new(spec),
             number,
-            single,
+            single: spec.no_keepalive,
             waiting: Waiting::default(),
-            cursor: Cursor::at(number, block),
+            outgoing: Outgoing::new(number, block),
             backoff: 0,
         }
     }
@@ -160,22 +158,22 @@ impl Connection {
     /// Adds requests to be written; their latency counts from `from`.
     pub(super) fn request(&mut self, count: usize, from: Nanos, now: Nanos, block: &Block) {
         self.waiting.push(count, from, now);
-        self.cursor.take(count, block);
+        self.outgoing.take(count, block);
     }
 
     /// Writes as much as the socket takes; the rest follows when it is writable again.
     pub(super) fn flush(&mut self, block: &Block) -> Result<(), ErrorClass> {
         let Some(socket) = &mut self.socket else { return Ok(()) };
         if let Some(tls) = &mut self.tls {
-            return tls.flush(socket, &mut self.cursor, block);
+            return tls.flush(socket, &mut self.outgoing, block);
         }
         loop {
-            let pending = self.cursor.pending(block);
+            let pending = self.outgoing.pending(block);
             if pending.is_empty() {
                 break;
             }
             match send(&*socket, pending, SendFlags::NOSIGNAL) {
-                Ok(written) => self.cursor.written(written, block),
+                Ok(written) => self.outgoing.written(written, block),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
                 Err(_) => return Err(ErrorClass::Reset),
@@ -231,11 +229,9 @@ impl Connection {
     ) -> Result<(), ErrorClass> {
         while count > 0 {
             let Some((from, taken)) = self.waiting.take(count) else { return Err(ErrorClass::Unexpected) };
-            match response.status {
-                200..300 => tally.complete_all(taken, now.saturating_sub(from)),
-                300..400 => tally.error(ErrorClass::Status3xx, taken),
-                400..500 => tally.error(ErrorClass::Status4xx, taken),
-                _ => tally.error(ErrorClass::Status5xx, taken),
+            match response.error {
+                None => tally.complete_all(taken, now.saturating_sub(from)),
+                Some(class) => tally.error(class, taken),
             }
             count -= taken;
         }
@@ -283,9 +279,9 @@ impl Connection {
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
         self.tls = None;
-        self.reader = Reader::new(self.bodyless);
+        self.reader.reset();
         self.waiting.clear();
-        self.cursor.reset(block);
+        self.outgoing.reset(block);
         self.free_since = None;
         self.phase = Phase::Closed { retry_at: now + self.backoff };
         self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);

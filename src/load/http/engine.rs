@@ -67,10 +67,7 @@ impl Engine {
     ) -> std::io::Result<Self> {
         let (first, count) = spec.part(index);
         let block = request::block(spec);
-        let connection = |number| {
-            let (bodyless, single) = (spec.method == "HEAD", spec.no_keepalive);
-            Connection::new(number, bodyless, single, &block)
-        };
+        let connection = |number| Connection::new(number, spec, &block);
         Ok(Self {
             clock,
             poller,

@@ -60,5 +60,5 @@ pub(super) fn read_head(head: &[u8]) -> Result<(Response, Body), Malformed> {
         (_, false, None) => Body::UntilClose,
     };
     let last = close || (version == 0 && !keep) || body == Body::UntilClose;
-    Ok((Response { status, last }, body))
+    Ok((Response { status, last, error: None }, body))
 }

@@ -15,7 +15,7 @@ pub(super) struct Learned {
 
 impl Learned {
     pub(super) fn new() -> Self {
-        Self { answer: Repeated::default(), response: Response { status: 0, last: false } }
+        Self { answer: Repeated::default(), response: Response { status: 0, last: false, error: None } }
     }
 
     /// Takes copies of the answer off the front of `input`, which is where an answer starts; gives

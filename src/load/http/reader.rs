@@ -1,7 +1,10 @@
 //! Answers off one connection: known ones at a glance, all others through the parser.
 
+use super::body::Check;
 use super::learned::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
+use crate::load::spec::Spec;
+use crate::load::status::Statuses;
 
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -9,9 +12,19 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// `bodyless`: the answers are to HEAD.
-    pub(super) fn new(bodyless: bool) -> Self {
-        Self { parser: Parser::new(bodyless) }
+    /// For answers to the requests of `spec`.
+    pub(super) fn new(spec: &Spec) -> Self {
+        let check = match &spec.expect_body {
+            Some(body) => Check::exact(body.as_bytes().into()),
+            None if spec.announce => Check::announce(),
+            None => Check::Any,
+        };
+        Self { parser: Parser::new(spec.method == "HEAD", spec.expect_status.clone(), check) }
+    }
+
+    /// Begins another stream.
+    pub(super) fn reset(&mut self) {
+        self.parser.reset();
     }
 
     /// Takes off the front of `input` the answers that are next, one or more alike; `None` when the
@@ -56,7 +69,8 @@ pub enum StreamEnd {
 /// What the load reads in a stream of HTTP answers that comes in `pieces` and then ends: the status
 /// of every whole answer in order, and how the stream ended.
 pub fn read_answers<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u16>, StreamEnd) {
-    let (mut reader, mut learned, mut statuses) = (Reader::new(false), Learned::new(), Vec::new());
+    let mut reader = Reader { parser: Parser::new(false, Statuses::default(), Check::Any) };
+    let (mut learned, mut statuses) = (Learned::new(), Vec::new());
     for mut piece in pieces {
         loop {
             match reader.next(&mut piece, &mut learned) {
@@ -79,11 +93,11 @@ pub fn read_answers<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u16>
 mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-    use super::{Malformed, Parser, StreamEnd, Truncated, read_answers};
+    use super::{Check, Malformed, Parser, Statuses, StreamEnd, Truncated, read_answers};
 
     /// What the parser alone makes of it.
     fn parsed(mut input: &[u8]) -> (Vec<u16>, StreamEnd) {
-        let (mut parser, mut statuses) = (Parser::new(false), Vec::new());
+        let (mut parser, mut statuses) = (Parser::new(false, Statuses::default(), Check::Any), Vec::new());
         loop {
             match parser.next(&mut input) {
                 Ok(Some(response)) => statuses.push(response.status),

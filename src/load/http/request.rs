@@ -1,6 +1,7 @@
 //! The requests of a spec as bytes.
 
 use super::block::Block;
+use super::template::Template;
 use crate::load::spec::Spec;
 
 /// All requests of `spec`, in turn.
@@ -9,6 +10,16 @@ pub(super) fn block(spec: &Spec) -> Block {
         [] => vec![&spec.url.path],
         paths => paths.iter().map(String::as_str).collect(),
     };
+    let parse = |path: &&str| Template::parse(path).expect("the paths of a checked spec can be filled in");
+    let templates: Vec<_> = paths.iter().map(parse).collect();
+    if templates.iter().any(Option::is_some) {
+        let around = |(template, path): (Option<Template>, &str)| {
+            let (bytes, begin) = (request(spec, path), spec.method.len() + 1);
+            let template = template.unwrap_or_else(|| Template::plain(path));
+            template.within(&bytes[..begin], &bytes[begin + path.len()..])
+        };
+        return Block::filled(templates.into_iter().zip(paths).map(around).collect());
+    }
     let requests: Vec<_> = paths.into_iter().map(|path| request(spec, path)).collect();
     Block::new(&requests, spec.pipeline)
 }

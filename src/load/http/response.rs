@@ -3,7 +3,10 @@
 //! Bodies are measured and skipped, never kept. Nothing here knows about sockets or requests,
 //! except whether they were HEAD.
 
+use super::body::{Check, Verdict};
 use super::head::{Body, read_head};
+use crate::load::error_class::ErrorClass;
+use crate::load::status::Statuses;
 
 /// Longest status line plus headers.
 const MAX_HEAD: usize = 64 * 1024;
@@ -16,6 +19,8 @@ pub(super) struct Response {
     pub(super) status: u16,
     /// The connection ends behind it.
     pub(super) last: bool,
+    /// What is wrong with it, when it is not what was expected.
+    pub(super) error: Option<ErrorClass>,
 }
 
 /// The bytes are no HTTP/1.x answer.
@@ -67,13 +72,24 @@ pub(super) struct Parser {
     line_return: bool,
     /// Answers to HEAD: whatever the head says, no body follows.
     bodyless: bool,
+    /// What is expected of answers.
+    good: Statuses,
+    check: Check,
 }
 
 impl Parser {
-    /// `bodyless`: the answers are to HEAD.
-    pub(super) fn new(bodyless: bool) -> Self {
-        let response = Response { status: 0, last: false };
-        Self { state: State::Head, response, head: Vec::new(), line: 0, line_return: false, bodyless }
+    /// `bodyless`: the answers are to HEAD. Those with a `good` status and a body that `check` finds right
+    /// have no error.
+    pub(super) fn new(bodyless: bool, good: Statuses, check: Check) -> Self {
+        let response = Response { status: 0, last: false, error: None };
+        let (state, head) = (State::Head, Vec::new());
+        Self { state, response, head, line: 0, line_return: false, bodyless, good, check }
+    }
+
+    /// Begins another stream.
+    pub(super) fn reset(&mut self) {
+        self.head.clear();
+        (self.state, self.line, self.line_return) = (State::Head, 0, false);
     }
 
     /// Whether the next byte is the first of an answer.
@@ -95,7 +111,10 @@ impl Parser {
     /// The stream has ended. An answer without a length ends with it.
     pub(super) fn finish(&mut self) -> Result<Option<Response>, Truncated> {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::UntilClose => Ok(Some(self.response)),
+            State::UntilClose => {
+                self.judge();
+                Ok(Some(self.response))
+            }
             State::Over => Ok(None),
             State::Head if self.head.is_empty() => Ok(None),
             _ => Err(Truncated),
@@ -113,7 +132,7 @@ impl Parser {
                         return Ok(Some(self.complete()));
                     }
                 }
-                State::Sized(left) => match skip(input, left) {
+                State::Sized(left) => match self.body(input, left) {
                     0 => return Ok(Some(self.complete())),
                     left => self.state = State::Sized(left),
                 },
@@ -139,7 +158,7 @@ impl Parser {
                     };
                 }
                 State::ChunkData(left) => {
-                    self.state = match skip(input, left) {
+                    self.state = match self.body(input, left) {
                         0 => State::ChunkEnd { carriage_return: false },
                         left => State::ChunkData(left),
                     };
@@ -162,12 +181,31 @@ impl Parser {
                         _ => State::Trailer { line: line + 1, length: length + 1 },
                     };
                 }
-                State::UntilClose | State::Over => *input = &[],
+                State::UntilClose => {
+                    self.body(input, u64::MAX);
+                }
+                State::Over => *input = &[],
             }
         }
     }
 
+    /// Says what is wrong with the answer that is whole now.
+    fn judge(&mut self) {
+        self.response.error = match self.response.status {
+            status if self.good.has(status) => match self.check.verdict() {
+                Verdict::Right => None,
+                Verdict::Wrong => Some(ErrorClass::Body),
+                Verdict::Refused => Some(ErrorClass::Refused),
+            },
+            ..300 => Some(ErrorClass::Status2xx),
+            300..400 => Some(ErrorClass::Status3xx),
+            400..500 => Some(ErrorClass::Status4xx),
+            _ => Some(ErrorClass::Status5xx),
+        };
+    }
+
     fn complete(&mut self) -> Response {
+        self.judge();
         self.state = if self.response.last { State::Over } else { State::Head };
         self.response
     }
@@ -197,6 +235,7 @@ impl Parser {
         self.head.clear();
         let (response, body) = read?;
         self.response = response;
+        self.check.begin();
         Ok(Some(match body {
             // Interim answers announce the real one.
             _ if response.status < 200 => State::Head,
@@ -205,6 +244,15 @@ impl Parser {
             Body::Chunked => State::ChunkSize { size: 0, digits: 0 },
             Body::UntilClose => State::UntilClose,
         }))
+    }
+
+    /// Takes up to `left` bytes of the body off `input`; gives how many are still to come.
+    fn body(&mut self, input: &mut &[u8], left: u64) -> u64 {
+        let taken = left.min(input.len() as u64);
+        let (bytes, rest) = input.split_at(taken as usize);
+        self.check.feed(bytes);
+        *input = rest;
+        left - taken
     }
 
     /// Where the head ends in `input`: behind the first empty line.
@@ -233,24 +281,17 @@ fn chunk(size: u64) -> State {
     if size == 0 { State::Trailer { line: 0, length: 0 } } else { State::ChunkData(size) }
 }
 
-/// Takes up to `left` bytes off `input`; gives how many are still to come.
-fn skip(input: &mut &[u8], left: u64) -> u64 {
-    let taken = left.min(input.len() as u64);
-    *input = &input[taken as usize..];
-    left - taken
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
+    use proptest::prelude::{Just, Strategy, prop_assert_eq, prop_oneof, proptest};
 
-    use super::{Malformed, Parser, Response, Truncated};
+    use super::{Check, ErrorClass, Malformed, Parser, Response, Statuses, Truncated};
 
     /// Everything that a stream says, in order: the answers, then how it ended.
     type Story = (Vec<Response>, Result<Option<Response>, &'static str>);
 
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Story {
-        let (mut parser, mut seen) = (Parser::new(false), Vec::new());
+        let (mut parser, mut seen) = (any(false), Vec::new());
         for mut piece in pieces {
             loop {
                 match parser.next(&mut piece) {
@@ -264,8 +305,12 @@ mod tests {
         (seen, parser.finish().map_err(|Truncated| "truncated"))
     }
 
+    fn any(bodyless: bool) -> Parser {
+        Parser::new(bodyless, Statuses::default(), Check::Any)
+    }
+
     fn ok(last: bool) -> Response {
-        Response { status: 200, last }
+        Response { status: 200, last, error: None }
     }
 
     fn whole(text: &str) -> Story {
@@ -294,6 +339,32 @@ mod tests {
     }
 
     #[test]
+    fn answers_are_judged_by_status_and_body() {
+        let mut parser = Parser::new(
+            false,
+            "2xx,404".parse().expect("statuses"),
+            Check::exact(b"hello".as_slice().into()),
+        );
+        let mut errors = Vec::new();
+        for (status, rest) in [
+            (200, "Content-Length: 5\r\n\r\nhello"),
+            (200, "Content-Length: 5\r\n\r\nhellO"),
+            (404, "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
+            (204, "\r\n"),
+            (301, "Content-Length: 5\r\n\r\nhello"),
+            (200, "\r\nhello"),
+        ] {
+            let text = format!("HTTP/1.1 {status} x\r\n{rest}");
+            for mut piece in text.as_bytes().chunks(7) {
+                errors.extend(parser.next(&mut piece).expect("well formed").map(|response| response.error));
+            }
+        }
+        errors.extend(parser.finish().expect("whole").map(|response| response.error));
+        let (body, moved) = (Some(ErrorClass::Body), Some(ErrorClass::Status3xx));
+        assert_eq!(errors, [None, body, None, body, moved, None]);
+    }
+
+    #[test]
     fn the_end_of_the_connection() {
         assert_eq!(whole("HTTP/1.1 200 OK\r\n\r\nsome body"), (vec![], Ok(Some(ok(true)))));
         let close = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x, Close\r\n\r\n";
@@ -305,7 +376,7 @@ mod tests {
 
     #[test]
     fn answers_to_head_have_no_body() {
-        let mut parser = Parser::new(true);
+        let mut parser = any(true);
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n\
                     HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         let mut input = text.as_bytes();
@@ -373,7 +444,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_byte_never_panics(stream in stream(), at in any::<usize>(), byte in any::<u8>()) {
+        fn a_changed_byte_never_panics(stream in stream(), at in proptest::num::usize::ANY, byte in proptest::num::u8::ANY) {
             let mut stream = stream;
             if !stream.is_empty() {
                 let at = at % stream.len();
@@ -383,7 +454,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end_somehow(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_end_somehow(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             prop_assert_eq!(read(bytes.chunks(1)), read([&bytes[..]]));
         }
     }

@@ -13,7 +13,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use socket2::Socket;
 
-use super::block::{Block, Cursor};
+use super::block::Block;
+use super::outgoing::Outgoing;
 use crate::load::error_class::ErrorClass;
 
 /// What [`Tls::read`] gives when the other end does not keep to TLS.
@@ -94,18 +95,18 @@ impl Tls {
     pub(super) fn flush(
         &mut self,
         socket: &mut Socket,
-        cursor: &mut Cursor,
+        outgoing: &mut Outgoing,
         block: &Block,
     ) -> Result<(), ErrorClass> {
         loop {
             self.send(socket).map_err(|_| ErrorClass::Reset)?;
-            let pending = cursor.pending(block);
+            let pending = outgoing.pending(block);
             if pending.is_empty() || self.connection.wants_write() {
                 return Ok(());
             }
             // Into memory: an error would be one of this program.
             let taken = self.connection.writer().write(pending).map_err(|_| ErrorClass::Reset)?;
-            cursor.written(taken, block);
+            outgoing.written(taken, block);
         }
     }
 

@@ -1,0 +1,117 @@
+//! Bencoded answers of trackers: whether one is a dictionary, and whether it says that it failed.
+
+/// The key under which a tracker says why it refuses.
+const FAILURE: &[u8] = b"failure reason";
+
+/// What a tracker answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// A dictionary without a failure.
+    Good,
+    /// A dictionary that gives a reason for a failure.
+    Failure,
+}
+
+/// Reads an answer, from its first byte to its last; `None` when it is no bencoded dictionary.
+pub(super) fn read(text: &[u8]) -> Option<Answer> {
+    let mut rest = text.strip_prefix(b"d")?;
+    let mut answer = Answer::Good;
+    loop {
+        if let Some(end) = rest.strip_prefix(b"e") {
+            return end.is_empty().then_some(answer);
+        }
+        let (key, behind) = string(rest)?;
+        if key == FAILURE {
+            answer = Answer::Failure;
+        }
+        rest = skip(behind)?;
+    }
+}
+
+/// What is behind one value, however deep it is: lists and dictionaries are counted, not entered.
+fn skip(mut rest: &[u8]) -> Option<&[u8]> {
+    let mut open = 0usize;
+    loop {
+        rest = match rest.first()? {
+            b'l' | b'd' => {
+                open += 1;
+                &rest[1..]
+            }
+            b'e' => {
+                open = open.checked_sub(1)?;
+                &rest[1..]
+            }
+            b'i' => {
+                let end = rest.iter().position(|b| *b == b'e')?;
+                let digits = rest[1..end].strip_prefix(b"-").unwrap_or(&rest[1..end]);
+                if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+                    return None;
+                }
+                &rest[end + 1..]
+            }
+            _ => string(rest)?.1,
+        };
+        if open == 0 {
+            return Some(rest);
+        }
+    }
+}
+
+/// A string, and what is behind it.
+fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = text.iter().take(20).position(|b| *b == b':')?;
+    let digits = &text[..colon];
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let length: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    text[colon + 1..].split_at_checked(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{Answer, read};
+
+    #[test]
+    fn answers_of_trackers() {
+        for (text, answer) in [
+            ("d8:completei1e10:incompletei0e8:intervali1800e5:peers6:abcdefe", Some(Answer::Good)),
+            ("d5:peersld2:ip9:127.0.0.14:porti-1eeee", Some(Answer::Good)),
+            ("d14:failure reason12:unregisterede", Some(Answer::Failure)),
+            ("d8:intervali9e5:peers0:14:failure reason1:xe", Some(Answer::Failure)),
+            // The words within a value are no key.
+            ("d15:warning message14:failure reasone", Some(Answer::Good)),
+            ("de", Some(Answer::Good)),
+            ("dee", None),
+            ("d", None),
+            ("d1:ae", None),
+            ("d1:ai1", None),
+            ("d1:ai--1ee", None),
+            ("d1:a99999999999999999999:e", None),
+            ("i1e", None),
+            ("<html>", None),
+            ("", None),
+        ] {
+            assert_eq!(read(text.as_bytes()), answer, "{text}");
+        }
+        assert_eq!(
+            read(format!("d1:a{}", "l".repeat(1_000_000)).as_bytes()),
+            None,
+            "deep, and no stack is used"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_answer_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes);
+        }
+
+        #[test]
+        fn near_answers_are_an_answer_or_none(text in "d([0-9]{1,2}:[a-e]{0,9}|i-?[0-9]{0,3}e|l|d|e){0,12}") {
+            let _ = read(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a connection has still to write: of the prepared block, or of requests filled in for it.
+
+use super::block::{Block, Cursor};
+use super::template::Random;
+
+/// The bytes to come.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// Of the block that all connections share.
+    Prepared(Cursor),
+    /// Requests of this connection alone.
+    Filled(Filled),
+}
+
+#[derive(Debug)]
+pub(super) struct Filled {
+    random: Random,
+    /// The template whose turn it is.
+    turn: usize,
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Outgoing {
+    /// For connection `number`, which begins with that request of the block.
+    pub(super) fn new(number: usize, block: &Block) -> Self {
+        if block.templates().is_empty() {
+            return Outgoing::Prepared(Cursor::at(number, block));
+        }
+        let random = Random::new(number);
+        Outgoing::Filled(Filled { random, turn: number, bytes: Vec::new(), written: 0 })
+    }
+
+    /// Takes the next `count` requests.
+    pub(super) fn take(&mut self, count: usize, block: &Block) {
+        match self {
+            Outgoing::Prepared(cursor) => cursor.take(count, block),
+            Outgoing::Filled(filled) => {
+                for _ in 0..count {
+                    let templates = block.templates();
+                    templates[filled.turn % templates.len()].fill(&mut filled.random, &mut filled.bytes);
+                    filled.turn = filled.turn.wrapping_add(1);
+                }
+            }
+        }
+    }
+
+    /// What to write next; empty when all is written.
+    pub(super) fn pending<'a>(&'a self, block: &'a Block) -> &'a [u8] {
+        match self {
+            Outgoing::Prepared(cursor) => cursor.pending(block),
+            Outgoing::Filled(filled) => &filled.bytes[filled.written..],
+        }
+    }
+
+    /// `length` bytes of what was pending are written.
+    pub(super) fn written(&mut self, length: usize, block: &Block) {
+        match self {
+            Outgoing::Prepared(cursor) => cursor.written(length, block),
+            Outgoing::Filled(filled) => {
+                filled.written += length;
+                if filled.written == filled.bytes.len() {
+                    // Keeps its room.
+                    filled.bytes.clear();
+                    filled.written = 0;
+                }
+            }
+        }
+    }
+
+    /// Forgets what is unwritten; the next request begins at its first byte.
+    pub(super) fn reset(&mut self, block: &Block) {
+        match self {
+            Outgoing::Prepared(cursor) => cursor.reset(block),
+            Outgoing::Filled(filled) => {
+                filled.bytes.clear();
+                filled.written = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Block, Outgoing};
+    use crate::load::http::template::Template;
+
+    #[test]
+    fn filled_requests_come_whole_in_turn_and_anew_after_a_break() {
+        let template = |path| Template::parse(path).expect("a template").expect("with places");
+        let block = Block::filled(vec![template("a{int:5..5}."), template("b{int:7..7}.")]);
+        let mut outgoing = Outgoing::new(1, &block);
+        outgoing.take(3, &block);
+        assert_eq!(outgoing.pending(&block), b"b7.a5.b7.");
+        outgoing.written(4, &block);
+        outgoing.take(1, &block);
+        assert_eq!(outgoing.pending(&block), b"5.b7.a5.");
+        outgoing.reset(&block);
+        assert!(outgoing.pending(&block).is_empty());
+        outgoing.take(1, &block);
+        outgoing.written(3, &block);
+        assert!(outgoing.pending(&block).is_empty());
+    }
+}

@@ -1,0 +1,238 @@
+//! Paths with places that are filled in anew for each request.
+//!
+//! | place | is |
+//! |---|---|
+//! | `{hex:N}` | N random hexadecimal digits |
+//! | `{bytes:N}` | N random bytes, each as `%xx` |
+//! | `{bytes:N/M}` | the same, but only M different values occur |
+//! | `{int:A..B}` | a random number from A to B |
+//!
+//! Requests are written into room that is there already: a place costs some nanoseconds and no
+//! allocation. The random numbers are the same in every run.
+
+use thiserror::Error;
+
+/// Most bytes or digits of one place.
+const LONGEST: usize = 256;
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// A place that cannot be filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` cannot be filled in: write {{hex:N}}, {{bytes:N}}, {{bytes:N/M}} or {{int:A..B}}; a plain brace is %7B or %7D"
+)]
+pub struct TemplateError(String);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Plain(Vec<u8>),
+    Hex(usize),
+    Bytes { count: usize, different: Option<u64> },
+    Number { first: u64, last: u64 },
+}
+
+/// A text with places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    parts: Vec<Part>,
+}
+
+/// Random numbers that are cheap; nobody has to be unable to guess them.
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    /// Those of one connection.
+    pub(super) fn new(number: usize) -> Self {
+        Self(number as u64 ^ 0x7278_6c61_6275_726c)
+    }
+
+    /// SplitMix64 of Steele, Lea and Flood.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 up to but not including `bound`, which is above 0.
+    fn below(&mut self, bound: u64) -> u64 {
+        // The high word of the product: no division, and a bias of bound / 2^64.
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+impl Template {
+    /// Reads a path; `None` when it has no places.
+    pub(crate) fn parse(path: &str) -> Result<Option<Self>, TemplateError> {
+        if !path.contains(['{', '}']) {
+            return Ok(None);
+        }
+        let (mut parts, mut rest) = (Vec::new(), path);
+        while let Some((plain, behind)) = rest.split_once('{') {
+            let bad =
+                || TemplateError(format!("{{{}", behind.split_inclusive('}').next().unwrap_or_default()));
+            let (place, behind) = behind.split_once('}').ok_or_else(bad)?;
+            parts.push(Part::Plain(plain.as_bytes().to_vec()));
+            parts.push(part(place).ok_or_else(bad)?);
+            rest = behind;
+        }
+        parts.push(Part::Plain(rest.as_bytes().to_vec()));
+        let brace = |part: &Part| matches!(part, Part::Plain(text) if text.contains(&b'}'));
+        if parts.iter().any(brace) {
+            return Err(TemplateError("}".to_owned()));
+        }
+        Ok(Some(Self { parts }))
+    }
+
+    /// A text without places.
+    pub(super) fn plain(path: &str) -> Self {
+        Self { parts: vec![Part::Plain(path.as_bytes().to_vec())] }
+    }
+
+    /// The same with text before and behind.
+    pub(super) fn within(mut self, before: &[u8], behind: &[u8]) -> Self {
+        self.parts.insert(0, Part::Plain(before.to_vec()));
+        self.parts.push(Part::Plain(behind.to_vec()));
+        self
+    }
+
+    /// Appends the text with its places filled in.
+    pub(super) fn fill(&self, random: &mut Random, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Plain(text) => out.extend_from_slice(text),
+                Part::Hex(digits) => {
+                    let mut word = 0;
+                    for digit in 0..*digits {
+                        word = if digit % 16 == 0 { random.next() } else { word >> 4 };
+                        out.push(HEX[(word & 15) as usize]);
+                    }
+                }
+                Part::Bytes { count, different } => {
+                    let mut one = match different {
+                        Some(different) => Random(random.below(*different)),
+                        None => Random(random.next()),
+                    };
+                    let mut word = 0;
+                    for byte in 0..*count {
+                        word = if byte % 8 == 0 { one.next() } else { word >> 8 };
+                        let (high, low) = ((word >> 4 & 15) as usize, (word & 15) as usize);
+                        out.extend_from_slice(&[b'%', HEX[high], HEX[low]]);
+                    }
+                }
+                Part::Number { first, last } => {
+                    let number = first + random.below(last - first + 1);
+                    // Twenty digits have every number of 64 bits.
+                    let (mut digits, mut at, mut left) = ([0; 20], 20, number);
+                    loop {
+                        at -= 1;
+                        digits[at] = b'0' + (left % 10) as u8;
+                        left /= 10;
+                        if left == 0 {
+                            break;
+                        }
+                    }
+                    out.extend_from_slice(&digits[at..]);
+                }
+            }
+        }
+    }
+}
+
+fn part(place: &str) -> Option<Part> {
+    let number = |text: &str| -> Option<u64> {
+        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        plain.then(|| text.parse().ok()).flatten()
+    };
+    let count = |text: &str| number(text).map(|n| n as usize).filter(|n| (1..=LONGEST).contains(n));
+    let (kind, value) = place.split_once(':')?;
+    match (kind, value.split_once('/'), value.split_once("..")) {
+        ("hex", None, None) => count(value).map(Part::Hex),
+        ("bytes", None, None) => count(value).map(|count| Part::Bytes { count, different: None }),
+        ("bytes", Some((bytes, different)), None) => {
+            let different = Some(number(different).filter(|n| *n > 0)?);
+            Some(Part::Bytes { count: count(bytes)?, different })
+        }
+        ("int", None, Some((first, last))) => {
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last && last < u64::MAX).then_some(Part::Number { first, last })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::{Random, Template};
+
+    fn filled(path: &str, count: usize) -> Vec<String> {
+        let template = Template::parse(path).expect("a template").expect("with places");
+        let mut random = Random::new(7);
+        let fill = |_| {
+            let mut out = Vec::new();
+            template.fill(&mut random, &mut out);
+            String::from_utf8(out).expect("text")
+        };
+        (0..count).map(fill).collect()
+    }
+
+    fn different(path: &str) -> usize {
+        filled(path, 1000).into_iter().collect::<BTreeSet<_>>().len()
+    }
+
+    #[test]
+    fn places_are_filled_in_as_they_say() {
+        let hex = &filled("/a?h={hex:40}&", 1)[0];
+        assert!(hex.len() == 46 && hex[5..45].bytes().all(|b| b.is_ascii_hexdigit()), "{hex}");
+        let bytes = &filled("{bytes:20}", 1)[0];
+        assert!(bytes.len() == 60 && bytes.matches('%').count() == 20, "{bytes}");
+        for port in filled("{int:9..11}", 100) {
+            assert!(["9", "10", "11"].contains(&port.as_str()), "{port}");
+        }
+        assert_eq!(different("{int:9..11}"), 3);
+        assert_eq!(different("{bytes:20/5}"), 5);
+        assert_eq!((different("{bytes:20}"), different("{hex:40}")), (1000, 1000));
+        assert_eq!(filled("{hex:9}", 9), filled("{hex:9}", 9), "the same in every run");
+        assert_eq!(Template::parse("/plain?a=b"), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_named() {
+        for bad in [
+            "{",
+            "}",
+            "a}b",
+            "{}",
+            "{hex}",
+            "{hex:0}",
+            "{hex:257}",
+            "{hex:-1}",
+            "{int:2..1}",
+            "{int:1}",
+            "{bytes:9/0}",
+            "{x:1}",
+            "{hex:{hex:1}}",
+        ] {
+            assert!(Template::parse(bad).is_err(), "{bad}");
+        }
+        let error = Template::parse("/a?b={hexx:1}&c").expect_err("no such place").to_string();
+        assert!(error.starts_with("`{hexx:1}` cannot be filled in: write {hex:N}, "), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_filled_in_fits_into_a_request_line(path in "[!-~]{0,20}(\\{(hex|bytes|int):[0-9./]{0,9}\\}[!-~]{0,5}){0,3}", number in any::<usize>()) {
+            if let Ok(Some(template)) = Template::parse(&path) {
+                let mut out = Vec::new();
+                template.fill(&mut Random::new(number), &mut out);
+                prop_assert!(out.iter().all(u8::is_ascii_graphic));
+            }
+        }
+    }
+}

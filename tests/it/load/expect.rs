@@ -1,0 +1,130 @@
+//! What is expected of answers, and requests that are filled in anew each time.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+
+use rxlab::load::{ErrorClass, Session};
+
+use super::{millis, run, spec, target};
+
+#[test]
+fn a_body_is_as_expected_or_an_error() {
+    let target = target(1);
+    let address = target.addresses().http.expect("served");
+    let mut spec = spec(&format!("http://{address}/simple"));
+    spec.pipeline = 4;
+    spec.expect_body = Some("Hello, world!\n".to_owned());
+    let good = run(&spec, millis(100));
+    assert!(good.requests > 0 && good.errors.is_empty(), "{good:?}");
+    spec.expect_body = Some("Hello, world?\n".to_owned());
+    let wrong = run(&spec, millis(100));
+    assert_eq!(wrong.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Body], "{wrong:?}");
+    assert_eq!((wrong.requests, wrong.errors[&ErrorClass::Body]), (0, wrong.sent), "{wrong:?}");
+    // Longer than a read, and wrong only in its length.
+    spec.url = format!("http://{address}/bytes?n=300000").parse().expect("a URL");
+    spec.expect_body = Some("x".repeat(300_000));
+    let long = run(&spec, millis(100));
+    assert!(long.requests > 0 && long.errors.is_empty(), "{long:?}");
+    spec.expect_body = Some("x".repeat(300_001));
+    assert_eq!(run(&spec, millis(100)).requests, 0);
+}
+
+#[test]
+fn a_status_is_as_expected_or_an_error() {
+    let target = target(1);
+    let address = target.addresses().http.expect("served");
+    let mut spec = spec(&format!("http://{address}/nowhere"));
+    spec.expect_status = "2xx,404".parse().expect("statuses");
+    let good = run(&spec, millis(100));
+    assert!(good.requests > 0 && good.errors.is_empty(), "{good:?}");
+    spec.expect_status = "404".parse().expect("a status");
+    spec.url = format!("http://{address}/simple").parse().expect("a URL");
+    let wrong = run(&spec, millis(100));
+    assert_eq!(wrong.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Status2xx], "{wrong:?}");
+}
+
+#[test]
+fn requests_that_are_filled_in_are_counted_like_all_others() {
+    let target = target(1);
+    let address = target.addresses().http.expect("served");
+    for (pipeline, rate) in [(1, None), (16, None), (1, super::steady(500.0))] {
+        let mut spec = spec(&format!("http://{address}/bytes?n={{int:0..9000}}&x={{hex:9}}"));
+        (spec.pipeline, spec.connections, spec.rate) = (pipeline, 5, rate);
+        let before = target.counters().requests;
+        let total = run(&spec, millis(200));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
+        assert_eq!((total.sent, total.in_flight), (total.requests, 0), "{total:?}");
+        assert_eq!(target.counters().requests - before, total.requests);
+    }
+    let mut bad = spec(&format!("http://{address}/bytes?n={{int}}"));
+    bad.connections = 1;
+    assert!(
+        Session::start(&bad).is_err_and(|error| error.to_string().contains("`{int}` cannot be filled in"))
+    );
+}
+
+/// A tracker of one connection at a time that refuses every third announce; gives the request lines.
+fn tracker() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let (lines, asked) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut out = stream.try_clone().expect("cloned");
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                if !line.starts_with("GET ") {
+                    continue;
+                }
+                let count =
+                    lines.send(line).map(|()| COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+                let body = match count {
+                    Ok(count) if count % 3 == 2 => "d14:failure reason12:unregisterede",
+                    Ok(_) => "d8:completei1e8:intervali1800e5:peers6:abcdefe",
+                    Err(_) => return,
+                };
+                if write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    (url, asked)
+}
+
+static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+#[test]
+fn announces_are_all_different_and_refusals_are_errors() {
+    let (url, asked) = tracker();
+    let program = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"))
+        .args([
+            "--json",
+            "load",
+            &format!("{url}/announce"),
+            "--announce",
+            "-c",
+            "1",
+            "-p",
+            "3",
+            "--requests",
+            "300",
+        ])
+        .output()
+        .expect("the program runs");
+    let report: serde_json::Value = serde_json::from_slice(&program.stdout).expect("JSON");
+    assert_eq!((&report["requests"], &report["errors"]["refused"]), (&200.into(), &100.into()), "{report}");
+    let lines: Vec<String> = asked.try_iter().collect();
+    assert_eq!(lines.len(), 300);
+    let value = |line: &str, key: &str| {
+        let (_, rest) = line.split_once(key).unwrap_or_else(|| panic!("no {key} in {line}"));
+        rest.split(['&', ' ']).next().unwrap_or_default().to_owned()
+    };
+    let values = |key: &str| lines.iter().map(|line| value(line, key)).collect::<BTreeSet<_>>();
+    assert!(values("info_hash=").iter().all(|hash| hash.len() == 60 && hash.matches('%').count() == 20));
+    assert!(values("info_hash=").len() > 200, "of a thousand torrents");
+    assert_eq!(values("peer_id=").len(), 300, "each is another client");
+    assert!(values("peer_id=").iter().all(|id| id.len() == 20 && id.starts_with("-RX0001-")));
+    assert!(values("port=").iter().all(|port| port.parse::<u16>().is_ok_and(|port| port >= 1024)));
+}
