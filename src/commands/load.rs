@@ -30,9 +30,8 @@ use watch::Watch;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
-    /// http://HOST:PORT/PATH, udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
+    /// http://HOST:PORT/PATH, https://..., udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
     /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
-    /// http://HOST:PORT/PATH, https://..., udp://HOST:PORT (echo) or udp-sink://HOST:PORT (one way)
     url: Url,
     /// TCP connections, or UDP flows (source ports)
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]

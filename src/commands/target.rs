@@ -108,32 +108,16 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         });
         let sum = format!("{}\n{cpu_seconds:.2} s of CPU\n", in_words(&counters).replace("; ", "\n"));
         std::iter::once(sum).chain(parts).collect()
-    let cpu_seconds = target.cpu_seconds();
-    let counters = target.stop();
-    say(global, &Ended { schema: SCHEMA, counters, cpu_seconds }, || {
-        format!(
-            "answered {} requests ({} refused) on {} connections\n\
-             echoed {} packets, sank {} ({} bytes, {} out of order)\n\
-             tracked {} announces and scrapes ({} refused)\n{cpu_seconds:.2} s of CPU\n",
-            counters.requests,
-            counters.refused,
-            counters.connections,
-            counters.echoed,
-            counters.sink_packets,
-            counters.sink_bytes,
-            counters.sink_reordered,
-            counters.tracked,
-            counters.tracker_refused
-        )
     })
 }
 
 fn in_words(counters: &Counters) -> String {
-    let Counters { connections, requests, refused, echoed, sink_packets, sink_bytes, sink_reordered } =
-        counters;
+    let Counters { connections, requests, refused, echoed, sink_packets, sink_bytes, .. } = counters;
+    let Counters { sink_reordered, tracked, tracker_refused, .. } = counters;
     format!(
         "answered {requests} requests ({refused} refused) on {connections} connections; \
-         echoed {echoed} packets, sank {sink_packets} ({sink_bytes} bytes, {sink_reordered} out of order)"
+         echoed {echoed} packets, sank {sink_packets} ({sink_bytes} bytes, {sink_reordered} out of order); \
+         tracked {tracked} announces and scrapes ({tracker_refused} refused)"
     )
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::header::is_method;
-use super::question::DnsQuestion;
 use super::http::{Template, TemplateError};
+use super::question::DnsQuestion;
 use super::spec::{MAX_PAYLOAD, MIN_PAYLOAD, Spec};
 use super::url::{Protocol, Url};
 use crate::host::datagrams::MAX_TRAIN;
@@ -91,6 +91,7 @@ impl Spec {
     fn check_http(&self) -> Result<(), SpecError> {
         if self.batch != 1 {
             return Err(SpecError::Conflict("--batch is for datagrams"));
+        }
         if !self.url.tls && (self.ca.is_some() || self.insecure) {
             return Err(SpecError::Conflict("--ca and --insecure are for https:// only"));
         }
@@ -146,7 +147,6 @@ impl Spec {
             ("--header", !self.headers.is_empty()),
             ("--body", !self.body.is_empty()),
             ("--urls", !self.paths.is_empty() && self.url.protocol != Protocol::Dns),
-            ("--urls", !self.paths.is_empty()),
             ("--expect-status", !self.expect_status.is_default()),
             ("--expect-body", self.expect_body.is_some()),
             ("--announce", self.announce),

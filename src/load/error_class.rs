@@ -35,7 +35,7 @@ pub enum ErrorClass {
     Status4xx,
     /// An answer with status 5xx.
     Status5xx,
-    /// A tracker answered with an error.
+    /// A tracker answered with an error, or over HTTP with a failure reason.
     TrackerError,
     /// A name server failed (SERVFAIL).
     Servfail,
@@ -47,8 +47,6 @@ pub enum ErrorClass {
     OtherRcode,
     /// An answer with a good status and another body than expected.
     Body,
-    /// An announce that the tracker refused: its answer gives a failure reason.
-    Refused,
     /// The kernel refused to send a datagram.
     Send,
     /// Due, and never sent: no connection was free within the timeout, or too many datagrams were
@@ -58,9 +56,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// Every class, in the order of its counter.
-    pub(super) const ALL: [ErrorClass; 17] = [
-    pub(super) const ALL: [ErrorClass; 13] = [
-    pub(super) const ALL: [ErrorClass; 16] = [
+    pub(super) const ALL: [ErrorClass; 20] = [
         ErrorClass::Connect,
         ErrorClass::Tls,
         ErrorClass::Timeout,
@@ -79,7 +75,6 @@ impl ErrorClass {
         ErrorClass::Refused,
         ErrorClass::OtherRcode,
         ErrorClass::Body,
-        ErrorClass::Refused,
         ErrorClass::Send,
         ErrorClass::Unsent,
     ];
@@ -106,7 +101,6 @@ impl fmt::Display for ErrorClass {
             ErrorClass::Refused => "REFUSED",
             ErrorClass::OtherRcode => "another error of the name server",
             ErrorClass::Body => "another body than expected",
-            ErrorClass::Refused => "refused by the tracker",
             ErrorClass::Send => "could not be sent",
             ErrorClass::Unsent => "due but never sent",
         })

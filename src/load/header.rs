@@ -105,8 +105,6 @@ pub fn parse_paths(text: &str, url: &Url) -> Result<Vec<String>, PathError> {
         if url.protocol == Protocol::Dns {
             return dns_path(line).ok_or_else(|| PathError { line: number, text: line.to_owned() });
         }
-        let whole =
-            if line.starts_with('/') { format!("http://{}{line}", url.authority()) } else { line.to_owned() };
         let whole = if line.starts_with('/') {
             format!("{}://{}{line}", if url.tls { "https" } else { "http" }, url.authority())
         } else {

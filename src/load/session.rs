@@ -19,9 +19,8 @@ use super::interval::{Cut, Interval};
 use super::pacing::Pacing;
 use super::spec::Spec;
 use super::thread::{Control, Worker};
-use super::udp::{Arrived, SinkTotals};
 use super::trust;
-use super::udp::SinkTotals;
+use super::udp::{Arrived, SinkTotals};
 use crate::host::OpenError;
 use crate::units::CpuId;
 

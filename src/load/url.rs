@@ -36,9 +36,8 @@ impl Protocol {
     }
 }
 
-/// Where the load goes: `http://host:port/path`, `udp://host:port`, `udp-sink://host:port`,
+/// Where the load goes: `http://host:port/path`, `https://...`, `udp://host:port`, `udp-sink://host:port`,
 /// `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
-/// Where the load goes: `http://host:port/path`, `https://...`, `udp://host:port` or `udp-sink://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -49,8 +48,7 @@ pub struct Url {
     pub tls: bool,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
-    /// The port; 80 for HTTP and 53 for DNS when none was given.
-    /// The port; 80 for HTTP and 443 for HTTPS when none was given.
+    /// The port; 80 for HTTP, 443 for HTTPS and 53 for DNS when none was given.
     pub port: u16,
     /// Path and query of HTTP, from the `/` on; what is asked of a tracker or a name server, with `/` alone
     /// for nothing yet; else empty.
@@ -60,9 +58,8 @@ pub struct Url {
 /// Text that is no URL for a load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, udp://HOST:PORT, udp-sink://HOST:PORT, \
+    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, https://..., udp://HOST:PORT, udp-sink://HOST:PORT, \
      udp-tracker://HOST:PORT/announce or dns://HOST/NAME)"
-    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, https://..., udp://HOST:PORT or udp-sink://HOST:PORT)"
 )]
 pub struct UrlError(String);
 
@@ -100,15 +97,11 @@ impl FromStr for Url {
             return Err(bad());
         }
         let port = match (port, protocol) {
-            ("", Protocol::Http) if !authority.ends_with(':') => 80,
+            ("", Protocol::Http) if !authority.ends_with(':') => match tls {
+                true => 443,
+                false => 80,
+            },
             ("", Protocol::Dns) if !authority.ends_with(':') => 53,
-            ("", Protocol::Http) if !authority.ends_with(':') => {
-                if tls {
-                    443
-                } else {
-                    80
-                }
-            }
             (digits, _) if digits.bytes().all(|b| b.is_ascii_digit()) => {
                 digits.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?
             }
@@ -233,8 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_parses_or_errs(text in "(http|udp|udp-sink|udp-tracker|dns|x)(://)?.{0,30}") {
-        fn any_text_parses_or_errs(text in "(http|https|udp|udp-sink|x)(://)?.{0,30}") {
+        fn any_text_parses_or_errs(text in "(http|https|udp|udp-sink|udp-tracker|dns|x)(://)?.{0,30}") {
             if let Ok(url) = text.parse::<Url>() {
                 prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
             }

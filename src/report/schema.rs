@@ -32,7 +32,7 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// Every published schema, by its file.
-fn published() -> [(&'static str, Value); 9] {
+fn published() -> [(&'static str, Value); 10] {
     [
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),

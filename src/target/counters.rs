@@ -84,6 +84,9 @@ impl ThreadCounters {
             sink_packets: now(&self.sink_packets),
             sink_bytes: now(&self.sink_bytes),
             sink_reordered: now(&self.sink_reordered),
+            tracked: now(&self.tracked),
+            tracker_refused: now(&self.tracker_refused),
+            tracker_ids: now(&self.tracker_ids),
         }
     }
 }
@@ -104,22 +107,10 @@ impl Sum for Counters {
             sink_packets: sum.sink_packets + more.sink_packets,
             sink_bytes: sum.sink_bytes + more.sink_bytes,
             sink_reordered: sum.sink_reordered + more.sink_reordered,
+            tracked: sum.tracked + more.tracked,
+            tracker_refused: sum.tracker_refused + more.tracker_refused,
+            tracker_ids: sum.tracker_ids + more.tracker_ids,
         })
-        let sum = |pick: fn(&ThreadCounters) -> &AtomicU64| {
-            self.threads.iter().map(|thread| pick(thread).load(Ordering::Relaxed)).sum()
-        };
-        Counters {
-            connections: sum(|t| &t.connections),
-            requests: sum(|t| &t.requests),
-            refused: sum(|t| &t.refused),
-            echoed: sum(|t| &t.echoed),
-            sink_packets: sum(|t| &t.sink_packets),
-            sink_bytes: sum(|t| &t.sink_bytes),
-            sink_reordered: sum(|t| &t.sink_reordered),
-            tracked: sum(|t| &t.tracked),
-            tracker_refused: sum(|t| &t.tracker_refused),
-            tracker_ids: sum(|t| &t.tracker_ids),
-        }
     }
 }
 

@@ -195,7 +195,7 @@ impl Parser {
             status if self.good.has(status) => match self.check.verdict() {
                 Verdict::Right => None,
                 Verdict::Wrong => Some(ErrorClass::Body),
-                Verdict::Refused => Some(ErrorClass::Refused),
+                Verdict::Refused => Some(ErrorClass::TrackerError),
             },
             ..300 => Some(ErrorClass::Status2xx),
             300..400 => Some(ErrorClass::Status3xx),

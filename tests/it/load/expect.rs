@@ -114,7 +114,11 @@ fn announces_are_all_different_and_refusals_are_errors() {
         .output()
         .expect("the program runs");
     let report: serde_json::Value = serde_json::from_slice(&program.stdout).expect("JSON");
-    assert_eq!((&report["requests"], &report["errors"]["refused"]), (&200.into(), &100.into()), "{report}");
+    assert_eq!(
+        (&report["requests"], &report["errors"]["tracker_error"]),
+        (&200.into(), &100.into()),
+        "{report}"
+    );
     let lines: Vec<String> = asked.try_iter().collect();
     assert_eq!(lines.len(), 300);
     let value = |line: &str, key: &str| {
