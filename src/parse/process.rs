@@ -33,11 +33,15 @@ pub struct ProcessStat {
     /// Time in user and kernel mode of all its threads, also of those that ended, in ticks of USER_HZ
     /// (1/100 s): fields 14 and 15.
     pub cpu_ticks: u64,
+    /// It is a thread of the kernel: `PF_KTHREAD` of include/linux/sched.h in field 9.
+    pub of_kernel: bool,
     /// Threads it has now: field 20.
     pub threads: u64,
     /// When it began, in ticks since boot: field 22. Tells two processes with one number apart.
     pub began_ticks: u64,
 }
+
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// Parses `/proc/PID/stat`.
 pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
@@ -51,7 +55,13 @@ pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
         super::counter(1, field)
     };
     let cpu_ticks = field(14)?.checked_add(field(15)?).ok_or_else(|| ParseError::at(1, "times overflow"))?;
-    Ok(ProcessStat { command: command.to_owned(), cpu_ticks, threads: field(20)?, began_ticks: field(22)? })
+    Ok(ProcessStat {
+        command: command.to_owned(),
+        cpu_ticks,
+        of_kernel: field(9)? & PF_KTHREAD != 0,
+        threads: field(20)?,
+        began_ticks: field(22)?,
+    })
 }
 
 /// Whether a thread runs or waits for a CPU: field 3 of its `stat` is `R`.
@@ -92,7 +102,10 @@ mod tests {
         assert_eq!(children("3 4 17 "), Ok(vec![3, 4, 17]));
         let stat = process_stat(&STAT.replace(" 0 0 0 0 20 ", " 7 8 0 0 20 ")).expect("valid");
         assert_eq!((stat.command.as_str(), stat.cpu_ticks, stat.began_ticks), ("a) S 1 (b", 15, 1));
-        assert_eq!(stat.threads, 1);
+        assert_eq!((stat.threads, stat.of_kernel), (1, false));
+        // As of ksoftirqd/0 on Linux 6.18.
+        let thread = process_stat(&STAT.replace(" 4194560 ", " 69238848 ")).expect("valid");
+        assert!(thread.of_kernel);
         assert_eq!(is_runnable(STAT), Ok(false));
         assert_eq!(is_runnable(&STAT.replace("b) S", "b) R")), Ok(true));
     }

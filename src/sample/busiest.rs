@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, CpuMask, Fact};
 
-/// Programs looked at, by lowest number: on a machine with more, some are not seen.
+/// Programs looked at: on a machine with more, some are not seen.
 const LOOKED_AT: usize = 2_048;
 /// Programs told of.
 const TOLD: usize = 64;
@@ -73,7 +73,10 @@ pub struct RawBusy {
 
 /// The programs whose CPU time counters are to have.
 pub(super) fn programs(seen: &Seen) -> Fact<Vec<u32>> {
-    let programs: Vec<u32> = seen.programs.iter().copied().take(LOOKED_AT).collect();
+    // The kernel's own threads have the lowest numbers: where they are not told apart, those come last.
+    let told_apart = seen.programs.len() < seen.pids.len();
+    let beyond = if told_apart { 0 } else { seen.programs.len().saturating_sub(LOOKED_AT) };
+    let programs: Vec<u32> = seen.programs.iter().copied().skip(beyond).take(LOOKED_AT).collect();
     if programs.is_empty() { seen.everybody.clone().map(|()| programs) } else { Fact::Known(programs) }
 }
 
@@ -85,7 +88,9 @@ pub(super) fn times(host: &dyn Host, inventory: &Inventory) -> Fact<BTreeMap<u32
             // A name may be any bytes.
             let Ok(bytes) = host.read(&format!("proc/{pid}/stat")) else { continue };
             match process_times(&String::from_utf8_lossy(&bytes)) {
-                Ok(times) => drop(found.insert(pid, times)),
+                Ok(Some(times)) => drop(found.insert(pid, times)),
+                // One that the kernel did not tell among its threads.
+                Ok(None) => {}
                 Err(error) => return Fact::Broken(format!("/proc/{pid}/stat: {error}")),
             }
         }
@@ -93,16 +98,18 @@ pub(super) fn times(host: &dyn Host, inventory: &Inventory) -> Fact<BTreeMap<u32
     })
 }
 
-fn process_times(text: &str) -> Result<ProcessTimes, parse::ParseError> {
+fn process_times(text: &str) -> Result<Option<ProcessTimes>, parse::ParseError> {
     let stat = parse::process_stat(text)?;
-    Ok(ProcessTimes {
+    let last_cpu = parse::last_cpu(text)?;
+    let nice = parse::scheduling(text)?.nice;
+    Ok((!stat.of_kernel).then_some(ProcessTimes {
         command: stat.command,
         cpu_ticks: stat.cpu_ticks,
         began_ticks: stat.began_ticks,
         threads: stat.threads,
-        last_cpu: parse::last_cpu(text)?,
-        nice: parse::scheduling(text)?.nice,
-    })
+        last_cpu,
+        nice,
+    }))
 }
 
 /// The programs that took most CPU time from `before` to `after`, which `host` was just read for, most
@@ -229,6 +236,19 @@ mod tests {
         assert_eq!(busiest(&host, &look(&host), &look(&host)), Fact::Unsupported);
         let broken = machine(1, &[(70, "70 (a) S 1".to_owned())]);
         assert!(matches!(look(&broken).processes, Fact::Broken(why) if why.starts_with("/proc/70/stat: ")));
+    }
+
+    /// ksoftirqd is pinned, and busy where packets are: no program that they rob.
+    #[test]
+    fn threads_of_the_kernel_are_no_programs_even_where_it_does_not_tell_them() {
+        let of_kernel = stat(15, 'R', 900, 1, 1, 0).replacen(" -1 0 ", " -1 69238848 ", 1);
+        let host = machine(9, &[(15, of_kernel), (70, stat(70, 'S', 1, 1, 5, 0))]);
+        let times = look(&host).processes.known().expect("seen").clone();
+        assert_eq!(times.keys().copied().collect::<Vec<_>>(), [70]);
+        let untold =
+            (10..3_000).fold(RecordedHost::new(), |host, pid| host.with(&format!("proc/{pid}/comm"), "a"));
+        let programs = Inventory::take(&untold, Scope::Load).programs;
+        assert_eq!(programs.known().and_then(|pids| pids.last()).copied(), Some(2_999));
     }
 
     #[test]
