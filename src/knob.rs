@@ -31,6 +31,7 @@ mod threaded;
 mod value;
 mod xps;
 
+pub use crate::plan::Risk;
 pub use error::KnobError;
 pub use reference::reference;
 pub use registry::{KNOBS, find};
@@ -40,17 +41,6 @@ use crate::journal::{Armed, Beside};
 use crate::model::Model;
 use crate::plan::Target;
 use crate::units::CpuMask;
-
-/// What a write can do to traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Risk {
-    /// Packets keep flowing; their order within a flow may change once.
-    Safe,
-    /// Traffic stops for milliseconds.
-    BriefStall,
-    /// The link goes down and up.
-    LinkReset,
-}
 
 /// What people need to know about a knob; `docs/knobs.md` is made of these.
 #[derive(Debug, Clone, Copy)]

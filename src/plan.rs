@@ -2,6 +2,7 @@
 //!
 //! One policy a file. Nothing here reads or writes a machine.
 
+mod care;
 mod cost;
 pub mod export;
 mod file;
@@ -14,6 +15,7 @@ mod setting;
 mod spread;
 mod target;
 
+pub use care::{Risk, Upkeep, care, place};
 pub use cost::{Costs, CpuCost};
 pub use file::PlanFileError;
 pub use forecast::forecast;

@@ -121,11 +121,7 @@ mod tests {
     use crate::plan::{Plan, PlannedSetting};
 
     fn plan(settings: &[&str]) -> Plan {
-        let planned = |text: &&str| PlannedSetting {
-            set: text.parse().expect("a setting"),
-            why: String::new(),
-            device: None,
-        };
+        let planned = |text: &&str| PlannedSetting::new(text.parse().expect("a setting"), "", None);
         Plan {
             schema: Plan::SCHEMA.into(),
             name: "test".into(),

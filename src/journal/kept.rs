@@ -27,7 +27,7 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
                     value: touched.wanted.clone(),
                 };
                 let why = format!("transaction {id}");
-                let planned = PlannedSetting { set, why, device: touched.device.clone() };
+                let planned = PlannedSetting::new(set, why, touched.device.clone());
                 settings.push((touched, planned));
             }
         }

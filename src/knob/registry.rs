@@ -118,6 +118,15 @@ mod tests {
     }
 
     #[test]
+    fn plans_know_the_order_and_the_risk_of_each() {
+        for (at, knob) in KNOBS.iter().enumerate() {
+            assert_eq!(crate::plan::place(knob.name()), Some(at), "{}", knob.name());
+            let risk = crate::plan::care(knob.name()).map(|(risk, _)| risk);
+            assert_eq!(risk, Some(knob.doc().risk), "{}", knob.name());
+        }
+    }
+
+    #[test]
     fn every_target_listed_can_be_located() {
         let model = crate::knob::testbed::balanced();
         for knob in KNOBS {

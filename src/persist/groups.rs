@@ -51,7 +51,7 @@ mod tests {
         ];
         let pair = |text: &str| {
             let set: Setting = text.parse().expect("a setting");
-            let planned = PlannedSetting { set, why: String::new(), device: None };
+            let planned = PlannedSetting::new(set, "", None);
             (planned.clone(), planned)
         };
         let groups: Vec<Vec<String>> = groups(settings.map(pair).to_vec())

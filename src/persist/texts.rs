@@ -133,10 +133,9 @@ mod tests {
         let mut plan = Plan::of("spread", &[]);
         plan.settings = settings
             .iter()
-            .map(|(set, device)| PlannedSetting {
-                set: set.parse().expect("a setting"),
-                why: String::new(),
-                device: (!device.is_empty()).then(|| DeviceAddress((*device).to_owned())),
+            .map(|(set, device)| {
+                let device = (!device.is_empty()).then(|| DeviceAddress((*device).to_owned()));
+                PlannedSetting::new(set.parse().expect("a setting"), "", device)
             })
             .collect();
         plan

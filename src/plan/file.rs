@@ -9,10 +9,12 @@
 //! why = "one queue for eight CPUs"
 //! ```
 
+mod columns;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Plan, PlannedSetting, Prediction, Setting};
+use super::{Plan, PlannedSetting, Prediction, Risk, Setting, Upkeep};
 use crate::model::DeviceAddress;
 use crate::parse;
 
@@ -51,6 +53,10 @@ struct Entry {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    risk: Option<Risk>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    upkeep: Option<Upkeep>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<DeviceAddress>,
 }
 
@@ -76,7 +82,11 @@ impl Plan {
         if file.setting.is_empty() {
             return Err(at(text, 0, "the plan has no [[setting]]"));
         }
-        let planned = |entry: Entry| PlannedSetting { set: entry.set, why: entry.why, device: entry.device };
+        let planned = |entry: Entry| {
+            let known = PlannedSetting::new(entry.set, entry.why, entry.device);
+            let (risk, upkeep) = (entry.risk.or(known.risk), entry.upkeep.or(known.upkeep));
+            PlannedSetting { risk, upkeep, ..known }
+        };
         Ok(Plan {
             schema: file.schema,
             name: file.name,
@@ -92,6 +102,8 @@ impl Plan {
         let entry = |planned: &PlannedSetting| Entry {
             set: planned.set.clone(),
             why: planned.why.clone(),
+            risk: planned.risk,
+            upkeep: planned.upkeep,
             device: planned.device.clone(),
         };
         let file = File {
@@ -102,7 +114,7 @@ impl Plan {
             prediction: self.prediction.clone(),
             setting: self.settings.iter().map(entry).collect(),
         };
-        toml::to_string(&file).expect("a plan is text, lists and tables only")
+        columns::fit(&toml::to_string_pretty(&file).expect("a plan is text, lists and tables only"))
     }
 }
 

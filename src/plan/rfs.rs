@@ -21,25 +21,21 @@ pub(super) fn settings(model: &Model, nic: &Nic) -> Vec<PlannedSetting> {
     let part = part(entries, nic.rx.len());
     let mut settings = Vec::new();
     if global == 0 {
-        settings.push(PlannedSetting {
-            set: Setting { knob: "rfs_entries".to_owned(), target: Target::Host, value: entries.to_string() },
-            why: "the global table; without it RFS is off".to_owned(),
-            device: None,
-        });
+        let set =
+            Setting { knob: "rfs_entries".to_owned(), target: Target::Host, value: entries.to_string() };
+        settings.push(PlannedSetting::new(set, "the global table; without it RFS is off", None));
     }
     if !fits(&tables, entries) {
         let wrong = nic.rx.iter().zip(&tables).filter(|(_, table)| **table != part);
-        settings.extend(wrong.map(|(queue, _)| PlannedSetting {
-            set: Setting {
+        settings.extend(wrong.map(|(queue, _)| {
+            let set = Setting {
                 knob: "rfs".to_owned(),
                 target: Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) },
                 value: part.to_string(),
-            },
-            why: format!(
-                "{entries} entries over {}, rounded up to a power of two",
-                plural(nic.rx.len(), "RX queue")
-            ),
-            device: Some(nic.address.clone()),
+            };
+            let queues = plural(nic.rx.len(), "RX queue");
+            let why = format!("{entries} entries over {queues}, rounded up to a power of two");
+            PlannedSetting::new(set, why, Some(nic.address.clone()))
         }));
     }
     settings

@@ -51,14 +51,13 @@ pub(super) fn settings(
 ) -> Vec<PlannedSetting> {
     let queues = nic.rx.iter().filter_map(|queue| masks.get(&queue.index).map(|mask| (queue, mask)));
     queues
-        .map(|(queue, mask)| PlannedSetting {
-            set: Setting {
+        .map(|(queue, mask)| {
+            let set = Setting {
                 knob: "rps".to_owned(),
                 target: Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) },
                 value: mask.to_string(),
-            },
-            why: reason(model, rates, nic, queue),
-            device: Some(nic.address.clone()),
+            };
+            PlannedSetting::new(set, reason(model, rates, nic, queue), Some(nic.address.clone()))
         })
         .collect()
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::care::{Risk, Upkeep, care};
 use super::{Prediction, Target};
 use crate::model::DeviceAddress;
 
@@ -31,9 +32,23 @@ pub struct PlannedSetting {
     /// Why this value, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// What setting it can do to traffic; `None` where the knob is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
+    /// What it takes to keep it right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<Upkeep>,
     /// The device meant, when the plan was made for a known one: a plan for another host is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceAddress>,
+}
+
+impl PlannedSetting {
+    /// A setting with its reason and its device; risk and upkeep are those of its knob.
+    pub fn new(set: Setting, why: impl Into<String>, device: Option<DeviceAddress>) -> Self {
+        let (risk, upkeep) = care(&set.knob).unzip();
+        Self { set, why: why.into(), risk, upkeep, device }
+    }
 }
 
 /// Settings that belong together, in the order of applying.
@@ -63,7 +78,7 @@ impl Plan {
 
     /// A plan of `settings` that somebody wrote by hand: without reasons, for whatever machine.
     pub fn of(name: &str, settings: &[Setting]) -> Self {
-        let planned = |set: &Setting| PlannedSetting { set: set.clone(), why: String::new(), device: None };
+        let planned = |set: &Setting| PlannedSetting::new(set.clone(), "", None);
         Self {
             schema: Self::SCHEMA.to_owned(),
             name: name.to_owned(),
