@@ -1,18 +1,23 @@
 //! Plans: which value each tunable should have, and why. A plan decides; `knob` knows how.
 //!
-//! One policy a file. Nothing here reads or writes a machine.
+//! One policy a file in `policy`, one variable a file in `step`. Nothing here reads or writes a machine.
 
 mod care;
 mod cost;
+mod draft;
 pub mod export;
 mod file;
 mod forecast;
+mod ground;
 mod irqs;
+mod paper;
+mod policy;
 mod prediction;
 mod rfs;
 mod rps;
 mod setting;
 mod spread;
+mod step;
 mod target;
 
 pub use care::{Risk, Upkeep, care, place};
@@ -20,6 +25,7 @@ pub use cost::{Costs, CpuCost};
 pub use file::PlanFileError;
 pub use forecast::forecast;
 pub use irqs::interrupts;
+pub use policy::{Options, Policed, Policy, Variable};
 pub use prediction::{CpuLoad, Prediction};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError};
 pub use spread::{Proposal, Spread, spread};

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ground::usable;
 use super::{PlannedSetting, Setting, Target};
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -13,25 +14,20 @@ use crate::units::{CpuId, CpuMask, QueueId};
 
 /// Packets a second on one queue from which the hyper-threads of the interrupt's CPU are left out
 /// too: at 10 to 20 us between packets a core is interrupted all the time.
-const HIGH_RATE: f64 = 50_000.0;
+pub(super) const HIGH_RATE: f64 = 50_000.0;
 
 /// Receive time of the interrupt's CPU that counts as a high rate whatever the packets cost.
-const HIGH_LOAD: f64 = 0.5;
+pub(super) const HIGH_LOAD: f64 = 0.5;
 
 /// Receive time from which a CPU of a hand-made mask is drowning, so that the mask is no longer
 /// left alone.
 const DROWNING: f64 = 0.8;
 
-/// CPUs that may take receive work: online, and not isolated (the kernel drops isolated CPUs from
-/// the mask without a word).
-pub(super) fn usable(model: &Model) -> CpuMask {
-    model.online().difference(&model.isolated())
-}
-
 /// The masks that an interface should have and has not, by queue; empty when all are sound.
 pub(super) fn masks(model: &Model, rates: &Rates, nic: &Nic) -> BTreeMap<u32, CpuMask> {
+    let around = Around::of(nic, model, rates);
     let candidates: BTreeMap<u32, CpuMask> =
-        nic.rx.iter().map(|queue| (queue.index, candidates(model, rates, nic, queue))).collect();
+        nic.rx.iter().map(|queue| (queue.index, candidates(model, rates, nic, queue, &around))).collect();
     let ideal = share_out(nic, &candidates);
     let wanted = nic.rx.iter().filter_map(|queue| {
         let mask = ideal.get(&queue.index).filter(|mask| !mask.is_empty())?;
@@ -82,18 +78,43 @@ pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
     rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
 }
 
+/// What is the same for all queues of an interface: gathered once, as a machine may have a thousand CPUs.
+struct Around {
+    usable: CpuMask,
+    /// CPUs that take interrupts of this interface.
+    irqs: CpuMask,
+    /// All threads of their cores.
+    cores: CpuMask,
+    /// CPUs that take interrupts of other interfaces with traffic.
+    others: CpuMask,
+}
+
+impl Around {
+    fn of(nic: &Nic, model: &Model, rates: &Rates) -> Self {
+        let irqs = irqs_of(nic, model, rates);
+        let others = model.nics.iter().filter(|other| other.name != nic.name);
+        let has_traffic =
+            |other: &&Nic| rates.nic(&other.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
+        let others = others.filter(has_traffic).map(|other| irqs_of(other, model, rates));
+        Self {
+            usable: usable(model),
+            cores: siblings(model, &irqs),
+            irqs,
+            others: others.fold(CpuMask::new(), |a, b| a.union(&b)),
+        }
+    }
+}
+
 /// Every CPU that may take packets of this queue.
-fn candidates(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> CpuMask {
-    let usable = usable(model);
+fn candidates(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue, around: &Around) -> CpuMask {
     let mine = irq_cpus(queue, model, rates);
     if mine.is_empty() {
         return match hottest(rates) {
-            Some(cpu) => usable.difference(&[cpu].into_iter().collect()),
-            None => usable,
+            Some(cpu) => around.usable.difference(&[cpu].into_iter().collect()),
+            None => around.usable.clone(),
         };
     }
-    let of_this_nic = irqs_of(nic, model, rates);
-    let rest = domain(model, &usable, &mine).difference(&of_this_nic);
+    let rest = domain(model, &around.usable, &mine).difference(&around.irqs);
     // Each further exclusion gives way when it would leave nothing.
     let without = |from: CpuMask, what: &CpuMask| {
         let left = from.difference(what);
@@ -101,15 +122,11 @@ fn candidates(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> CpuMa
     };
     let load = mine.iter().filter_map(|cpu| rates.cpu(cpu)).map(receive_time).fold(0.0, f64::max);
     let rest = if queue_packets(nic, queue, rates) >= HIGH_RATE || load >= HIGH_LOAD {
-        without(rest, &siblings(model, &of_this_nic))
+        without(rest, &around.cores)
     } else {
         rest
     };
-    let others = model.nics.iter().filter(|other| other.name != nic.name);
-    let busy = others.filter(|other| rates.nic(&other.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC));
-    let of_other_nics =
-        busy.map(|other| irqs_of(other, model, rates)).fold(CpuMask::new(), |a, b| a.union(&b));
-    without(rest, &of_other_nics)
+    without(rest, &around.others)
 }
 
 fn irqs_of(nic: &Nic, model: &Model, rates: &Rates) -> CpuMask {

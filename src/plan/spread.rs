@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::ground::usable;
 use super::prediction::{DEVICE, Move, Prediction, VIRTUAL, predict};
 use super::{Plan, PlannedSetting, rfs, rps};
 use crate::diagnose::evidence::irq_cpus;
@@ -60,7 +61,7 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
             "{name} receives inside the sender's system call: steering it is refused"
         ));
     }
-    let usable = rps::usable(model);
+    let usable = usable(model);
     if usable.len() < 2 {
         return Spread::nothing("there is no second CPU to give work to".to_owned());
     }
@@ -72,7 +73,8 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
     propose(model, rates, nic)
 }
 
-fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
+/// The interface that receives most, but never `lo`.
+pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
     let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback && packets(nic) > 0.0);
     // Reversed, so that the first of equals wins.

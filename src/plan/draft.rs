@@ -1,0 +1,168 @@
+//! A plan on its way through the steps of a policy.
+
+use super::ground::{Ground, usable};
+use super::policy::{Options, Variable};
+use super::{PlannedSetting, Setting, Target, paper};
+use crate::diagnose::evidence::{TRAFFIC, irq_cpus};
+use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
+use crate::units::{CpuId, CpuMask, NicName, QueueId};
+
+/// What is said of a variable that is as it should be.
+pub(super) const NOTHING: &str = "nothing to change";
+
+/// What a policy has decided so far. Each step sees the machine as it will be after the steps before it, so that
+/// a machine that is set by the plan leaves every step with nothing to do.
+pub(super) struct Draft<'a> {
+    /// The machine as it will be. CPUs that are not to be used count as isolated in it.
+    pub(super) model: Model,
+    pub(super) rates: &'a Rates,
+    pub(super) ground: Ground,
+    /// The interfaces that are planned for.
+    pub(super) nics: Vec<NicName>,
+    /// As many CPUs a queue may have to hand packets to.
+    pub(super) cpus_per_queue: Option<usize>,
+    only: Option<&'a [Variable]>,
+    pub(super) settings: Vec<PlannedSetting>,
+    /// The variables that the settings are of, in their order.
+    pub(super) variables: Vec<Variable>,
+    /// Why something is left alone.
+    pub(super) reasons: Vec<String>,
+    /// What the plan does not do.
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Draft<'a> {
+    /// A draft without settings, of all variables or only some.
+    pub(super) fn new(
+        model: &Model,
+        rates: &'a Rates,
+        options: &Options,
+        only: Option<&'a [Variable]>,
+    ) -> Self {
+        let mut draft = Self {
+            model: model.clone(),
+            rates,
+            ground: Ground::new(model),
+            nics: Vec::new(),
+            cpus_per_queue: options.cpus_per_queue,
+            only,
+            settings: Vec::new(),
+            variables: Vec::new(),
+            reasons: Vec::new(),
+            notes: Vec::new(),
+        };
+        draft.use_only(&usable(model).difference(&options.keep_clean));
+        draft
+    }
+
+    /// Takes all other CPUs out of the plan.
+    pub(super) fn use_only(&mut self, cpus: &CpuMask) {
+        for cpu in &mut self.model.cpus {
+            cpu.isolated = !cpus.contains(cpu.id);
+        }
+        self.ground = Ground::new(&self.model);
+    }
+
+    /// Plans for the interfaces with these names, of whatever kind.
+    pub(super) fn name(&mut self, named: &[NicName]) {
+        self.nics = named.to_vec();
+    }
+
+    /// Plans for the devices with these names; without names every device that is up, but not the idle ones beside busy
+    /// ones, which would take CPUs for nothing.
+    pub(super) fn choose(&mut self, named: &[NicName]) {
+        for name in named {
+            match self.model.nic(name).map(|nic| nic.kind) {
+                Some(NicKind::Device) => self.nics.push(name.clone()),
+                Some(_) => self.leave(format!(
+                    "{name} has no interrupts of its own: the policy spread plans masks for such"
+                )),
+                None => self.leave(format!("there is no interface {name}")),
+            }
+        }
+        if !named.is_empty() {
+            return;
+        }
+        let devices = || {
+            let nics = self.model.nics.iter();
+            nics.filter(|nic| nic.kind == NicKind::Device && nic.up && !nic.rx.is_empty())
+        };
+        let busy = |nic: &Nic| self.rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
+        let some_busy = devices().any(busy);
+        let (chosen, idle): (Vec<&Nic>, Vec<&Nic>) = devices().partition(|nic| busy(nic) || !some_busy);
+        let idle: Vec<String> =
+            idle.iter().map(|nic| format!("{} is idle and left alone; --nic names it", nic.name)).collect();
+        self.nics = chosen.into_iter().map(|nic| nic.name.clone()).collect();
+        self.reasons.extend(idle);
+        if self.nics.is_empty() {
+            self.leave("no device with receive queues is up".to_owned());
+        }
+    }
+
+    /// The interfaces that are planned for, as they will be.
+    pub(super) fn planned(&self) -> impl Iterator<Item = &Nic> {
+        self.nics.iter().filter_map(|name| self.model.nic(name))
+    }
+
+    /// Decides one variable, if it is asked for.
+    pub(super) fn step(&mut self, variable: Variable, work: impl FnOnce(&mut Self)) {
+        if self.only.is_some_and(|only| !only.contains(&variable)) || self.nics.is_empty() {
+            return;
+        }
+        let (settings, reasons) = (self.settings.len(), self.reasons.len());
+        work(self);
+        if self.settings.len() > settings {
+            self.variables.push(variable);
+        } else if self.reasons.len() == reasons {
+            self.leave(format!("{variable}: {NOTHING}"));
+        }
+    }
+
+    /// Says why something is left alone.
+    pub(super) fn leave(&mut self, why: String) {
+        self.reasons.push(why);
+    }
+
+    /// Adds settings and makes them hold.
+    pub(super) fn take(&mut self, settings: Vec<PlannedSetting>) {
+        for planned in settings {
+            paper::follow(&mut self.model, &planned.set);
+            self.settings.push(planned);
+        }
+    }
+
+    /// Adds one setting of `nic` and makes it hold.
+    pub(super) fn set(&mut self, knob: &str, nic: &NicName, what: What, value: String, why: String) {
+        let target = match what {
+            What::Whole => Target::Nic(nic.clone()),
+            What::Queue(queue) => Target::Queue { nic: nic.clone(), queue },
+            What::Irq(target) => target,
+        };
+        let device = self.model.nic(nic).map(|nic| nic.address.clone());
+        let set = Setting { knob: knob.to_owned(), target, value };
+        self.take(vec![PlannedSetting::new(set, why, device)]);
+    }
+
+    /// The CPU that takes the packets of a queue first; `None` where nobody knows.
+    pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
+        let one = |mask: &CpuMask| mask.first().filter(|_| mask.len() == 1);
+        let told = queue.irqs.first().and_then(|irq| irq.effective.known()).and_then(one);
+        // The CPU of a signal of Hyper-V is no interrupt's.
+        told.filter(|cpu| self.ground.online.contains(*cpu))
+            .or_else(|| irq_cpus(queue, &self.model, self.rates).first())
+            .or(queue.channel_cpu)
+    }
+
+    /// Whether `nic` has a queue for every CPU that may be used: handing packets on is then redundant.
+    pub(super) fn has_queue_for_each_cpu(&self, nic: &Nic) -> bool {
+        nic.rx.len() >= self.ground.usable.len()
+    }
+}
+
+/// What of an interface a setting is for.
+pub(super) enum What {
+    Whole,
+    Queue(QueueId),
+    /// Interrupts of no queue, by their target.
+    Irq(Target),
+}

@@ -1,0 +1,146 @@
+//! The CPUs of a machine as planners see them: which may be used, in memory domains, core by core.
+
+use crate::model::{Cpu, Model};
+use crate::units::{CpuId, CpuMask, Fact};
+
+/// CPUs that may take receive work: online, and nobody has taken them out. The kernel drops CPUs of `isolcpus` and
+/// `nohz_full` from RPS masks without a word (`rps_cpumask_housekeeping`); those of another cpuset partition are
+/// somebody else's.
+pub(super) fn usable(model: &Model) -> CpuMask {
+    let settings = &model.settings;
+    let mut usable = model.online().difference(&model.isolated());
+    for taken in [&settings.nohz_full, &settings.cpuset_isolated] {
+        if let Fact::Known(taken) = taken {
+            usable = usable.difference(taken);
+        }
+    }
+    match &settings.cpuset {
+        // Nobody's root has no CPUs.
+        Fact::Known(own) if !own.is_empty() => usable.intersection(own),
+        _ => usable,
+    }
+}
+
+/// One memory domain: the CPUs of a NUMA node, or all where the kernel shows none.
+#[derive(Debug)]
+pub(super) struct Domain {
+    /// Its node.
+    pub(super) node: Option<u32>,
+    /// Its online CPUs: by last-level cache, then core, then number.
+    pub(super) all: Vec<CpuId>,
+    /// Those that may be used, in the same order.
+    pub(super) usable: Vec<CpuId>,
+    /// The first of these of each core.
+    pub(super) cores: Vec<CpuId>,
+}
+
+/// All domains, by node.
+#[derive(Debug)]
+pub(super) struct Ground {
+    pub(super) online: CpuMask,
+    pub(super) usable: CpuMask,
+    pub(super) domains: Vec<Domain>,
+    /// By number of the CPU: index of its domain, and its place in there. For online CPUs only.
+    places: Vec<Option<(usize, usize)>>,
+    /// By number of the CPU: the threads of its core.
+    siblings: Vec<CpuMask>,
+}
+
+impl Ground {
+    pub(super) fn new(model: &Model) -> Self {
+        let (online, usable) = (model.online(), usable(model));
+        let mut cpus: Vec<(Key, &Cpu)> =
+            model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| (key(cpu), cpu)).collect();
+        cpus.sort_unstable_by_key(|(key, _)| *key);
+        let width = model.cpus.iter().map(|cpu| cpu.id.0 as usize + 1).max().unwrap_or_default();
+        let mut ground = Self {
+            online,
+            usable,
+            domains: Vec::new(),
+            places: vec![None; width],
+            siblings: vec![CpuMask::new(); width],
+        };
+        let mut core = None;
+        for (key, cpu) in cpus {
+            if ground.domains.last().is_none_or(|domain| domain.node != cpu.node) {
+                let (all, usable, cores) = (Vec::new(), Vec::new(), Vec::new());
+                ground.domains.push(Domain { node: cpu.node, all, usable, cores });
+            }
+            let at = ground.domains.len() - 1;
+            let domain = ground.domains.last_mut().expect("one was just made");
+            ground.places[cpu.id.0 as usize] = Some((at, domain.all.len()));
+            ground.siblings[cpu.id.0 as usize] = cpu.siblings.clone();
+            domain.all.push(cpu.id);
+            if ground.usable.contains(cpu.id) {
+                domain.usable.push(cpu.id);
+                if core.replace((at, key.2)) != Some((at, key.2)) {
+                    domain.cores.push(cpu.id);
+                }
+            }
+        }
+        ground
+    }
+
+    /// Index of the domain of an online CPU, and its place in there.
+    pub(super) fn place(&self, cpu: CpuId) -> Option<(usize, usize)> {
+        self.places.get(cpu.0 as usize).copied().flatten()
+    }
+
+    /// The threads of the cores of `cpus`.
+    pub(super) fn siblings(&self, cpus: &CpuMask) -> CpuMask {
+        let of = |cpu: CpuId| self.siblings.get(cpu.0 as usize);
+        cpus.iter().filter_map(of).fold(CpuMask::new(), |all, some| all.union(some))
+    }
+
+    /// The usable CPUs, domain by domain and core by core.
+    pub(super) fn in_order(&self) -> impl DoubleEndedIterator<Item = CpuId> + '_ {
+        self.domains.iter().flat_map(|domain| domain.usable.iter().copied())
+    }
+}
+
+/// Node (unknown first), lowest CPU of the last-level cache, lowest of the core, its own number.
+type Key = (Option<u32>, u32, u32, u32);
+
+fn key(cpu: &Cpu) -> Key {
+    let own = cpu.id.0;
+    let core = cpu.siblings.first().map_or(own, |first| first.0.min(own));
+    // In some virtual machines each CPU claims a cache of its own, and shares its core nevertheless.
+    let cache = cpu.l3.first().map_or(core, |first| first.0.min(core));
+    (cpu.node, cache, core, own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ground, usable};
+    use crate::diagnose::sketch::{Sketch, cpus};
+    use crate::units::{CpuId, Fact};
+
+    #[test]
+    fn domains_hold_cores_and_cores_their_threads() {
+        let (mut model, _) = Sketch::new(8).smt().build();
+        model.cpus[0].online = false;
+        model.cpus[5].isolated = true;
+        let ground = Ground::new(&model);
+        let [domain] = &ground.domains[..] else { panic!("{ground:?}") };
+        let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>();
+        assert_eq!(numbers(&domain.all), [4, 1, 5, 2, 6, 3, 7], "CPU 4 shares the core of CPU 0");
+        assert_eq!(numbers(&domain.usable), [4, 1, 2, 6, 3, 7]);
+        assert_eq!(numbers(&domain.cores), [4, 1, 2, 3]);
+        assert_eq!((ground.place(CpuId(1)), ground.place(CpuId(0))), (Some((0, 1)), None));
+        assert_eq!(ground.siblings(&cpus("1")), cpus("1,5"));
+        let (model, _) = Sketch::new(32).nodes(2).build();
+        let nodes: Vec<_> = Ground::new(&model).domains.iter().map(|domain| domain.all.len()).collect();
+        assert_eq!(nodes, [16, 16]);
+    }
+
+    #[test]
+    fn what_others_have_taken_is_not_used() {
+        let (mut model, _) = Sketch::new(8).build();
+        assert_eq!(usable(&model), cpus("0-7"));
+        model.settings.nohz_full = Fact::Known(cpus("7"));
+        model.settings.cpuset = Fact::Known(cpus("0-6"));
+        model.settings.cpuset_isolated = Fact::Known(cpus("5"));
+        model.cpus[1].isolated = true;
+        assert_eq!(usable(&model), cpus("0,2-4,6"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Plans applied on paper: what a model becomes once a setting holds. Policies look at it between two steps, and
+//! tests plan again on it.
+//!
+//! Only the settings that policies make are known here. What the kernel does with a value, `knob` knows.
+
+use super::{Setting, Target, interrupts};
+use crate::model::{Irq, Model, Nic, RxQueue, TxQueue};
+use crate::parse::ethtool::Channels;
+use crate::units::{CpuMask, Fact, IrqId, NicName};
+
+/// Interrupts of queues that are to come have numbers from here on, which no machine has.
+const TO_COME: u32 = 1 << 31;
+/// As many of one interface: interrupts of two must not have one number.
+const OF_ONE: u32 = 1 << 12;
+
+/// Whether it is the interrupt of a queue that a setting will make: all about it is yet to be decided.
+pub(super) fn is_to_come(irq: &Irq) -> bool {
+    irq.number.0 >= TO_COME
+}
+
+/// Makes `model` look as it will when `setting` holds. What is not understood changes nothing.
+pub(super) fn follow(model: &mut Model, setting: &Setting) {
+    let Setting { knob, target, value } = setting;
+    let number = || value.parse::<u32>().ok();
+    match (target, knob.as_str()) {
+        (Target::Host, "rfs_entries") => model.rps_sock_flow_entries = table(number()),
+        (Target::Host, "clocksource") => {
+            if let Fact::Known(clock) = &mut model.settings.clocksource {
+                clock.current.clone_from(value);
+            }
+        }
+        (Target::Nic(name), "irqbalance") => ban(model, name),
+        (Target::Queue { .. } | Target::Irq { .. }, "irq_affinity") => {
+            if let Ok(mask) = value.parse() {
+                let online = model.online();
+                of(model, target, |nic| send(nic, target, &mask, &online));
+            }
+        }
+        (Target::Queue { queue, .. }, "rps") => {
+            let taken = model.online().difference(&model.isolated());
+            let mask = cpus(value).intersection(&taken);
+            of(model, target, |nic| rx(nic, queue.index, |rx| rx.rps_cpus = Fact::Known(mask)));
+        }
+        (Target::Queue { queue, .. }, "rfs") => {
+            of(model, target, |nic| rx(nic, queue.index, |rx| rx.rps_flow_cnt = table(number())));
+        }
+        (Target::Queue { queue, .. }, "xps_cpus") => of(model, target, |nic| {
+            if let Some(tx) = nic.tx.iter_mut().find(|tx| tx.index == queue.index) {
+                tx.xps_cpus = Fact::Known(cpus(value));
+            }
+        }),
+        (Target::Nic(name), "channels") => {
+            let at = model.nics.iter().position(|nic| nic.name == *name).unwrap_or_default();
+            let first = TO_COME + u32::try_from(at).unwrap_or_default() % OF_ONE * OF_ONE;
+            let was_banned = is_banned(model, name);
+            of(model, target, |nic| channels(nic, value, first));
+            // A ban is set again after the queues have changed, and is then one of all interrupts.
+            if was_banned {
+                ban(model, name);
+            }
+        }
+        (Target::Nic(_), "rss") if value == "default" => of(model, target, spread_table),
+        (Target::Nic(_), "adaptive_rx" | "rx_usecs") => of(model, target, |nic| {
+            if let Fact::Known(coalesce) = &mut nic.hardware.coalesce {
+                match knob.as_str() {
+                    "rx_usecs" => coalesce.rx_usecs = number(),
+                    _ => coalesce.adaptive_rx = Some(value == "on"),
+                }
+            }
+        }),
+        (Target::Nic(_), "napi_defer_hard_irqs") => of(model, target, |nic| {
+            nic.napi.defer_hard_irqs = Fact::Known(number().unwrap_or_default());
+        }),
+        (Target::Nic(_), "gro_flush_timeout") => of(model, target, |nic| {
+            nic.napi.gro_flush_timeout_ns = Fact::Known(u64::from(number().unwrap_or_default()));
+        }),
+        _ => {}
+    }
+}
+
+fn of(model: &mut Model, target: &Target, change: impl FnOnce(&mut Nic)) {
+    if let Some(nic) = model.nics.iter_mut().find(|nic| Some(&nic.name) == target.nic()) {
+        change(nic);
+    }
+}
+
+fn rx(nic: &mut Nic, index: u32, change: impl FnOnce(&mut RxQueue)) {
+    if let Some(rx) = nic.rx.iter_mut().find(|rx| rx.index == index) {
+        change(rx);
+    }
+}
+
+/// `off` is the empty set.
+fn cpus(value: &str) -> CpuMask {
+    value.parse().unwrap_or_default()
+}
+
+/// The kernel rounds sizes of flow tables up to a power of two.
+fn table(number: Option<u32>) -> Fact<u32> {
+    let number = number.unwrap_or_default();
+    Fact::Known(if number == 0 { 0 } else { number.next_power_of_two() })
+}
+
+/// irqbalance is told every number of the interface.
+fn ban(model: &mut Model, name: &NicName) {
+    let Some(own) = model.nic(name).map(all_irqs) else { return };
+    if let Fact::Known(Some(irqbalance)) = &mut model.irqbalance
+        && let Fact::Known(banned) = &mut irqbalance.banned_irqs
+    {
+        banned.extend(own);
+        banned.sort_unstable();
+        banned.dedup();
+    }
+}
+
+fn is_banned(model: &Model, name: &NicName) -> bool {
+    let Fact::Known(Some(irqbalance)) = &model.irqbalance else { return false };
+    let Fact::Known(banned) = &irqbalance.banned_irqs else { return false };
+    let own = model.nic(name).map(all_irqs).unwrap_or_default();
+    !own.is_empty() && own.iter().all(|irq| banned.contains(irq))
+}
+
+/// The numbers of all interrupts of an interface, each once.
+pub(super) fn all_irqs(nic: &Nic) -> Vec<IrqId> {
+    let irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+    let mut numbers: Vec<IrqId> = irqs.map(|irq| irq.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn send(nic: &mut Nic, target: &Target, mask: &CpuMask, online: &CpuMask) {
+    let moved: Vec<IrqId> = interrupts(nic, target).iter().map(|irq| irq.number).collect();
+    let lands: CpuMask = mask.intersection(online).first().into_iter().collect();
+    let irqs = nic.rx.iter_mut().flat_map(|queue| &mut queue.irqs).chain(&mut nic.other_irqs);
+    for irq in irqs.filter(|irq| moved.contains(&irq.number)) {
+        irq.affinity = Fact::Known(mask.clone());
+        irq.effective = Fact::Known(lands.clone());
+    }
+}
+
+/// Queues that come are fresh: no mask, no table, an interrupt that is nowhere yet. An even RSS table is made
+/// anew for the queues that are there then.
+fn channels(nic: &mut Nic, value: &str, first_irq: u32) {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let count = |kind: &str| {
+        let word = words.iter().position(|word| *word == kind).and_then(|at| words.get(at + 1));
+        word.and_then(|count| count.parse::<u32>().ok()).unwrap_or_default()
+    };
+    let was_even = is_even(nic);
+    let (receive, transmit) = (count("combined") + count("rx"), count("combined") + count("tx"));
+    nic.rx.retain(|queue| queue.index < receive);
+    nic.tx.retain(|queue| queue.index < transmit);
+    let first = u32::try_from(nic.rx.len()).unwrap_or(u32::MAX);
+    nic.rx.extend((first..receive).map(|index| RxQueue {
+        index,
+        rps_cpus: Fact::Known(CpuMask::new()),
+        rps_flow_cnt: Fact::Known(0),
+        irqs: vec![Irq { number: IrqId(first_irq + index % OF_ONE), ..Irq::default() }],
+        ..RxQueue::default()
+    }));
+    let first = u32::try_from(nic.tx.len()).unwrap_or(u32::MAX);
+    nic.tx.extend((first..transmit).map(|index| TxQueue { index, xps_cpus: Fact::NotAsked }));
+    if let Fact::Known(Channels { rx, tx, combined, .. }) = &mut nic.hardware.channels {
+        for (kind, count) in [("rx", count("rx")), ("tx", count("tx")), ("combined", count("combined"))] {
+            let kind = match kind {
+                "rx" => &mut *rx,
+                "tx" => &mut *tx,
+                _ => &mut *combined,
+            };
+            if let Some(kind) = kind {
+                kind.now = count;
+            }
+        }
+    }
+    if was_even {
+        spread_table(nic);
+    }
+}
+
+/// Whether each receive queue has as many entries of the default RSS table as any other, or one more.
+pub(super) fn is_even(nic: &Nic) -> bool {
+    let Fact::Known(rss) = &nic.hardware.rss else { return false };
+    let weights = rss.weights();
+    let of = |queue: &RxQueue| weights.get(&queue.index).copied().unwrap_or_default();
+    let (fewest, most) = (nic.rx.iter().map(of).min(), nic.rx.iter().map(of).max());
+    nic.rx.iter().map(of).sum::<usize>() == rss.table.len()
+        && fewest.zip(most).is_some_and(|(fewest, most)| fewest + 1 >= most)
+}
+
+fn spread_table(nic: &mut Nic) {
+    let queues: Vec<u32> = nic.rx.iter().map(|queue| queue.index).collect();
+    if let Fact::Known(rss) = &mut nic.hardware.rss {
+        let turns = queues.iter().copied().cycle();
+        rss.table.iter_mut().zip(turns).for_each(|(entry, queue)| *entry = queue);
+    }
+}

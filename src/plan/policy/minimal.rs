@@ -1,0 +1,15 @@
+//! `minimal`: only what is safe to set and needs no looking after.
+//!
+//! Published: field case C closes with two such steps for production, SR-IOV and interrupt moderation. The first is no
+//! setting: a note says where it would help.
+
+use super::{Variable, advise_virtual_functions};
+use crate::plan::draft::Draft;
+use crate::plan::step;
+
+pub(super) fn draft(draft: &mut Draft<'_>) {
+    draft.step(Variable::Moderation, step::moderation::fixed);
+    // A mask takes looking after; to have none does not.
+    draft.step(Variable::Rps, step::rps::redundant);
+    advise_virtual_functions(draft);
+}

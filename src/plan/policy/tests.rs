@@ -1,0 +1,308 @@
+//! Policies on the published cases and each alone.
+
+mod random;
+
+use super::{Options, Policed, Policy, Variable};
+use crate::diagnose::sketch::{Sketch, cpus};
+use crate::model::{Clocksource, Fact, Function, Irqbalance, Model, Rates, TxQueue};
+use crate::parse::ethtool::{Channels, Coalesce, Count, Rss};
+use crate::plan::{Plan, Risk, Upkeep, paper};
+use crate::units::{CpuMask, IrqId};
+
+fn texts(plan: &Plan) -> Vec<String> {
+    plan.settings.iter().map(|planned| planned.set.to_string()).collect()
+}
+
+fn of(policy: Policy, (model, rates): &(Model, Rates), options: &Options) -> Policed {
+    policy.plan(model, rates, options, None)
+}
+
+/// The settings of one knob.
+fn only(plan: &Plan, knob: &str) -> Vec<String> {
+    let own = plan.settings.iter().filter(|planned| planned.set.knob == knob);
+    own.map(|planned| planned.set.to_string().split_once(' ').expect("a target").1.to_owned()).collect()
+}
+
+/// The machine that follows a plan.
+fn follow(model: &Model, plan: &Plan) -> Model {
+    let mut model = model.clone();
+    plan.settings.iter().for_each(|planned| paper::follow(&mut model, &planned.set));
+    model
+}
+
+fn case_c() -> (Model, Rates) {
+    Sketch::new(32).nodes(2).device("eth0", &[16, 16]).device("eth1", &[16, 16]).build()
+}
+
+/// Field case C as it ended: four interrupts, two a node, and seven CPUs for each.
+#[test]
+fn field_case_c_by_hand_is_numa_local() {
+    let options = Options { cpus_per_queue: Some(7), ..Options::default() };
+    let policed = of(Policy::NumaLocal, &case_c(), &options);
+    assert_eq!(
+        only(&policed.plan, "irq_affinity"),
+        ["eth0/rx-0 = 0", "eth1/rx-0 = 8", "eth1/rx-1 = 24"],
+        "that of eth0/rx-1 is on CPU 16 already"
+    );
+    let masks: Vec<String> = policed
+        .plan
+        .settings
+        .iter()
+        .filter(|planned| planned.set.knob == "rps")
+        .map(|planned| cpus(&planned.set.value).to_hex())
+        .collect();
+    assert_eq!(masks, ["fe", "fe0000", "fe00", "fe000000"]);
+    assert_eq!(policed.variables, [Variable::Irq, Variable::Rps, Variable::Rfs]);
+    let why = |knob: &str| {
+        let found = policed.plan.settings.iter().find(|planned| planned.set.knob == knob);
+        found.map(|planned| planned.why.as_str())
+    };
+    assert_eq!(why("irq_affinity"), Some("node 0, as the device's own is not known; a core of its own"));
+    assert_eq!(why("rps"), Some("the CPUs of node 0 without those of interrupts, for this queue alone"));
+}
+
+#[test]
+fn each_variable_is_a_plan_for_the_machine_as_it_is() {
+    let case_c = case_c();
+    let alone =
+        |variable| Policy::NumaLocal.plan(&case_c.0, &case_c.1, &Options::default(), Some(&[variable])).plan;
+    let rps = alone(Variable::Rps);
+    assert_eq!(rps.name, "numa-local.rps");
+    assert_eq!(texts(&rps)[0], "rps eth0/rx-0 = 17-19", "all interrupts are on CPU 16 still");
+    assert_eq!(texts(&rps).len(), 4);
+    assert_eq!(texts(&alone(Variable::Irq)).len(), 3);
+    assert_eq!(texts(&alone(Variable::Xps)), [""; 0]);
+    let whole = of(Policy::NumaLocal, &case_c, &Options::default()).plan;
+    assert_eq!(
+        whole.notes,
+        [
+            "3 variables; each is a plan of its own for a trial, in this order: numa-local.irq, numa-local.rps, \
+          numa-local.rfs"
+        ]
+    );
+}
+
+#[test]
+fn a_device_of_a_known_node_stays_there() {
+    let (mut model, rates) = Sketch::new(32).nodes(2).device("eth0", &[0, 1]).build();
+    model.nics[0].node = Some(1);
+    let plan = Policy::NumaLocal.plan(&model, &rates, &Options::default(), None).plan;
+    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 16", "eth0/rx-1 = 24"]);
+    assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 17-23", "eth0/rx-1 = 25-31"]);
+}
+
+#[test]
+fn interrupts_take_cores_and_at_high_rates_whole_ones() {
+    let host = |packets| Sketch::new(8).smt().device("eth0", &[5, 5]).traffic("eth0", packets).build();
+    let plan = |packets| of(Policy::NumaLocal, &host(packets), &Options::default()).plan;
+    assert_eq!(only(&plan(2e3), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"]);
+    assert_eq!(only(&plan(2e3), "rps"), ["eth0/rx-0 = 1,4-5", "eth0/rx-1 = 3,6-7"]);
+    assert_eq!(only(&plan(2e5), "rps"), ["eth0/rx-0 = 1,5", "eth0/rx-1 = 3,7"]);
+}
+
+#[test]
+fn isolation_keeps_the_cpus_that_are_named_clean() {
+    let host = || Sketch::new(16).device("eth0", &[0, 1]).rfs(32768, "eth0", 16384);
+    let options = Options { keep_clean: cpus("0-11"), ..Options::default() };
+    let plan = of(Policy::Isolate, &host().build(), &options).plan;
+    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 12", "eth0/rx-1 = 14"]);
+    assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 13", "eth0/rx-1 = 15"]);
+    assert_eq!(only(&plan, "rfs"), ["eth0/rx-0 = 0", "eth0/rx-1 = 0"], "readers are on clean CPUs");
+    assert_eq!(plan.notes[0], "receive work on CPU 12-15, none on CPU 0-11");
+    let all = Options { keep_clean: cpus("0-15"), ..Options::default() };
+    let none = of(Policy::Isolate, &host().build(), &all);
+    assert_eq!(
+        (texts(&none.plan).len(), none.reasons.as_slice()),
+        (0, &["no CPU is left for receive work".to_owned()][..])
+    );
+}
+
+/// Field case B gave two of eight CPUs to eight queues.
+#[test]
+fn isolation_chooses_the_last_cpus_itself() {
+    let plan = |sketch: Sketch| of(Policy::Isolate, &sketch.build(), &Options::default()).plan;
+    let case_b = plan(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).rps("eth0", "0-7"));
+    let expected = (0..8).map(|queue| format!("eth0/rx-{queue} = {}", 6 + queue % 2)).collect::<Vec<_>>();
+    let moved: Vec<String> = expected
+        .into_iter()
+        .filter(|text| !["6 = 6", "7 = 7"].iter().any(|same| text.ends_with(same)))
+        .collect();
+    assert_eq!(only(&case_b, "irq_affinity"), moved);
+    assert_eq!(only(&case_b, "rps").len(), 8, "both CPUs have queues");
+    assert!(only(&case_b, "rps").iter().all(|text| text.ends_with(" = off")));
+    let smt = plan(Sketch::new(8).smt().device("eth0", &[0]));
+    assert_eq!(only(&smt, "irq_affinity"), ["eth0/rx-0 = 3"]);
+    assert_eq!(only(&smt, "rps"), ["eth0/rx-0 = 7"], "the other thread of that core");
+}
+
+#[test]
+fn spread_moves_only_interrupts_that_share_a_cpu() {
+    let crowded = Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 9e4).build();
+    let policed = of(Policy::Spread, &crowded, &Options::default());
+    assert_eq!(
+        texts(&policed.plan),
+        [
+            "irq_affinity eth0/rx-1 = 0",
+            "rps eth0/rx-0 = 1,3-4",
+            "rps eth0/rx-1 = 5-7",
+            "rfs_entries host = 32768",
+            "rfs eth0/rx-0 = 16384",
+            "rfs eth0/rx-1 = 16384"
+        ]
+    );
+    assert_eq!(policed.plan.settings[0].why, "CPU 2 takes another queue's interrupt already");
+    let apart = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 9e4).build();
+    let plan = of(Policy::Spread, &apart, &Options::default()).plan;
+    assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
+    let narrow = Options { cpus_per_queue: Some(1), ..Options::default() };
+    assert_eq!(only(&of(Policy::Spread, &apart, &narrow).plan, "rps"), ["eth0/rx-0 = 0", "eth0/rx-1 = 4"]);
+}
+
+#[test]
+fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
+    let host = |banned: Fact<Vec<IrqId>>| {
+        let (mut model, rates) = Sketch::new(8).device("eth0", &[2]).build();
+        let irqbalance = Irqbalance { pid: 7, banned_irqs: banned, ..Irqbalance::default() };
+        model.irqbalance = Fact::Known(Some(irqbalance));
+        (model, rates)
+    };
+    let plan = |banned| of(Policy::NumaLocal, &host(banned), &Options::default());
+    assert_eq!(texts(&plan(Fact::Known(vec![])).plan)[0], "irqbalance eth0 = banned");
+    assert_eq!(only(&plan(Fact::Known(vec![IrqId(41)])).plan, "irqbalance"), [""; 0]);
+    let deaf = plan(Fact::Unsupported);
+    assert!(deaf.reasons[0].contains("stop it first") && deaf.plan.notes[0].contains("stop it first"));
+    assert_eq!(only(&deaf.plan, "irqbalance"), [""; 0]);
+    let many = (1000..1051).map(IrqId).collect();
+    assert!(plan(Fact::Known(many)).reasons[0].contains("no list as long as"), "irqbalance would cut it off");
+    let minimal = of(Policy::Minimal, &host(Fact::Known(vec![])), &Options::default());
+    assert_eq!(texts(&minimal.plan), [""; 0]);
+}
+
+/// A device of a driver that can do all: 2 of 8 queues, no moderation, an uneven table, on a slow clock.
+fn able() -> (Model, Rates) {
+    let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).build();
+    let nic = &mut model.nics[0];
+    nic.driver = Some("ixgbe".to_owned());
+    let count = Some(Count { now: 2, max: 64 });
+    nic.hardware.channels = Fact::Known(Channels { combined: count, ..Channels::default() });
+    nic.hardware.coalesce =
+        Fact::Known(Coalesce { rx_usecs: Some(0), adaptive_rx: Some(false), ..Coalesce::default() });
+    nic.hardware.rss = Fact::Known(Rss { table: vec![0, 0, 0, 1], ..Rss::default() });
+    nic.tx = (0..2).map(|index| TxQueue { index, xps_cpus: Fact::Known(CpuMask::new()) }).collect();
+    let available = vec!["tsc".to_owned(), "hpet".to_owned()];
+    model.settings.clocksource = Fact::Known(Clocksource { current: "hpet".to_owned(), available });
+    (model, rates)
+}
+
+/// Field case C's advice in two tiers: all of it for the record, the cheap and safe for production.
+#[test]
+fn full_has_all_and_minimal_what_is_safe_and_stays() {
+    let full = of(Policy::Full, &able(), &Options::default());
+    let knobs: Vec<&str> = full.plan.settings.iter().map(|planned| planned.set.knob.as_str()).collect();
+    let mut once = knobs.clone();
+    once.dedup();
+    assert_eq!(once, ["channels", "rss", "adaptive_rx", "irq_affinity", "xps_cpus", "clocksource"]);
+    assert_eq!(only(&full.plan, "channels"), ["eth0 = combined 8"]);
+    assert_eq!(only(&full.plan, "irq_affinity").len(), 6, "those that there are stay on CPU 0 and 1");
+    assert_eq!(only(&full.plan, "xps_cpus").len(), 8);
+    assert_eq!(only(&full.plan, "rps"), [""; 0], "every CPU has a queue then");
+    let minimal = of(Policy::Minimal, &able(), &Options::default()).plan;
+    assert_eq!(texts(&minimal), ["rx_usecs eth0 = 20"]);
+    let careful = |plan: &Plan| {
+        plan.settings.iter().all(|s| s.risk == Some(Risk::Safe) && s.upkeep == Some(Upkeep::Low))
+    };
+    assert!(careful(&minimal) && !careful(&full.plan));
+}
+
+/// Interrupts that are to come once had one number on two interfaces, and were banned with the first.
+#[test]
+fn queues_to_come_of_two_devices_are_two() {
+    let (mut model, rates) = able();
+    let mut second = model.nics[0].clone();
+    second.name = "eth1".parse().expect("a name");
+    second.rx.iter_mut().flat_map(|queue| &mut queue.irqs).for_each(|irq| irq.number.0 += 10);
+    model.nics.push(second);
+    let banned_irqs = Fact::Known(Vec::new());
+    model.irqbalance = Fact::Known(Some(Irqbalance { pid: 7, banned_irqs, ..Irqbalance::default() }));
+    let plan = |model: &Model| Policy::Full.plan(model, &rates, &Options::default(), None).plan;
+    let first = plan(&model);
+    assert_eq!(only(&first, "irqbalance"), ["eth0 = banned", "eth1 = banned"]);
+    assert_eq!(only(&first, "channels").len(), 2);
+    assert_eq!(texts(&plan(&follow(&model, &first))), [""; 0]);
+}
+
+#[test]
+fn only_latency_takes_delays_away() {
+    let (mut model, rates) = able();
+    let nic = &mut model.nics[0];
+    let coalesce = Coalesce { rx_usecs: Some(50), adaptive_rx: Some(true), ..Coalesce::default() };
+    nic.hardware.coalesce = Fact::Known(coalesce);
+    nic.napi.defer_hard_irqs = Fact::Known(2);
+    nic.rx[0].rps_cpus = Fact::Known(cpus("2-3"));
+    for (_, policy) in Policy::ALL {
+        let plan = policy.plan(&model, &rates, &Options::default(), None).plan;
+        let delays = only(&plan, "adaptive_rx").len() + only(&plan, "rx_usecs").len();
+        let clock = only(&plan, "clocksource").len();
+        match policy {
+            Policy::Latency => {
+                assert_eq!((delays, clock), (2, 1));
+                assert_eq!(only(&plan, "napi_defer_hard_irqs"), ["eth0 = 0"]);
+                assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = off"]);
+            }
+            Policy::Full => assert_eq!((delays, clock), (0, 1)),
+            _ => assert_eq!((delays, clock), (0, 0), "{policy}"),
+        }
+    }
+}
+
+#[test]
+fn a_device_of_the_hypervisor_gets_advice() {
+    let (mut model, rates) = able();
+    model.nics[0].hardware.function = Function::Paravirtual;
+    let notes = |policy: Policy| policy.plan(&model, &rates, &Options::default(), None).plan.notes;
+    assert!(notes(Policy::Minimal).iter().any(|note| note.contains("SR-IOV")));
+    assert!(notes(Policy::NumaLocal).iter().all(|note| !note.contains("SR-IOV")));
+}
+
+#[test]
+fn idle_devices_take_no_cpus_from_busy_ones() {
+    let host = Sketch::new(8).device("eth0", &[7]).device("eth1", &[7]).traffic("eth1", 5e3).build();
+    let policed = of(Policy::NumaLocal, &host, &Options::default());
+    assert_eq!(only(&policed.plan, "irq_affinity"), ["eth1/rx-0 = 0"]);
+    assert_eq!(policed.reasons[0], "eth0 is idle and left alone; --nic names it");
+    let named = Options { nics: vec!["eth0".parse().expect("a name")], ..Options::default() };
+    let plan = of(Policy::NumaLocal, &host, &named).plan;
+    assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 1-6"], "CPU 7 takes the interrupt of eth1");
+    let veth = Sketch::new(8).veth("veth0").build();
+    let named = Options { nics: vec!["veth0".parse().expect("a name")], ..Options::default() };
+    assert!(of(Policy::Full, &veth, &named).reasons[0].contains("policy spread"));
+}
+
+/// What people read about the policies is about those that there are, and about all that a plan says.
+#[test]
+#[allow(clippy::disallowed_methods)] // Reads a file of the tree.
+fn the_document_has_every_policy_and_every_word() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/policies.md");
+    let text = std::fs::read_to_string(path).expect("docs/policies.md can be read");
+    let named: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`')).collect();
+    assert_eq!(named, Policy::ALL.map(|(name, _)| name));
+    for (name, _) in Variable::ALL {
+        assert!(text.contains(&format!("| `{name}` |")), "{name}");
+    }
+    for word in ["safe", "brief stall", "link reset", "low", "medium", "high"] {
+        assert!(text.contains(&format!("**{word}**")), "{word}");
+    }
+}
+
+#[test]
+fn names_read_as_they_are_written() {
+    for (name, policy) in Policy::ALL {
+        assert_eq!((name.parse(), policy.to_string().as_str()), (Ok(policy), name));
+    }
+    for (name, variable) in Variable::ALL {
+        assert_eq!((name.parse(), variable.to_string().as_str()), (Ok(variable), name));
+    }
+    let error = "all".parse::<Policy>().expect_err("none");
+    assert_eq!(error, "`all` is none of spread, numa-local, isolate, latency, minimal, full");
+}

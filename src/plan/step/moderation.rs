@@ -1,0 +1,74 @@
+//! How long devices hold their interrupts back: fewer interrupts, or no delay.
+
+use crate::model::Nic;
+use crate::parse::ethtool::Coalesce;
+use crate::plan::draft::{Draft, What};
+
+/// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts a second of a queue, for
+/// a delay that only latency-bound services notice.
+const MODERATE: u32 = 20;
+
+/// Of a driver that shows moderation whether or not the device has it (VIRTIO_NET_F_NOTF_COAL).
+const SHOWS_ANYWAY: &str = "virtio_net";
+
+/// A fixed small delay where every packet may raise an interrupt. No write of it stops traffic.
+pub(in crate::plan) fn fixed(draft: &mut Draft<'_>) {
+    each(draft, |draft, nic, coalesce| {
+        if coalesce.adaptive_rx != Some(true) && coalesce.rx_usecs == Some(0) {
+            let why = "every packet may raise an interrupt: one for many takes less time";
+            set(draft, nic, "rx_usecs", &MODERATE.to_string(), why);
+        }
+    });
+}
+
+/// The driver's own choice where it has one, else [`fixed`].
+pub(in crate::plan) fn adaptive(draft: &mut Draft<'_>) {
+    each(draft, |draft, nic, coalesce| {
+        if coalesce.adaptive_rx == Some(false) {
+            set(draft, nic, "adaptive_rx", "on", "the driver holds interrupts back as the load asks for it");
+        }
+    });
+    fixed(draft);
+}
+
+/// No delay: not by the device, not by its driver, and not by the kernel.
+pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
+    const WHY: &str = "an interrupt as soon as there is a packet";
+    each(draft, |draft, nic, coalesce| {
+        if coalesce.adaptive_rx == Some(true) {
+            set(draft, nic, "adaptive_rx", "off", WHY);
+        }
+        if coalesce.rx_usecs.is_some_and(|delay| delay > 0) {
+            set(draft, nic, "rx_usecs", "0", WHY);
+        }
+    });
+    for name in draft.nics.clone() {
+        let Some(nic) = draft.model.nic(&name).cloned() else { continue };
+        let why = "the kernel holds packets back for others to be merged with them";
+        if nic.napi.defer_hard_irqs.known().is_some_and(|polls| *polls > 0) {
+            set(draft, &nic, "napi_defer_hard_irqs", "0", why);
+        }
+        if nic.napi.gro_flush_timeout_ns.known().is_some_and(|delay| *delay > 0) {
+            set(draft, &nic, "gro_flush_timeout", "0", why);
+        }
+    }
+}
+
+fn each(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
+    for name in draft.nics.clone() {
+        let Some(nic) = draft.model.nic(&name).cloned() else { continue };
+        let Some(coalesce) = nic.hardware.coalesce.known() else { continue };
+        if nic.driver.as_deref() == Some(SHOWS_ANYWAY) {
+            let why = "virtio_net shows moderation also where the device has none";
+            if !draft.reasons.iter().any(|reason| reason.ends_with(why)) {
+                draft.leave(format!("moderation: {name} is left alone: {why}"));
+            }
+            continue;
+        }
+        work(draft, &nic, coalesce);
+    }
+}
+
+fn set(draft: &mut Draft<'_>, nic: &Nic, knob: &str, value: &str, why: &str) {
+    draft.set(knob, &nic.name, What::Whole, value.to_owned(), why.to_owned());
+}

@@ -1,0 +1,95 @@
+//! Which transmit queue each CPU sends through: one whose completions are handled near it.
+
+use crate::model::{Fact, Nic, TxQueue};
+use crate::plan::draft::{Draft, What};
+use crate::units::{CpuId, CpuMask, NicName, QueueId};
+
+/// Gives every CPU one transmit queue of its memory domain, where that is not so already.
+pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
+    for name in draft.nics.clone() {
+        let Some(nic) = draft.model.nic(&name) else { continue };
+        if nic.tx.len() < 2 || nic.tx.iter().any(|tx| tx.xps_cpus == Fact::Unsupported) {
+            continue;
+        }
+        if nic.tx.iter().any(|tx| !matches!(tx.xps_cpus, Fact::Known(_) | Fact::NotAsked)) {
+            draft.leave(format!("xps: a mask of {name} cannot be read"));
+            continue;
+        }
+        let homes: Vec<Option<(usize, usize)>> = nic.tx.iter().map(|tx| home(draft, nic, tx)).collect();
+        if homes.iter().any(Option::is_none) {
+            draft.leave(format!("xps: which CPUs take the interrupts of {name} is not known"));
+            continue;
+        }
+        let homes: Vec<(usize, usize)> = homes.into_iter().flatten().collect();
+        if is_sound(draft, nic, &homes) {
+            continue;
+        }
+        let masks = share_out(draft, &homes);
+        let wanted: Vec<(u32, CpuMask)> = nic
+            .tx
+            .iter()
+            .zip(masks)
+            .filter(|(tx, mask)| tx.xps_cpus.known() != Some(mask))
+            .map(|(tx, mask)| (tx.index, mask))
+            .collect();
+        set(draft, &name, wanted);
+    }
+}
+
+fn set(draft: &mut Draft<'_>, name: &NicName, masks: Vec<(u32, CpuMask)>) {
+    for (queue, mask) in masks {
+        let (value, why) = match mask.is_empty() {
+            true => ("off".to_owned(), "every CPU sends through a queue nearer to it"),
+            false => (mask.to_string(), "CPUs of the memory domain in which its interrupt is handled"),
+        };
+        draft.set("xps_cpus", name, What::Queue(QueueId::tx(queue)), value, why.to_owned());
+    }
+}
+
+/// Domain and place of the CPU that handles what a transmit queue has sent: by its own interrupt, else by that of
+/// the receive queue of the same number.
+fn home(draft: &Draft<'_>, nic: &Nic, tx: &TxQueue) -> Option<(usize, usize)> {
+    let own = nic.tx_irqs(tx.index).next().and_then(|irq| irq.effective.known()).and_then(CpuMask::first);
+    let cpu = own.or_else(|| {
+        let rx = nic.rx.iter().find(|rx| rx.index == tx.index)?;
+        draft.home(rx)
+    });
+    draft.ground.place(cpu?)
+}
+
+/// Whether every online CPU has exactly one queue, of its own domain where that has one.
+fn is_sound(draft: &Draft<'_>, nic: &Nic, homes: &[(usize, usize)]) -> bool {
+    let ground = &draft.ground;
+    let mut seen = CpuMask::new();
+    for (tx, (domain, _)) in nic.tx.iter().zip(homes) {
+        let Fact::Known(mask) = &tx.xps_cpus else { return false };
+        if !seen.intersection(mask).is_empty() {
+            return false;
+        }
+        seen = seen.union(mask);
+        let strange = |cpu: CpuId| {
+            let own = ground.place(cpu).map(|(own, _)| own);
+            own.is_some_and(|own| own != *domain && homes.iter().any(|(other, _)| *other == own))
+        };
+        if mask.iter().any(strange) {
+            return false;
+        }
+    }
+    ground.online.difference(&seen).is_empty()
+}
+
+/// Equal parts of each domain to the queues that are at home there; of a domain without one to all queues.
+fn share_out(draft: &Draft<'_>, homes: &[(usize, usize)]) -> Vec<CpuMask> {
+    let mut masks = vec![CpuMask::new(); homes.len()];
+    for (at, domain) in draft.ground.domains.iter().enumerate() {
+        let mut queues: Vec<usize> = (0..homes.len()).filter(|queue| homes[*queue].0 == at).collect();
+        if queues.is_empty() {
+            queues = (0..homes.len()).collect();
+        }
+        queues.sort_by_key(|queue| homes[*queue]);
+        for (turn, cpu) in domain.all.iter().enumerate() {
+            masks[queues[turn * queues.len() / domain.all.len()]].insert(*cpu);
+        }
+    }
+    masks
+}
