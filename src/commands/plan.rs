@@ -11,23 +11,40 @@ use super::{files, look, machine, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::CommandError;
-use crate::model::Model;
-use crate::plan::{Plan, Setting, Spread, spread};
-use crate::units::{NicName, parse_duration};
+use crate::model::{Model, Rates};
+use crate::plan::{Options, Plan, Policy, Setting, Spread, Variable, spread};
+use crate::units::{CpuMask, NicName, parse_duration};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
 ///
-/// Looks at the counters and plans how to spread the receive work of one interface, whether or not there is
-/// need for it: need is for `rxlab doctor` to find. With --setting, the plan is made of your own values,
-/// checked against this machine.
+/// Looks at the machine and its counters and plans for a policy, whether or not there is need for it: need is for
+/// `rxlab doctor` to find. Each setting says its risk (safe, brief stall, link reset) and its upkeep. With --setting,
+/// the plan is made of your own values, checked against this machine.
+///
+/// Policies: spread (receive work of one interface on several CPUs; the default), numa-local (interrupts and packets
+/// near the device), isolate (no receive work on the application's CPUs), latency (no packet is held back), minimal (only
+/// what is safe and needs no looking after), full (all that may help).
+///
+/// A policy's plan can have several variables: channels, rss, moderation, irq, xps, rps, rfs, clocksource. To try
+/// them one at a time, plan, try and keep one after the other: rxlab plan numa-local.irq -o irq.toml
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// rps, rfs or rps+rfs; the last of these that would change something, unless given
+    /// A policy; variables of one, such as numa-local.rps+rfs; or rps, rfs or rps+rfs alone
     #[arg(value_name = "NAME", conflicts_with = "setting")]
     name: Option<String>,
-    /// For this interface; for the one that receives most, unless given
+    /// The policy, if NAME is none; NAME then says variables of it
+    #[arg(long, value_name = "POLICY", conflicts_with = "setting")]
+    policy: Option<Policy>,
+    /// For this interface; may be given several times. Unless given, spread takes the one that receives most, and the
+    /// other policies take every device in use
     #[arg(long, value_name = "NIC", conflicts_with = "setting")]
-    nic: Option<NicName>,
+    nic: Vec<NicName>,
+    /// CPUs that a queue hands its packets to, at most
+    #[arg(long, value_name = "N", conflicts_with = "setting", value_parser = at_least_one)]
+    cpus_per_queue: Option<usize>,
+    /// CPUs to keep receive work away from
+    #[arg(long, value_name = "LIST", conflicts_with = "setting")]
+    keep_clean: Option<CpuMask>,
     /// How long to look; a snapshot was looked at when it was taken
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     length: Duration,
@@ -47,17 +64,28 @@ pub struct Args {
     from: From,
 }
 
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a number from 1 on".to_owned())
+}
+
+/// What NAME and --policy ask for.
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    /// A plan of the spreading planner by its name: `rps`, `rfs`, `rps+rfs`.
+    Proposal(String),
+    /// A policy, or some of its variables.
+    Policy(Policy, Option<Vec<Variable>>),
+}
+
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let source = source::open(global, &args.from)?;
     if args.predict {
         return predict::run(global, args, &source);
     }
     let plan = if args.setting.is_empty() {
+        let wanted = wanted(args)?;
         let (model, rates) = look::look(&source, args.length)?;
-        if let Some(nic) = &args.nic {
-            machine::nic(&model, nic)?;
-        }
-        match proposed(spread(&model, &rates, args.nic.as_ref()), args.name.as_deref())? {
+        match made(&wanted, args, &model, &rates)? {
             Ok(plan) => plan,
             Err(reasons) => return nothing(global, &reasons),
         }
@@ -76,17 +104,69 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The plan of that name, or why there is none at all.
-fn proposed(spread: Spread, name: Option<&str>) -> Result<Result<Plan, Vec<String>>, CommandError> {
+fn wanted(args: &Args) -> Result<Wanted, CommandError> {
+    let Some(name) = &args.name else {
+        return Ok(Wanted::Policy(args.policy.unwrap_or(Policy::Spread), None));
+    };
+    let variables = |names: &str| -> Result<Vec<Variable>, CommandError> {
+        names.split('+').map(|name| name.parse().map_err(CommandError::usage)).collect()
+    };
+    if let Some(policy) = args.policy {
+        return Ok(Wanted::Policy(policy, Some(variables(name)?)));
+    }
+    if let Ok(policy) = name.parse() {
+        return Ok(Wanted::Policy(policy, None));
+    }
+    if let Some((policy, names)) = name.split_once('.') {
+        let policy = policy.parse().map_err(CommandError::usage)?;
+        return Ok(Wanted::Policy(policy, Some(variables(names)?)));
+    }
+    // The planner of these names has one interface and no other choices.
+    let choices = args.cpus_per_queue.is_some() || args.keep_clean.is_some() || args.nic.len() > 1;
+    match variables(name) {
+        Ok(variables) if choices => Ok(Wanted::Policy(Policy::Spread, Some(variables))),
+        _ => Ok(Wanted::Proposal(name.clone())),
+    }
+}
+
+/// The plan, or why there is nothing to plan.
+fn made(
+    wanted: &Wanted,
+    args: &Args,
+    model: &Model,
+    rates: &Rates,
+) -> Result<Result<Plan, Vec<String>>, CommandError> {
+    for nic in &args.nic {
+        machine::nic(model, nic)?;
+    }
+    if let Some(clean) = &args.keep_clean {
+        machine::cpus(model, clean)?;
+    }
+    let (policy, variables) = match wanted {
+        Wanted::Proposal(name) => return proposed(spread(model, rates, args.nic.first()), name),
+        Wanted::Policy(policy, variables) => (*policy, variables.as_deref()),
+    };
+    let options = Options {
+        nics: args.nic.clone(),
+        cpus_per_queue: args.cpus_per_queue,
+        keep_clean: args.keep_clean.clone().unwrap_or_default(),
+    };
+    let policed = policy.plan(model, rates, &options, variables);
+    Ok(if policed.plan.settings.is_empty() { Err(policed.reasons) } else { Ok(policed.plan) })
+}
+
+/// The plan of that name, or why there is none.
+fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>, CommandError> {
     let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
-    let Some(name) = name else { return Ok(plans.pop().ok_or(spread.reasons)) };
     let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
     if let Some(at) = names.iter().position(|known| known == name) {
         return Ok(Ok(plans.swap_remove(at)));
     }
     let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let error = CommandError::usage(format!("there is no plan `{name}` for this machine"));
-    Err(spread.reasons.into_iter().fold(error.hint(format!("plans: {there}")), CommandError::hint))
+    let policies = Policy::ALL.map(|(name, _)| name).join(", ");
+    let error = CommandError::usage(format!("there is no plan `{name}` for this machine"))
+        .hint(format!("plans: {there}; policies: {policies}"));
+    Err(spread.reasons.into_iter().fold(error, CommandError::hint))
 }
 
 fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {

@@ -1,6 +1,7 @@
 //! Plans by command: the planner's, and of one's own values.
 
 use rxlab::plan::Plan;
+use rxlab::units::CpuMask;
 
 use crate::tree::{Tree, said};
 
@@ -24,19 +25,81 @@ fn a_plan_of_own_values_is_checked_and_bound_to_the_machine() {
     assert!(code == 2 && text.contains("CPU 99 does not exist"), "{text}");
 }
 
+/// What `rxlab plan` says of a captured machine.
+fn planned(host: &str, args: &[&str]) -> (i32, String) {
+    let tree = Tree::new();
+    let snapshot = format!("{}/fixtures/hosts/{host}/host.tar.zst", env!("CARGO_MANIFEST_DIR"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    command.arg("--state-dir").arg(tree.state()).arg("plan").args(args).args(["--snapshot", &snapshot]);
+    said(&command.output().expect("rxlab runs"))
+}
+
+/// The plan of a captured machine, in lines that fit a terminal.
+fn plan_of(host: &str, args: &[&str]) -> Plan {
+    let (code, text) = planned(host, args);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn values(plan: &Plan, knob: &str) -> Vec<String> {
+    let own = plan.settings.iter().filter(|planned| planned.set.knob == knob);
+    own.map(|planned| planned.set.value.clone()).collect()
+}
+
+/// Field case D: the interrupts of 16 queues on the last 16 of 128 CPUs, and its flow tables.
+#[test]
+fn the_settings_of_field_case_d() {
+    let host = "virtio-128cpu-16queue";
+    for args in [&["isolate"][..], &["--policy", "isolate", "--keep-clean", "0-111"], &["isolate.irq"]] {
+        let plan = plan_of(host, args);
+        let of_rx = plan.settings.iter().filter(|planned| planned.set.target.to_string().contains("/rx-"));
+        let cpus: Vec<String> = of_rx.map(|planned| planned.set.value.clone()).collect();
+        assert_eq!(cpus, (112..128).map(|cpu| cpu.to_string()).collect::<Vec<_>>(), "{args:?}");
+        let all: CpuMask = cpus.join(",").parse().expect("a list");
+        assert_eq!(all.to_hex(), "ffff0000,00000000,00000000,00000000");
+        assert_eq!(values(&plan, "rps"), [""; 0], "each of these CPUs has a queue");
+    }
+    for policy in ["numa-local", "full"] {
+        let plan = plan_of(host, &[policy]);
+        assert_eq!(values(&plan, "rfs_entries"), ["32768"]);
+        assert_eq!(values(&plan, "rfs"), vec!["2048"; 16]);
+        assert_eq!(values(&plan, "irq_affinity")[..3], ["0", "0", "8"], "rx-0, tx-0, rx-1");
+        assert_eq!(values(&plan, "rps")[..2], ["1-7", "9-15"]);
+        assert_eq!(values(&plan, "xps_cpus"), [""; 0], "the driver has it right");
+    }
+}
+
+/// Each setting says what it can do to traffic and what it takes to keep it right.
+#[test]
+fn a_policy_s_plan_has_risk_upkeep_and_parts() {
+    let plan = plan_of("virtio-32cpu-2node", &["numa-local", "--cpus-per-queue", "7"]);
+    assert_eq!(values(&plan, "rps"), ["17-23"], "field case C's best mask");
+    assert!(plan.settings.iter().all(|planned| planned.risk.is_some() && planned.upkeep.is_some()));
+    assert!(
+        plan.notes.iter().any(|note| note.contains("numa-local.rps, numa-local.rfs")),
+        "{:?}",
+        plan.notes
+    );
+    let rps = plan_of("virtio-32cpu-2node", &["rps", "--policy", "numa-local", "--cpus-per-queue", "7"]);
+    assert_eq!((rps.name.as_str(), rps.settings.len()), ("numa-local.rps", 1));
+    let (code, text) = planned("virtio-32cpu-2node", &["minimal"]);
+    assert!(code == 0 && text.starts_with("nothing to plan\n"), "{text}");
+    let (code, text) = planned("virtio-32cpu-2node", &["full.all"]);
+    assert!(code == 2 && text.contains("`all` is none of channels, rss"), "{text}");
+    let (code, text) = planned("virtio-32cpu-2node", &["isolate", "--keep-clean", "31-32"]);
+    assert!(code == 2 && text.contains("there is no CPU 32"), "{text}");
+}
+
 /// A machine with one queue for eight CPUs, as it was under load.
 #[test]
 fn the_planner_s_plan_of_a_snapshot_is_by_name_or_the_widest() {
-    let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
-    let tree = Tree::new();
-    let plan = |args: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        command.arg("--state-dir").arg(tree.state()).arg("plan").args(args).args(["--snapshot", snapshot]);
-        said(&command.output().expect("rxlab runs"))
-    };
-    let (code, text) = plan(&[]);
-    let widest = Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert_eq!((code, widest.name.as_str()), (0, "rps+rfs"));
+    let plan = |args: &[&str]| planned("virtio-8cpu-1queue", args);
+    let widest = plan_of("virtio-8cpu-1queue", &[]);
+    assert_eq!(widest.name.as_str(), "spread");
+    let (code, text) = plan(&["rps+rfs"]);
+    let both = Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!((code, &both.settings), (0, &widest.settings));
     let (code, text) = plan(&["rps", "--nic", "eth0"]);
     let rps = Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!((code, rps.settings.len()), (0, 1));
