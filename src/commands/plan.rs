@@ -121,12 +121,21 @@ fn wanted(args: &Args) -> Result<Wanted, CommandError> {
         let policy = policy.parse().map_err(CommandError::usage)?;
         return Ok(Wanted::Policy(policy, Some(variables(names)?)));
     }
-    // The planner of these names has one interface and no other choices.
-    let choices = args.cpus_per_queue.is_some() || args.keep_clean.is_some() || args.nic.len() > 1;
     match variables(name) {
-        Ok(variables) if choices => Ok(Wanted::Policy(Policy::Spread, Some(variables))),
+        Ok(variables) if has_choices(args) => Ok(Wanted::Policy(Policy::Spread, Some(variables))),
         _ => Ok(Wanted::Proposal(name.clone())),
     }
+}
+
+/// Whether there is more to choose than the spreading planner knows, which plans for one interface.
+fn has_choices(args: &Args) -> bool {
+    args.cpus_per_queue.is_some() || args.keep_clean.is_some() || args.nic.len() > 1
+}
+
+/// Whether no plan was asked for by name and none by a choice: what may be tried is then all that the spreading
+/// planner proposes.
+fn is_plain(args: &Args) -> bool {
+    args.name.is_none() && args.policy.is_none() && !has_choices(args)
 }
 
 /// The plan, or why there is nothing to plan.

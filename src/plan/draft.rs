@@ -2,7 +2,7 @@
 
 use super::ground::{Ground, usable};
 use super::policy::{Options, Variable};
-use super::{PlannedSetting, Setting, Target, paper};
+use super::{PlannedSetting, Prediction, Setting, Target, paper};
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
@@ -29,6 +29,8 @@ pub(super) struct Draft<'a> {
     pub(super) reasons: Vec<String>,
     /// What the plan does not do.
     pub(super) notes: Vec<String>,
+    /// What the plan should do to receive time, where the planner of its settings says so.
+    pub(super) prediction: Option<Prediction>,
 }
 
 impl<'a> Draft<'a> {
@@ -50,6 +52,7 @@ impl<'a> Draft<'a> {
             variables: Vec::new(),
             reasons: Vec::new(),
             notes: Vec::new(),
+            prediction: None,
         };
         draft.use_only(&usable(model).difference(&options.keep_clean));
         draft
@@ -104,9 +107,14 @@ impl<'a> Draft<'a> {
         self.nics.iter().filter_map(|name| self.model.nic(name))
     }
 
+    /// Whether it is asked for.
+    pub(super) fn wants(&self, variable: Variable) -> bool {
+        self.only.is_none_or(|only| only.contains(&variable))
+    }
+
     /// Decides one variable, if it is asked for.
     pub(super) fn step(&mut self, variable: Variable, work: impl FnOnce(&mut Self)) {
-        if self.only.is_some_and(|only| !only.contains(&variable)) || self.nics.is_empty() {
+        if !self.wants(variable) || self.nics.is_empty() {
             return;
         }
         let (settings, reasons) = (self.settings.len(), self.reasons.len());

@@ -68,7 +68,7 @@ pub struct Options {
 }
 
 /// A plan by a policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Policed {
     /// The plan; without settings where there is nothing to change.
     pub plan: Plan,
@@ -114,7 +114,7 @@ impl Policy {
 
 /// Puts a draft into the order of applying and gives it its name.
 fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Policed {
-    let Draft { model, mut settings, variables, reasons, mut notes, .. } = draft;
+    let Draft { model, mut settings, variables, reasons, mut notes, prediction, .. } = draft;
     settings.sort_by_key(|planned| place(&planned.set.knob));
     let name = match only {
         None => policy.to_string(),
@@ -133,8 +133,8 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
             names.join(", ")
         ));
     }
-    let plan =
-        Plan { schema: Plan::SCHEMA.to_owned(), name, host: Some(model.identity.hostname), settings, notes };
+    let host = Some(model.identity.hostname);
+    let plan = Plan { schema: Plan::SCHEMA.to_owned(), name, host, settings, notes, prediction };
     Policed { plan, variables, reasons }
 }
 

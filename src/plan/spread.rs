@@ -115,13 +115,12 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic) -> Spread {
         spread.proposals.push(proposal(model, nic, "rps", rps.clone(), prediction));
     }
     if !rfs.is_empty() {
+        // Where the reader of a flow is known RFS decides, so the readers' CPUs get the work, whatever the masks.
         let prediction = prediction(model, rates, nic, to_readers);
-        spread.proposals.push(proposal(model, nic, "rfs", rfs.clone(), prediction));
-    }
-    if !rps.is_empty() && !rfs.is_empty() {
-        // Where the reader of a flow is known RFS decides, so the readers' CPUs get the work.
-        let prediction = prediction(model, rates, nic, to_readers);
-        spread.proposals.push(proposal(model, nic, "rps+rfs", [rps, rfs].concat(), prediction));
+        spread.proposals.push(proposal(model, nic, "rfs", rfs.clone(), prediction.clone()));
+        if !rps.is_empty() {
+            spread.proposals.push(proposal(model, nic, "rps+rfs", [rps, rfs].concat(), prediction));
+        }
     }
     spread
 }

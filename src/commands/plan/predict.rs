@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 5;
 
 pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), CommandError> {
     let (model, rates, costs) = looked(global, source, args.length)?;
-    if let Some(nic) = &args.nic {
+    for nic in &args.nic {
         machine::nic(&model, nic)?;
     }
     let (mut plans, reasons) = plans(args, source, &model, &rates)?;
@@ -55,12 +55,11 @@ fn plans(
     if !args.setting.is_empty() {
         return Ok((vec![super::own(source, &source.model(None)?, &args.setting)?], Vec::new()));
     }
-    let spread: Spread = spread(model, rates, args.nic.as_ref());
-    let reasons = spread.reasons.clone();
-    let Some(name) = &args.name else {
-        return Ok((spread.proposals.into_iter().map(|proposal| proposal.plan).collect(), reasons));
-    };
-    match super::proposed(spread, Some(name))? {
+    if super::is_plain(args) {
+        let Spread { proposals, reasons } = spread(model, rates, args.nic.first());
+        return Ok((proposals.into_iter().map(|proposal| proposal.plan).collect(), reasons));
+    }
+    match super::made(&super::wanted(args)?, args, model, rates)? {
         Ok(plan) => Ok((vec![plan], Vec::new())),
         Err(reasons) => Ok((Vec::new(), reasons)),
     }

@@ -7,7 +7,7 @@ use super::{Options, Variable};
 use crate::model::{Model, NicKind, Rates};
 use crate::plan::draft::Draft;
 use crate::plan::spread::busiest;
-use crate::plan::{PlannedSetting, spread, step};
+use crate::plan::{Plan, PlannedSetting, spread, step};
 use crate::units::NicName;
 
 /// The interface that receives most, unless some are named.
@@ -33,21 +33,28 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
         return;
     }
     for name in draft.nics.clone() {
-        let mut found = spread(&draft.model, draft.rates, Some(&name));
-        let widest = found.proposals.pop().map(|proposal| proposal.plan);
-        let settings = widest.as_ref().map(|plan| plan.settings.clone()).unwrap_or_default();
-        let of = |variable: Variable| -> Vec<PlannedSetting> {
-            let is_rps = |planned: &&PlannedSetting| planned.set.knob == "rps";
-            let own = settings.iter().filter(|planned| is_rps(planned) == (variable == Variable::Rps));
-            own.cloned().collect()
-        };
-        for variable in [Variable::Rps, Variable::Rfs] {
-            let settings = of(variable);
-            if !settings.is_empty() {
-                draft.step(variable, |draft| draft.take(settings));
+        let found = spread(&draft.model, draft.rates, Some(&name));
+        let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
+        // The last is the widest.
+        let widest = found.proposals.into_iter().map(|proposal| proposal.plan).rfind(asked);
+        draft.reasons.extend(found.reasons);
+        let Some(plan) = widest else { continue };
+        for step in [Variable::Rps, Variable::Rfs] {
+            let own = plan.settings.iter().filter(|planned| variable(planned) == step);
+            let own: Vec<PlannedSetting> = own.cloned().collect();
+            if !own.is_empty() {
+                draft.step(step, |draft| draft.take(own));
             }
         }
-        draft.notes.extend(widest.map(|plan| plan.notes).unwrap_or_default());
-        draft.reasons.append(&mut found.reasons);
+        draft.notes.extend(plan.notes);
+        // Of a plan that moves interrupts too, or of several interfaces, it would be a part.
+        if draft.nics.len() == 1 && !draft.variables.contains(&Variable::Irq) {
+            draft.prediction = plan.prediction;
+        }
     }
+}
+
+/// Of the two that the spreading planner sets.
+fn variable(planned: &PlannedSetting) -> Variable {
+    if planned.set.knob == "rps" { Variable::Rps } else { Variable::Rfs }
 }
