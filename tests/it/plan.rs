@@ -2,6 +2,7 @@
 
 use rxlab::plan::Plan;
 use rxlab::units::CpuMask;
+use rxlab::report::forecast::Forecast;
 
 use crate::tree::{Tree, said};
 
@@ -111,4 +112,40 @@ fn the_planner_s_plan_of_a_snapshot_is_by_name_or_the_widest() {
     );
     let (code, text) = plan(&["--nic", "lo"]);
     assert!(code == 0 && text.starts_with("nothing to plan\n  lo receives inside"), "{text}");
+}
+
+/// Of a snapshot nothing can be measured: fixed fractions, and that is said.
+#[test]
+fn plans_of_a_snapshot_are_predicted_without_calibration() {
+    let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
+    let tree = Tree::new();
+    let plan = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--state-dir").arg(tree.state()).args(args).args(["--snapshot", snapshot]);
+        said(&command.output().expect("rxlab runs"))
+    };
+    let (code, text) = plan(&["plan", "--predict", "--json"]);
+    let report: Forecast = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let names: Vec<&str> = report.plans.iter().map(|plan| plan.name.as_str()).collect();
+    assert_eq!((code, names), (0, vec!["rps", "rfs", "rps+rfs"]));
+    let prediction = report.plans[0].prediction.as_ref().expect("RPS moves work");
+    assert!(
+        prediction.basis.starts_with("not calibrated (a snapshot has no eBPF measures)"),
+        "{prediction:?}"
+    );
+    assert!(prediction.packets > 0.0 && prediction.most_after > prediction.most_before, "{prediction:?}");
+
+    // Own values have a prediction too, and the file keeps it.
+    let file = tree.path().join("own.toml");
+    let path = file.to_str().expect("text");
+    let own = ["plan", "--setting", "rps eth0/rx-0 = 4-7", "--predict", "-o", path];
+    let (code, text) = plan(&own);
+    assert_eq!((code, text.as_str()), (0, ""));
+    let own = Plan::from_toml(&std::fs::read_to_string(&file).expect("written")).expect("a plan");
+    let prediction = own.prediction.expect("RPS moves work");
+    let gets_more = |cpu: u32| {
+        let load = prediction.cpus.iter().find(|load| load.cpu.0 == cpu);
+        load.is_some_and(|load| load.after > load.before)
+    };
+    assert!((4..8).all(gets_more) && !(0..4).any(gets_more), "{prediction:?}");
 }

@@ -37,17 +37,23 @@ counts() {
 "#;
 
 /// The beginning of a job on a machine with one queue: its interrupt, of which `part irq` has the number, goes to
-/// CPU 2; when the sink is there, a ping tells a [`flood`] to begin.
-pub(super) const FLOODED: &str = r"
+/// CPU 2; when the sink is there, a ping tells a [`flood`] to begin. Goes on when packets come: how long that
+/// takes depends on what else this machine does.
+pub(super) const FLOODED: &str = r#"
 irq=$(sed -n 's/^ *\([0-9]*\):.*virtio0-input.0$/\1/p' /proc/interrupts)
 echo 2 > /proc/irq/$irq/smp_affinity_list
 part irq
 echo $irq
 rxlab target --udp-sink 10.98.0.2:9000 --for 300s > /dev/null 2>&1 &
-sleep 2
+until grep -q ':2328 ' /proc/net/udp; do sleep 0.2; done
 ping -c 1 10.98.0.1 >&2
-sleep 3
-";
+seconds=0
+until [ "$(cat /sys/class/net/eth0/statistics/rx_packets)" -gt 2000 ] || [ $seconds -ge 60 ]; do
+    sleep 1
+    seconds=$((seconds + 1))
+done
+sleep 1
+"#;
 
 /// A peer that sends so many packets a second to a sink in the guest, once it knows where that is.
 pub(super) fn flood(flows: u32, rate: u32) -> String {
