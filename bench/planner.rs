@@ -128,9 +128,11 @@ fn rates(cpus: u32) -> Rates {
             tx_packets: 1e7,
             tx_bytes: 2e9,
             rx_dropped: 0.0,
+            rx_missed: 0.0,
             queues: BTreeMap::new(),
         }],
         irqs: Vec::new(),
+        processes: Fact::NotAsked,
         exact_softirq_time: Some(false),
         gaps: Vec::new(),
     }

@@ -1,8 +1,8 @@
 //! Plans by command: the planner's, and of one's own values.
 
 use rxlab::plan::Plan;
-use rxlab::units::CpuMask;
 use rxlab::report::forecast::Forecast;
+use rxlab::units::CpuMask;
 
 use crate::tree::{Tree, said};
 
