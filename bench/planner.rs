@@ -135,5 +135,6 @@ fn rates(cpus: u32) -> Rates {
         processes: Fact::NotAsked,
         exact_softirq_time: Some(false),
         gaps: Vec::new(),
+        processes: Fact::NotAsked,
     }
 }
