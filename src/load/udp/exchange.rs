@@ -1,6 +1,8 @@
 //! Questions and answers of one thread: a fixed number outstanding on each flow, or a fixed schedule.
 
 mod opening;
+#[cfg(test)]
+mod tests;
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -122,7 +124,8 @@ impl Exchange {
                 let expired = self.flows[index].window.expire(now, self.timeout);
                 tally.error(ErrorClass::Timeout, expired);
                 if self.running {
-                    self.greet(index, now, tally);
+                    // What could not be sent has no answer, and is counted then.
+                    let _ = self.greet(index, now, tally);
                 }
                 self.supply(index, tally);
             }

@@ -83,13 +83,43 @@ fn each_way_to_lie_has_its_class() {
     assert_eq!(total.sent, total.requests + refused + late + total.in_flight, "{total:?}");
 }
 
+/// One flow has its connection id, the others wait for theirs in vain: the one does it all.
+#[test]
+fn flows_without_a_connection_id_send_nothing() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut buffer, mut chosen) = ([0; 2048], None);
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            if *chosen.get_or_insert(from) != from {
+                assert_eq!(length, 16, "an announce without a connection id");
+                continue;
+            }
+            let rest = if length == 16 { vec![7; 8] } else { vec![0; 12] };
+            let reply = [&[0, 0, 0, u8::from(length != 16)], &buffer[12..16], &rest[..]].concat();
+            let _ = socket.send_to(&reply, from);
+        }
+    });
+    let mut spec = spec(&format!("udp-tracker://{address}"));
+    (spec.connections, spec.rate) = (3, steady(500.0));
+    let total = run(&spec, millis(1200));
+    assert!(total.requests > 0 && total.requests == total.sent, "{total:?}");
+    let classes: Vec<ErrorClass> = total.errors.keys().copied().collect();
+    assert_eq!(classes, [ErrorClass::Connect], "each attempt is counted, and nothing else: {total:?}");
+}
+
 #[test]
 fn a_tracker_that_gives_no_connection_id_is_down() {
     let silent = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let spec = spec(&format!("udp-tracker://{}", silent.local_addr().expect("bound")));
     assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })));
     drop(silent);
-    assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })));
+    match Session::start(&spec) {
+        Err(LoadError::Down { error, .. }) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 struct Ended(Child);

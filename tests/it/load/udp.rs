@@ -108,6 +108,32 @@ fn what_comes_out_of_order_is_counted() {
     assert_eq!(target.stop().sink_reordered, 1);
 }
 
+/// What hashing spreads: ports, and addresses where they are given.
+#[test]
+fn every_flow_comes_from_a_place_of_its_own() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    socket.set_read_timeout(Some(millis(300))).expect("set");
+    let mut spec = spec(&format!("udp-sink://{}", socket.local_addr().expect("bound")));
+    spec.sources = ["127.0.0.2", "127.0.0.3"].map(|source| source.parse().expect("an address")).to_vec();
+    (spec.connections, spec.threads, spec.rate) = (6, 2, steady(500.0));
+    let mut flows = std::collections::BTreeMap::new();
+    let session = Session::start(&spec).expect("started");
+    let mut buffer = [0; 64];
+    while flows.values().sum::<u64>() < 60 {
+        let (length, from) = socket.recv_from(&mut buffer).expect("received");
+        // The others ask what arrived.
+        if length == spec.size {
+            *flows.entry(from).or_insert(0) += 1;
+        }
+    }
+    drop(session);
+    assert_eq!(flows.len(), 6, "{flows:?}");
+    for source in &spec.sources {
+        assert_eq!(flows.keys().filter(|from| from.ip() == *source).count(), 3, "{flows:?}");
+    }
+    assert!(flows.values().all(|count| (9..=11).contains(count)), "evenly: {flows:?}");
+}
+
 #[test]
 fn lost_and_foreign_datagrams_have_their_class() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");

@@ -61,7 +61,9 @@ impl Exchange {
                 _ if now >= until => return Ok(()),
                 _ => {}
             }
-            (0..self.flows.len()).for_each(|index| self.greet(index, now, &mut uncounted));
+            for index in 0..self.flows.len() {
+                refused |= self.greet(index, now, &mut uncounted) == Some(Errno::CONNREFUSED);
+            }
             self.poller.wait(now, until.min(now + MILLISECOND), false, &mut 0);
             for event in 0..self.poller.len() {
                 if let Some(Ready { index, .. }) = self.poller.ready(event) {
@@ -71,14 +73,14 @@ impl Exchange {
         }
     }
 
-    pub(super) fn greet(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
+    /// Sends what a flow has to say before its requests, if it is time; what kept it from being sent.
+    pub(super) fn greet(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Option<Errno> {
         self.out.clear();
         match self.talk.greet(index, now, &mut self.out) {
-            Greeting::Nothing => return,
+            Greeting::Nothing => return None,
             Greeting::First => {}
             Greeting::Again => tally.error(ErrorClass::Connect, 1),
         }
-        // What could not be sent has no answer, and is counted then.
-        let _ = self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally);
+        self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally).1
     }
 }

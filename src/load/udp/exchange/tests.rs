@@ -1,0 +1,82 @@
+//! The engine with a talk of its own, on a socket that never answers.
+
+use std::net::UdpSocket;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Exchange;
+use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
+use crate::load::error_class::ErrorClass;
+use crate::load::interval::Tally;
+use crate::load::poller::Poller;
+use crate::load::rate::Rate;
+use crate::load::schedule::Schedule;
+use crate::load::spec::Spec;
+use crate::load::udp::talk::{Heard, Talk};
+
+/// Flow 0 may send from this moment on, flow 1 from twice as late.
+struct Opens(Nanos);
+
+impl Talk for Opens {
+    fn ask(&mut self, flow: usize, _number: u64, _now: Nanos, out: &mut Vec<u8>) {
+        out.push(flow as u8);
+    }
+
+    fn hear(&mut self, _flow: usize, _waiting: Range<u64>, _datagram: &[u8], _now: Nanos) -> Heard {
+        Heard::Foreign
+    }
+
+    fn is_open(&self, flow: usize, now: Nanos) -> bool {
+        now >= self.0 * (flow as u64 + 1)
+    }
+}
+
+/// Runs a schedule of 1000 a second over two flows until 300 requests are sent or given up; flow 0
+/// opens at `opens`. What was counted, how many were due, and the flow of each that came.
+fn run(opens: Nanos, timeout: Nanos) -> (Tally, u64, Vec<u8>) {
+    let receiver = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    receiver.set_nonblocking(true).expect("set");
+    let address = receiver.local_addr().expect("bound");
+    let mut spec = Spec::new(format!("udp://{address}").parse().expect("a URL"));
+    (spec.connections, spec.timeout) = (2, std::time::Duration::from_nanos(timeout));
+    let clock = Clock::start();
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
+    let poller = Poller::new(wake, spec.pacing, clock).expect("a poller");
+    let mut exchange =
+        Exchange::new(&spec, address, 0, Box::new(Opens(opens)), poller, clock).expect("sockets");
+    let schedule = Schedule::new(0, &Rate::steady(1000.0), false, 0, 1, u64::MAX);
+    let mut tally = Tally::new();
+    exchange.begin(Some(schedule), &mut tally);
+    let (mut byte, mut flows) = ([0], Vec::new());
+    while tally.sent + tally.errors[ErrorClass::Unsent as usize] < 300 {
+        exchange.turn(&mut tally);
+        flows.extend(std::iter::from_fn(|| receiver.recv(&mut byte).ok().map(|_| byte[0])));
+    }
+    let due = exchange.schedule().map_or(0, |schedule| schedule.cut(clock.now()));
+    (tally, due, flows)
+}
+
+/// A tracker without connection ids to give must not make its client drop or hide a request.
+#[test]
+fn what_is_due_waits_for_a_flow_that_may_send() {
+    let (tally, due, flows) = run(100 * MILLISECOND, 10 * SECOND);
+    assert_eq!(tally.errors.iter().sum::<u64>(), 0);
+    assert!(tally.sent <= due, "{} of {due}", tally.sent);
+    assert_eq!(flows.len() as u64, tally.sent);
+    let first_of_other = flows.iter().position(|flow| *flow == 1).expect("the other flow opened too");
+    assert!(first_of_other >= 100, "it opened later: {first_of_other}");
+    // They were late, and are counted from when they were due.
+    assert!(tally.late.max() >= 90 * MILLISECOND, "{}", tally.late.max());
+}
+
+#[test]
+fn what_waits_too_long_for_a_flow_is_unsent() {
+    let (tally, due, flows) = run(200 * MILLISECOND, 50 * MILLISECOND);
+    let unsent = tally.errors[ErrorClass::Unsent as usize];
+    // Those of the first 150 ms, and what a stalled CPU adds.
+    assert!(unsent >= 149, "{unsent}");
+    assert_eq!(flows.len() as u64, tally.sent);
+    assert!(tally.sent + unsent <= due, "{} and {unsent} of {due}", tally.sent);
+}
