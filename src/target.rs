@@ -34,7 +34,7 @@ use rustix::thread::Pid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::host::{OpenError, thread_cpu_seconds};
+use crate::host::{OpenError, allow_files, thread_cpu_seconds};
 use crate::units::{CpuId, CpuMask};
 
 use burn::Burn;
@@ -95,6 +95,8 @@ impl Default for Spec {
     }
 }
 
+/// Connections are files, and nobody says beforehand how many will come.
+const MOST_FILES: u64 = 1 << 20;
 /// More threads than any machine has CPUs is a typing error.
 const MAX_THREADS: usize = 1024;
 
@@ -178,6 +180,10 @@ impl Target {
         }
         if !(1..=MAX_THREADS).contains(&spec.threads) {
             return Err(TargetError::Threads(spec.threads));
+        }
+        if let Err(limit) = allow_files(MOST_FILES) {
+            // As many as there may be: what is refused later waits until others are closed.
+            let _ = allow_files(limit);
         }
         let cpus: Vec<CpuId> = spec.cpus.iter().collect();
         let shared = Arc::new(Shared {

@@ -8,7 +8,6 @@ use std::time::Instant;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 
 use super::check::SpecError;
@@ -21,7 +20,7 @@ use super::spec::Spec;
 use super::thread::{Control, Worker};
 use super::trust;
 use super::udp::{Arrived, SinkTotals};
-use crate::host::OpenError;
+use crate::host::{OpenError, allow_files};
 use crate::units::CpuId;
 
 /// The load cannot start.
@@ -53,7 +52,7 @@ pub enum LoadError {
     Files {
         /// Connections asked for.
         needed: usize,
-        /// The hard limit.
+        /// How many it may have.
         limit: u64,
     },
     /// There is nothing to check certificates by, or no name to check them for.
@@ -100,14 +99,14 @@ struct Running {
 }
 
 impl Session {
-    /// Opens the connections and starts the load. Within two seconds either the load runs or the
+    /// Opens the connections and starts the load. Within two seconds of the last that opened either the load runs or the
     /// error says why it does not: the target is down when a thread could not open a single
     /// connection.
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
         let destination = Destination::of(spec)
             .map_err(|error| LoadError::Resolve { host: spec.url.host.clone(), error })?;
-        allow_files(spec.connections)?;
+        make_room(spec.connections)?;
         let tls = tls(spec).map_err(LoadError::Tls)?;
         let clock = Clock::start();
         let spec = Arc::new(spec.clone());
@@ -254,16 +253,8 @@ fn tls(spec: &Spec) -> Result<Option<TlsSetup>, String> {
 /// Files besides the connections: epolls, eventfds, standard streams, whatever the caller has.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the soft limit of open files as far as is needed.
-fn allow_files(connections: usize) -> Result<(), LoadError> {
-    let limit = getrlimit(Resource::Nofile);
+/// Raises the limit of open files as far as is needed.
+fn make_room(connections: usize) -> Result<(), LoadError> {
     let needed = connections as u64 + OTHER_FILES;
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < needed) {
-        return Err(LoadError::Files { needed: connections, limit: maximum });
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
-        .map_err(|errno| LoadError::Thread(errno.into()))
+    allow_files(needed).map_err(|limit| LoadError::Files { needed: connections, limit })
 }

@@ -24,7 +24,7 @@ use crate::units::CpuId;
 
 /// Scheduled requests sent before sockets get their turn again.
 pub(super) const TICKETS_PER_TURN: usize = 256;
-/// Longest time for opening connections before the load begins.
+/// Longest time without a connection that opens before the load begins.
 const WARM_UP: Nanos = 1500 * MILLISECOND;
 /// Longest wait for outstanding answers at the end.
 const DRAIN: Nanos = 200 * MILLISECOND;
@@ -106,7 +106,7 @@ impl Worker {
                     http::Engine::new(spec, destination, self.tls.clone(), self.index, poller, clock)
                         .map_err(LoadError::Socket)?;
                 let patience = WARM_UP.min(spec.timeout.as_nanos() as Nanos);
-                engine.warm(clock.now() + patience).map_err(down)?;
+                engine.warm(patience).map_err(down)?;
                 Ok((Engine::Http(Box::new(engine)), None))
             }
             (Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns, &Destination::Inet(address)) => {

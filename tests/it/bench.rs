@@ -33,3 +33,27 @@ fn the_load_benchmark_runs() {
     }
     assert!(table.contains("# rxlab "), "the versions stand above the table: {table}");
 }
+
+#[test]
+fn the_benchmark_of_the_limits_runs() {
+    if !crate::require::program("bench", "bash", "--version") {
+        return;
+    }
+    let _noise = crate::quiet::noisy();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/load-limits.sh");
+    let out = Command::new(script)
+        .args(["--small", "--program", env!("CARGO_BIN_EXE_rxlab")])
+        .output()
+        .expect("the script runs");
+    let (table, complaints) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let line = |begin: &str| {
+        let line = table.lines().find(|line| line.trim_start().starts_with(begin));
+        line.unwrap_or_else(|| panic!("{begin}: {table}\n{complaints}")).to_owned()
+    };
+    // Nothing is judged here: the machine is busy.
+    let sent = line("1000 ").split_whitespace().nth(3).and_then(|sent| sent.parse::<u64>().ok());
+    assert!(sent.is_some_and(|sent| (500..=1010).contains(&sent)), "{table}");
+    let open = line("open at most").split([' ', ',']).find_map(|word| word.parse::<u64>().ok());
+    assert!(open.is_some_and(|open| open > 1000), "{table}");
+    assert!(line("first ").ends_with(": too short to judge"), "{table}");
+}

@@ -22,6 +22,8 @@ use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 
 const READ_BUFFER: usize = 64 * 1024;
+/// Connections that are opened at the same time before the load begins.
+const OPENING: usize = 512;
 /// Full buffers read from one connection before the others get their turn.
 const READS_PER_TURN: usize = 16;
 /// Events handled before the clock is read again: a time is never wrong by more than they take,
@@ -90,22 +92,27 @@ impl Engine {
         })
     }
 
-    /// Opens all connections and waits until each is open or has failed, at most until `deadline`.
-    /// An error means that not a single one is open.
-    pub(crate) fn warm(&mut self, deadline: Nanos) -> std::io::Result<()> {
-        let now = self.clock.now();
+    /// Opens all connections and waits until each is open or has failed, as long as one of them opens
+    /// within `patience`. An error means that not a single one is open.
+    pub(crate) fn warm(&mut self, patience: Nanos) -> std::io::Result<()> {
+        let mut deadline = self.clock.now() + patience;
+        let (mut next, mut opening, mut open) = (0, 0, 0);
         let mut first_error = None;
-        for index in 0..self.connections.len() {
-            match self.connections[index].open(&self.poller, index, &self.peer, &self.block, now) {
-                Ok(()) => self.closed -= 1,
-                Err(error) => {
-                    first_error.get_or_insert(error);
+        loop {
+            // Not all at once: a listener's queue holds some thousands, and what finds it full waits a
+            // second for its next attempt.
+            while opening < OPENING && next < self.connections.len() {
+                let now = self.clock.now();
+                match self.connections[next].open(&self.poller, next, &self.peer, &self.block, now) {
+                    Ok(()) => (self.closed, opening) = (self.closed - 1, opening + 1),
+                    Err(error) => {
+                        first_error.get_or_insert(error);
+                    }
                 }
+                next += 1;
             }
-        }
-        while self.connections.iter().any(|c| c.phase.is_opening()) {
             let now = self.clock.now();
-            if now >= deadline {
+            if opening == 0 || now >= deadline {
                 break;
             }
             self.poller.wait(now, deadline, false, &mut 0);
@@ -114,16 +121,20 @@ impl Engine {
                 if !self.connections[index].phase.is_opening() {
                     continue;
                 }
-                if let Err((_, error)) = self.connections[index].connected(&self.block, now) {
-                    first_error.get_or_insert(error);
-                    self.closed += 1;
+                match self.connections[index].connected(&self.block, now) {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        (opening, open) = (opening - 1, open + 1);
+                        deadline = now + patience;
+                    }
+                    Err((_, error)) => {
+                        first_error.get_or_insert(error);
+                        (self.closed, opening) = (self.closed + 1, opening - 1);
+                    }
                 }
             }
         }
-        if self.connections.iter().any(|c| c.phase == Phase::Open) {
-            return Ok(());
-        }
-        Err(first_error.unwrap_or_else(|| Errno::TIMEDOUT.into()))
+        if open > 0 { Ok(()) } else { Err(first_error.unwrap_or_else(|| Errno::TIMEDOUT.into())) }
     }
 
     /// Sends the first requests.
