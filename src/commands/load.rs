@@ -7,14 +7,15 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::{files, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::netns_path;
+use crate::host::{LiveHost, netns_path};
 use crate::load::{
-    Header, LoadError, Pacing, Rate, Report, Session, Spec, Statuses, Url, parse_paths, render,
+    Header, LoadError, Pacing, Promql, Rate, Report, ServerWatch, Session, Spec, Statuses, Url, parse_paths,
+    render,
 };
 use crate::trial::search::slo::Slo;
 use crate::units::{CpuMask, parse_duration};
@@ -100,7 +101,7 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
     pacing: Pacing,
     /// Search the highest rate that keeps the limits of --slo; --for is the length of one run (1s)
-    #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log"])]
+    #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log", "prometheus"])]
     find_max: bool,
     /// Limits for --find-max, with commas between them: p50, p90, p99, p99.9 or max below a time, and
     /// errors below a percentage: 'p99<5ms,errors<0.1%'
@@ -112,6 +113,12 @@ pub struct Args {
     /// Write the latencies of each second to this file, for the tools of HdrHistogram
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
+    /// After the load ask this Prometheus (http://HOST:PORT) for --prometheus-query over its time
+    #[arg(long, value_name = "URL", requires = "prometheus_query")]
+    prometheus: Option<Url>,
+    /// Query in PromQL, such as the CPU time of the server's machine
+    #[arg(long, value_name = "QUERY", requires = "prometheus")]
+    prometheus_query: Option<String>,
     /// How long an answer may take
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     timeout: Duration,
@@ -174,12 +181,20 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     spec.check().map_err(|error| explain(error.into()))?;
     let mut watch = Watch::new(&spec, duration, args.hdr_log.as_deref())?;
     let stop = place::stop_flag()?;
+    let host = LiveHost::open("/".as_ref()).ok();
+    let mut server = host.as_ref().and_then(|host| ServerWatch::find(host, &spec));
     let mut session = Session::start(&spec).map_err(explain)?;
     if let Some(time) = args.warm_up {
         watch::warm_up(&mut session, time, &stop);
     }
+    host.iter().zip(&mut server).for_each(|(host, server)| server.begin(host));
+    let begun = SystemTime::now();
     let interval = watch.run(session, &stop)?;
-    let report = Report { series: watch.series, ..Report::new(&spec, &interval) };
+    let server_cpu = host.as_ref().zip(server).and_then(|(host, server)| server.end(host));
+    let question = args.prometheus.as_ref().zip(args.prometheus_query.as_ref());
+    let prometheus = question.map(|(url, query)| Promql::ask(url, query, begun));
+    let series = watch.series;
+    let report = Report { series, server_cpu, prometheus, ..Report::new(&spec, &interval) };
     let mut out = anstream::stdout().lock();
     if global.json {
         writeln!(out, "{}", super::json(&report)?)?;

@@ -24,6 +24,8 @@ pub(super) struct Tally {
     pub(super) latency: Histogram<u64>,
     pub(super) lag: Histogram<u64>,
     pub(super) late: Histogram<u64>,
+    /// How late the event loop came back to its sockets.
+    pub(super) loops: Histogram<u64>,
     /// Time spent polling for a moment to come; see [`Pacing::Precise`].
     pub(super) spun: Nanos,
     pub(super) datagrams: Datagrams,
@@ -39,6 +41,7 @@ impl Tally {
             latency: new_histogram(),
             lag: new_histogram(),
             late: new_histogram(),
+            loops: new_histogram(),
             spun: 0,
             datagrams: Datagrams::default(),
         }
@@ -122,6 +125,9 @@ pub struct Interval {
     pub send_lag: Histogram<u64>,
     /// Open loop: how late requests were sent, in nanoseconds, whosever fault it was.
     pub pacing_error: Histogram<u64>,
+    /// By thread: how late its event loop came back to its sockets, in nanoseconds. That is how long it
+    /// worked between two looks at them, or by how much a sleep was longer than asked.
+    pub loop_lag: Vec<Histogram<u64>>,
     /// How the load waited for its next scheduled request.
     pub pacing: Pacing,
     /// Open loop: requests a second that were due in the interval.
@@ -189,6 +195,7 @@ impl Interval {
             latency: total.latency,
             send_lag: total.lag,
             pacing_error: total.late,
+            loop_lag: cuts.iter().map(|cut| cut.tally.loops.clone()).collect(),
             pacing: Pacing::default(),
             offered: due.map(|due| if seconds > 0.0 { due as f64 / seconds } else { 0.0 }),
             datagrams: total.datagrams,
@@ -230,6 +237,9 @@ impl Interval {
         add(&mut self.latency, &later.latency);
         add(&mut self.send_lag, &later.send_lag);
         add(&mut self.pacing_error, &later.pacing_error);
+        for (lag, more) in self.loop_lag.iter_mut().zip(&later.loop_lag) {
+            add(lag, more);
+        }
         self.seconds = seconds;
         self
     }

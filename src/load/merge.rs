@@ -55,7 +55,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
     if report.schema != Report::SCHEMA {
         return Err(MergeError::Schema(report.schema.clone()));
     }
-    let read = |name, text| decode(text).ok_or(MergeError::Histogram(name));
+    let read = |name, text: &str| decode(text).ok_or(MergeError::Histogram(name));
     Ok(Interval {
         seconds: report.seconds,
         requests: report.requests,
@@ -68,6 +68,12 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         latency: read("latency", &report.histograms.latency)?,
         send_lag: read("send_lag", &report.histograms.send_lag)?,
         pacing_error: read("pacing_error", &report.histograms.pacing_error)?,
+        loop_lag: report
+            .histograms
+            .loop_lag
+            .iter()
+            .map(|text| read("loop_lag", text))
+            .collect::<Result<_, _>>()?,
         pacing: report.spec.pacing,
         offered: report.offered,
         datagrams: report.datagrams.clone().unwrap_or_default(),
@@ -102,6 +108,7 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
     add(&mut one.latency, &other.latency);
     add(&mut one.send_lag, &other.send_lag);
     add(&mut one.pacing_error, &other.pacing_error);
+    one.loop_lag.extend(other.loop_lag);
     for mut thread in other.client_cpu {
         thread.thread = one.client_cpu.len();
         one.client_cpu.push(thread);

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 use rustix::thread::{ClockId, clock_nanosleep_relative};
 
 use super::clock::{Clock, MICROSECOND, MILLISECOND, Nanos, SECOND};
+use super::histogram::new_histogram;
 use super::pacing::Pacing;
 
 const EVENTS: usize = 256;
@@ -33,6 +35,10 @@ pub(super) struct Poller {
     events: Vec<epoll::Event>,
     pacing: Pacing,
     clock: Clock,
+    /// How late the loop came back to its sockets; see [`Poller::wait`].
+    lag: Histogram<u64>,
+    /// When the last wait ended.
+    woke: Nanos,
     // Registered with the epoll: it must live as long.
     _wake: Arc<OwnedFd>,
 }
@@ -46,7 +52,7 @@ impl Poller {
         let mut events = Vec::with_capacity(EVENTS);
         // Sleeping to the nanosecond needs epoll_pwait2 (kernel 5.11): without it, say so now.
         epoll::wait(&epoll, spare_capacity(&mut events), Some(&Timespec::default()))?;
-        Ok(Self { epoll, events, pacing, clock, _wake: wake })
+        Ok(Self { epoll, events, pacing, clock, lag: new_histogram(), woke: Nanos::MAX, _wake: wake })
     }
 
     pub(super) fn add(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
@@ -54,8 +60,12 @@ impl Poller {
     }
 
     /// Waits for sockets, but not beyond `until`; with `exact`, `until` is a scheduled send, for which
-    /// the pacing says how to wait. Adds the time spent spinning to `spun`.
-    pub(super) fn wait(&mut self, now: Nanos, until: Nanos, exact: bool, spun: &mut Nanos) {
+    /// the pacing says how to wait. Adds the time spent spinning to `spun`; gives the time it is
+    /// then.
+    ///
+    /// Counts the lag of the loop: how long it worked since the last wait ended, in which a socket that
+    /// was ready went unseen, or how much longer it slept than it was to.
+    pub(super) fn wait(&mut self, now: Nanos, until: Nanos, exact: bool, spun: &mut Nanos) -> Nanos {
         let left = until.saturating_sub(now);
         let spinning = self.pacing == Pacing::Precise && exact && left > 0 && left <= SPIN;
         let timeout = match (self.pacing, left) {
@@ -74,9 +84,29 @@ impl Poller {
             // EBADF, EFAULT, EINVAL: none can happen to an epoll that this thread owns.
             Err(errno) => panic!("epoll_wait on an owned epoll failed: {errno}"),
         }
-        if spinning && self.events.is_empty() {
-            *spun += self.clock.now().saturating_sub(now);
+        let after = self.clock.now();
+        let worked = now.saturating_sub(self.woke);
+        self.woke = after;
+        if !self.events.is_empty() {
+            self.lag.saturating_record(worked);
+        } else if spinning {
+            // A look every microsecond says nothing about the loop.
+            *spun += after.saturating_sub(now);
+        } else {
+            self.lag.saturating_record(worked.max(after.saturating_sub(until)));
         }
+        after
+    }
+
+    /// The load begins now: what opening its connections took is no lag.
+    pub(super) fn begin(&mut self) {
+        self.take_lag();
+        self.woke = Nanos::MAX;
+    }
+
+    /// The lags since the last time they were taken.
+    pub(super) fn take_lag(&mut self) -> Histogram<u64> {
+        std::mem::replace(&mut self.lag, new_histogram())
     }
 
     /// How many events the last wait brought.

@@ -10,8 +10,10 @@ use super::error_class::ErrorClass;
 use super::histogram::{encode, quantile};
 use super::interval::{Interval, ThreadCpu};
 use super::pacing::Pacing;
+use super::promql::Promql;
 use super::saturation::Saturation;
 use super::series::Second;
+use super::server::ServerCpu;
 use super::spec::Spec;
 use super::url::Protocol;
 
@@ -64,6 +66,17 @@ pub struct PacingReport {
     pub send_lag_us: LatencyReport,
 }
 
+/// How late a thread's event loop came back to its sockets: how long it worked between two looks at
+/// them, or by how much a sleep was longer than asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LoopReport {
+    /// Number of the thread, from 0.
+    pub thread: usize,
+    /// The lag of each turn of the loop.
+    pub lag_us: LatencyReport,
+}
+
 /// Histograms of nanoseconds, each as the tools of HdrHistogram exchange it: version 2, compressed,
 /// in base64.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +88,9 @@ pub struct Histograms {
     pub send_lag: String,
     /// Open loop: how late they were sent.
     pub pacing_error: String,
+    /// By thread: how late its event loop came back to its sockets.
+    #[serde(default)]
+    pub loop_lag: Vec<String>,
 }
 
 /// The result of a load.
@@ -118,8 +134,17 @@ pub struct Report {
     pub send_lag_p99_us: Option<f64>,
     /// CPU time of the generator, by thread.
     pub client_cpu: Vec<ThreadCpu>,
+    /// The event loop of each thread.
+    #[serde(default)]
+    pub event_loop: Vec<LoopReport>,
     /// Client CPU time for each completed request, in microseconds.
     pub client_us_per_request: Option<f64>,
+    /// CPU time of the server, where it runs on this machine and its processes are ours to look at.
+    #[serde(default)]
+    pub server_cpu: Option<ServerCpu>,
+    /// What a Prometheus said of the time of the load, where one was asked.
+    #[serde(default)]
+    pub prometheus: Option<Promql>,
     /// Whether the generator was the limit.
     pub saturation: Saturation,
     /// All latencies, to add up with those of other results.
@@ -166,12 +191,21 @@ impl Report {
             }),
             send_lag_p99_us: interval.send_lag_p99().map(us),
             client_cpu: interval.client_cpu.clone(),
+            event_loop: interval
+                .loop_lag
+                .iter()
+                .enumerate()
+                .map(|(thread, lag)| LoopReport { thread, lag_us: LatencyReport::of(lag) })
+                .collect(),
             client_us_per_request: (interval.requests > 0).then(|| cpu * 1e6 / interval.requests as f64),
+            server_cpu: None,
+            prometheus: None,
             saturation: Saturation::of(interval),
             histograms: Histograms {
                 latency: encode(&interval.latency),
                 send_lag: encode(&interval.send_lag),
                 pacing_error: encode(&interval.pacing_error),
+                loop_lag: interval.loop_lag.iter().map(encode).collect(),
             },
             series: Vec::new(),
         }

@@ -177,18 +177,28 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         let busiest = rest.iter().map(|thread| thread.share).fold(0.0, f64::max);
         row(out, "", &format!("{} more threads, the busiest {:.0} %", rest.len(), busiest * 100.0))?;
     }
+    let at = |late: &LatencyReport| {
+        let p99 = late.p99.map_or_else(String::new, |us| format!("{} at p99, ", duration(us)));
+        format!("{p99}{} at most", late.max.map_or_else(|| "-".to_owned(), duration))
+    };
+    // The one that was once latest stands for all; JSON has each.
+    let latest = report.event_loop.iter().filter(|thread| thread.lag_us.max.is_some());
+    if let Some(thread) =
+        latest.max_by(|a, b| a.lag_us.max.partial_cmp(&b.lag_us.max).expect("times are numbers"))
+    {
+        let of =
+            if report.event_loop.len() > 1 { format!(", thread {}", thread.thread) } else { String::new() };
+        row(out, "event loop", &format!("late by {}{of}", at(&thread.lag_us)))?;
+    }
     if let Some(pacing) = &report.pacing {
         let rate = 100.0 * pacing.rate_error;
-        let at = |late: &LatencyReport| {
-            let p99 = late.p99.map_or_else(String::new, |us| format!("{} at p99, ", duration(us)));
-            format!("{p99}{} at most", late.max.map_or_else(|| "-".to_owned(), duration))
-        };
         // Less than half a step of the last digit is 0 without a sign.
         let rate = if rate.abs() < 0.005 { 0.0 } else { rate };
         row(out, "pacing", &format!("{}, rate off by {rate:.2} %", pacing.mode))?;
         row(out, "", &format!("late by {}", at(&pacing.error_us)))?;
         row(out, "send lag", &at(&pacing.send_lag_us))?;
     }
+    server(report, out)?;
     match &report.saturation.reason {
         None => row(out, "limit", "no sign that this client was the limit"),
         Some(reason) => {
@@ -200,6 +210,38 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
             }
             Ok(())
         }
+    }
+}
+
+fn server(report: &Report, out: &mut String) -> std::fmt::Result {
+    /// Processes and series that are named; JSON has all.
+    const NAMED: usize = 2;
+    if let Some(server) = &report.server_cpu {
+        let names = server.processes.iter().take(NAMED).map(|p| format!("{} {}", p.command, p.pid));
+        let more = server.processes.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = names.collect::<Vec<_>>().join(", ") + &more;
+        let (seconds, percent) = (server.seconds, 100.0 * server.cpus);
+        row(out, "server CPU", &format!("{seconds:.2} s, {percent:.0} % of a CPU"))?;
+        row(out, "", &names)?;
+    }
+    let Some(prometheus) = &report.prometheus else { return Ok(()) };
+    let cut = |text: &str| text.chars().take(60).collect::<String>();
+    row(out, "prometheus", &cut(&prometheus.query))?;
+    match &prometheus.error {
+        Some(error) => return row(out, "", &cut(error)),
+        None if prometheus.series.is_empty() => return row(out, "", "no series in the time of the load"),
+        None => {}
+    }
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+    for series in prometheus.series.iter().take(4 * NAMED) {
+        let labels = series.labels.iter().map(|(name, value)| format!("{name}={value}"));
+        let labels: String = labels.collect::<Vec<_>>().join(" ").chars().take(30).collect();
+        row(out, "", &format!("mean {}, at most {}  {labels}", number(series.mean), number(series.max)))?;
+    }
+    match prometheus.series.len().saturating_sub(4 * NAMED) {
+        0 => Ok(()),
+        more => row(out, "", &format!("{more} more series")),
     }
 }
 

@@ -140,6 +140,7 @@ impl Worker {
         let mut tally = Tally::new();
         let mut last = (self.clock.now(), cpu_time());
         let (mut cuts, mut end) = (0, None);
+        engine.poller().begin();
         engine.begin(schedule, &mut tally);
         while !self.control.stop.load(Ordering::Acquire) {
             engine.turn(&mut tally);
@@ -172,6 +173,7 @@ impl Worker {
     ) -> Cut {
         let (now, cpu) = (self.clock.now(), cpu_time());
         let now = end.map_or(now, |end| end.max(last.0));
+        tally.loops = engine.poller().take_lag();
         let (since, cpu_since) = std::mem::replace(last, (now, cpu));
         Cut {
             tally: std::mem::replace(tally, Tally::new()),
@@ -211,6 +213,14 @@ impl Engine {
             Engine::Http(engine) => engine.cease(),
             Engine::Exchange(engine) => engine.cease(),
             Engine::OneWay(_) => {}
+        }
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        match self {
+            Engine::Http(engine) => engine.poller(),
+            Engine::Exchange(engine) => engine.poller(),
+            Engine::OneWay(engine) => engine.poller(),
         }
     }
 

@@ -160,8 +160,7 @@ impl Engine {
         if !self.unread.is_empty() {
             until = now;
         }
-        self.poller.wait(now, until, due == Some(until), &mut tally.spun);
-        now = self.clock.now();
+        now = self.poller.wait(now, until, due == Some(until), &mut tally.spun);
         let unread = std::mem::take(&mut self.unread);
         for event in 0..self.poller.len() {
             if event % EVENTS_A_CLOCK == EVENTS_A_CLOCK - 1 {
@@ -187,6 +186,11 @@ impl Engine {
     /// Sends nothing more; answers are still counted.
     pub(crate) fn cease(&mut self) {
         self.running = false;
+    }
+
+    /// What waits for its sockets.
+    pub(crate) fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
     }
 
     /// Whether all requests of a run with a given number were sent and have ended.

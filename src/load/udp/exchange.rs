@@ -60,6 +60,11 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    /// What waits for its sockets.
+    pub(crate) fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
     pub(super) fn new(
         spec: &Spec,
         address: SocketAddr,

@@ -44,6 +44,11 @@ struct Flow {
 }
 
 impl OneWay {
+    /// What waits for its sockets.
+    pub(crate) fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
     pub(crate) fn new(
         spec: &Spec,
         address: SocketAddr,
@@ -107,7 +112,8 @@ impl OneWay {
                 return;
             }
             if !self.send(count, now, tally) {
-                return self.poller.wait(now, now + FULL, false, &mut 0);
+                self.poller.wait(now, now + FULL, false, &mut 0);
+                return;
             }
         }
     }

@@ -44,6 +44,13 @@ fn a_load_on_a_target_both_as_programs() {
     assert_eq!((&report["spec"]["connections"], &report["spec"]["pipeline"]), (&3.into(), &4.into()));
     assert!(report["requests"].as_u64() > Some(0));
 
+    // The server is on this machine, and so is its process.
+    let server_cpu = &report["server_cpu"];
+    assert_eq!(server_cpu["processes"][0]["pid"].as_u64(), Some(server.id().into()), "{report}");
+    assert!(server_cpu["cpus"].as_f64() > Some(0.0), "{server_cpu}");
+    let turns = &report["event_loop"][0];
+    assert!(turns["thread"] == 0 && turns["lag_us"]["max"].as_f64() > Some(0.0), "{turns}");
+
     let sink = started["addresses"]["udp_sink"].as_str().expect("served");
     let load =
         output(&["load", &format!("udp-sink://{sink}"), "--for", "100ms", "--flows", "2", "--rate", "1000"]);
@@ -59,6 +66,21 @@ fn a_load_on_a_target_both_as_programs() {
     let threads = ended["threads"].as_array().expect("one for each thread");
     assert_eq!((threads.len(), &threads[0]["requests"]), (1, &ended["counters"]["requests"]));
     assert!(threads[0]["cpu_seconds"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_prometheus_that_is_down_is_said_and_no_error() {
+    let target = target(1);
+    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+    let prometheus = format!("http://127.0.0.1:{port}");
+    let load =
+        output(&["load", &url, "--for", "50ms", "--prometheus", &prometheus, "--prometheus-query", "up"]);
+    assert_eq!(load.status.code(), Some(0), "{load:?}");
+    let text = String::from_utf8(load.stdout).expect("text");
+    assert!(text.contains("prometheus  up") && text.contains("refused"), "{text}");
+    assert!(text.contains("event loop  late by ") && text.contains("server CPU"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
 #[test]
