@@ -1,7 +1,7 @@
 #!/bin/sh
 # Field case A in miniature, on a real driver with a real interrupt: 8 CPUs, one virtio queue, its
-# interrupt on CPU 2. UDP traffic comes through a tap; in the guest rxlab finds the hotspot, applies
-# the plan, looks again, and puts everything back. Root, about a minute with the build done.
+# interrupt on CPU 2. UDP traffic comes through a tap; in the guest rxlab finds the hotspot, predicts what
+# the plan does, applies it, looks again, and puts everything back. Root, about a minute with the build done.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -21,8 +21,10 @@ ping -c 1 10.98.0.1 >&2
 sleep 4
 run() { echo; echo "# rxlab $*"; rxlab "$@"; }
 run doctor --for 5s --plan-out rps=/tmp/rps.toml
+run plan rps --nic eth0 --predict --for 5s
 run apply /tmp/rps.toml
 run doctor --for 5s
+run steal --for 5s
 run undo
 run show
 JOB
