@@ -132,7 +132,6 @@ fn rates(cpus: u32) -> Rates {
             queues: BTreeMap::new(),
         }],
         irqs: Vec::new(),
-        processes: Fact::NotAsked,
         exact_softirq_time: Some(false),
         gaps: Vec::new(),
         processes: Fact::NotAsked,
