@@ -6,6 +6,7 @@
 use super::{CpuRegime, Family, Worth};
 use crate::diagnose::evidence::{carrier, irq_cpus};
 use crate::diagnose::figures::{count, percent, plural};
+use crate::diagnose::places::{node, of_node, siblings, usable};
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
 
@@ -146,7 +147,7 @@ fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged
 }
 
 fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
-    let usable = model.online().difference(&model.isolated());
+    let usable = usable(model);
     if nic.rx.len() >= usable.len() {
         return Err(format!(
             "{} for {}: redundant",
@@ -162,19 +163,22 @@ fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
     let of_nic = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
     let of_nic = of_nic.fold(CpuMask::new(), |all, one| all.union(&one));
     let to = same_node(model, &usable, &irq).difference(&of_nic);
-    let from = if irq.is_empty() { "where nothing lands".to_owned() } else { format!("without CPU {irq}") };
-    match to.is_empty() {
-        true => Err("no CPU of its node is free of interrupts".to_owned()),
-        false if irq.is_empty() => Ok("the packets are received where they are sent".to_owned()),
-        false => Ok(format!("on CPUs {to}: of the same node, {from}")),
+    // As the planner does it: this CPU is short of time, and so is the other thread of its core.
+    let apart = to.difference(&siblings(model, &of_nic));
+    match (to.is_empty(), apart.is_empty()) {
+        (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
+        (false, _) if irq.is_empty() => Ok("the packets are received where they are sent".to_owned()),
+        (false, false) if apart != to => {
+            Ok(format!("on CPUs {apart}: of the same node, without the core of CPU {irq}"))
+        }
+        (false, _) => Ok(format!("on CPUs {to}: of the same node, without CPU {irq}")),
     }
 }
 
 /// CPUs of the node of the interrupt's CPU; all where that is not known.
 fn same_node(model: &Model, usable: &CpuMask, irq: &CpuMask) -> CpuMask {
-    let node = irq.first().and_then(|cpu| model.cpu(cpu)).and_then(|cpu| cpu.node);
-    let there = |cpu: &crate::model::Cpu| node.is_none() || cpu.node == node;
-    model.cpus.iter().filter(|cpu| there(cpu)).map(|cpu| cpu.id).collect::<CpuMask>().intersection(usable)
+    let node = irq.first().and_then(|cpu| node(model, cpu));
+    node.map_or_else(|| usable.clone(), |node| of_node(model, node).intersection(usable))
 }
 
 fn rfs(model: &Model, nic: &Nic, rps_helps: bool) -> Judged {

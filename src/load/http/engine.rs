@@ -49,8 +49,6 @@ pub(crate) struct Engine {
     /// Connections whose input was not read to its end.
     unread: Vec<usize>,
     next_sweep: Nanos,
-    /// When the last turn ended, about.
-    now: Nanos,
     block: Block,
     /// The answer that all connections expect.
     learned: Learned,
@@ -85,7 +83,6 @@ impl Engine {
             free: VecDeque::with_capacity(count),
             unread: Vec::new(),
             next_sweep: 0,
-            now: 0,
             block,
             learned: Learned::new(),
             buffer: vec![0; READ_BUFFER],
@@ -150,8 +147,8 @@ impl Engine {
 
     /// Waits for something to do, and does it.
     pub(crate) fn turn(&mut self, tally: &mut Tally) {
-        // The closed loop has no appointment to keep: the time of the last turn will do.
-        let mut now = if self.schedule.is_some() { self.clock.now() } else { self.now };
+        // Also where there is no appointment to keep: what lies between is how long the loop worked.
+        let mut now = self.clock.now();
         let mut until = self.next_sweep;
         let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
         if let Some(due) = due {
@@ -180,7 +177,6 @@ impl Engine {
         if now >= self.next_sweep {
             self.sweep(now, tally);
         }
-        self.now = now;
     }
 
     /// Sends nothing more; answers are still counted.

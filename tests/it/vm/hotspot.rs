@@ -75,7 +75,7 @@ fn hottest(counts: &[u64]) -> usize {
 #[test]
 fn the_hotspot_and_its_interrupt_are_named() {
     let Some(answer) =
-        guest::run("8cpu-1queue", &[guest::FLOODED, JOB].concat(), Some(&guest::flood(256, 4000)))
+        guest::run("8cpu-1queue", &[guest::FLOODED, JOB].concat(), Some(&guest::flood(256, 8000)))
     else {
         return;
     };
