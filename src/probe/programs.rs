@@ -24,15 +24,20 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Attaches the programs, or says in one line what is missing.
+    /// Attaches the programs, or says in one line what is missing. For a machine that is left as it is: where no
+    /// NAPI has a thread now, nothing is done at each switch between tasks.
     pub fn attach(host: &dyn Host) -> Result<Self, Missing> {
+        Self::attach_with(host, may_have_threads(host))
+    }
+
+    /// The same for a machine that is changed meanwhile, so that NAPIs may get threads.
+    pub fn attach_for_changes(host: &dyn Host) -> Result<Self, Missing> {
         Self::attach_with(host, true)
     }
 
-    /// The same for a machine that is left as it is: where no NAPI has a thread now, nothing is done at
-    /// each switch between tasks. Nothing at all where that is wanted.
+    /// The first of these, or nothing at all where that is wanted.
     pub(super) fn attach_unless(unwanted: bool, host: &dyn Host) -> Result<Option<Self>, Missing> {
-        if unwanted { Ok(None) } else { Self::attach_with(host, may_have_threads(host)).map(Some) }
+        if unwanted { Ok(None) } else { Self::attach(host).map(Some) }
     }
 
     fn attach_with(host: &dyn Host, threads: bool) -> Result<Self, Missing> {

@@ -115,7 +115,7 @@ impl Meter {
         let metric = self.wanted.iter().find(|(_, metric)| metric.needs_programs());
         let programs = metric.map(|(metric, _)| {
             let missing = |missing| MeterError::Missing { metric: metric.clone(), missing };
-            Programs::attach(host).map_err(missing)
+            Programs::attach_for_changes(host).map_err(missing)
         });
         let programs = programs.transpose()?;
         let pinned = |cpu| Spin::start(cpu).map_err(|errno| MeterError::Pin(cpu, errno));
