@@ -46,7 +46,7 @@ pub(super) fn judged(model: &Model, rates: &Rates, hot: &CpuRegime) -> Vec<Worth
         queues(model, nic),
         placement(model, rates, nic, hot),
         rps,
-        rfs(model, nic, rps_helps),
+        rfs(model, nic, rps_helps, handed_over(model, rates, queue)),
     ];
     let mut worth: Vec<Worth> = ALL
         .into_iter()
@@ -157,7 +157,7 @@ fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
     }
     let irq = irq_cpus(queue, model, rates);
     let now = queue.rps_cpus.known().cloned().unwrap_or_default();
-    if !now.is_empty() && now.intersection(&irq).is_empty() {
+    if handed_over(model, rates, queue) {
         return Err(format!("on already ({now}): what is left is taking packets off the queue"));
     }
     let of_nic = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
@@ -181,11 +181,20 @@ fn same_node(model: &Model, usable: &CpuMask, irq: &CpuMask) -> CpuMask {
     node.map_or_else(|| usable.clone(), |node| of_node(model, node).intersection(usable))
 }
 
-fn rfs(model: &Model, nic: &Nic, rps_helps: bool) -> Judged {
+/// Whether RPS hands the queue's packets to other CPUs than the interrupt's.
+fn handed_over(model: &Model, rates: &Rates, queue: &RxQueue) -> bool {
+    let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
+    !mask.is_empty() && mask.intersection(&irq_cpus(queue, model, rates)).is_empty()
+}
+
+fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool) -> Judged {
     let global = model.rps_sock_flow_entries.known().copied().unwrap_or_default() > 0;
     let tables = nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some_and(|table| *table > 0));
     match (global && tables, rps_helps) {
         (true, _) => Err("on already".to_owned()),
+        (false, _) if handed_over => {
+            Err("RPS moves that work already: RFS would choose other CPUs for it".to_owned())
+        }
         (false, true) => Ok("the CPU that reads a connected socket processes its packets too".to_owned()),
         (false, false) => Ok("moves packets to the CPU that reads their connected socket".to_owned()),
     }
