@@ -75,7 +75,7 @@ if [ -n "$install" ]; then
   try vegeta go install github.com/tsenart/vegeta/v12@v12.12.0
   try bombardier go install github.com/codesenberg/bombardier@v1.2.6
   try hey go install github.com/rakyll/hey@v0.1.4
-  try fortio go install fortio.org/fortio@v1.75.3
+  try fortio go install fortio.org/fortio@v1.66.5
   try oha cargo install --quiet --locked --root "$peers_dir" --version 1.16.0 oha
   command -v npm >/dev/null 2>&1 && try autocannon npm install --silent --prefix "$peers_dir" autocannon@9.0.0
 fi

@@ -77,7 +77,9 @@ fn model(cpus: u32, queues: u32) -> Model {
         .collect();
     nic.other_irqs =
         (0..queues).map(|index| on_cpu_0(101 + 2 * index, &format!("virtio0-output.{index}"))).collect();
-    nic.tx = (0..queues).map(|index| TxQueue { index, xps_cpus: Fact::Known(CpuMask::new()) }).collect();
+    nic.tx = (0..queues)
+        .map(|index| TxQueue { index, xps_cpus: Fact::Known(CpuMask::new()), xps_by_rxq: Fact::Known(false) })
+        .collect();
     let irqbalance = Irqbalance { pid: 70, banned_irqs: Fact::Known(Vec::new()), ..Irqbalance::default() };
     Model {
         schema: Model::SCHEMA.to_owned(),
@@ -111,12 +113,14 @@ fn rates(cpus: u32) -> Rates {
         steal: 0.0,
         idle: 0.5,
         ksoftirqd: 0.0,
+        napi: 0.0,
         net_rx: 1e3,
         net_tx: 0.0,
         packets: 1e4,
         dropped: 0.0,
         time_squeeze: 0.0,
         rps_ipis: 0.0,
+        flow_limit: 0.0,
     };
     Rates {
         seconds: 2.0,
@@ -134,6 +138,7 @@ fn rates(cpus: u32) -> Rates {
         irqs: Vec::new(),
         exact_softirq_time: Some(false),
         gaps: Vec::new(),
+        unseen: Vec::new(),
         processes: Fact::NotAsked,
     }
 }

@@ -24,6 +24,7 @@ if [ "$goal" = test ]; then
   need dnsmasq dnsmasq-base
   need nginx nginx-light
   need opentracker opentracker
+  need nft nftables
   need openssl openssl
   need sysctl procps
   need taskset util-linux

@@ -40,6 +40,7 @@ mod rps_mask_unusable_cpus;
 mod rps_masks_overlap;
 mod rps_redundant;
 mod single_queue_no_rps;
+mod single_thread_limit;
 mod slow_clocksource;
 mod stolen_cpu;
 mod threaded_napi_beside_rps;
@@ -48,10 +49,16 @@ mod too_few_queues;
 mod untouched_containers;
 mod xps_mismatch;
 
+pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
+pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
 use serde::{Deserialize, Serialize};
+pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
+pub(crate) use workload::processing;
 
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, NicName};
+
+pub use single_thread_limit::{ThreadRoom, thread_room};
 
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -93,6 +100,13 @@ pub struct Finding {
     pub plans: Vec<String>,
 }
 
+impl Finding {
+    /// Whether somebody should look: a note that no plan addresses is for those who look anyway.
+    pub fn calls(&self) -> bool {
+        self.severity > Severity::Note || !self.plans.is_empty()
+    }
+}
+
 /// One rule: what it asks, when it fires and when it stays silent (its false positives), and the check itself.
 pub struct Rule {
     /// The id of its findings.
@@ -128,6 +142,7 @@ pub const RULES: &[Rule] = &[
     stolen_cpu::RULE,
     app_on_irq_cpu::RULE,
     restricted_process::RULE,
+    single_thread_limit::RULE,
     single_queue_no_rps::RULE,
     rps_mask_contains_irq_cpu::RULE,
     rps_mask_contains_irq_sibling::RULE,
@@ -150,10 +165,13 @@ pub const RULES: &[Rule] = &[
     slow_clocksource::RULE,
 ];
 
-/// What a finding of the first says already of the same interface: saying it twice adds nothing, or contradicts.
+/// What a finding of the first says already of the same interface, and of the same CPU where both name one: saying it
+/// twice adds nothing, or contradicts.
 const TOLD: &[(&Rule, &[&Rule])] = &[
     // The hotspot of a one-queue interface names the missing RPS as its cause.
     (&one_core_hotspot::RULE, &[&single_queue_no_rps::RULE]),
+    // More queues are no help where what is there leaves most of them idle.
+    (&hash_imbalance::RULE, &[&too_few_queues::RULE]),
     // Masks that should not be there need no mending.
     (
         &rps_redundant::RULE,
@@ -161,6 +179,7 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
             &rps_mask_contains_irq_cpu::RULE,
             &rps_mask_contains_irq_sibling::RULE,
             &rps_mask_crosses_nodes::RULE,
+            &rps_mask_unusable_cpus::RULE,
             &threaded_napi_beside_rps::RULE,
         ],
     ),
@@ -170,11 +189,14 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.check)(model, rates)).collect();
     for (first, told) in TOLD {
-        let of_first = findings.iter().filter(|finding| finding.id == first.id);
-        let nics: Vec<NicName> = of_first.filter_map(|finding| finding.nic.clone()).collect();
+        let of_first = findings.iter().filter(|finding| finding.id == first.id && finding.nic.is_some());
+        let said: Vec<(Option<NicName>, Option<CpuId>)> =
+            of_first.map(|finding| (finding.nic.clone(), finding.cpu)).collect();
         findings.retain(|finding| {
-            let again = told.iter().any(|rule| rule.id == finding.id);
-            !again || finding.nic.as_ref().is_none_or(|nic| !nics.contains(nic))
+            let same = |(nic, cpu): &(Option<NicName>, Option<CpuId>)| {
+                *nic == finding.nic && (cpu.is_none() || finding.cpu.is_none() || *cpu == finding.cpu)
+            };
+            !(told.iter().any(|rule| rule.id == finding.id) && said.iter().any(same))
         });
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -183,6 +205,7 @@ pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::regime::{Family, regime};
     use super::sketch::Sketch;
     use super::{RULES, Severity, diagnose};
 
@@ -200,6 +223,37 @@ mod tests {
         assert_eq!(ids, ["one-core-hotspot", "backlog-drops"]);
         assert!(findings.is_sorted_by_key(|finding| std::cmp::Reverse(finding.severity)));
         assert_eq!(findings[0].severity, Severity::Critical);
+    }
+
+    /// "No mask splits one flow" once stood beside a plan of RPS with an even spread, and "no RPS here" beside advice
+    /// on how to write its masks; and what there is to gain was said without a look at either.
+    #[test]
+    fn no_advice_contradicts_another() {
+        let ids = |sketch: Sketch| {
+            let (model, rates) = sketch.build();
+            let findings = diagnose(&model, &rates);
+            let found = findings.iter().any(|finding| finding.plans.iter().any(|plan| plan == "rps"));
+            let regime = regime(&model, &rates, &findings).expect("there is traffic");
+            let gains = regime.knobs.iter().any(|worth| worth.knob == Family::Rps && worth.trial);
+            assert_eq!(found, gains, "{findings:?} {regime:?}");
+            findings.into_iter().map(|finding| finding.id).collect::<Vec<_>>()
+        };
+        let one_queue = || {
+            let sketch =
+                Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[9e3, 1e4, 2e5, 1e4]);
+            sketch.table("eth0", &[0, 1, 2, 3].repeat(32)).receives(2, 0.95, 2e5)
+        };
+        assert_eq!(ids(one_queue()), ["one-core-hotspot", "hash-imbalance"], "it may be many flows");
+        let elephant = || one_queue().rps("eth0", "4-7").receives(5, 0.6, 2e5);
+        assert_eq!(ids(elephant()), ["hash-imbalance"], "it is one");
+        assert_eq!(ids(elephant().receives(2, 0.4, 0.0).receives(5, 0.95, 2e5)), ["one-core-hotspot"]);
+        let threads = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5).receives(3, 0.0, 4e5);
+        assert_eq!(ids(threads.polls(3, 0.98)), ["one-core-hotspot"]);
+        assert_eq!(ids(Sketch::case_a()), ["one-core-hotspot"]);
+        let each = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[2e4; 4]);
+        let each = each.all_receive("0-3", 0.3, 2e4).rps("eth0", "0-3,7");
+        let each = (0..4).fold(each, |sketch, cpu| sketch.ipis(cpu, 4e3));
+        assert_eq!(ids(each), ["rps-redundant"]);
     }
 
     /// A rule file that nobody registered would be a rule that never runs.
@@ -225,6 +279,7 @@ mod tests {
             .filter(|name| !helpers.contains(&name.as_str()))
             .collect();
         files.sort();
+        files.dedup();
         let mut ids: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
         ids.sort_unstable();
         assert_eq!(files, ids);

@@ -22,6 +22,7 @@ mod question;
 mod recorded;
 mod recording;
 mod scheduler;
+pub mod socket;
 mod thread;
 
 use serde::{Deserialize, Serialize};
@@ -37,7 +38,9 @@ pub use overlay::OverlayHost;
 pub use question::{EthtoolGet, Question};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::RecordingHost;
-pub use thread::{allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns};
+pub use thread::{
+    allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,
+};
 
 /// A machine: live, another root, or a recording of one.
 ///

@@ -9,6 +9,7 @@
 //! What a change did to the machine is judged elsewhere; this module only says what it offered,
 //! what came back, and whether the generator itself was the limit.
 
+mod body;
 mod check;
 mod clock;
 mod datagrams;
@@ -20,6 +21,7 @@ mod http;
 mod interval;
 mod merge;
 mod pacing;
+mod placement;
 mod poller;
 mod promql;
 mod question;
@@ -30,23 +32,27 @@ mod schedule;
 mod series;
 mod server;
 mod session;
+mod softirq;
 mod spec;
 mod status;
+mod tally;
 mod text;
 mod thread;
 mod trust;
 mod udp;
 mod url;
 
+pub use body::Body;
 pub use check::SpecError;
 pub use datagrams::Datagrams;
 pub use error_class::ErrorClass;
 pub use header::{Header, HeaderError, PathError, parse_paths};
 pub use histogram::quantile;
-pub use http::{StreamEnd, read_answers};
-pub use interval::{Interval, ThreadCpu};
+pub use http::{Expected, StreamEnd, judge_answers, read_answers};
+pub use interval::{Arrivals, Interval, ThreadCpu};
 pub use merge::{MergeError, merge};
 pub use pacing::{Pacing, PacingError};
+pub use placement::quiet_cpus;
 pub use promql::{Promql, PromqlSeries};
 pub use rate::{Rate, RateError};
 pub use report::{Histograms, LatencyReport, LoopReport, PacingReport, Report};
@@ -57,5 +63,5 @@ pub use session::{LoadError, Session};
 pub use spec::{MIN_PAYLOAD, Spec};
 pub use status::{StatusError, Statuses};
 pub use text::{render, shape};
-pub use udp::dns_answer;
+pub use udp::{dns_answer, hear_name_server, hear_tracker};
 pub use url::{Protocol, Url, UrlError};

@@ -37,8 +37,8 @@ pub use process::{ProcessStat, allowed_cpus, children, is_runnable, last_cpu, pr
 pub use queue_counters::QueueCounters;
 pub use schedstat::{on_cpu_ns, thread_name, waiting_ns};
 pub use scheduling::{Scheduling, parent, scheduling, with_allowed_cpus, with_scheduling};
-pub use sock_diag::listening_sockets;
-pub use sockets::{NetSocket, tcp_listeners, udp_listeners};
+pub use sock_diag::{connected_sockets, listening_sockets};
+pub use sockets::{NetSocket, tcp_listeners, udp_listeners, unix_sockets};
 pub use softirqs::{Softirqs, softirqs};
 pub use softnet::{SoftnetRow, softnet};
 pub use stat::{CpuTimes, Stat, stat};

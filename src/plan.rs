@@ -3,6 +3,7 @@
 //! One policy a file in `policy`, one variable a file in `step`. Nothing here reads or writes a machine.
 
 mod care;
+mod carried;
 mod cost;
 mod draft;
 pub mod export;
@@ -10,12 +11,14 @@ mod file;
 mod forecast;
 mod ground;
 mod irqs;
+mod moves;
 mod paper;
 mod policy;
 mod prediction;
 mod rfs;
 mod rps;
 mod setting;
+mod share;
 mod spread;
 mod step;
 mod target;
@@ -26,7 +29,7 @@ pub use file::PlanFileError;
 pub use forecast::forecast;
 pub use irqs::interrupts;
 pub use policy::{Options, Policed, Policy, Variable};
-pub use prediction::{CpuLoad, Prediction};
+pub use prediction::{CpuLoad, Overfull, Prediction, Range};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError};
 pub use spread::{Proposal, Spread, spread};
 pub use target::Target;

@@ -20,6 +20,8 @@ mod queue_counts;
 mod read;
 mod scope;
 mod settings;
+mod socket_queues;
+mod threads;
 mod vmbus;
 
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use busiest::{ProcessTimes, RawBusy, RawThread, busiest};
-pub use counters::{Counters, CpuCounters, NicCounters};
+pub use counters::{Counters, CpuCounters, NapiThread, NicCounters};
 pub use cpus::RawCpu;
 pub use hardware::RawHardware;
 pub use identity::RawIdentity;
@@ -39,6 +41,8 @@ pub(crate) use nics::pci_function;
 pub use nics::{RawNapiSettings, RawNic, RawQueue};
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
+pub use socket_queues::{RawHeld, RawSockets, SocketQueue};
+pub use threads::{ThreadTimes, ThreadsOf};
 
 use crate::host::{Host, Question};
 use crate::parse::{self, NetdevNapi, NetdevQueue};
@@ -77,6 +81,9 @@ pub struct Inventory {
     /// The process id of `ksoftirqd/N` by CPU.
     #[serde(default)]
     pub ksoftirqd: Fact<BTreeMap<CpuId, u32>>,
+    /// The process ids of the kernel's threads that poll queues in place of softirqs.
+    #[serde(default)]
+    pub napi_threads: Fact<Vec<u32>>,
     /// The numbers of the programs of which counters have the CPU time: so many that looking at them costs
     /// little.
     #[serde(default)]
@@ -123,6 +130,7 @@ impl Inventory {
             rps_sock_flow_entries: read::number(host, "proc/sys/net/core/rps_sock_flow_entries"),
             irqbalance: irqbalance.map(|pid| pid.map(|pid| irqbalance::take(host, pid))),
             ksoftirqd: scope.threads(|| processes::ksoftirqd(host, &seen)),
+            napi_threads: scope.threads(|| processes::napi_threads(host, &seen)),
             programs: scope.programs(|| busiest::programs(&seen)),
             settings: settings::take(host),
             namespaces: scope.everybody(|| namespaces::take(host, &seen)),

@@ -1,7 +1,5 @@
 //! Small servers to aim a load at: HTTP/1.1 `/simple`, `/compute?us=N`, `/bytes?n=N` and `/delay?us=N`,
-//! UDP echo, UDP sink.
-//! Small servers to aim a load at: HTTP/1.1 `/simple` and `/compute?us=N`, UDP echo, UDP sink, UDP
-//! tracker.
+//! UDP echo, UDP sink, UDP tracker.
 //!
 //! Threads, each with its own sockets (SO_REUSEPORT), its own edge-triggered epoll and nothing
 //! shared but counters; optionally pinned, optionally in another network namespace. Measuring
@@ -43,6 +41,7 @@ use counters::{Shared, ThreadCounters};
 pub(crate) use repeated::Repeated;
 use server::Server;
 use sockets::Sockets;
+pub(crate) use sockets::UDP_BUFFER;
 pub use udp::{SINK_TOTALS_LEN, SinkTotals, sink_query};
 
 /// What to serve, and where.

@@ -5,7 +5,10 @@ use std::hint::black_box;
 
 use rxlab::host::RecordedHost;
 use rxlab::journal::History;
-use rxlab::load::{Header, Rate, Report, Url, dns_answer, merge, parse_paths, read_answers};
+use rxlab::load::{
+    Expected, Header, Rate, Report, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
+    judge_answers, merge, parse_paths, read_answers,
+};
 use rxlab::parse::{self, ethtool};
 use rxlab::plan::{Plan, Setting, Target as PlanTarget};
 use rxlab::snapshot::Snapshot;
@@ -62,10 +65,14 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::waiting_ns);
         with(bytes, |text| parse::thread_name(text).len());
     }),
-    ("parse/sock_diag", |bytes| on(bytes, parse::listening_sockets)),
+    ("parse/sock_diag", |bytes| {
+        on(bytes, parse::listening_sockets);
+        on(bytes, parse::connected_sockets);
+    }),
     ("parse/sockets", |bytes| {
         with(bytes, parse::tcp_listeners);
         with(bytes, parse::udp_listeners);
+        with(bytes, parse::unix_sockets);
     }),
     ("parse/softirqs", |bytes| with(bytes, parse::softirqs)),
     ("parse/softnet", |bytes| with(bytes, parse::softnet)),
@@ -153,10 +160,37 @@ pub const TARGETS: &[(&str, Target)] = &[
         assert_eq!(read_answers(bytes.chunks(1)), whole);
         assert_eq!(read_answers(bytes.chunks(7)), whole);
     }),
+    ("load/judged_answers", |bytes| {
+        let Some((kind, stream)) = bytes.split_first() else { return };
+        let expected = match kind >> 1 & 3 {
+            0 => Expected::Anything,
+            1 => Expected::Bytes(b"hello"),
+            _ => Expected::Announce,
+        };
+        let whole = judge_answers([stream], kind & 1 == 1, expected);
+        assert_eq!(judge_answers(stream.chunks(1), kind & 1 == 1, expected), whole);
+        assert_eq!(judge_answers(stream.chunks(7), kind & 1 == 1, expected), whole);
+    }),
+    ("load/bencode", |bytes| {
+        // Straight to the body, without a head to find first.
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.len());
+        let (answers, end) = judge_answers([head.as_bytes(), bytes], false, Expected::Announce);
+        assert_eq!((answers.len(), end), (1, StreamEnd::Whole));
+    }),
+    ("load/datagrams", |bytes| {
+        let Some((start, datagram)) = bytes.split_first_chunk() else { return };
+        let start = u64::from(u32::from_be_bytes(*start));
+        for heard in [hear_tracker, hear_name_server] {
+            if let Some(number) = heard(datagram, start..start + 100) {
+                assert!(number < start + 100, "{number} was never asked");
+            }
+        }
+    }),
     ("snapshot/redact", |bytes| {
         let host = RecordedHost::new()
             .with("proc/net/tcp", bytes)
             .with("proc/net/udp6", bytes)
+            .with("proc/net/unix", bytes)
             .with("netlink/sock_diag/tcp-listeners", bytes)
             .with("netlink/route/link-get", bytes)
             .with("proc/self/mountinfo", bytes);

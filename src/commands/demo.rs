@@ -16,7 +16,8 @@ use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::lab::Range;
-use crate::plan::Proposal;
+use crate::model::{Model, Rates};
+use crate::plan::{Proposal, spread};
 use crate::report::findings::{self, DoctorReport};
 use crate::report::{html, trial_text};
 use crate::trial::metrics::name;
@@ -64,7 +65,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         write!(out, "{}", scene.in_words())?;
     }
     let seen = look::for_a_while(&scene.machine.host, args.look, &stop);
-    let report = seen.map(|(model, rates)| findings::doctor(&model, &rates));
+    let seen = seen.map(|(model, rates)| (findings::doctor(&model, &rates), tried(&model, &rates)));
     if stop.load(Ordering::SeqCst) {
         // A look that was cut short says nothing.
         return Err(CommandError::new(
@@ -72,12 +73,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             "interrupted; the range is gone, nothing was changed",
         ));
     }
-    let report = report?;
+    let (report, tried) = seen?;
     if !global.json {
         write!(out, "\n{}", findings::text(&report, findings::Detail::Screen))?;
     }
     let mut records = Vec::new();
-    for proposal in report.plans.iter().filter(|proposal| !proposal.plan.name.contains('+')) {
+    for proposal in tried.iter().filter(|_| !report.plans.is_empty()) {
         if stop.load(Ordering::SeqCst) {
             break;
         }
@@ -91,6 +92,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     drop(scene);
     finish(global, args, &report, &records)?;
     if stop.load(Ordering::SeqCst) { Err(CommandError::silent(Kind::Interrupted)) } else { Ok(()) }
+}
+
+/// RPS and RFS, each alone, also where the doctor would try only one of them: what a trial says of the other is
+/// worth seeing.
+fn tried(model: &Model, rates: &Rates) -> Vec<Proposal> {
+    let both = spread(model, rates, None).proposals;
+    both.into_iter().filter(|proposal| !proposal.plan.name.contains('+')).collect()
 }
 
 /// One proposal alone, as a trial.

@@ -17,7 +17,7 @@ use crate::units::{NicName, parse_duration};
 /// Find out what is wrong with the receive path, why, and what to try
 ///
 /// Samples the counters twice. Says as much as fits on a screen of 24 lines, the worst first; -v says all. Exit code
-/// 0: nothing to do; 1: there are findings.
+/// 0: nothing to do, or nothing but notes (-) for which there is no plan, or no verdict; 1: there are other findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to look; a snapshot was looked at when it was taken
@@ -33,8 +33,8 @@ pub struct Args {
     /// or not
     #[arg(short, long)]
     verbose: bool,
-    /// Look again and again, each time for --for; a line when a finding appears or clears, until Ctrl-C. The exit code is
-    /// that of the last look
+    /// Look again and again, each time for --for; a line when a finding appears or changes its severity, or
+    /// was milder or gone in two looks in a row, until Ctrl-C. The exit code is that of the last look
     #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot"])]
     watch: bool,
     #[command(flatten)]
@@ -71,7 +71,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;
     }
-    if report.findings.is_empty() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
+    if report.findings.iter().any(Finding::calls) {
+        Err(CommandError::silent(Kind::Findings))
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether it is about this interface, or about none in particular.

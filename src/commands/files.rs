@@ -12,6 +12,12 @@ pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
         .map_err(|error| CommandError::usage(format!("cannot read the {what} {}: {error}", path.display())))
 }
 
+/// The bytes of a file, whatever they are.
+pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>, CommandError> {
+    std::fs::read(path)
+        .map_err(|error| CommandError::usage(format!("cannot read the {what} {}: {error}", path.display())))
+}
+
 /// Writes a file, whole.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     std::fs::write(path, bytes)

@@ -1,5 +1,6 @@
 //! `rxlab load`: offer load to a target and say what came back.
 
+mod cpus;
 mod find;
 mod watch;
 
@@ -14,11 +15,12 @@ use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, netns_path};
 use crate::load::{
-    Header, LoadError, Pacing, Promql, Rate, Report, ServerWatch, Session, Spec, Statuses, Url, parse_paths,
-    render,
+    Body, Header, LoadError, Pacing, Promql, Protocol, Rate, Report, ServerWatch, Session, Spec, Statuses,
+    Url, parse_paths, render,
 };
 use crate::trial::search::slo::Slo;
-use crate::units::{CpuMask, parse_duration};
+use crate::units::parse_duration;
+use cpus::Cpus;
 use watch::Watch;
 
 /// Offer load to a target and measure what comes back.
@@ -37,7 +39,7 @@ pub struct Args {
     /// TCP connections, or UDP flows (source ports)
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
     connections: usize,
-    /// Requests outstanding on each connection or flow
+    /// Requests outstanding on each connection, or on each flow of a load without --rate
     #[arg(long, short, value_name = "D", default_value_t = 1)]
     pipeline: usize,
     /// HTTP method
@@ -46,10 +48,11 @@ pub struct Args {
     /// HTTP header line, such as 'Accept: text/html'; may be given more than once
     #[arg(long, short = 'H', value_name = "LINE")]
     header: Vec<Header>,
-    /// Body of every request; @FILE takes it from a file
+    /// Body of every request; @FILE takes it from a file, whatever its bytes are
     #[arg(long, value_name = "TEXT")]
     body: Option<String>,
-    /// File with paths or URLs, one a line, to ask for in turn; with dns:// names, or names and types
+    /// File with paths or URLs, one a line, to ask for in turn instead of a path in the URL; with dns://
+    /// names, or names and types
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
     /// Statuses of good answers, such as 2xx,404
@@ -77,13 +80,15 @@ pub struct Args {
     /// Addresses from which connections and flows come, in turn
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
     source: Vec<IpAddr>,
-    /// Threads, each with its share of the connections
-    #[arg(long, short, value_name = "T", default_value_t = 1)]
-    threads: usize,
+    /// Threads, each with its share of the connections; without it 1, or with --cpus auto one for each of
+    /// those CPUs
+    #[arg(long, short, value_name = "T")]
+    threads: Option<usize>,
     /// How long; without it as long as the steps and ramps of --rate take, or 5s
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Send this many requests, and end when all are answered; without --for however long it takes
+    /// Send this many requests, and end when all are answered; without --for however long it takes, unless
+    /// nobody can be reached for 10 s
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Run this long before anything is measured
@@ -107,9 +112,9 @@ pub struct Args {
     /// errors below a percentage: 'p99<5ms,errors<0.1%'
     #[arg(long, value_name = "LIMITS", requires = "find_max")]
     slo: Option<Slo>,
-    /// CPUs to pin the threads to, such as 0-3,8
+    /// CPUs to pin the threads to, such as 0-3,8; auto takes one a core of those that no interface interrupts
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
-    cpus: CpuMask,
+    cpus: Cpus,
     /// Write the latencies of each second to this file, for the tools of HdrHistogram
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
@@ -141,17 +146,21 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
+    if args.hdr_log.is_some() && args.url.protocol == Protocol::UdpSink {
+        return Err(CommandError::usage("datagrams one way have no latency that --hdr-log could hold"));
+    }
     if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
+    let (cpus, threads) = args.cpus.place(global, args.threads, args.connections)?;
     let spec = Spec {
         url: url(args),
         expect_status: args.expect_status.clone(),
-        expect_body: args.expect_body.as_deref().map(|text| body(Some(text))).transpose()?,
+        expect_body: args.expect_body.as_deref().map(body).transpose()?,
         announce: args.announce,
         method: args.method.clone(),
         headers: args.header.clone(),
-        body: body(args.body.as_deref())?,
+        body: args.body.as_deref().map(body).transpose()?.unwrap_or_default(),
         paths: paths(args)?,
         no_keepalive: args.no_keepalive,
         unix: args.unix.clone(),
@@ -161,11 +170,12 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         requests: args.requests,
         connections: args.connections,
         pipeline: args.pipeline,
-        threads: args.threads,
+        threads,
         rate: args.rate.clone(),
         poisson: args.poisson,
+        seed: 0,
         pacing: args.pacing,
-        cpus: args.cpus.clone(),
+        cpus,
         timeout: args.timeout,
         size: args.size,
         batch: args.batch,
@@ -183,18 +193,24 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let stop = place::stop_flag()?;
     let host = LiveHost::open("/".as_ref()).ok();
     let mut server = host.as_ref().and_then(|host| ServerWatch::find(host, &spec));
-    let mut session = Session::start(&spec).map_err(explain)?;
+    // The rate begins to change when the measurement does.
+    let rate = spec.rate.clone().map(|rate| match args.warm_up {
+        Some(time) if !time.is_zero() => rate.held_for(time),
+        _ => rate,
+    });
+    let mut session = Session::start(&Spec { rate, ..spec.clone() }).map_err(explain)?;
     if let Some(time) = args.warm_up {
         watch::warm_up(&mut session, time, &stop);
     }
     host.iter().zip(&mut server).for_each(|(host, server)| server.begin(host));
     let begun = SystemTime::now();
-    let interval = watch.run(session, &stop)?;
-    let server_cpu = host.as_ref().zip(server).and_then(|(host, server)| server.end(host));
+    let mut server_cpu = None;
+    let end = || server_cpu = host.as_ref().zip(server).and_then(|(host, server)| server.end(host));
+    let interval = watch.run(session, &stop, end)?;
     let question = args.prometheus.as_ref().zip(args.prometheus_query.as_ref());
     let prometheus = question.map(|(url, query)| Promql::ask(url, query, begun));
     let series = watch.series;
-    let report = Report { series, server_cpu, prometheus, ..Report::new(&spec, &interval) };
+    let report = Report { series, prometheus, ..Report::new(&spec, &interval).with_server(server_cpu) };
     let mut out = anstream::stdout().lock();
     if global.json {
         writeln!(out, "{}", super::json(&report)?)?;
@@ -219,28 +235,35 @@ const ANNOUNCE: &str = "?info_hash={bytes:20/1000}&peer_id=-RX0001-{hex:12}&port
 /// The URL, with the query of an announce where there is none.
 fn url(args: &Args) -> Url {
     let mut url = args.url.clone();
-    if args.announce && !url.path.contains('?') {
-        url.path += ANNOUNCE;
+    // A list says what to ask for in its stead.
+    if args.urls.is_none() {
+        announce(args, &mut url.path);
     }
     url
 }
 
+fn announce(args: &Args, path: &mut String) {
+    if args.announce && !path.contains('?') {
+        *path += ANNOUNCE;
+    }
+}
+
 /// The body that the command line asks for.
-fn body(text: Option<&str>) -> Result<String, CommandError> {
-    match text.map(|text| (text, text.strip_prefix('@'))) {
-        Some((_, Some(path))) => files::read("body", path.as_ref()),
-        Some((text, None)) => Ok(text.to_owned()),
-        None => Ok(String::new()),
+fn body(text: &str) -> Result<Body, CommandError> {
+    match text.strip_prefix('@') {
+        Some(path) => files::read_bytes("body", path.as_ref()).map(Body::from),
+        None => Ok(text.into()),
     }
 }
 
 fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
     let Some(file) = &args.urls else { return Ok(Vec::new()) };
-    let paths = parse_paths(&files::read("list of URLs", file)?, &args.url)
+    let mut paths = parse_paths(&files::read("list of URLs", file)?, &args.url)
         .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?;
     if paths.is_empty() {
         return Err(CommandError::usage(format!("there is no URL in {}", file.display())));
     }
+    paths.iter_mut().for_each(|path| announce(args, path));
     Ok(paths)
 }
 

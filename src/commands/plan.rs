@@ -3,7 +3,7 @@
 mod predict;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::source::{self, From, Source};
@@ -87,7 +87,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let (model, rates) = look::look(&source, args.length)?;
         match made(&wanted, args, &model, &rates)? {
             Ok(plan) => plan,
-            Err(reasons) => return nothing(global, &reasons),
+            Err(reasons) => match &args.output {
+                Some(path) => return Err(no_file(path, &reasons)),
+                None => return nothing(global, &reasons),
+            },
         }
     } else {
         own(&source, &source.model(None)?, &args.setting)?
@@ -178,6 +181,16 @@ fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>, Com
     Err(spread.reasons.into_iter().fold(error, CommandError::hint))
 }
 
+/// Why there is nothing to write. A file of that name is of an earlier plan: whoever applies it next has to know.
+fn no_file(path: &Path, reasons: &[String]) -> CommandError {
+    let error = CommandError::usage("there is no plan to write");
+    let error = reasons.iter().fold(error, |error, reason| error.hint(reason));
+    match files::is_there(path) {
+        true => error.hint(format!("{} is from before and was left as it is", path.display())),
+        false => error,
+    }
+}
+
 fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     if global.json {
@@ -198,6 +211,7 @@ fn own(source: &Source, model: &Model, settings: &[Setting]) -> Result<Plan, Com
     for planned in &mut plan.settings {
         let nic = planned.set.target.nic().and_then(|name| model.nic(name));
         planned.device = nic.map(|nic| nic.address.clone());
+        *planned = planned.clone().with_driver(nic.and_then(|nic| nic.driver.as_deref()));
     }
     Ok(plan)
 }

@@ -2,7 +2,7 @@
 //!
 //! A program that is pinned to that one CPU is [`super::stolen_cpu`]'s.
 
-use super::evidence::{busy, loopback_share, receive_time, tier};
+use super::evidence::{busy, may_be_lo, receive_time, tier};
 use super::figures::percent;
 use super::workload::{FULL, ROOM, common, interrupt_cpus, landings, named, nic_on, processing, programs};
 use super::{Finding, Rule, Severity};
@@ -29,7 +29,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "most CPUs take interrupts (a queue for each), no other CPU has room, the program is pinned to the one CPU, \
-             runs at a nice value above 0, is not seen, or most packets are on `lo`",
+             runs at a nice value above 0, is not seen, or the packets there may be those of `lo`",
     evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it may use, \
                idle CPUs",
     cause: "Receive work comes before any program: what it takes, the program on that CPU does not get; and the \
@@ -52,13 +52,14 @@ pub(super) struct Sharing<'a> {
 pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
     let (takes, common) = (interrupt_cpus(&landings(model, rates), rates), common(model));
     let free = common.difference(&takes);
-    if free.len() * 2 < common.len() || loopback_share(model, rates).is_some() {
+    if free.len() * 2 < common.len() {
         return Vec::new();
     }
     let has_room = |cpu: &&CpuRates| free.contains(cpu.cpu) && cpu.idle >= ROOM;
     let room: CpuMask = rates.cpus.iter().filter(has_room).map(|cpu| cpu.cpu).collect();
     let shared = |cpu: &&CpuRates| {
         takes.contains(cpu.cpu)
+            && !may_be_lo(model, rates, cpu.cpu)
             && busy(cpu) >= FULL
             && receive_time(cpu) >= RECEIVES
             && processing(cpu) >= RUNS

@@ -1,8 +1,8 @@
 //! The device steers flows for readers that have no queue near them.
 
-use super::arfs_possible::{busiest, local, offload, rfs_complete};
+use super::arfs_possible::{local, offload, rfs_complete};
 use super::figures::{count, percent};
-use super::places::{loaded_of, readers, usable};
+use super::places::{loaded_of, most_loaded, readers};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -19,8 +19,8 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "accelerated RFS is in force (a driver that can, ntuple filters on, RFS complete) on a device with {} \
-             packets/s, a queue's CPU spends {} of its time in softirq, and no queue with traffic lands on a node \
-             whose CPUs run processes a quarter of the time",
+             packets/s, a queue's CPU spends {} of its time in interrupts and softirq, and no queue with traffic \
+             lands on a node whose CPUs run processes a quarter of the time",
             count(PACKETS),
             percent(BUSY)
         )
@@ -42,8 +42,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (on, _) = offload(nic)?;
     let queues = loaded_of(model, rates, nic);
     let packets: f64 = queues.iter().map(|queue| queue.packets).sum();
-    let busiest = busiest(&queues).filter(|queue| queue.load >= BUSY)?;
-    let readers = readers(rates).intersection(&usable(model));
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
+    let readers = readers(rates).intersection(&model.scheduled());
     let far = !readers.is_empty() && local(model, &queues, &readers).is_empty();
     if !on || !far || packets < PACKETS || !rfs_complete(model, nic) {
         return None;

@@ -1,14 +1,14 @@
 //! RFS works in software on a device that could steer flows itself.
 
 use super::figures::percent;
-use super::places::{Loaded, loaded_of, node, readers, usable};
+use super::places::{Loaded, loaded_of, most_loaded, node, readers};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
 /// Drivers that steer flows for the kernel (`ndo_rx_flow_steer`), as their devices name them.
-const DRIVERS: [&str; 9] =
-    ["mlx5_core", "mlx4_core", "ice", "bnxt_en", "sfc", "sfc_siena", "qede", "enic", "hns3"];
+const DRIVERS: [&str; 10] =
+    ["mlx5_core", "mlx4_core", "ice", "bnxt_en", "sfc", "sfc_siena", "sfc_falcon", "qede", "enic", "hns3"];
 
 /// The kernel's name of the offload that it needs.
 const OFFLOAD: &str = "rx-ntuple-filter";
@@ -22,8 +22,8 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "RFS is complete on a device with several queues whose driver can steer flows ({}), {OFFLOAD} is off and \
-             can be switched on, a queue's CPU spends {} of its time in softirq, and queues land on the nodes of the \
-             CPUs that run processes",
+             can be switched on, a queue's CPU spends {} of its time in interrupts and softirq, and queues land on \
+             the nodes of the CPUs that run processes",
             DRIVERS.join(", "),
             percent(BUSY)
         )
@@ -44,11 +44,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (on, changeable) = offload(nic)?;
     let queues = loaded_of(model, rates, nic);
-    let busiest = busiest(&queues).filter(|queue| queue.load >= BUSY)?;
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
     if on || !changeable || nic.rx.len() < 2 || !rfs_complete(model, nic) {
         return None;
     }
-    let readers = readers(rates).intersection(&usable(model));
+    let readers = readers(rates).intersection(&model.scheduled());
     let local = local(model, &queues, &readers);
     if readers.is_empty() || local.len() * 2 < readers.len() {
         return None;
@@ -82,11 +82,6 @@ pub(super) fn offload(nic: &Nic) -> Option<(bool, bool)> {
 pub(super) fn rfs_complete(model: &Model, nic: &Nic) -> bool {
     let set = |queue: &crate::model::RxQueue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0);
     model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0) && nic.rx.iter().all(set)
-}
-
-/// The queue whose CPU has most receive time, the first of equals.
-pub(super) fn busiest<'a>(queues: &'a [Loaded<'a>]) -> Option<&'a Loaded<'a>> {
-    queues.iter().rev().max_by(|a, b| a.load.total_cmp(&b.load))
 }
 
 /// Those of `readers` on whose node a queue lands; a CPU of an unknown node may be one.

@@ -1,19 +1,34 @@
 //! Packets dropped because a CPU's backlog queue was full.
 
-use super::evidence::{carrier, loopback_share, receive_time, tier};
+use super::evidence::{LOST, carrier, may_be_lo, receive_time, tier};
 use super::figures::{count, percent, plural};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
+/// Part of the packets from which the loss is one that connections feel, as for rings.
+const FELT: f64 = 1e-4;
+/// Part of the drops that are flow limit's, from which the backlog is not what is full.
+const LIMITED: f64 = 0.5;
+
 pub(super) const RULE: Rule = Rule {
     id: "backlog-drops",
     asks: "Are packets lost between the interface and the stack?",
-    fires: || "the kernel counted at least one backlog drop (softnet column 2) while looking".to_owned(),
-    silent: "drops happened earlier but not while looking",
-    evidence: "drops and packets a second by CPU, its softirq time",
-    cause: "The backlog (net.core.netdev_max_backlog) of a CPU is full: packets come faster than its softirq takes them off.",
-    remedy: "Relieve the CPU that drops (RPS); a longer backlog (net.core.netdev_max_backlog) only covers bursts.",
-    source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c enqueue_to_backlog",
+    fires: || {
+        format!(
+            "the kernel dropped {} packets/s or more at backlogs (softnet column 2) while looking; critical from {:.2} % \
+             of the packets on",
+            count(LOST),
+            FELT * 100.0
+        )
+    },
+    silent: "drops happened earlier but not while looking, or are too few for anybody to see",
+    evidence: "drops and packets a second by CPU, its softirq time, what flow limit dropped of them (column 11)",
+    cause: "The backlog (net.core.netdev_max_backlog) of a CPU is full: packets come faster than its softirq takes them \
+            off. Or it is half full, and flow limit drops the packets of a flow that brings most of them.",
+    remedy: "Relieve the CPU that drops (RPS); a longer backlog (net.core.netdev_max_backlog) only covers bursts. What \
+             flow limit drops is dropped for the sake of the other flows.",
+    source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c enqueue_to_backlog, \
+             skb_flow_limit; Documentation/networking/scaling.rst (RPS Flow Limit)",
     check,
 };
 
@@ -22,6 +37,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     dropping.sort_by(|a, b| b.dropped.total_cmp(&a.dropped));
     let Some(worst) = dropping.first() else { return Vec::new() };
     let total: f64 = dropping.iter().map(|cpu| cpu.dropped).sum();
+    if total < LOST {
+        return Vec::new();
+    }
+    let part = total / (total + rates.cpus.iter().map(|cpu| cpu.packets).sum::<f64>());
+    let limited: f64 = rates.cpus.iter().map(|cpu| cpu.flow_limit).sum();
     let line = |cpu: &&crate::model::CpuRates| {
         format!(
             "CPU {}: {} drops/s beside {} packets/s, {} of its time in softirq ({})",
@@ -37,21 +57,27 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     if dropping.len() > SHOWN {
         evidence.push(format!("and {} more", plural(dropping.len() - SHOWN, "CPU")));
     }
+    if limited > 0.0 {
+        evidence.push(format!("{} of {} drops/s are flow limit's", count(limited), count(total)));
+    }
+    let by_flow = limited >= total * LIMITED;
     let carrier = carrier(model, rates, worst.cpu);
     let steered = carrier.and_then(|(_, queue)| queue.rps_cpus.known()).is_some_and(|mask| !mask.is_empty());
-    let why = if steered {
+    let why = if by_flow {
+        "flow limit drops the packets of a flow that brings most of a backlog which is half full"
+    } else if steered {
         "RPS hands this CPU packets faster than it takes them off its backlog"
     } else {
         "packets reach this CPU's backlog faster than it takes them off"
     };
     // On `lo` the sender fills the backlog itself: steering is no answer.
     let plans = match carrier {
-        Some(_) if loopback_share(model, rates).is_none() => vec!["rps".to_owned()],
+        Some(_) if !by_flow && !may_be_lo(model, rates, worst.cpu) => vec!["rps".to_owned()],
         _ => Vec::new(),
     };
     vec![Finding {
         id: RULE.id.to_owned(),
-        severity: Severity::Critical,
+        severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
         nic: carrier.map(|(nic, _)| nic.name.clone()),
         cpu: Some(worst.cpu),
         title: format!(
@@ -61,7 +87,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         ),
         evidence,
         why: why.to_owned(),
-        remedy: "relieve that CPU; a longer net.core.netdev_max_backlog only covers bursts".to_owned(),
+        remedy: match by_flow {
+            true => {
+                "it protects the other flows, and no mask splits one: a CPU of its own for that flow's queue"
+            }
+            false => "relieve that CPU; a longer net.core.netdev_max_backlog only covers bursts",
+        }
+        .to_owned(),
         plans,
     }]
 }
@@ -69,6 +101,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::check;
+    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
 
     #[test]
@@ -79,6 +112,26 @@ mod tests {
         assert!(found[0].evidence[0].starts_with("CPU 2: 812 drops/s beside 42,000 packets/s, 98 %"));
         assert!(found[0].evidence[1].starts_with("CPU 5: 0.4 drops/s"));
         assert_eq!(found[0].plans, ["rps"]);
+    }
+
+    /// Two packets in five seconds were once as critical as a thousand a second.
+    #[test]
+    fn few_drops_are_no_alarm() {
+        let of = |drops| {
+            let (model, rates) = Sketch::case_a().drops(2, drops).build();
+            check(&model, &rates).into_iter().map(|finding| finding.severity).collect::<Vec<_>>()
+        };
+        assert_eq!((of(0.4), of(2.0), of(40.0)), (vec![], vec![Severity::Warning], vec![Severity::Critical]));
+    }
+
+    /// The CPU that hands on counts what flow limit drops, the one that was to get it counts the drop.
+    #[test]
+    fn a_flow_that_is_limited_is_no_full_backlog() {
+        let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").drops(5, 300.0).flow_limited(2, 290.0);
+        let (model, rates) = sketch.build();
+        let found = &check(&model, &rates)[0];
+        assert!(found.why.starts_with("flow limit drops") && found.plans.is_empty(), "{found:?}");
+        assert_eq!(found.evidence[1], "290 of 300 drops/s are flow limit's");
     }
 
     #[test]

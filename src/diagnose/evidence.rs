@@ -1,6 +1,8 @@
 //! What several rules and plans ask of a model and its rates: where receive work happens, where a
 //! queue's interrupt lands, how much room is left. No verdicts here.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};
@@ -10,22 +12,50 @@ use crate::units::{CpuId, CpuMask, NicName};
 /// generous cost of 10 us a packet, receive work takes 1 % of one CPU and no setting can matter.
 pub const TRAFFIC: f64 = 1_000.0;
 
-/// Share of all packets above which `lo` makes steering verdicts meaningless: `lo` receives inside
-/// the sender's system call, so its work lies where the sender runs, not where an interrupt lands.
+/// Packets lost a second from which that is a loss: fewer are a burst that nobody will see again.
+pub const LOST: f64 = 1.0;
+
+/// Share of all packets from which `lo` may be what a CPU receives: `lo` receives inside the sender's
+/// system call, so its work lies where the sender runs, not where an interrupt lands.
 pub const LOOPBACK_SHARE: f64 = 0.5;
+
+/// The most that one packet can cost, in seconds: a tenth of it on real machines, this much on emulated ones. What
+/// a CPU spends in softirq beyond it is for timers, disks or `lo`.
+pub const DEAREST: f64 = 100e-6;
+
+/// Part of a CPU's receive time, and of its packets, that must be a device's beside a busy `lo`.
+const OF_A_DEVICE: f64 = 0.5;
 
 /// Time that a CPU spends on receive work, as a fraction of wall time.
 ///
 /// Softirq time already contains what runs in ksoftirqd; the thread's own time is exact where
 /// softirq time is a tick sample, so the larger of the two is the better estimate. Other vectors
-/// (timers, block) are in it too: rules ask for packets beside time.
+/// (timers, block) are in it too: rules ask for packets beside time. Threads that poll queues are
+/// system time, not softirq time: theirs comes on top.
 pub fn receive_time(cpu: &CpuRates) -> f64 {
-    cpu.softirq.max(cpu.ksoftirqd)
+    (cpu.softirq.max(cpu.ksoftirqd) + cpu.napi).min(1.0)
+}
+
+/// Whether threads that poll queues do most of a CPU's receive work: no interrupt and no mask brought it there.
+pub fn by_threads(cpu: &CpuRates) -> bool {
+    cpu.napi > 0.0 && cpu.napi >= cpu.softirq
+}
+
+/// Receive time and hard interrupts: what no scheduler can move away from a CPU. Where the kernel does not count
+/// interrupts apart, they are in neither.
+pub fn receiving(cpu: &CpuRates) -> f64 {
+    (receive_time(cpu) + cpu.irq).min(1.0)
 }
 
 /// Fraction of wall time in which a CPU was not idle; stolen time counts, as it is not to be had.
 pub fn busy(cpu: &CpuRates) -> f64 {
     (1.0 - cpu.idle).clamp(0.0, 1.0)
+}
+
+/// Packets lost a second for want of a buffer, of interfaces with traffic, or of room in a backlog.
+pub fn lost(rates: &Rates) -> f64 {
+    let used = rates.nics.iter().filter(|nic| nic.rx_packets + nic.rx_missed >= TRAFFIC);
+    used.map(|nic| nic.rx_missed).chain(rates.cpus.iter().map(|cpu| cpu.dropped)).sum()
 }
 
 /// How softirq time was measured, for the end of an evidence line.
@@ -37,15 +67,67 @@ pub fn tier(rates: &Rates) -> &'static str {
     }
 }
 
-/// The share of packets that came in over `lo`, when it is too large for steering verdicts.
+/// The share of packets that came in over `lo`, when the work of the CPU that receives most may be theirs: no verdict
+/// on steering.
 pub fn loopback_share(model: &Model, rates: &Rates) -> Option<f64> {
+    let share = share_of_lo(model, rates)?;
+    let hottest = rates.hottest(receive_time).map(|(cpu, _)| cpu);
+    hottest.is_none_or(|cpu| !brought_by_a_device(model, rates, cpu)).then_some(share)
+}
+
+/// Whether a CPU's receive work may be that of `lo`: most packets are, and no queue of a device accounts for its time.
+pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
+    share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
+}
+
+/// Packets a second on `lo`.
+pub fn through_lo(model: &Model, rates: &Rates) -> f64 {
     let is_loopback = |name: &NicName| model.nic(name).is_some_and(|nic| nic.kind == NicKind::Loopback);
+    rates.nics.iter().filter(|nic| is_loopback(&nic.name)).map(|nic| nic.rx_packets).sum()
+}
+
+fn share_of_lo(model: &Model, rates: &Rates) -> Option<f64> {
     let seen: f64 = rates.nics.iter().map(|nic| nic.rx_packets).sum();
-    let lo: f64 = rates.nics.iter().filter(|nic| is_loopback(&nic.name)).map(|nic| nic.rx_packets).sum();
+    let lo = through_lo(model, rates);
     // The stack counts packets of every network namespace, the interfaces only those of one.
     let stack: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
     let share = lo / seen.max(stack);
-    (lo > 0.0 && share > LOOPBACK_SHARE).then_some(share)
+    (lo >= TRAFFIC && share > LOOPBACK_SHARE).then_some(share)
+}
+
+/// Whether the interrupts and RPS masks of devices bring a CPU packets that can cost most of its receive time. `lo` is
+/// wherever programs run: what CPUs without a device's packets spend on receive work is taken to be its part here too.
+/// The stack counts the packets of `lo` where they are sent, so a device must bring half of what is counted there.
+fn brought_by_a_device(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
+    let brought = brought(model, rates);
+    let Some(counted) = rates.cpu(cpu) else { return false };
+    let (time, packets) = (receive_time(counted), brought.get(&cpu).copied().unwrap_or_default());
+    let without: Vec<f64> =
+        rates.cpus.iter().filter(|cpu| !brought.contains_key(&cpu.cpu)).map(receive_time).collect();
+    let lo = without.iter().sum::<f64>() / without.len().max(1) as f64;
+    let own = time - lo;
+    let most = packets > 0.0 && packets >= counted.packets * OF_A_DEVICE;
+    most && own >= time * OF_A_DEVICE && own <= packets * DEAREST
+}
+
+/// Packets a second that the busy queues of devices bring each CPU, by interrupt or RPS mask.
+fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
+    let mut brought = BTreeMap::new();
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    for (nic, queue) in devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue))) {
+        let packets = queue_packets(nic, queue, rates);
+        if packets < TRAFFIC {
+            continue;
+        }
+        let lands = irq_cpus(queue, model, rates);
+        let handed = queue.rps_cpus.known().cloned().unwrap_or_default();
+        for cpus in [lands, handed] {
+            for cpu in cpus.iter() {
+                *brought.entry(cpu).or_default() += packets / cpus.len() as f64;
+            }
+        }
+    }
+    brought
 }
 
 /// The CPUs on which the interrupts of a queue are handled, online ones only; empty when that is
@@ -109,29 +191,95 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Headroom {
-    /// 1 / receive time of the CPU with most of it: the scheduler can move everything else away
-    /// from that CPU, but not receive work.
+    /// 1 / receive time (with hard interrupts) of the CPU with most of it: the scheduler can move everything else away
+    /// from that CPU, but not receive work. Below 1 in a prediction of more than there is time for.
     pub hottest: f64,
     /// 1 / mean busy fraction of all CPUs: spreading does not change it.
     pub machine: f64,
 }
 
+/// What spreading must promise to be said to add capacity. Field case A had 1.2 on paper and took no more requests: no
+/// machine has all of its CPUs busy to the end.
+const MORE: f64 = 1.25;
+
+impl Headroom {
+    /// How many times today's load fits: until a CPU is full with receive work, or the machine with all its work.
+    pub fn fits(&self) -> f64 {
+        self.hottest.min(self.machine)
+    }
+
+    /// Whether spreading receive work can add capacity: the machine has room that its hottest CPU has not.
+    pub fn spreading_adds(&self) -> bool {
+        self.machine >= MORE * self.hottest
+    }
+}
+
 /// The headroom of the machine as it is; values above 1000 are cut, as an idle machine has no
 /// meaningful figure (and JSON no infinity).
 pub fn headroom(rates: &Rates) -> Headroom {
-    let hottest = rates.cpus.iter().map(receive_time).fold(0.0, f64::max);
+    let hottest = rates.cpus.iter().map(receiving).fold(0.0, f64::max);
     let mean = rates.cpus.iter().map(busy).sum::<f64>() / rates.cpus.len().max(1) as f64;
     Headroom { hottest: room(hottest), machine: room(mean) }
 }
 
-/// 1 / `load`, between 1 and 1000.
+/// 1 / `load`, 1000 at the most; below 1 when the load is more than there is time for.
 pub fn room(load: f64) -> f64 {
-    (1.0 / load.max(0.001)).max(1.0)
+    1.0 / load.max(0.001)
+}
+
+/// What an interface makes of its link's speed, in the direction in which that is more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkUse {
+    /// `sends` or `receives`.
+    pub way: &'static str,
+    /// The part of the speed, with what each packet takes on the wire beside its bytes.
+    pub part: f64,
+    /// The speed in bits a second, as the driver says.
+    pub speed: f64,
+}
+
+/// Part of the link's speed from which it is full, and above which its speed is not to be believed.
+pub const LINK: f64 = 0.90;
+const BEYOND: f64 = 1.10;
+/// Preamble, checksum and gap of a packet on the wire, in bytes: interfaces do not count them.
+const WIRE: f64 = 24.0;
+
+/// A link that is full; `None` where there is room, next to no traffic, or a speed that is not known or made up.
+pub fn full_link(nic: &Nic, rates: &Rates) -> Option<LinkUse> {
+    let speed = f64::from(*nic.hardware.speed_mbits.known()?) * 1e6;
+    let traffic = rates.nic(&nic.name)?;
+    let used = |bytes: f64, packets: f64| (bytes + packets * WIRE) * 8.0 / speed;
+    let rx = used(traffic.rx_bytes, traffic.rx_packets);
+    let tx = used(traffic.tx_bytes, traffic.tx_packets);
+    let (way, part, packets) = match tx > rx {
+        true => ("sends", tx, traffic.tx_packets),
+        false => ("receives", rx, traffic.rx_packets),
+    };
+    ((LINK..BEYOND).contains(&part) && packets >= TRAFFIC).then_some(LinkUse { way, part, speed })
+}
+
+/// Whether the driver of a device adapts its interrupt moderation to the traffic.
+pub fn adapts(nic: &Nic) -> bool {
+    let Some(set) = nic.hardware.coalesce.known() else { return false };
+    let by_number = match nic.driver.as_deref() {
+        // Any other number is a time (ixgbe_set_coalesce, ixgbevf_set_coalesce).
+        Some("ixgbe" | "ixgbevf") => set.rx_usecs == Some(1),
+        // To low latency or to many packets, as their own documents say.
+        Some("igb" | "igbvf" | "igc" | "e1000" | "e1000e") => matches!(set.rx_usecs, Some(1 | 3)),
+        _ => false,
+    };
+    by_number || set.adaptive_rx == Some(true)
+}
+
+/// Whether interrupts of an interface are held back in software: both settings are needed.
+pub fn defers(nic: &Nic) -> bool {
+    nic.napi.defer_hard_irqs.known().is_some_and(|times| *times > 0)
+        && nic.napi.gro_flush_timeout_ns.known().is_some_and(|time| *time > 0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{carrier, headroom, irq_cpus, loopback_share, queue_packets};
+    use super::{adapts, carrier, headroom, irq_cpus, loopback_share, may_be_lo, queue_packets};
     use crate::diagnose::sketch::Sketch;
     use crate::model::Fact;
     use crate::units::CpuId;
@@ -189,6 +337,39 @@ mod tests {
         };
         assert_eq!((with(0.0), with(9e3)), (None, None));
         assert_eq!(with(3e4), Some(0.75));
+        let (model, rates) = Sketch::new(2).loopback().traffic("lo", 90.0).build();
+        assert_eq!(loopback_share(&model, &rates), None, "a quiet machine, on which most of little is on lo");
+    }
+
+    /// nginx with its upstream on 127.0.0.1: most packets are on lo, and CPU 2 drowns in those of the network.
+    #[test]
+    fn a_busy_loopback_hides_no_device() {
+        let on_lo = |sketch: Sketch| {
+            let (model, rates) = sketch.loopback().traffic("lo", 3e5).build();
+            (may_be_lo(&model, &rates, CpuId(2)), loopback_share(&model, &rates).is_some())
+        };
+        assert_eq!(on_lo(Sketch::case_a()), (false, false));
+        assert_eq!(on_lo(Sketch::case_a().traffic("eth0", 5e3)), (true, true), "5,000 cannot cost so much");
+        assert_eq!(on_lo(Sketch::case_a().traffic("eth0", 50.0)), (true, true), "no traffic");
+        let even =
+            (0..8).fold(Sketch::case_a().ksoftirqd(2, 0.0), |sketch, cpu| sketch.receives(cpu, 0.3, 4e4));
+        assert_eq!(on_lo(even), (true, true), "CPUs without the interrupt receive as much");
+        let handed = Sketch::case_a().rps("eth0", "3").receives(2, 0.1, 0.0).receives(3, 0.9, 4.2e4);
+        let (model, rates) = handed.loopback().traffic("lo", 3e5).build();
+        assert!(!may_be_lo(&model, &rates, CpuId(3)), "RPS brings it there");
+    }
+
+    /// The device once took the blame wherever every CPU has a queue.
+    #[test]
+    fn a_queue_on_each_cpu_does_not_hide_lo() {
+        let host = |on_lo: f64| {
+            let each = Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).traffic("eth0", 6.4e4);
+            let each = each.each("0-7", |sketch, cpu| sketch.receives(cpu, 0.03, 8e3));
+            let (model, rates) = each.loopback().traffic("lo", 3e5).receives(5, 0.6, 8e3 + on_lo).build();
+            may_be_lo(&model, &rates, CpuId(5))
+        };
+        assert!(host(3e5), "all of it is sent on CPU 5");
+        assert!(!host(5e3), "elsewhere");
     }
 
     #[test]
@@ -197,5 +378,21 @@ mod tests {
         let room = headroom(&rates);
         assert!((room.hottest - 1.02).abs() < 0.01, "{room:?}");
         assert!((1.2..1.3).contains(&room.machine), "{room:?}");
+        assert!(!room.spreading_adds(), "the machine is all but full");
+        let (_, mut rates) = Sketch::new(8).receives(2, 0.6, 4e4).build();
+        assert!(headroom(&rates).spreading_adds());
+        rates.cpus[2].irq = 0.3;
+        assert!((headroom(&rates).hottest - 1.0 / 0.9).abs() < 1e-9, "interrupts are receive work");
+    }
+
+    #[test]
+    fn drivers_that_adapt_by_a_number() {
+        let host = |driver: &str, usecs, adaptive| {
+            let sketch = Sketch::new(2).device("eth0", &[0]).driver("eth0", driver);
+            adapts(&sketch.moderation("eth0", usecs, adaptive).build().0.nics[0])
+        };
+        assert!(host("ixgbe", 1, false) && host("e1000e", 3, false) && host("ena", 50, true));
+        assert!(!host("ixgbe", 3, false) && !host("ixgbevf", 3, false), "3 us");
+        assert!(!host("ixgbe", 50, false) && !host("ixgbe", 0, false) && !host("mlx5_core", 3, false));
     }
 }

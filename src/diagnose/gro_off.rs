@@ -1,8 +1,7 @@
 //! Large packets go up the stack one by one, as GRO is off.
 
-use super::evidence::loopback_share;
 use super::figures::count;
-use super::places::loaded_of;
+use super::places::{loaded_of, most_loaded};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 
@@ -25,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "GRO is off on a device with {} packets/s of {} bytes on average, a queue's CPU spends 25 % of its time \
-             in softirq, and the device does not put packets together itself",
+             in interrupts and softirq, and the device does not put packets together itself",
             count(PACKETS),
             count(LARGE)
         )
@@ -40,9 +39,6 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
@@ -52,8 +48,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= PACKETS)?;
     let size = traffic.rx_bytes / traffic.rx_packets;
     let queues = loaded_of(model, rates, nic);
-    let busiest =
-        queues.iter().rev().max_by(|a, b| a.load.total_cmp(&b.load)).filter(|queue| queue.load >= BUSY)?;
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
     if !is(GRO, false) || BY_DEVICE.iter().any(|name| is(name, true)) || size < LARGE {
         return None;
     }

@@ -1,16 +1,20 @@
 //! One receive queue takes far more packets than the others: few flows, one large flow, or an uneven table.
 
-use super::evidence::{irq_cpus, receive_time, tier};
-use super::figures::{count, percent};
+use super::evidence::{TRAFFIC, carrier, headroom, irq_cpus, may_be_lo, through_lo, tier};
+use super::figures::{count, percent, times};
+use super::places::receive_work;
+use super::workload::{interrupt_cpus, landings};
 use super::{Finding, Rule, Severity};
-use crate::model::{Model, Nic, NicKind, Rates};
+use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::parse::ethtool::FlowAction;
-use crate::units::CpuId;
+use crate::units::{CpuId, NicName};
 
 /// Packets of the busiest queue against the mean of the others.
 const ODDS: f64 = 3.0;
 /// Receive time of the busiest queue's CPU from which it is a limit: twice the traffic does not fit.
 const BUSY: f64 = 0.5;
+/// Receive time from which that CPU has no room left.
+const FULL: f64 = 0.9;
 /// The queue's part of the table against the mean of all that are in it.
 const UNEVEN: f64 = 1.5;
 /// Part of the packets below which a queue counts as left out.
@@ -21,23 +25,39 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one of several receive queues take most packets, and is its CPU short of time?",
     fires: || {
         format!(
-            "of a device with several queues, all of them counted, one takes {ODDS:.0} times the mean of the others, \
-             and the CPU of its interrupt spends {} of its time in softirq",
-            percent(BUSY)
+            "of a device with several queues, all of them counted, one takes {ODDS:.0} times the mean of the others \
+             and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; critical from {} on",
+            count(TRAFFIC),
+            percent(BUSY),
+            percent(FULL)
         )
     },
-    silent: "that CPU has time, queues are not counted one by one, or somebody chose the queue: a flow rule leads to \
-             it, or further RSS contexts exist",
-    evidence: "packets a second of the busiest queue and of the others, its part of the RSS table, its CPU's time",
-    cause: "RSS sends all packets of a flow to one queue: few flows, or one large one, do not spread; nor does an \
-            uneven table.",
-    remedy: "An even table (ethtool -X equal); a hash over ports, where it takes addresses alone; more flows.",
+    silent: "that CPU has time, or is busy with another queue or with `lo`, queues are not counted one by one, or \
+             somebody chose the queue: a flow rule leads to it, or further RSS contexts exist",
+    evidence: "packets a second of the busiest queue and of the others, its part of the RSS table, its CPU's time, \
+               the headroom",
+    cause: "RSS sends all packets of a flow to one queue: few flows, or one large one, do not spread; nor do flows \
+            between the same addresses where the hash takes no ports, nor those for which a hypervisor chooses the \
+            queue; nor does an uneven table.",
+    remedy: "An even table (ethtool -X equal); a hash over ports, where it takes addresses alone; RPS, whose hash has \
+             ports; more flows.",
     source: "Documentation/networking/scaling.rst (RSS)",
     check,
 };
 
+/// What RPS does for a queue whose flows are not known.
+pub(super) const PARTLY: &str =
+    "of many flows RPS spreads all but the polling, of one it moves as much to one CPU";
+
+/// Why many flows may be on one queue as well.
+const ALIKE: &str = "; or many that the device's hash or a hypervisor takes for one";
+
+fn ports(nic: &NicName) -> String {
+    format!("of many UDP flows let the hash take ports too (ethtool -N {nic} rx-flow-hash udp4 sdfn)")
+}
+
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.rx.len() >= 2);
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     devices.filter_map(|nic| finding(model, rates, nic)).collect()
 }
 
@@ -52,16 +72,70 @@ fn is_chosen(nic: &Nic, queue: u32) -> bool {
     to_queue || nic.hardware.rss_contexts.known().into_iter().flatten().any(|context| context.context != 0)
 }
 
-fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+/// The queue that takes far more packets than the others of its device.
+struct Odd<'a> {
+    queue: &'a RxQueue,
+    /// Its packets a second.
+    most: f64,
+    /// The mean of the others.
+    others: f64,
+    /// Of all queues, each.
+    packets: Vec<f64>,
+}
+
+fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
     let counted = &rates.nic(&nic.name)?.queues;
-    let queues: Vec<_> =
-        nic.rx.iter().map(|queue| Some((queue, *counted.get(&queue.index)?))).collect::<Option<_>>()?;
-    let total: f64 = queues.iter().map(|(_, packets)| packets).sum();
-    let (queue, most) = queues.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1)).copied()?;
-    let others = (total - most) / (queues.len() - 1) as f64;
-    let load = |cpu: CpuId| rates.cpu(cpu).map_or(0.0, receive_time);
+    let packets: Vec<f64> =
+        nic.rx.iter().map(|queue| counted.get(&queue.index).copied()).collect::<Option<_>>()?;
+    let (queue, most) =
+        nic.rx.iter().zip(packets.iter().copied()).rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let others = (packets.iter().sum::<f64>() - most) / packets.len().saturating_sub(1).max(1) as f64;
+    let is_odd = packets.len() >= 2 && most >= TRAFFIC && most >= ODDS * others;
+    is_odd.then_some(Odd { queue, most, others, packets })
+}
+
+/// Whether a queue takes so much of its device's packets that it may be one flow: of that RPS moves only what follows
+/// the queue, to one CPU.
+pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
+    odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index)
+}
+
+/// The CPU that takes most of what RPS hands on of a queue, although others may: its hash has the ports, so there are
+/// too few flows for any mask. `None` where interrupts or `lo` may bring that CPU as many: the counters do not tell them
+/// apart.
+pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<CpuId> {
+    let mask = queue.rps_cpus.known()?.intersection(&model.usable());
+    // RFS goes by the reader, and a server of one thread reads many flows.
+    let tables = [queue.rps_flow_cnt.known(), model.rps_sock_flow_entries.known()];
+    if mask.len() < 2 || !tables.contains(&Some(&0)) {
+        return None;
+    }
+    let packets = |cpu: CpuId| rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
+    let taker = mask.iter().max_by(|a, b| packets(*a).total_cmp(&packets(*b)))?;
+    let others = mask.iter().filter(|cpu| *cpu != taker).map(packets).sum::<f64>() / (mask.len() - 1) as f64;
+    let handed = packets(taker) - through_lo(model, rates);
+    let most = handed >= TRAFFIC && handed >= ODDS * others;
+    (most && !interrupt_cpus(&landings(model, rates), rates).contains(taker)).then_some(taker)
+}
+
+/// Whether this rule says of a queue that its flows are too few for any mask.
+pub(super) fn says_few_flows(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
+    let odd = may_be_one_flow(rates, nic, queue) && taker(model, rates, queue).is_some();
+    odd && nic.kind == NicKind::Device && finding(model, rates, nic).is_some()
+}
+
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let Odd { queue, most, others, packets } = odd(rates, nic)?;
+    let total: f64 = packets.iter().sum();
+    let load = |cpu: CpuId| receive_work(rates, cpu, most);
     let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
-    if most < ODDS * others || load(cpu) < BUSY || is_chosen(nic, queue.index) {
+    if load(cpu) < BUSY || is_chosen(nic, queue.index) {
+        return None;
+    }
+    // Another device's queue may be what drowns it.
+    let brings =
+        carrier(model, rates, cpu).is_some_and(|(of, one)| of.name == nic.name && one.index == queue.index);
+    if !brings || may_be_lo(model, rates, cpu) {
         return None;
     }
     let (name, index) = (&nic.name, queue.index);
@@ -71,21 +145,36 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let own = weights.get(&index).copied().unwrap_or(0) as f64 / entries as f64;
         (own, own * weights.len() as f64)
     });
-    let left_out = queues.iter().filter(|(_, packets)| *packets < LEFT_OUT * total).count();
+    let left_out = packets.iter().filter(|packets| **packets < LEFT_OUT * total).count();
     let mut evidence = vec![
         format!(
             "{name}/rx-{index}: {} packets/s; the other {} have {} packets/s on average, {left_out} of them next to none",
             count(most),
-            queues.len() - 1,
+            packets.len() - 1,
             count(others)
         ),
-        format!("CPU {cpu}, its interrupt: {} of its time in softirq; {}", percent(load(cpu)), tier(rates)),
+        format!(
+            "CPU {cpu}, its interrupt: {} of its time on receive work; {}",
+            percent(load(cpu)),
+            tier(rates)
+        ),
     ];
     evidence.extend(part.map(|(own, _)| format!("{} of the RSS table lead to rx-{index}", percent(own))));
+    let taker = taker(model, rates, queue);
+    evidence.extend(taker.map(|cpu| {
+        let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
+        format!("RPS may hand them to CPUs {mask}, and CPU {cpu} takes most")
+    }));
+    let room = headroom(rates);
+    evidence.push(format!(
+        "headroom: {} for the receive work of the hottest CPU, {} for the machine",
+        times(room.hottest),
+        times(room.machine)
+    ));
     let (why, remedy) = match part {
         Some((_, odds)) if odds >= UNEVEN => (
             "the RSS table leads more flows to this queue than to others".to_owned(),
-            format!("an even table: ethtool -X {name} equal {}", queues.len()),
+            format!("an even table: ethtool -X {name} equal {}", packets.len()),
         ),
         _ => (
             match (part, left_out) {
@@ -93,22 +182,24 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 (_, 0) => "the RSS table is even, and a flow stays on one queue: one large flow, or a few",
                 _ => "the RSS table is even, and a flow stays on one queue: there are fewer flows than queues, or one is large",
             }
-            .to_owned(),
-            format!(
-                "no mask splits one flow; of many UDP flows let the hash take ports too (ethtool -N {name} \
-                 rx-flow-hash udp4 sdfn)"
-            ),
+            .to_owned()
+                + if taker.is_none() { ALIKE } else { "" },
+            match (taker, queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty())) {
+                (Some(_), _) => "no mask splits one flow: more flows".to_owned(),
+                (None, true) => ports(name),
+                (None, false) => format!("{PARTLY}; {}", ports(name)),
+            },
         ),
     };
     Some(Finding {
         id: RULE.id.to_owned(),
-        severity: Severity::Warning,
+        severity: if load(cpu) >= FULL { Severity::Critical } else { Severity::Warning },
         nic: Some(name.clone()),
         cpu: Some(cpu),
         title: format!(
             "rx-{index} takes {} of the packets of {name}'s {} queues",
             percent(most / total),
-            queues.len()
+            packets.len()
         ),
         evidence,
         why,
@@ -120,8 +211,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::diagnose::Finding;
     use crate::diagnose::sketch::Sketch;
+    use crate::diagnose::{Finding, Severity};
     use crate::parse::ethtool::{FlowAction, FlowRule, FlowSpec};
     use crate::units::Fact;
 
@@ -143,6 +234,10 @@ mod tests {
         assert_eq!(found[0].title, "rx-2 takes 87 % of the packets of eth0's 4 queues");
         assert!(found[0].why.contains("one large flow"), "{}", found[0].why);
         assert_eq!(found[0].evidence[2], "25 % of the RSS table lead to rx-2");
+        assert_eq!(
+            (found[0].severity, of(host(&ONE, 0.95))[0].severity),
+            (Severity::Warning, Severity::Critical)
+        );
         assert!(of(host(&[0.0, 0.0, 2e5, 0.0], 0.7))[0].why.contains("fewer flows than queues"));
     }
 
@@ -150,6 +245,26 @@ mod tests {
     fn an_uneven_table() {
         let found = of(host(&ONE, 0.7).table("eth0", &[2, 2, 2, 2, 2, 2, 0, 1, 2, 3]));
         assert_eq!(found[0].remedy, "an even table: ethtool -X eth0 equal 4");
+    }
+
+    /// RPS hashes the ports too: what it cannot spread is one flow, or a few.
+    #[test]
+    fn a_mask_tells_few_flows_from_many() {
+        let rps = |packets: f64| host(&ONE, 0.7).rps("eth0", "4-7").all_receive("4-7", 0.3, packets);
+        let few = of(rps(100.0).receives(5, 0.7, 2e5));
+        assert_eq!(few[0].evidence[3], "RPS may hand them to CPUs 4-7, and CPU 5 takes most");
+        assert_eq!(few[0].remedy, "no mask splits one flow: more flows");
+        let many = of(rps(5e4));
+        assert!(many[0].why.ends_with("takes for one"), "{}", many[0].why);
+        assert!(many[0].remedy.starts_with("of many UDP flows"), "{}", many[0].remedy);
+        let on_lo = of(rps(5e4).receives(5, 0.7, 2.5e5).loopback().traffic("lo", 2e5));
+        assert!(on_lo[0].why.ends_with("takes for one"), "they may be sent there: {on_lo:?}");
+        let reader = of(rps(100.0).receives(5, 0.7, 2e5).rfs(32768, "eth0", 2048));
+        assert!(reader[0].why.ends_with("takes for one"), "RFS takes many flows to one reader: {reader:?}");
+        let without = of(host(&ONE, 0.7));
+        assert!(without[0].remedy.starts_with("of many flows RPS spreads"), "{}", without[0].remedy);
+        let shared = of(rps(100.0).device("eth1", &[5]).traffic("eth1", 2e5).receives(5, 0.7, 2e5));
+        assert!(shared[0].why.ends_with("takes for one"), "eth1 brings CPU 5 its packets: {shared:?}");
     }
 
     #[test]
@@ -162,5 +277,21 @@ mod tests {
         let rule = FlowRule { location: 0, spec: FlowSpec::default(), action: FlowAction::Queue(2) };
         let chosen = host(&ONE, 0.7).edit("eth0", |nic| nic.hardware.rules = Fact::Known(vec![rule]));
         assert!(of(chosen).is_empty(), "field case E: a rule sends all packets there");
+    }
+
+    #[test]
+    fn a_cpu_that_another_queue_or_lo_drowns() {
+        let beside = |queues: &[f64]| {
+            let busy = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.95, 9e4);
+            of(busy.device("eth1", &[0, 1, 2, 3]).queue_traffic("eth1", queues))
+        };
+        assert!(beside(&[0.0; 4]).is_empty(), "idle");
+        assert!(beside(&[10.0, 10.0, 500.0, 10.0]).is_empty(), "next to idle");
+        assert!(beside(&[10.0, 10.0, 9e3, 10.0]).is_empty(), "eth0's are ten times as many");
+        assert_eq!(beside(&[10.0, 10.0, 1e5, 10.0]).len(), 1);
+        let few = |packets| of(host(&[10.0, 10.0, packets, 10.0], 0.7));
+        assert!(few(900.0).is_empty(), "the time is a disk's");
+        let on_lo = host(&[1e3, 1e3, 8e3, 1e3], 0.7).receives(2, 0.7, 3e5).loopback().traffic("lo", 3e5);
+        assert!(of(on_lo).is_empty(), "sent there over lo");
     }
 }

@@ -1,13 +1,13 @@
 //! A device without interrupt moderation rings for every packet or two, and its CPU has no time for that.
 
-use super::evidence::{queue_packets, receive_time, tier};
+use super::evidence::{queue_packets, receive_time, receiving, tier};
 use super::figures::{count, percent};
 use super::workload::{Landing, interrupts, landings};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates};
 
 /// Interrupts a second on one CPU: at some 2 us each, with what they push out of the caches, 4 % of it.
-const INTERRUPTS: f64 = 20_000.0;
+pub(crate) const INTERRUPTS: f64 = 20_000.0;
 /// Packets an interrupt from which there is little left to save.
 const PACKETS: f64 = 4.0;
 /// Time in interrupts and softirq from which the CPU has none to give away.
@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a device ring for every packet although its CPU is short of time?",
     fires: || {
         format!(
-            "a device with moderation off (rx-usecs 0, not adaptive, no deferral in software) rings {} times/s on one \
+            "a device with moderation off (rx-usecs 0, not adaptive, no deferral in software, which needs both its settings) rings {} times/s on one \
              CPU with fewer than {} packets an interrupt, and that CPU spends {} of its time in interrupts and softirq",
             count(INTERRUPTS),
             count(PACKETS),
@@ -42,15 +42,33 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     devices.filter_map(|nic| finding(&landings, rates, nic)).collect()
 }
 
-/// Values from 1 on are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1 or 3.
-fn is_off(nic: &Nic) -> bool {
+/// Whether nothing holds the interrupts of a device back: not the device, and not the kernel, which takes a count of
+/// polls and a time to do so. Values from 1 on are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1
+/// or 3.
+pub(crate) fn is_off(nic: &Nic) -> bool {
     let by_device = nic.hardware.coalesce.known().is_some_and(|set| {
         set.rx_usecs == Some(0)
             && set.adaptive_rx != Some(true)
             && set.rx_frames.is_none_or(|frames| frames <= 1)
     });
-    let deferred = nic.napi.defer_hard_irqs.known().is_some_and(|times| *times > 0);
-    by_device && !deferred
+    by_device && !is_deferred(nic)
+}
+
+/// Whether software defers interrupts, or may: the kernel does so only with both set (napi_complete_done).
+fn is_deferred(nic: &Nic) -> bool {
+    nic.napi.defer_hard_irqs.known().is_some_and(|times| *times > 0)
+        && nic.napi.gro_flush_timeout_ns.known() != Some(&0)
+}
+
+/// What software deferral lacks where it is set by half.
+fn half(nic: &Nic) -> Option<&'static str> {
+    let defer = *nic.napi.defer_hard_irqs.known()?;
+    let timeout = *nic.napi.gro_flush_timeout_ns.known()?;
+    match (defer, timeout) {
+        (1.., 0) => Some("napi_defer_hard_irqs is set, but gro_flush_timeout is 0"),
+        (0, 1..) => Some("gro_flush_timeout is set, but napi_defer_hard_irqs is 0"),
+        _ => None,
+    }
 }
 
 fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding> {
@@ -60,9 +78,8 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
             (rings + interrupts(landing.queue, rates), packets + queue_packets(nic, landing.queue, rates))
         })
     };
-    let time = |cpu: &CpuRates| cpu.irq + receive_time(cpu);
     let caught = rates.cpus.iter().map(|cpu| (cpu, on(cpu))).filter(|(cpu, (rings, packets))| {
-        *rings >= INTERRUPTS && *packets < PACKETS * rings && time(cpu) >= BUSY
+        *rings >= INTERRUPTS && *packets < PACKETS * rings && receiving(cpu) >= BUSY
     });
     let (cpu, (rings, packets)) = caught.max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
     let (id, name) = (cpu.cpu, &nic.name);
@@ -90,10 +107,17 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
                 tier(rates),
                 percent(cpu.irq)
             ),
-            format!("{name}: rx-usecs 0, not adaptive, no deferral in software"),
+            match half(nic) {
+                Some(half) => format!("{name}: rx-usecs 0, not adaptive; {half}: nothing is deferred"),
+                None => format!("{name}: rx-usecs 0, not adaptive, no deferral in software"),
+            },
         ],
-        why: "moderation is off: each packet or two costs an interrupt, and the CPU that takes them is short of time"
-            .to_owned(),
+        why: match half(nic) {
+            Some(half) => format!("{half}: without both no interrupt waits, and the CPU is short of time"),
+            None => "moderation is off: each packet or two costs an interrupt, and the CPU that takes them is short of \
+                     time"
+                .to_owned(),
+        },
         remedy,
         plans: Vec::new(),
     })
@@ -124,6 +148,25 @@ mod tests {
         assert_eq!(found, ["eth0 rings 80,000 times/s on CPU 16, 1.5 packets each"]);
     }
 
+    fn deferral(times: Fact<u32>, timeout: Fact<u64>) -> Sketch {
+        host(8e4, 1.2e5, 0.99).edit("eth0", |nic| {
+            nic.napi.defer_hard_irqs = times;
+            nic.napi.gro_flush_timeout_ns = timeout;
+        })
+    }
+
+    /// One of the two settings alone was once taken for a deferral.
+    #[test]
+    fn half_a_deferral_is_none() {
+        for (times, timeout, lacks) in
+            [(2, 0, "gro_flush_timeout is 0"), (0, 20_000, "napi_defer_hard_irqs is 0")]
+        {
+            let (model, rates) = deferral(Fact::Known(times), Fact::Known(timeout)).build();
+            let found = check(&model, &rates);
+            assert!(found[0].why.contains(lacks) && found[0].evidence[2].contains(lacks), "{found:?}");
+        }
+    }
+
     #[test]
     fn near_misses() {
         assert!(titles(host(8e4, 1.2e5, 0.3)).is_empty(), "time to spare");
@@ -134,8 +177,8 @@ mod tests {
             "dynamic, on ixgbevf"
         );
         assert!(titles(host(8e4, 1.2e5, 0.99).moderation("eth0", 0, true)).is_empty(), "adaptive");
-        let deferred = host(8e4, 1.2e5, 0.99).edit("eth0", |nic| nic.napi.defer_hard_irqs = Fact::Known(2));
-        assert!(titles(deferred).is_empty(), "deferred in software");
+        assert!(titles(deferral(Fact::Known(2), Fact::Known(20_000))).is_empty(), "deferred in software");
+        assert!(titles(deferral(Fact::Known(2), Fact::NotAsked)).is_empty(), "it may be");
         let untold = host(8e4, 1.2e5, 0.99).edit("eth0", |nic| nic.hardware.coalesce = Fact::Unsupported);
         assert!(titles(untold).is_empty(), "not told");
     }

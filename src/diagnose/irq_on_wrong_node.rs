@@ -1,7 +1,7 @@
 //! All interrupts of a device's busy queues land on CPUs of another node than the device's own.
 
 use super::figures::{percent, plural};
-use super::places::{loaded_of, node, of_node, usable};
+use super::places::{loaded_of, node, of_node};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "the node of a device is known, the interrupts of all its queues with traffic land on other nodes, and \
-             one of these CPUs spends {} of its time in softirq",
+             one of these CPUs spends {} of its time in interrupts and softirq",
             percent(BUSY)
         )
     },
@@ -37,7 +37,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let own = nic.node?;
-    let local = of_node(model, own).intersection(&usable(model));
+    let local = of_node(model, own).intersection(&model.usable());
     let queues = loaded_of(model, rates, nic);
     let nodes: Option<Vec<u32>> = queues.iter().map(|queue| node(model, queue.cpu)).collect();
     let mut nodes = nodes.filter(|nodes| !nodes.is_empty() && !nodes.contains(&own))?;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::evidence::TRAFFIC;
+use super::evidence::{TRAFFIC, queue_packets};
 use super::figures::count;
 use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "irqbalance runs, a device with {} packets/s has pinned receive interrupts that are not banned in it, and \
-             either RPS masks were chosen around them, or several of its queues share a CPU while others have none, \
+             either RPS masks were chosen around them, or several of its queues with as many share a CPU while others have none, \
              or an interrupt moved into the RPS mask of its queue while looking",
             count(TRAFFIC)
         )
@@ -48,7 +48,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         let mut evidence = vec![format!("irqbalance runs (pid {})", irqbalance.pid)];
         evidence.extend(moved.as_ref().map(|moved| moved.line.clone()));
         evidence.extend(rps_around(model, nic, banned));
-        evidence.extend(crowded(model, nic, banned));
+        evidence.extend(crowded(model, rates, nic, banned));
         if evidence.len() == 1 {
             continue;
         }
@@ -134,8 +134,10 @@ fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
     })
 }
 
-fn crowded(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
-    let free = nic.rx.iter().flat_map(|queue| &queue.irqs).filter(|irq| !banned.contains(&irq.number));
+fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<String> {
+    // irqbalance leaves idle queues wherever they are.
+    let busy = nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) >= TRAFFIC);
+    let free = busy.flat_map(|queue| &queue.irqs).filter(|irq| !banned.contains(&irq.number));
     let irqs: Vec<&CpuMask> = free.map(|irq| pinned(model, irq)).collect::<Option<_>>()?;
     let single: BTreeSet<CpuId> =
         irqs.iter().filter(|mask| mask.len() == 1).filter_map(|mask| mask.first()).collect();
@@ -143,7 +145,11 @@ fn crowded(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
     let crowded = all_single && irqs.len() >= 2 && single.len() < irqs.len().min(model.online().len());
     crowded.then(|| {
         let cpus: CpuMask = single.into_iter().collect();
-        format!("{} RX interrupts of {} pinned to CPU {cpus}, other CPUs have none", irqs.len(), nic.name)
+        format!(
+            "{} busy RX interrupts of {} pinned to CPU {cpus}, other CPUs have none",
+            irqs.len(),
+            nic.name
+        )
     })
 }
 
@@ -177,7 +183,7 @@ mod tests {
     #[test]
     fn queues_crowded_on_few_cpus() {
         let found = evidence(host(&[6, 7, 6, 7, 6, 7, 6, 7]).irqbalance());
-        assert_eq!(found[1], "8 RX interrupts of eth0 pinned to CPU 6-7, other CPUs have none");
+        assert_eq!(found[1], "8 busy RX interrupts of eth0 pinned to CPU 6-7, other CPUs have none");
     }
 
     /// The interrupt was on CPU 2 and is on CPU 5 now.
@@ -231,6 +237,7 @@ mod tests {
         silent(host(&[2]).irqbalance()); // pinned, as irqbalance does itself
         silent(host(&[0, 1, 2, 3, 4, 5, 6, 7]).irqbalance()); // one CPU each, as irqbalance does
         silent(host(&[2]).rps("eth0", "0-1,3-7").traffic("eth0", 10.0).irqbalance()); // quiet
+        silent(host(&[6, 6, 7]).queue_traffic("eth0", &[4e4, 9.0, 2e4]).irqbalance()); // an idle queue anywhere
         let (mut model, rates) = host(&[2]).rps("eth0", "0-1,3-7").irqbalance().build();
         model.nics[0].rx[0].irqs[0].affinity = Fact::Known(model.online());
         assert_eq!(check(&model, &rates), [], "not pinned");

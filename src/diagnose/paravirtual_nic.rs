@@ -2,7 +2,7 @@
 
 use super::evidence::TRAFFIC;
 use super::figures::{count, percent};
-use super::places::loaded_of;
+use super::places::{loaded_of, most_loaded};
 use super::{Finding, Rule, Severity};
 use crate::model::{Function, Model, Nic, NicKind, Rates};
 
@@ -18,8 +18,8 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "an interface of virtio_net, vmxnet3, xen_netfront or hv_netvsc has {} packets/s, its interrupt's CPU \
-             spends {} of its time in softirq, and a virtual or SR-IOV capable function of the machine carries at \
-             most {} as much",
+             spends {} of its time in interrupts and softirq, and a virtual or SR-IOV capable function of the \
+             machine carries at most {} as much",
             count(TRAFFIC),
             percent(BUSY),
             percent(IDLE)
@@ -41,8 +41,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
-    let busiest =
-        queues.iter().rev().max_by(|a, b| a.load.total_cmp(&b.load)).filter(|queue| queue.load >= BUSY)?;
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
     let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
     let real = |other: &&Nic| {
         other.kind == NicKind::Device

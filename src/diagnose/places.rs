@@ -1,16 +1,13 @@
 //! CPUs by place, and the receive queues with traffic by the CPU that takes their interrupt. No verdicts here.
 
-use super::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time, tier};
+use super::evidence::{DEAREST, TRAFFIC, busy, irq_cpus, may_be_lo, queue_packets, receiving, tier};
 use super::figures::{count, percent};
+use super::workload::{FULL, processing};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
-/// The most that one packet can cost, in seconds: a tenth of it on real machines, this much on emulated ones. What
-/// a CPU spends in softirq beyond it is for timers or disks.
-const DEAREST: f64 = 100e-6;
-
 /// A receive queue of a device that carries traffic, and where its interrupt lands. Queues of which that is not
-/// known are left out: no rule about places can judge them.
+/// known, or whose CPU may be busy with `lo`, are left out: no rule about places can judge them.
 pub(super) struct Loaded<'a> {
     /// The interface.
     pub(super) nic: &'a Nic,
@@ -18,11 +15,12 @@ pub(super) struct Loaded<'a> {
     pub(super) queue: &'a RxQueue,
     /// Its packets a second.
     pub(super) packets: f64,
-    /// The CPU of its interrupt; of several the one with most receive time.
+    /// The CPU of its interrupt; of several the one with most receive time, hard interrupts with it.
     pub(super) cpu: CpuId,
-    /// Receive time of that CPU, as a fraction of wall time, as far as its packets can account for it.
+    /// What interrupts and softirqs take of that CPU, as a fraction of wall time, as far as its packets can account for
+    /// it.
     pub(super) load: f64,
-    /// All of its receive time.
+    /// All that they take of it.
     time: f64,
 }
 
@@ -40,7 +38,7 @@ impl Loaded<'_> {
     /// A line of evidence: traffic, place and load.
     pub(super) fn line(&self, rates: &Rates) -> String {
         format!(
-            "{}: {} packets/s, interrupt on CPU {}, {} of its time in softirq ({})",
+            "{}: {} packets/s, interrupt on CPU {}, {} of its time in interrupts and softirq ({})",
             self.name(),
             count(self.packets),
             self.cpu,
@@ -59,7 +57,14 @@ pub(super) fn loaded_of<'a>(model: &Model, rates: &Rates, nic: &'a Nic) -> Vec<L
         let packets = queue_packets(nic, queue, rates);
         let (cpu, time) = busiest(rates, &irq_cpus(queue, model, rates))?;
         let load = receive_work(rates, cpu, packets);
-        (packets >= TRAFFIC).then_some(Loaded { nic, queue, packets, cpu, load, time })
+        (packets >= TRAFFIC && !may_be_lo(model, rates, cpu)).then_some(Loaded {
+            nic,
+            queue,
+            packets,
+            cpu,
+            load,
+            time,
+        })
     };
     nic.rx.iter().filter_map(queue).collect()
 }
@@ -69,16 +74,38 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
     model.nics.iter().flat_map(|nic| loaded_of(model, rates, nic)).collect()
 }
 
-/// Receive time of a CPU that takes a queue of so many packets a second, as far as packets can account for it.
+/// Receive time of a CPU that takes a queue of so many packets a second, hard interrupts with it, as far as packets can
+/// account for it.
 pub(super) fn receive_work(rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
     let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
     // Behind RPS a CPU counts the packets that it is handed, and not those that it takes off a queue.
-    receive_time(cpu).min((packets + cpu.packets) * DEAREST)
+    receiving(cpu).min((packets + cpu.packets) * DEAREST)
 }
 
-/// The CPU with most receive time of these, the first of equals, and that time.
+/// Whether RPS hands the queue's packets to other CPUs than the interrupt's.
+pub(super) fn handed_over(model: &Model, rates: &Rates, queue: &RxQueue) -> bool {
+    let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
+    !mask.is_empty() && mask.intersection(&irq_cpus(queue, model, rates)).is_empty()
+}
+
+/// The queue whose CPU has most receive time, the first of equals.
+pub(super) fn most_loaded<'a, 'b>(queues: &'b [Loaded<'a>]) -> Option<&'b Loaded<'a>> {
+    queues.iter().rev().max_by(|a, b| a.load.total_cmp(&b.load))
+}
+
+/// The same of queues that a rule has caught, with what it caught them at.
+pub(super) fn worst<'a, 'b, T>(caught: &'b [(&'b Loaded<'a>, T)]) -> Option<&'b (&'b Loaded<'a>, T)> {
+    caught.iter().rev().max_by(|a, b| a.0.load.total_cmp(&b.0.load))
+}
+
+/// A line for the queues beside the one that evidence is about.
+pub(super) fn same_on(caught: usize, nic: &Nic) -> Option<String> {
+    (caught > 1).then(|| format!("the same on {caught} of {} queues", nic.rx.len()))
+}
+
+/// The CPU with most receive time of these, hard interrupts with it, the first of equals, and that time.
 pub(super) fn busiest(rates: &Rates, cpus: &CpuMask) -> Option<(CpuId, f64)> {
-    let times = cpus.iter().filter_map(|cpu| Some((cpu, receive_time(rates.cpu(cpu)?))));
+    let times = cpus.iter().filter_map(|cpu| Some((cpu, receiving(rates.cpu(cpu)?))));
     times.fold(None, |most: Option<(CpuId, f64)>, next| match most {
         Some(most) if most.1 >= next.1 => Some(most),
         _ => Some(next),
@@ -90,19 +117,22 @@ const RUNS: f64 = 0.25;
 
 /// CPUs that run processes a good part of the time: where sockets are likely read.
 pub(super) fn readers(rates: &Rates) -> CpuMask {
-    let runs = rates.cpus.iter().filter(|cpu| cpu.user + cpu.system >= RUNS);
+    let runs = rates.cpus.iter().filter(|cpu| processing(cpu) >= RUNS);
     runs.map(|cpu| cpu.cpu).collect()
 }
 
-/// CPUs taken from the scheduler, at boot or by a partition of the control groups.
-pub(super) fn isolated(model: &Model) -> CpuMask {
-    let partitions = model.settings.cpuset_isolated.known().cloned().unwrap_or_default();
-    model.isolated().union(&partitions)
+/// The CPUs that RFS would give the work of a hot CPU to, when none of them has time for it.
+pub(super) fn full_readers(rates: &Rates, hot: CpuId) -> Option<CpuMask> {
+    let mut full = readers(rates);
+    full.remove(hot);
+    let has_time = |cpu: CpuId| rates.cpu(cpu).is_none_or(|cpu| busy(cpu) < FULL);
+    (!full.is_empty() && !full.iter().any(has_time)).then_some(full)
 }
 
-/// CPUs that may take receive work: online and not isolated.
-pub(super) fn usable(model: &Model) -> CpuMask {
-    model.online().difference(&isolated(model))
+/// The plans that spread the work of a hot CPU.
+pub(super) fn spreading(rates: &Rates, hot: CpuId) -> Vec<String> {
+    let plans: &[&str] = if full_readers(rates, hot).is_some() { &["rps"] } else { &["rps", "rfs"] };
+    plans.iter().map(|plan| (*plan).to_owned()).collect()
 }
 
 /// The node of a CPU, when the kernel shows it.
@@ -115,12 +145,6 @@ pub(super) fn of_node(model: &Model, node: u32) -> CpuMask {
     model.cpus.iter().filter(|cpu| cpu.node == Some(node)).map(|cpu| cpu.id).collect()
 }
 
-/// The hyper-threads of the cores that these CPUs are of, themselves included where they are known.
-pub(super) fn siblings(model: &Model, cpus: &CpuMask) -> CpuMask {
-    let of = cpus.iter().filter_map(|cpu| model.cpu(cpu));
-    of.fold(CpuMask::new(), |all, cpu| all.union(&cpu.siblings))
-}
-
 /// How many cores these CPUs are of; where siblings are not known each CPU is one.
 pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
     let first = |cpu: &CpuId| {
@@ -128,6 +152,17 @@ pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
         siblings.first().is_none_or(|first| first == *cpu)
     };
     cpus.iter().filter(first).count()
+}
+
+/// Part of a CPU's time that the hypervisor must take to be told: a CPU counts as busy with it.
+const TAKEN: f64 = 0.05;
+
+/// A line of evidence where the hypervisor takes time of these CPUs.
+pub(super) fn steal_line(rates: &Rates, cpus: &CpuMask) -> Option<String> {
+    let taken = mean(rates, cpus, |cpu| cpu.steal);
+    (taken >= TAKEN).then(|| {
+        format!("the hypervisor takes {} of CPU {cpus} (steal), which counts as busy", percent(taken))
+    })
 }
 
 /// The mean over these CPUs; 0 when the rates have none of them.
@@ -138,7 +173,7 @@ pub(super) fn mean(rates: &Rates, cpus: &CpuMask, value: impl Fn(&crate::model::
 
 #[cfg(test)]
 mod tests {
-    use super::{busiest, cores, loaded, usable};
+    use super::{busiest, cores, full_readers, loaded, spreading};
     use crate::diagnose::sketch::{Sketch, cpus};
     use crate::units::{CpuId, Fact};
 
@@ -154,7 +189,24 @@ mod tests {
         model.cpus[7].online = false;
         model.cpus[6].isolated = true;
         model.settings.cpuset_isolated = Fact::Known(cpus("2"));
-        assert_eq!(usable(&model), cpus("0-1,3-5"));
+        assert_eq!(model.scheduled(), cpus("0-1,3-5"));
+    }
+
+    /// RFS to a CPU that a program fills only moves the shortage.
+    #[test]
+    fn full_readers_get_no_rfs() {
+        let plans = |user| {
+            let (_, rates) = Sketch::new(4).receives(0, 0.9, 4e4).works(3, user).build();
+            spreading(&rates, CpuId(0)).join(" ")
+        };
+        assert_eq!(
+            (plans(0.99).as_str(), plans(0.5).as_str(), plans(0.0).as_str()),
+            ("rps", "rps rfs", "rps rfs")
+        );
+        let (_, rates) = Sketch::new(4).receives(0, 0.9, 4e4).works(3, 0.99).works(2, 0.4).build();
+        assert_eq!(full_readers(&rates, CpuId(0)), None, "another reader has time");
+        let (_, rates) = Sketch::new(4).receives(0, 0.9, 4e4).polls(3, 0.98).build();
+        assert_eq!(full_readers(&rates, CpuId(0)), None, "a thread that polls reads no socket");
     }
 
     #[test]
@@ -167,6 +219,30 @@ mod tests {
         };
         assert_eq!(load(9e4), 0.8);
         assert!((load(1e3) - 0.2).abs() < 1e-9, "the rest is for a disk");
+    }
+
+    /// A load of 30 % once stood beside "6 % in softirq".
+    #[test]
+    fn the_busiest_is_the_one_with_the_load_that_is_shown() {
+        let host = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 5e4);
+        let (model, mut rates) = host.receives(1, 0.06, 5e4).receives(2, 0.1, 1e3).build();
+        rates.cpus[1].irq = 0.24;
+        assert_eq!(busiest(&rates, &cpus("0-3")).map(|(cpu, _)| cpu), Some(CpuId(1)));
+        let line = loaded(&model, &rates)[0].line(&rates);
+        assert!(
+            line.ends_with("interrupt on CPU 1, 30 % of its time in interrupts and softirq (tick-sampled)"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn what_the_hypervisor_takes_is_told_where_it_matters() {
+        let (_, mut rates) = Sketch::new(2).build();
+        rates.cpus[1].steal = 0.3;
+        let line = super::steal_line(&rates, &cpus("1")).expect("30 %");
+        assert_eq!(line, "the hypervisor takes 30 % of CPU 1 (steal), which counts as busy");
+        rates.cpus[1].steal = 0.04;
+        assert_eq!(super::steal_line(&rates, &cpus("1")), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::evidence::{busy, tier};
 use super::figures::{count, percent, plural};
-use super::places::{Loaded, loaded, node, of_node, usable};
+use super::places::{Loaded, loaded, node, of_node};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, CpuMask};
@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "at least two queues that each bring {} of a CPU's packets land on it, it spends {} of its time in \
-             softirq, and a CPU of its node takes no queue's interrupt and is at most {} busy",
+             interrupts and softirq, and a CPU of its node takes no queue's interrupt and is at most {} busy",
             percent(PART),
             percent(CROWDED),
             percent(ROOM)
@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "there are more queues than CPUs, the CPU has time to spare, all but one of its queues bring next to \
              nothing, or the CPUs without a queue are busy with processes that somebody keeps apart from interrupts",
-    evidence: "each of the queues with its traffic, the CPU's softirq time, the CPUs that have room",
+    evidence: "each of the queues with its traffic, the CPU's time in interrupts and softirq, the CPUs that have room",
     cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or stayed where \
             they were when queues were added.",
     remedy: "Give each queue's interrupt a CPU of its own.",
@@ -42,7 +42,7 @@ pub(super) const RULE: Rule = Rule {
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let queues = loaded(model, rates);
     let taken: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
-    let free = usable(model).difference(&taken);
+    let free = model.usable().difference(&taken);
     let has_room = |cpu: &CpuId| rates.cpu(*cpu).is_some_and(|cpu| busy(cpu) <= ROOM);
     let free: CpuMask = free.iter().filter(has_room).collect();
     // One finding: the CPU with most to lose. The next look finds the next one.
@@ -84,7 +84,7 @@ fn finding(rates: &Rates, crowd: &[&Loaded<'_>], near: &CpuMask) -> Finding {
         title: format!("CPU {cpu} takes the interrupts of {}", plural(crowd.len(), "busy queue")),
         evidence: vec![
             format!("interrupts on CPU {cpu}: {}", names.join(", ")),
-            format!("CPU {cpu}: {} of its time in softirq; {}", percent(load), tier(rates)),
+            format!("CPU {cpu}: {} of its time in interrupts and softirq; {}", percent(load), tier(rates)),
             format!("CPUs of its node with room and no queue: {near}"),
         ],
         why: "queues spread packets only as far as their interrupts land on different CPUs".to_owned(),

@@ -22,7 +22,8 @@ fn document() -> String {
     let head = "# What the doctor looks for\n\n\
         Generated from the rules in `src/diagnose`; `RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md` writes it.\n\n\
         Every rule looks at one interval of a few seconds and needs traffic to fire: a quiet machine gets \
-        \"nothing to do\".\n";
+        \"nothing to do\". `rxlab doctor` exits with 1 when there are findings; notes for which there is no plan are \
+        shown, and no reason for that.\n";
     RULES.iter().fold(head.to_owned(), |text, rule| text + "\n" + &section(rule))
 }
 

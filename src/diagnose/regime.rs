@@ -7,11 +7,20 @@
 mod knobs;
 #[cfg(test)]
 mod published;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{TRAFFIC, busy, headroom, irq_cpus, loopback_share, queue_packets, receive_time, tier};
-use super::figures::{percent, times};
+use super::Finding;
+use super::evidence::{
+    LOST, TRAFFIC, busy, carrier, full_link, headroom, irq_cpus, loopback_share, lost, queue_packets,
+    receiving, tier,
+};
+use super::figures::{count, percent, times};
+use super::one_core_hotspot;
+use super::places::receive_work;
+use super::single_thread_limit::{self, Limit};
 use crate::model::{CpuRates, Model, NicKind, Rates};
 use crate::units::CpuId;
 
@@ -107,28 +116,70 @@ pub struct Worth {
     pub why: String,
 }
 
-/// What there is to gain; `None` without traffic, and where `lo` has most of it.
-pub fn regime(model: &Model, rates: &Rates) -> Option<Regime> {
+/// What there is to gain, beside what was found; `None` without traffic, where `lo` has most of it, and where threads
+/// poll an interface with traffic and are not seen.
+pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regime> {
     let passes =
         |nic: &&crate::model::NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
     let traffic: f64 = rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum();
-    if traffic < TRAFFIC || loopback_share(model, rates).is_some() {
+    let unseen = rates.unseen.iter().filter_map(|name| rates.nic(name)).any(|nic| nic.rx_packets >= TRAFFIC);
+    if traffic < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
         return None;
     }
-    let cpus = cpus(model, rates);
+    let cpus = cpus(model, rates, findings);
     let hot = cpus.first()?;
-    let (knobs, summary) = match too_little(rates, hot) {
-        Some(why) => {
-            let summary = format!("IRQ pinning cannot matter here, nor any other steering: {why}");
-            (knobs::none(&why), summary)
+    let limit = single_thread_limit::limit(model, rates).filter(Limit::is_seen);
+    // By its CPUs a machine whose one thread goes from CPU to CPU looks idle.
+    let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
+    let advised = findings.iter().any(|finding| !finding.plans.is_empty());
+    let judged = || {
+        let knobs = knobs::judged(model, rates, findings, hot);
+        let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
+        let summary = to_try(rates, hot, &knobs);
+        (knobs, summary)
+    };
+    let full = link(model, rates, hot).or(thread);
+    let has_time = full.is_none();
+    let losing = Some(lost(rates)).filter(|lost| *lost >= LOST);
+    let losing = losing.map(|lost| format!("{} packets/s are lost", count(lost)));
+    let (knobs, summary) = match (full.or_else(|| too_little(rates, hot)), losing) {
+        (None, _) => judged(),
+        // A rule that advises steering has its reasons: traffic to come, bursts, or a CPU without time.
+        (Some(why), losing) if advised => {
+            let (knobs, summary) = judged();
+            let today = match losing {
+                Some(losing) if has_time => format!("{losing}, in bursts: {why}"),
+                Some(losing) => format!("{losing}; no throughput to gain by it today: {why}"),
+                None => format!("no throughput to gain by it today: {why}"),
+            };
+            (knobs, format!("{summary}; {today}"))
         }
-        None => {
-            let knobs = knobs::judged(model, rates, hot);
-            let summary = to_try(rates, hot, &knobs);
-            (knobs, summary)
+        (Some(why), Some(losing)) => {
+            let why = match has_time {
+                true => format!(
+                    "{losing} although the CPUs have time: bursts that a ring or a backlog does not hold"
+                ),
+                false => format!("{losing}; no throughput to gain by steering today: {why}"),
+            };
+            (knobs::none(&why), why)
         }
+        (Some(why), None) => (knobs::none(&why), cannot_matter(&why)),
     };
     Some(Regime { summary, tier: tier(rates).to_owned(), cpus, knobs })
+}
+
+fn cannot_matter(why: &str) -> String {
+    format!(
+        "IRQ pinning cannot matter here, nor can other steering raise throughput today: {why}. How long a packet \
+         waits is another matter"
+    )
+}
+
+/// Whether the link of what the hot CPU receives is full.
+fn link(model: &Model, rates: &Rates, hot: &CpuRegime) -> Option<String> {
+    let (nic, _) = carrier(model, rates, hot.cpu)?;
+    let link = full_link(nic, rates)?;
+    Some(format!("{} {} at {} of its link's speed", nic.name, link.way, percent(link.part)))
 }
 
 /// f / (1 - f), cut at 1000: JSON has no infinity.
@@ -137,13 +188,17 @@ fn ceiling(part: f64) -> f64 {
 }
 
 /// CPUs that take interrupts of queues with packets, and those that receive much without.
-fn cpus(model: &Model, rates: &Rates) -> Vec<CpuRegime> {
-    let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(|cpu| of_cpu(model, rates, cpu)).collect();
+fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
+    let is_hot = |cpu: &CpuRates| {
+        findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
+    };
+    let regime = |cpu| of_cpu(model, rates, cpu, is_hot(cpu));
+    let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(regime).collect();
     cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
     cpus
 }
 
-fn of_cpu(model: &Model, rates: &Rates, cpu: &CpuRates) -> Option<CpuRegime> {
+fn of_cpu(model: &Model, rates: &Rates, cpu: &CpuRates, is_hot: bool) -> Option<CpuRegime> {
     let queues = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     let queues = queues.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
     let mut landing = Vec::new();
@@ -163,7 +218,8 @@ fn of_cpu(model: &Model, rates: &Rates, cpu: &CpuRates) -> Option<CpuRegime> {
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
     let packets = if takes_interrupts { taken } else { cpu.packets };
-    let receive = (receive_time(cpu) + cpu.irq).min(1.0);
+    // A hotspot's packets are as dear as they are; elsewhere the softirq and interrupt time may be that of disks.
+    let receive = if is_hot { receiving(cpu) } else { receive_work(rates, cpu.cpu, taken) };
     Some(CpuRegime {
         cpu: cpu.cpu,
         takes_interrupts,
@@ -194,67 +250,27 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
 }
 
 fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
-    let all: f64 = rates.cpus.iter().map(receive_time).sum();
-    let share = rates.cpu(hot.cpu).map_or(0.0, receive_time) / all.max(1e-9);
+    let all: f64 = rates.cpus.iter().map(receiving).sum();
+    let share = hot.receive / all.max(1e-9);
     let what = if share >= MOST && rates.cpus.len() > 1 { "one-core hotspot" } else { "receive work" };
-    let hot = format!("{what} on CPU {} ({} of its time)", hot.cpu, percent(hot.receive));
+    let hot_one = format!("{what} on CPU {} ({} of its time)", hot.cpu, percent(hot.receive));
     let worth: Vec<&Worth> = knobs.iter().filter(|knob| knob.trial).collect();
     if worth.is_empty() {
-        return format!("{hot}: no setting that is left moves it");
+        return format!("{hot_one}: no setting that is left moves it");
     }
     let spreads = |knob: &&Worth| matches!(knob.knob, Family::Rps | Family::Rfs | Family::Queues);
     let names: Vec<String> = worth.iter().map(|worth| knobs::called(worth)).collect();
-    let machine = times(headroom(rates).machine);
-    if worth.iter().all(spreads) {
-        return format!(
-            "{hot}: {} will spread it, the capacity stays ({machine} of today's traffic for the machine)",
-            names.join(" or ")
-        );
+    if !worth.iter().all(spreads) {
+        let order = if names.len() > 1 { ", in this order" } else { "" };
+        return format!("{hot_one}: {}{order}", names.join(", then "));
     }
-    format!("{hot}: {}, in this order", names.join(", then "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Family, regime};
-    use crate::diagnose::sketch::Sketch;
-
-    #[test]
-    fn no_traffic_and_loopback_have_no_regime() {
-        let (model, rates) = Sketch::new(8).device("eth0", &[2]).build();
-        assert_eq!(regime(&model, &rates), None);
-        let (model, rates) = Sketch::new(2).loopback().veth("v").traffic("lo", 3e5).traffic("v", 2e3).build();
-        assert_eq!(regime(&model, &rates), None);
-    }
-
-    #[test]
-    fn figures_of_an_interrupt_s_cpu() {
-        let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 5e4).build();
-        rates.cpus[1].softirq = 0.4;
-        rates.cpus[1].irq = 0.1;
-        let regime = regime(&model, &rates).expect("there is traffic");
-        let [cpu] = regime.cpus.as_slice() else { panic!("{regime:?}") };
-        assert_eq!((cpu.cpu.0, cpu.takes_interrupts, cpu.interrupts), (1, true, Some(50.0)));
-        assert!(
-            (cpu.ns_per_packet.expect("packets") - 10_000.0).abs() < 1.0 && cpu.ceiling == 1.0,
-            "{cpu:?}"
-        );
-    }
-
-    #[test]
-    fn a_veth_has_no_interrupt_to_pin() {
-        let (model, rates) =
-            Sketch::new(2).veth("veth0").traffic("veth0", 5e5).works(0, 0.5).receives(0, 0.45, 5e5).build();
-        let regime = regime(&model, &rates).expect("there is traffic");
-        assert!(!regime.cpus[0].takes_interrupts);
-        let worth: Vec<Family> =
-            regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect();
-        assert_eq!(worth, [Family::Rps, Family::Rfs]);
-        assert!(
-            regime
-                .knobs
-                .iter()
-                .any(|knob| knob.knob == Family::IrqPlacement && knob.why.contains("no interrupt"))
-        );
-    }
+    let (room, machine) = (headroom(rates), times(headroom(rates).machine));
+    let then = match room.spreading_adds() {
+        true => format!(
+            "the capacity can grow (now {} of today's traffic, at most {machine})",
+            times(room.fits())
+        ),
+        false => format!("the capacity stays ({machine} of today's traffic for the machine)"),
+    };
+    format!("{hot_one}: {} will spread it, {then}", names.join(" or "))
 }

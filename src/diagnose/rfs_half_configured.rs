@@ -37,6 +37,10 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     // rest (bridges, the other ends of veths) may do without.
     let used = nics.iter().any(|(_, tables)| tables.iter().any(|table| *table > 0));
     if global > 0 && !used {
+        // Of several that could use it, the one to name is the device that receives most.
+        let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |nic| nic.rx_packets);
+        let rank = |nic: &Nic| (nic.kind == NicKind::Device, packets(nic));
+        nics.sort_by(|(a, _), (b, _)| rank(b).partial_cmp(&rank(a)).expect("rates are numbers"));
         nics.truncate(1);
     }
     nics.iter().filter_map(|(nic, tables)| defect(nic, tables, global, used)).collect()
@@ -112,6 +116,17 @@ mod tests {
         let (mut model, rates) = host(32768, 16384).build();
         model.nics[0].rx[1].rps_flow_cnt = Fact::Known(0);
         assert_eq!(check(&model, &rates)[0].title, "RFS is set on 1 of 2 queues of eth0");
+    }
+
+    /// The first one listed was once named, whatever it carried.
+    #[test]
+    fn the_busy_device_is_named() {
+        let sketch = Sketch::new(8).veth("br0").device("eth0", &[2]).device("eth1", &[3]);
+        let sketch = sketch.traffic("br0", 9e4).traffic("eth0", 2e3).traffic("eth1", 8e4);
+        assert_eq!(
+            titles(sketch.rfs(32768, "eth0", 0)),
+            ["the global RFS table is set, those of eth1 are 0"]
+        );
     }
 
     #[test]

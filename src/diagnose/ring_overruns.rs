@@ -1,38 +1,37 @@
 //! Packets that the device lost because its receive ring was full.
 
-use super::evidence::{TRAFFIC, busy, irq_cpus, receive_time, tier};
+use super::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time, tier};
 use super::figures::{count, percent};
+use super::places::handed_over;
 use super::workload::{FULL, processing};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 
-/// Packets lost a second: below it is a burst that nobody will see again.
-const LOST: f64 = 1.0;
 /// Part of the packets from which the loss is one that connections feel: TCP's rate falls with the root of it.
 const FELT: f64 = 1e-4;
 /// Receive time of a CPU from which it is the CPU that does not keep up.
-const DROWNING: f64 = 0.8;
+pub(super) const DROWNING: f64 = 0.8;
 
 pub(super) const RULE: Rule = Rule {
     id: "ring-overruns",
     asks: "Does the device lose packets because its receive ring is full?",
     fires: || {
         format!(
-            "a device that got {} packets/s lost {} of them or more for want of a buffer (rx_missed_errors) while \
-             looking; critical from {:.2} % of its packets on",
+            "a device that got {} packets/s lost {} of them or more for want of a buffer (rx_missed_errors; \
+             rx_fifo_errors, as igb has it) while looking; critical from {:.2} % of its packets on",
             count(TRAFFIC),
             count(LOST),
             FELT * 100.0
         )
     },
-    silent: "packets were lost earlier but not while looking, or were dropped by the stack (rx_dropped), whose \
-             buffers are others",
+    silent: "packets were lost earlier but not while looking, or were dropped by the stack, whose buffers are others, \
+             or the driver counts them as rx_dropped (ena), where what the stack drops is counted too",
     evidence: "packets lost and received a second, descriptors in the ring and at most, the CPUs of the \
                interrupts and how busy they are",
     cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer than \
             the ring.",
     remedy: "Where the CPU is full: give it less to do; a longer ring only loses later. Else: a longer ring.",
-    source: "include/uapi/linux/if_link.h (rx_missed_errors); ethtool(8) -G",
+    source: "include/uapi/linux/if_link.h (rx_missed_errors, rx_fifo_errors); ethtool(8) -G",
     check,
 };
 
@@ -41,12 +40,19 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     devices.filter_map(|nic| finding(model, rates, nic)).collect()
 }
 
-fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let traffic = rates
-        .nic(&nic.name)
-        .filter(|traffic| traffic.rx_missed >= LOST && traffic.rx_missed + traffic.rx_packets >= TRAFFIC)?;
-    let (lost, name) = (traffic.rx_missed, &nic.name);
-    let part = lost / (lost + traffic.rx_packets);
+/// What keeps the ring from being emptied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// The CPU has no time left beside receive work.
+    Cpu,
+    /// Processes share the CPU, and it is full.
+    Processes,
+    /// The CPU has time: bursts are longer than the ring.
+    Ring,
+}
+
+/// The CPU of the device's interrupts with most receive time, and what is to blame for a ring that overflows.
+pub(super) fn blame<'a>(model: &Model, rates: &'a Rates, nic: &Nic) -> (Option<&'a CpuRates>, Blame) {
     let cpus: Vec<&CpuRates> = nic
         .rx
         .iter()
@@ -55,6 +61,21 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         .collect();
     // Reversed, so that the first of equals wins.
     let hottest = cpus.iter().rev().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b))).copied();
+    let blame = match hottest {
+        Some(cpu) if receive_time(cpu) >= DROWNING => Blame::Cpu,
+        Some(cpu) if busy(cpu) >= FULL => Blame::Processes,
+        _ => Blame::Ring,
+    };
+    (hottest, blame)
+}
+
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let traffic = rates
+        .nic(&nic.name)
+        .filter(|traffic| traffic.rx_missed >= LOST && traffic.rx_missed + traffic.rx_packets >= TRAFFIC)?;
+    let (lost, name) = (traffic.rx_missed, &nic.name);
+    let part = lost / (lost + traffic.rx_packets);
+    let (hottest, blame) = blame(model, rates, nic);
     let ring = nic.hardware.rings.known().and_then(|rings| rings.rx);
     let mut evidence = vec![format!(
         "{name}: {} packets/s lost for want of a buffer, {} packets/s received",
@@ -73,14 +94,16 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             tier(rates)
         )
     }));
-    let drowned = hottest.is_some_and(|cpu| receive_time(cpu) >= DROWNING);
-    let crowded = hottest.is_some_and(|cpu| busy(cpu) >= FULL);
     let room = ring.filter(|ring| ring.now < ring.max);
-    let (why, remedy, plans): (&str, String, &[&str]) = if drowned {
+    let (why, remedy, plans): (&str, String, &[&str]) = if blame == Blame::Cpu {
         let why =
             "the CPU that empties the ring has no time left: a longer ring fills as well and only adds delay";
-        (why, "give that CPU less of the work: RPS, more queues".into(), &["rps"])
-    } else if crowded {
+        // Of what is handed over RPS leaves the polling.
+        match nic.rx.iter().all(|queue| handed_over(model, rates, queue)) {
+            true => (why, "give that CPU less of the work: more queues; RPS takes what it can".into(), &[]),
+            false => (why, "give that CPU less of the work: RPS, more queues".into(), &["rps"]),
+        }
+    } else if blame == Blame::Processes {
         let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
         (why, "keep processes off that CPU, or move the interrupt to one with room".into(), &[])
     } else if let Some(ring) = room {
@@ -149,6 +172,8 @@ mod tests {
             (finding.plans.as_slice(), finding.severity),
             (["rps".to_owned()].as_slice(), Severity::Critical)
         );
+        let steered = one(host(0.9, 50.0).rps("eth0", "3-6"));
+        assert!(steered.plans.is_empty() && steered.remedy.contains("RPS takes what it can"), "{steered:?}");
         let crowded = one(host(0.3, 50.0).rings("eth0", 256, 4096).works(2, 0.69));
         assert!(crowded.why.starts_with("processes share"), "{}", crowded.why);
     }

@@ -1,9 +1,9 @@
 //! RPS hands packets to the other hyper-thread of the core that takes the interrupt, at a rate at which that core
 //! has no time for both.
 
-use super::evidence::{irq_cpus, loopback_share};
+use super::evidence::irq_cpus;
 use super::figures::{count, percent};
-use super::places::{Loaded, loaded_of, siblings};
+use super::places::{Loaded, loaded_of, same_on, worst};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -23,27 +23,25 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "the RPS mask of a queue holds a hyper-thread of its interrupt's core, but not the interrupt's CPU, and \
-             CPUs of other cores too; the queue has {} packets/s and its CPU spends {} of its time in softirq, or \
-             {} at any rate",
+             CPUs of other cores too; the queue has {} packets/s and its CPU spends {} of its time in interrupts \
+             and softirq, or {} at any rate",
             count(HIGH_RATE),
             percent(BUSY),
             percent(HIGH_LOAD)
         )
     },
     silent: "the rate is low, the mask has no other core, the interrupt's CPU itself is in the mask (that rule says \
-             it), hyper-threads are not known, or most packets are on `lo`",
-    evidence: "the queue's traffic, interrupt and its softirq time, the mask and the hyper-threads in it",
+             it), hyper-threads are not known, or the packets there may be those of `lo`",
+    evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and the hyper-threads in it",
     cause: "Hyper-threads share one core's units and its first caches: stack work on one slows down the polling of \
             the queue on the other.",
     remedy: "Take the hyper-threads of the interrupt's core out of the mask.",
-    source: "Documentation/networking/scaling.rst (RSS and RPS: Suggested Configuration); field case C",
+    source: "Documentation/networking/scaling.rst (RPS: at a high rate it may be wise to leave out the interrupt's CPU; RSS: \
+             hyper-threads have shown no benefit). That RPS should leave out the other thread is inferred from the two",
     check,
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
@@ -52,15 +50,13 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
     let caught = queues.iter().filter_map(|queue| Some((queue, shared(model, rates, queue)?)));
     let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
-    let (queue, threads) = caught.iter().rev().max_by(|a, b| a.0.load.total_cmp(&b.0.load))?;
+    let (queue, threads) = worst(&caught)?;
     let (name, mask) = (queue.name(), queue.mask()?);
     let mut evidence = vec![
         queue.line(rates),
         format!("{name}: RPS {mask}; CPU {threads} is of the same core as CPU {}", queue.cpu),
     ];
-    if caught.len() > 1 {
-        evidence.push(format!("the same on {} of {} queues", caught.len(), nic.rx.len()));
-    }
+    evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Warning,
@@ -79,7 +75,7 @@ fn shared(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
     let mask = queue.mask()?;
     let high = queue.load >= HIGH_LOAD || (queue.packets >= HIGH_RATE && queue.load >= BUSY);
     let irq = irq_cpus(queue.queue, model, rates);
-    let threads = siblings(model, &irq).intersection(mask);
+    let threads = model.siblings(&irq).intersection(mask);
     let other_cores = !mask.difference(&threads).is_empty();
     let alone = mask.intersection(&irq).is_empty();
     (high && alone && other_cores && !threads.is_empty()).then_some(threads)

@@ -1,8 +1,7 @@
 //! RPS hands packets to CPUs of another node than the interrupt's, though the readers are not there.
 
-use super::evidence::loopback_share;
 use super::figures::percent;
-use super::places::{Loaded, loaded_of, mean, node, of_node, usable};
+use super::places::{Loaded, loaded_of, mean, node, of_node, same_on, worst};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -22,14 +21,14 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "the RPS mask of a queue with traffic holds CPUs of another node than that of its interrupt, whose CPU \
-             spends {} of its time in softirq, while its own node has further CPUs",
+             spends {} of its time in interrupts and softirq, while its own node has further CPUs",
             percent(BUSY)
         )
     },
     silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the near CPUs are \
-             full of receive work, the interrupt is on another node than the device (that rule says it), or most \
-             packets are on `lo`",
-    evidence: "the queue's traffic, interrupt and its softirq time, the mask and what of it is on other nodes",
+             full of receive work, the interrupt is on another node than the device (that rule says it), or the \
+             packets there may be those of `lo`",
+    evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and what of it is on other nodes",
     cause: "The packet and its buffer are in the interrupt's node; a CPU of another one fetches both over the link \
             between the nodes. More CPUs is not better: in field case C 7 of 32 won.",
     remedy: "Keep the mask to CPUs of the interrupt's node.",
@@ -38,9 +37,6 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
@@ -49,15 +45,13 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
     let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue)?)));
     let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
-    let (queue, far) = caught.iter().rev().max_by(|a, b| a.0.load.total_cmp(&b.0.load))?;
+    let (queue, far) = worst(&caught)?;
     let (name, mask, home) = (queue.name(), queue.mask()?, node(model, queue.cpu)?);
     let mut evidence = vec![
         queue.line(rates),
         format!("{name}: RPS {mask}; the interrupt is on node {home}, CPU {far} is not"),
     ];
-    if caught.len() > 1 {
-        evidence.push(format!("the same on {} of {} queues", caught.len(), nic.rx.len()));
-    }
+    evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Note,
@@ -78,7 +72,7 @@ fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
     let elsewhere = |cpu| node(model, cpu).is_some_and(|node| node != home);
     let far: CpuMask = mask.iter().filter(|cpu| elsewhere(*cpu)).collect();
     let irq: CpuMask = [queue.cpu].into_iter().collect();
-    let near = of_node(model, home).intersection(&usable(model)).difference(&irq);
+    let near = of_node(model, home).intersection(&model.usable()).difference(&irq);
     let misplaced = queue.nic.node.is_some_and(|own| own != home);
     if far.is_empty() || near.is_empty() || misplaced {
         return None;

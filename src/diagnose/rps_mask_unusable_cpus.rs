@@ -1,9 +1,9 @@
 //! An RPS mask names CPUs that went offline, or that were isolated later: the first hand their part back to the
 //! interrupt's CPU, the second are disturbed.
 
-use super::evidence::{TRAFFIC, loopback_share, queue_packets};
+use super::evidence::{TRAFFIC, queue_packets};
 use super::figures::{count, percent};
-use super::places::isolated;
+use super::places::same_on;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
             count(TRAFFIC)
         )
     },
-    silent: "the queue has no traffic, or most packets are on `lo`",
+    silent: "the queue has no traffic",
     evidence: "the mask, the CPUs of it that are offline or isolated, the queue's traffic",
     cause: "The kernel drops such CPUs when a mask is written, without a word, but not from a mask that is there when \
             a CPU goes offline or a partition is isolated. A packet for an offline CPU is processed where the \
@@ -39,16 +39,13 @@ struct Caught<'a> {
 }
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
     nics.filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
 /// One finding an interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let (online, kept) = (model.online(), isolated(model));
+    let (online, kept) = (model.online(), model.set_apart());
     let caught = nic.rx.iter().filter_map(|queue| {
         let mask = queue.rps_cpus.known()?;
         let (offline, isolated) = (mask.difference(&online), mask.intersection(&online).intersection(&kept));
@@ -79,9 +76,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     for (what, cpus) in [("offline", &worst.offline), ("isolated", &worst.isolated)] {
         evidence.extend((!cpus.is_empty()).then(|| format!("{what}: CPU {cpus}")));
     }
-    if caught.len() > 1 {
-        evidence.push(format!("the same on {} of {} queues", caught.len(), nic.rx.len()));
-    }
+    evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Note,

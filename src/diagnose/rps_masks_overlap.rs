@@ -1,8 +1,8 @@
 //! Queues of one or of several interfaces hand their packets to the same CPU, while CPUs near it take none.
 
-use super::evidence::{busy, loopback_share, receive_time, tier};
+use super::evidence::{busy, may_be_lo, receive_time, tier};
 use super::figures::{count, percent, plural};
-use super::places::{Loaded, loaded, node, usable};
+use super::places::{Loaded, loaded, node};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, CpuMask};
@@ -38,18 +38,16 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     let queues = loaded(model, rates);
     let interrupts: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
     let masks = queues.iter().filter_map(Loaded::mask);
     let taken = masks.fold(interrupts.clone(), |all, mask| all.union(mask));
     let has_room =
         |cpu: &CpuId| rates.cpu(*cpu).is_some_and(|cpu| receive_time(cpu) <= UNUSED && busy(cpu) <= ROOM);
-    let free: CpuMask = usable(model).difference(&taken).iter().filter(has_room).collect();
+    let free: CpuMask = model.usable().difference(&taken).iter().filter(has_room).collect();
     // A CPU that takes an interrupt is busy with that: the rule about it says so.
     let shared = taken.difference(&interrupts);
+    let shared: CpuMask = shared.iter().filter(|cpu| !may_be_lo(model, rates, *cpu)).collect();
     let crowds = shared.iter().filter_map(|cpu| {
         let load = rates.cpu(cpu).map(receive_time).filter(|load| *load >= CROWDED)?;
         let near: CpuMask = free.iter().filter(|other| node(model, *other) == node(model, cpu)).collect();

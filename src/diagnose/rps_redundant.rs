@@ -1,8 +1,8 @@
 //! RPS is on although every CPU has a queue of its own: packets are handed on by interrupts between CPUs, for nothing.
 
-use super::evidence::{TRAFFIC, irq_cpus, loopback_share, tier};
+use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, tier};
 use super::figures::{count, percent, plural};
-use super::places::{busiest, usable};
+use super::places::busiest;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuMask;
@@ -12,7 +12,7 @@ const BUSY: f64 = 0.10;
 
 /// How many times the average of all queues one of them may bring: above it the hardware does not spread the
 /// traffic, and RPS may well.
-const EVEN: f64 = 3.0;
+pub(crate) const EVEN: f64 = 3.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",
@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "the interrupts of a device's queues reach every CPU, no queue brings more than {EVEN:.0} times the \
              average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS interrupts/s and the \
-             busiest spends {} of its time in softirq",
+             busiest spends {} of its time in interrupts and softirq",
             count(TRAFFIC),
             percent(BUSY)
         )
@@ -36,9 +36,6 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.rx.len() > 1);
     devices.filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
@@ -52,7 +49,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         !mask.difference(&irq_cpus(queue, model, rates)).is_empty()
     });
     let steered: Vec<_> = elsewhere.collect();
-    if !usable(model).difference(&served).is_empty() || steered.len() * 2 < nic.rx.len() {
+    if !model.usable().difference(&served).is_empty() || steered.len() * 2 < nic.rx.len() {
         return None;
     }
     // Without every queue's count nobody knows that they are even.
@@ -61,7 +58,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let mean = traffic.queues.values().sum::<f64>() / nic.rx.len() as f64;
     let ipis: f64 = rates.cpus.iter().map(|cpu| cpu.rps_ipis).sum();
     let (cpu, load) = busiest(rates, &served)?;
-    if !counted || most > mean * EVEN || ipis < TRAFFIC || load < BUSY {
+    if !counted || most > mean * EVEN || ipis < TRAFFIC || load < BUSY || may_be_lo(model, rates, cpu) {
         return None;
     }
     let first = steered.first()?;
@@ -82,7 +79,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             ),
             format!("RPS on {}: {}/rx-{} {mask}", plural(steered.len(), "queue"), nic.name, first.index),
             format!(
-                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in softirq ({})",
+                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and softirq ({})",
                 count(ipis),
                 percent(load),
                 tier(rates)

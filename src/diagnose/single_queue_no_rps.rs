@@ -1,13 +1,13 @@
 //! A one-queue device carries real traffic on a machine with several CPUs, and RPS is off: the
 //! hotspot of tomorrow.
 
-use super::evidence::{TRAFFIC, irq_cpus, loopback_share, receive_time, tier};
+use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, receiving, tier};
 use super::figures::{count, percent, times};
-use super::places::receive_work;
+use super::places::{receive_work, spreading};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
-/// Receive time of the interrupt's CPU from which the traffic is real: at half of it even twice
+/// Receive time of the interrupt's CPU, hard interrupts with it, from which the traffic is real: at half of it even twice
 /// the traffic would not reach a hotspot.
 const BUSY: f64 = 0.10;
 
@@ -17,14 +17,14 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "a device with one receive queue and RPS off receives {} packets/s, and the CPU of its interrupt \
-             spends {} of its time in softirq",
+             spends {} of its time in interrupts and softirq",
             count(TRAFFIC),
             percent(BUSY)
         )
     },
     silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders run), \
-             most packets are on `lo`, or a one-core hotspot on the same interface says it already",
-    evidence: "packets a second of the interface, softirq time of the interrupt's CPU",
+             the packets there may be those of `lo`, or a one-core hotspot on the same interface says it already",
+    evidence: "packets a second of the interface, time in interrupts and softirq of the interrupt's CPU",
     cause: "One queue has one interrupt, which lands on one CPU.",
     remedy: "RPS, before the traffic grows.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if model.online().len() < 2 || loopback_share(model, rates).is_some() {
+    if model.online().len() < 2 {
         return Vec::new();
     }
     let mut findings = Vec::new();
@@ -42,7 +42,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         let cpus = irq_cpus(queue, model, rates);
         let load = |cpu| receive_work(rates, cpu, traffic.rx_packets);
         let Some(cpu) = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b))) else { continue };
-        if !off || traffic.rx_packets < TRAFFIC || load(cpu) < BUSY {
+        let real = traffic.rx_packets >= TRAFFIC && load(cpu) >= BUSY && !may_be_lo(model, rates, cpu);
+        if !off || !real {
             continue;
         }
         findings.push(Finding {
@@ -56,14 +57,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 nic.name
             ),
             evidence: vec![format!(
-                "CPU {cpu}: {} of its time in softirq ({}): its receive work fits {}",
-                percent(rates.cpu(cpu).map_or(0.0, receive_time)),
+                "CPU {cpu}: {} of its time in interrupts and softirq ({}): its receive work fits {}",
+                percent(rates.cpu(cpu).map_or(0.0, receiving)),
                 tier(rates),
                 times(1.0 / load(cpu))
             )],
             why: "one queue, no RPS: every packet is processed where its interrupt lands".to_owned(),
             remedy: "RPS, before the traffic grows".to_owned(),
-            plans: vec!["rps".to_owned(), "rfs".to_owned()],
+            plans: spreading(rates, cpu),
         });
     }
     findings
@@ -90,7 +91,13 @@ mod tests {
         assert_eq!(found[0].title, "all 20,000 packets/s of eth0 go through CPU 1");
         assert_eq!(
             found[0].evidence,
-            ["CPU 1: 15 % of its time in softirq (tick-sampled): its receive work fits 6.7x"]
+            ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled): its receive work fits 6.7x"]
+        );
+        let (model, mut rates) = host(4, &[1]).build();
+        rates.cpus[1].irq = 0.15;
+        assert_eq!(
+            check(&model, &rates)[0].evidence,
+            ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled): its receive work fits 3.3x"]
         );
     }
 
@@ -100,7 +107,8 @@ mod tests {
         assert!(!fires(host(4, &[1, 2])), "two queues");
         assert!(!fires(host(4, &[1]).receives(1, 0.04, 2e4)), "cheap traffic");
         assert!(!fires(host(4, &[1]).traffic("eth0", 500.0)), "little traffic");
-        assert!(!fires(host(4, &[1]).loopback().traffic("lo", 9e4)), "mostly lo");
+        let everywhere = host(4, &[1]).all_receive("0,2-3", 0.14, 2e4);
+        assert!(!fires(everywhere.loopback().traffic("lo", 9e4)), "lo, wherever programs run");
         assert!(!fires(Sketch::new(4).veth("veth0").traffic("veth0", 2e4).receives(1, 0.15, 2e4)), "virtual");
     }
 }

@@ -45,12 +45,14 @@ impl Sketch {
             steal: 0.0,
             idle: 0.98,
             ksoftirqd: 0.0,
+            napi: 0.0,
             net_rx: 20.0,
             net_tx: 0.0,
             packets: 30.0,
             dropped: 0.0,
             time_squeeze: 0.0,
             rps_ipis: 0.0,
+            flow_limit: 0.0,
         };
         let identity = Identity { hostname: "sketch".into(), kernel: "6.1.0".into(), boot_id: "0".into() };
         Self {
@@ -70,6 +72,7 @@ impl Sketch {
                 irqs: Vec::new(),
                 exact_softirq_time: Some(false),
                 gaps: Vec::new(),
+                unseen: Vec::new(),
                 processes: Fact::Known(Vec::new()),
             },
             next_irq: 41,
@@ -202,9 +205,27 @@ impl Sketch {
         self.cpu(cpu, |rates| rates.ksoftirqd = time)
     }
 
+    /// Time of the threads that poll queues on a CPU, which is system time.
+    pub(crate) fn polls(self, cpu: u32, time: f64) -> Self {
+        self.cpu(cpu, |rates| {
+            rates.napi = time;
+            rates.system += time;
+        })
+    }
+
+    /// Time of a CPU in hard interrupts.
+    pub(crate) fn interrupted(self, cpu: u32, time: f64) -> Self {
+        self.cpu(cpu, |rates| rates.irq = time)
+    }
+
     /// Backlog drops a second on a CPU.
     pub(crate) fn drops(self, cpu: u32, rate: f64) -> Self {
         self.cpu(cpu, |rates| rates.dropped = rate)
+    }
+
+    /// Packets a second that flow limit dropped, and that a CPU would have handed on.
+    pub(crate) fn flow_limited(self, cpu: u32, rate: f64) -> Self {
+        self.cpu(cpu, |rates| rates.flow_limit = rate)
     }
 
     fn cpu(mut self, cpu: u32, change: impl FnOnce(&mut CpuRates)) -> Self {

@@ -1,16 +1,16 @@
 //! The clock is read through a device or the hypervisor although the CPU's own counter may be used.
 
-use super::evidence::loopback_share;
+use super::evidence::through_lo;
 use super::figures::count;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
-/// Clocks that take a device access (about a microsecond and more), or a call that is slower than the CPU's own
-/// counter.
-const SLOW: [&str; 6] = ["hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies", "xen"];
+/// Clocks that take a device access (about a microsecond and more), an exit to the hypervisor, or a call that is slower
+/// than the CPU's own counter. Jiffies are not among them: coarse, but a read of memory.
+pub(crate) const SLOW: [&str; 5] = ["hpet", "acpi_pm", "pit", "hyperv_clocksource_msr", "xen"];
 
 /// The CPU's own counter, which user space reads without a system call.
-const FAST: &str = "tsc";
+pub(crate) const FAST: &str = "tsc";
 
 /// Packets a second from which a microsecond for each, as timestamps take it, is 1 % of a CPU.
 const PACKETS: f64 = 10_000.0;
@@ -25,13 +25,14 @@ pub(super) const RULE: Rule = Rule {
             count(PACKETS)
         )
     },
-    silent: "the clock is tsc, kvm-clock, hyperv_clocksource_tsc_page or that of another architecture, the kernel does \
+    silent: "the clock is tsc, kvm-clock, hyperv_clocksource_tsc_page, jiffies or that of another architecture, the kernel does \
              not offer tsc (it found it unstable), or there is little traffic",
     evidence: "the clock in use, those that are offered, packets a second",
     cause: "Every timestamp of a packet and every look at the time of a server reads the clock; old virtual machine \
             types and boot options leave it at a slow one.",
     remedy: "Change to tsc: the knob clocksource, or clocksource=tsc at boot.",
-    source: "Documentation/timers/timekeeping.rst (Clock sources); field case C (from xen to tsc: a small gain)",
+    source: "arch/x86/kernel/hpet.c (read_hpet) and drivers/clocksource/ (a device read, or an MSR that exits to the \
+             hypervisor, for each look at the clock); field case C (from xen to tsc: a small gain)",
     check,
 };
 
@@ -39,8 +40,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let Some(clock) = model.settings.clocksource.known() else { return Vec::new() };
     let slow = SLOW.contains(&clock.current.as_str()) && clock.available.iter().any(|name| name == FAST);
     // On `lo` both ends of a bench run on this machine: its packets say nothing about a server's.
-    let packets: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
-    if !slow || packets < PACKETS || loopback_share(model, rates).is_some() {
+    let packets = rates.cpus.iter().map(|cpu| cpu.packets).sum::<f64>() - through_lo(model, rates);
+    if !slow || packets < PACKETS {
         return Vec::new();
     }
     vec![Finding {
@@ -83,12 +84,15 @@ mod tests {
         assert_eq!(found[0].title, "the clock is hpet, though tsc may be used");
         assert!(found[0].evidence[0].starts_with("clocksource hpet, offered: hpet, tsc, acpi_pm; 50,"));
         assert_eq!(of(host("xen", &["tsc"])).len(), 1, "field case C");
+        assert_eq!(of(host("hyperv_clocksource_msr", &["tsc"])).len(), 1, "each read leaves the guest");
     }
 
     #[test]
     fn near_misses() {
         assert_eq!(of(host("tsc", &["hpet"])), [], "as it should be");
         assert_eq!(of(host("kvm-clock", &["tsc"])), [], "as fast");
+        assert_eq!(of(host("jiffies", &["tsc"])), [], "coarse, not slow");
+        assert_eq!(of(host("hpet", &["tsc"]).loopback().traffic("lo", 4.5e4)), [], "a bench on lo");
         assert_eq!(of(host("hpet", &["acpi_pm"])), [], "the kernel found tsc unstable");
         assert_eq!(of(host("arch_sys_counter", &[])), [], "another architecture");
         assert_eq!(of(host("hpet", &["tsc"]).receives(0, 0.01, 50.0)), [], "little traffic");

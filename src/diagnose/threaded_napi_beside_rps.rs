@@ -23,9 +23,10 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "one of the two is off, or no RPS interrupts are seen",
     evidence: "the threads, the masks, packets and RPS interrupts a second",
-    cause: "A threaded NAPI wakes a thread for each poll, which may run on any CPU: no mask fits where it will be, and \
-            what it hands on costs an interrupt between CPUs again.",
-    remedy: "Keep one of the two: switch RPS off, or the threads.",
+    cause: "A threaded NAPI wakes a thread for each poll. Unless it is pinned, as the documentation recommends, it may run \
+            on any CPU, and no mask fits where it will be; pinned or not, what RPS hands on costs an interrupt between \
+            CPUs again.",
+    remedy: "Keep one of the two: switch RPS off and pin the threads, or switch the threads off.",
     source: "Documentation/networking/napi.rst (Threaded NAPI); Documentation/networking/scaling.rst (RPS)",
     check,
 };
@@ -55,7 +56,7 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
             format!("RPS on {}: {}/rx-{index} {mask}", plural(masks.len(), "queue"), nic.name),
             format!("{} packets/s, {} RPS interrupts/s between CPUs", count(traffic.rx_packets), count(ipis)),
         ],
-        why: "the scheduler spreads the polling threads; RPS hands on what they bring once more".to_owned(),
+        why: "the scheduler spreads the polling threads that are not pinned; RPS hands on what they bring once more".to_owned(),
         remedy: format!(
             "switch off RPS or the threads (knob threaded) on {}, and measure which one",
             nic.name

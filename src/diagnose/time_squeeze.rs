@@ -1,17 +1,17 @@
 //! `net_rx_action` stops on its budget with packets left: when that matters, and when it does not.
 
-use super::evidence::{busy, receive_time, tier};
+use super::evidence::{LOST, busy, receive_time, tier};
 use super::figures::{count, percent};
-use super::workload::{FULL, landings, nic_on, processing};
+use super::ring_overruns::{Blame, DROWNING, blame};
+use super::workload::{FULL, Landing, landings, nic_on, processing};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
+use crate::sample::Settings;
 
 /// Stops a second from which they are looked at, and the part of NET_RX runs that ends so.
 const SOME: (f64, f64) = (10.0, 0.01);
 /// The same from which they are worth a word though nothing is lost and nobody waits.
 const MANY: (f64, f64) = (100.0, 0.10);
-/// Receive time from which the CPU is short of time, whatever the budget.
-const DROWNING: f64 = 0.8;
 /// Time of ksoftirqd from which much of the receive work is left to it.
 const LEFT: f64 = 0.10;
 /// Time of processes from which ksoftirqd waits for its turn among them.
@@ -26,7 +26,8 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "{} runs/s and {} of the NET_RX runs of a CPU with time left stop on the budget (softnet column 3), and \
-             either a ring whose interrupt lands there overflows, or ksoftirqd takes {} of its time while it is full \
+             either a ring whose interrupt lands there overflows, which neither a CPU without time nor a short ring \
+             explains, or ksoftirqd takes {} of its time while it is full \
              and processes take {}; a note from {} runs/s and {} on",
             count(SOME.0),
             percent(SOME.1),
@@ -36,8 +37,9 @@ pub(super) const RULE: Rule = Rule {
             percent(MANY.1)
         )
     },
-    silent: "stops are few, or the CPU spends 80 % of its time on receive work: then it is time that is short, and \
-             no budget gives any",
+    silent: "stops are few, the CPU or another one of the device that loses spends 80 % of its time on receive work \
+             (then it is time that is short, and no budget gives any), or the CPUs have time and the budget is the \
+             kernel's own: ring-overruns speaks of the ring then",
     evidence: "stops and NET_RX runs a second, the CPU's time in softirq, ksoftirqd and processes, the budget",
     cause: "A run ends after netdev_budget packets or netdev_budget_usecs; what is left is done by ksoftirqd, which \
             waits for its turn among processes.",
@@ -54,15 +56,28 @@ fn squeezed(cpu: &CpuRates, (rate, part): (f64, f64)) -> bool {
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let looked_at = rates.cpus.iter().filter(|cpu| squeezed(cpu, SOME) && receive_time(cpu) < DROWNING);
     let landings = landings(model, rates);
+    let small = is_small(&model.settings);
     let lost = |cpu: &CpuRates| {
         let here = landings.iter().filter(|landing| landing.cpus.contains(cpu.cpu));
-        here.filter_map(|landing| rates.nic(&landing.nic.name)).map(|nic| nic.rx_missed).fold(0.0, f64::max)
+        // What a device loses is known of all its queues together: it is this CPU's only where neither another one
+        // nor the ring is to blame.
+        let explained = |landing: &&Landing<'_>| match blame(model, rates, landing.nic).1 {
+            Blame::Cpu => true,
+            Blame::Processes => false,
+            Blame::Ring => !small,
+        };
+        let own = here.filter(|landing| !explained(landing));
+        own.filter_map(|landing| rates.nic(&landing.nic.name)).map(|nic| nic.rx_missed).fold(0.0, f64::max)
+    };
+    let nothing_lost = |cpu: &CpuRates| {
+        let here = landings.iter().filter(|landing| landing.cpus.contains(cpu.cpu));
+        here.filter_map(|landing| rates.nic(&landing.nic.name)).all(|nic| nic.rx_missed < LOST)
     };
     let waits = |cpu: &CpuRates| cpu.ksoftirqd >= LEFT && processing(cpu) >= AMONG && busy(cpu) >= FULL;
     let weight = |cpu: &CpuRates| match () {
-        () if lost(cpu) >= 1.0 => 3,
+        () if lost(cpu) >= LOST => 3,
         () if waits(cpu) => 2,
-        () if squeezed(cpu, MANY) => 1,
+        () if squeezed(cpu, MANY) && nothing_lost(cpu) => 1,
         () => 0,
     };
     let worst = looked_at
@@ -99,8 +114,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     };
     let core = &model.settings;
     let (budget, usecs) = (core.netdev_budget.known(), core.netdev_budget_usecs.known());
-    let small = budget.is_some_and(|budget| *budget < DEFAULT_BUDGET)
-        || usecs.is_some_and(|usecs| *usecs < DEFAULT_USECS);
     let mut evidence = vec![
         format!(
             "CPU {id}: {} of {} NET_RX runs/s stopped with packets left",
@@ -135,6 +148,12 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     }]
 }
 
+/// Whether the budget is smaller than what the kernel starts with.
+fn is_small(settings: &Settings) -> bool {
+    settings.netdev_budget.known().is_some_and(|budget| *budget < DEFAULT_BUDGET)
+        || settings.netdev_budget_usecs.known().is_some_and(|usecs| *usecs < DEFAULT_USECS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::check;
@@ -154,7 +173,7 @@ mod tests {
 
     #[test]
     fn it_matters_where_packets_are_lost_or_wait() {
-        let lost = &of(host(0.5, 90.0).missed("eth0", 300.0))[0];
+        let lost = &of(host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0))[0];
         assert_eq!(lost.title, "CPU 2 stops 90 times/s on its budget while packets are lost");
         assert_eq!(lost.severity, Severity::Warning);
         let waiting = &of(host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59))[0];
@@ -172,11 +191,28 @@ mod tests {
     #[test]
     fn a_larger_budget_is_never_the_first_thing() {
         let advice = |sketch| of(sketch)[0].remedy.clone();
-        let hosts = [host(0.5, 90.0).missed("eth0", 300.0), host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59)];
+        let full = host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0);
+        let hosts = [full, host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59)];
         assert!(hosts.into_iter().map(advice).all(|remedy| !remedy.contains("budget")));
         let (mut model, rates) = host(0.4, 600.0).build();
         model.settings.netdev_budget = Fact::Known(64);
         assert!(check(&model, &rates)[0].remedy.contains("smaller than the kernel's own"));
+    }
+
+    /// What a device lost was once put down to any of its CPUs that stopped.
+    #[test]
+    fn a_loss_that_something_else_explains() {
+        let other = |time| {
+            let sketch = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 2e5).missed("eth0", 300.0);
+            let sketch = sketch.receives(2, 0.4, 1e5).works(2, 0.55).net_rx(2, 4_000.0).squeezed(2, 90.0);
+            of(sketch.receives(5, time, 1e5))
+        };
+        assert_eq!(other(0.97), [], "CPU 5 drowns");
+        assert_eq!(other(0.1).len(), 1, "CPU 2 is the full one");
+        assert_eq!(of(host(0.4, 600.0).missed("eth0", 300.0)), [], "the ring is what is short");
+        let (mut model, rates) = host(0.4, 90.0).missed("eth0", 300.0).build();
+        model.settings.netdev_budget = Fact::Known(64);
+        assert!(check(&model, &rates)[0].remedy.contains("set it back first"), "or the budget");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The CPUs of a device's queues are half full of receive work while others have next to none: more queues would
 //! share it, or RPS where there are no more.
 
-use super::evidence::{loopback_share, receive_time};
+use super::evidence::receiving;
 use super::figures::{count, percent, plural};
-use super::places::{Loaded, cores, loaded_of, mean, usable};
+use super::places::{Loaded, cores, loaded_of, mean};
 use super::{Finding, Rule, Severity};
 use crate::model::{Function, Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -20,8 +20,8 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "each queue of a device carries traffic and lands on a CPU of its own, these CPUs spend {} of their time \
-             in softirq, the others at most {} as much, there are more cores than queues, and the driver can have \
-             more queues, or has several and RPS is off, or the device is a virtual function",
+             in interrupts and softirq, the others at most {} as much, there are more cores than queues, and the \
+             driver can have more queues, or has several and RPS is off, or the device is a virtual function",
             percent(FULL),
             percent(ELSEWHERE)
         )
@@ -29,8 +29,8 @@ pub(super) const RULE: Rule = Rule {
     silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then the flows are \
              few, not the queues), several queues share a CPU, or no more queues are to be had: of a device with one \
              queue other rules speak, and with several RPS spreads the work already",
-    evidence: "each queue's traffic, CPU and its softirq time, the driver's queues and their maximum, the other CPUs' \
-               softirq time",
+    evidence: "each queue's traffic, CPU and its time in interrupts and softirq, the driver's queues and their \
+               maximum, the same time of the other CPUs",
     cause: "A queue is served by one CPU at a time: what all queues can take is what their CPUs can take. The queues \
             of a virtual function are as many as the driver of its physical function grants.",
     remedy: "More queues, at most one for each core; RPS where there are no more. A virtual function may get more from a \
@@ -40,23 +40,20 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
     let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
-    let usable = usable(model);
+    let usable = model.usable();
     let apart = !queues.is_empty() && queues.len() == nic.rx.len() && cpus.len() == queues.len();
     if !apart || queues.len() >= cores(model, &usable) {
         return None;
     }
-    let load = mean(rates, &cpus, receive_time);
+    let load = mean(rates, &cpus, receiving);
     let others = usable.difference(&cpus);
-    let elsewhere = mean(rates, &others, receive_time);
+    let elsewhere = mean(rates, &others, receiving);
     let steered = queues.iter().any(|queue| queue.mask().is_some());
     let most = most(nic);
     let more = most.filter(|most| *most as usize > queues.len());
@@ -118,8 +115,11 @@ fn evidence(rates: &Rates, queues: &[Loaded<'_>], most: Option<u32>, others: &Cp
         Some(most) => format!("the driver has {} of at most {most}", plural(queues.len(), "queue")),
         None => "the driver does not say how many queues it can have".to_owned(),
     });
-    let time = percent(mean(rates, others, receive_time));
-    lines.push(format!("the other {}: {time} of their time in softirq", plural(others.len(), "CPU")));
+    let time = percent(mean(rates, others, receiving));
+    lines.push(format!(
+        "the other {}: {time} of their time in interrupts and softirq",
+        plural(others.len(), "CPU")
+    ));
     lines
 }
 
@@ -180,7 +180,8 @@ mod tests {
         silent(shared, "they share a CPU");
         let cores = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 4e5);
         silent(cores.all_receive("0-3", 0.63, 1e5), "a queue for each core");
-        silent(host(0.63).loopback().traffic("lo", 9e6), "mostly lo");
+        let on_lo = host(0.63).traffic("eth0", 2.4e3).loopback().traffic("lo", 9e6);
+        silent(on_lo, "1,200 packets/s do not cost that: those of lo do");
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
         assert_eq!(of(one.queues_at_most("eth0", 1)), [], "one queue, no more: the hotspot says it");
         assert_eq!(of(host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2)), [], "all is done");

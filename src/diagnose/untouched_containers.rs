@@ -1,6 +1,6 @@
 //! Some container interfaces were given RPS, and others that carry as much were not: they came later.
 
-use super::evidence::{TRAFFIC, loopback_share};
+use super::evidence::TRAFFIC;
 use super::figures::{count, plural};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
@@ -30,9 +30,6 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if loopback_share(model, rates).is_some() {
-        return Vec::new();
-    }
     let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
     let containers = model.nics.iter().filter(|nic| leads_away(nic));
     let (mut tuned, mut plain): (Vec<&Nic>, Vec<&Nic>) = (Vec::new(), Vec::new());

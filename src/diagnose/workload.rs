@@ -1,7 +1,6 @@
 //! What rules about load ask: which CPUs take interrupts and which have room, and who runs where.
 
 use super::evidence::{TRAFFIC, irq_cpus, queue_packets};
-use super::places;
 use crate::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, NicName};
 
@@ -13,10 +12,10 @@ pub(super) const ROOM: f64 = 0.5;
 
 /// CPUs that the scheduler gives to anybody: online, not isolated, and left to the root control group.
 pub(super) fn common(model: &Model) -> CpuMask {
-    let usable = places::usable(model);
+    let scheduled = model.scheduled();
     match model.settings.cpuset.known().filter(|cpuset| !cpuset.is_empty()) {
-        Some(cpuset) => usable.intersection(cpuset),
-        None => usable,
+        Some(cpuset) => scheduled.intersection(cpuset),
+        None => scheduled,
     }
 }
 
@@ -57,9 +56,9 @@ pub(super) fn interrupts(queue: &RxQueue, rates: &Rates) -> f64 {
     own.flat_map(|irq| irq.per_cpu.values()).sum()
 }
 
-/// Time that a CPU spends on processes, as a fraction of wall time.
-pub(super) fn processing(cpu: &CpuRates) -> f64 {
-    cpu.user + cpu.system
+/// Time that a CPU spends on processes, as a fraction of wall time: threads that poll queues are none.
+pub(crate) fn processing(cpu: &CpuRates) -> f64 {
+    cpu.user + (cpu.system - cpu.napi).max(0.0)
 }
 
 /// The busiest programs, as far as they are known; most CPU time first.

@@ -1,7 +1,7 @@
 //! XPS sends through queues whose completions come to another node, or leaves busy CPUs without a queue.
 
 use super::figures::{count, percent, plural};
-use super::places::{node, readers, usable};
+use super::places::{node, readers};
 use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask};
@@ -19,12 +19,12 @@ pub(super) const RULE: Rule = Rule {
             count(SENDS)
         )
     },
-    silent: "XPS is off or cannot be read, the device has one transmit queue, the queue's interrupt was not seen \
+    silent: "XPS is off or cannot be read, or goes by receive queues (xps_rxqs), the device has one transmit queue, the queue's interrupt was not seen \
              while looking, completions come to another CPU of the same node, or the CPUs left out are idle",
     evidence: "packets sent, the queues with their masks and the CPU of their completions, the CPUs left out",
     cause: "Interrupts were moved after XPS was set, or the driver set XPS for as many CPUs as it has queues.",
     remedy: "Give every CPU one queue whose completions come to its node.",
-    source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration)",
+    source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration); net/core/dev.c get_xps_queue",
     check,
 };
 
@@ -34,12 +34,16 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 }
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    // The receive queue of a flow decides first, and the CPUs only where it is not known.
+    if nic.tx.iter().any(|queue| queue.xps_by_rxq.known() == Some(&true)) {
+        return None;
+    }
     let sent = rates.nic(&nic.name)?.tx_packets;
     let masks: Option<Vec<(u32, &CpuMask)>> =
         nic.tx.iter().map(|queue| Some((queue.index, queue.xps_cpus.known()?))).collect();
     let masks = masks.filter(|masks| sent >= SENDS && masks.iter().any(|(_, mask)| !mask.is_empty()))?;
     let served = masks.iter().fold(CpuMask::new(), |all, (_, mask)| all.union(mask));
-    let left_out = readers(rates).intersection(&usable(model)).difference(&served);
+    let left_out = readers(rates).intersection(&model.scheduled()).difference(&served);
     let far: Vec<String> =
         masks.iter().filter_map(|(index, mask)| far(model, rates, nic, *index, mask)).collect();
     let name = &nic.name;
@@ -141,6 +145,9 @@ mod tests {
             "another CPU of the node: irqbalance does it"
         );
         assert_eq!(of(host(&["", "", "", ""])), [], "XPS is off");
+        let by_rxq = host(&["4-5", "2-3", "0-1", "6-7"]);
+        let by_rxq = by_rxq.edit("eth0", |nic| nic.tx[1].xps_by_rxq = crate::units::Fact::Known(true));
+        assert_eq!(of(by_rxq), [], "receive queues decide");
         assert_eq!(of(host(&["0", "2", "4", "6"]).all_work("0-7", 0.05)), [], "idle");
         assert_eq!(of(host(&["4-5", "2-3", "0-1", "6-7"]).volume("eth0", 8e6, 2e3)), [], "sends little");
         assert_eq!(of(host(&["4-5"])), [], "one queue has nothing to choose");

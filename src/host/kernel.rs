@@ -9,6 +9,7 @@ use super::ethtool;
 use super::netlink::{Extent, Netlink};
 use super::{Action, Question, enter_netns, irqbalance, scheduler};
 use crate::parse::push_attribute;
+use crate::parse::sock_diag::INET_DIAG_SKMEMINFO;
 
 // Commands and attributes of include/uapi/linux/netdev.h.
 const NETDEV_CMD_QUEUE_GET: u8 = 10;
@@ -33,7 +34,11 @@ const INET_DIAG_SOCKID: usize = 48;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
+const TCP_ESTABLISHED: u32 = 1;
+const TCP_CLOSE_WAIT: u32 = 8;
 const TCP_LISTEN: u32 = 10;
+/// States in which there can be something to read.
+const CONNECTED: [u32; 2] = [TCP_ESTABLISHED, TCP_CLOSE_WAIT];
 
 /// The running kernel, in one network namespace. Its sockets are opened with the first question.
 #[derive(Debug)]
@@ -74,8 +79,10 @@ impl Kernel {
                 Err(Errno::INVAL) => Err(Errno::OPNOTSUPP),
                 answer => answer,
             },
-            Question::TcpListeners => self.tcp_listeners(AF_INET),
-            Question::Tcp6Listeners => self.tcp_listeners(AF_INET6),
+            Question::TcpListeners => self.tcp_sockets(AF_INET, &[TCP_LISTEN], 0),
+            Question::Tcp6Listeners => self.tcp_sockets(AF_INET6, &[TCP_LISTEN], 0),
+            Question::TcpConnections { port } => self.tcp_sockets(AF_INET, &CONNECTED, *port),
+            Question::Tcp6Connections { port } => self.tcp_sockets(AF_INET6, &CONNECTED, *port),
             Question::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
         }
     }
@@ -94,10 +101,15 @@ impl Kernel {
         self.netlink()?.generic("netdev", command, attributes, Extent::Dump)
     }
 
-    fn tcp_listeners(&self, family: u8) -> Result<Vec<u8>, Errno> {
-        // struct inet_diag_req_v2: family, protocol, no extensions, padding; a bit for each state.
-        let states = (1u32 << TCP_LISTEN).to_ne_bytes();
-        let request = [[family, IPPROTO_TCP, 0, 0].as_slice(), &states, &[0; INET_DIAG_SOCKID]].concat();
+    /// Sockets of these states; `port` 0 is any.
+    fn tcp_sockets(&self, family: u8, states: &[u32], port: u16) -> Result<Vec<u8>, Errno> {
+        // struct inet_diag_req_v2: family, protocol, a bit for each attribute wanted, padding; a bit for each
+        // state; struct inet_diag_sockid, which begins with the local port.
+        let wanted = 1u8 << (INET_DIAG_SKMEMINFO - 1);
+        let states = states.iter().fold(0u32, |bits, state| bits | 1 << state).to_ne_bytes();
+        let mut socket = [0; INET_DIAG_SOCKID];
+        socket[..2].copy_from_slice(&port.to_be_bytes());
+        let request = [[family, IPPROTO_TCP, wanted, 0].as_slice(), &states, &socket].concat();
         self.netlink()?.diagnose(SOCK_DIAG_BY_FAMILY, &request, Extent::Dump)
     }
 

@@ -27,6 +27,17 @@ pub enum Question {
     TcpListeners,
     /// The same over IPv6.
     Tcp6Listeners,
+    /// The connections that end at a port of this machine, over IPv4: sock_diag, which walks all connections for
+    /// that, and tells only those.
+    TcpConnections {
+        /// The local port.
+        port: u16,
+    },
+    /// The same over IPv6.
+    Tcp6Connections {
+        /// The local port.
+        port: u16,
+    },
     /// What irqbalance does not manage: its socket's `setup`.
     IrqbalanceSetup {
         /// irqbalance's process.
@@ -95,6 +106,8 @@ impl Question {
             Question::NamespaceId { pid } => format!("netlink/route/nsid-get/{pid}"),
             Question::TcpListeners => "netlink/sock_diag/tcp-listeners".to_owned(),
             Question::Tcp6Listeners => "netlink/sock_diag/tcp6-listeners".to_owned(),
+            Question::TcpConnections { port } => format!("netlink/sock_diag/tcp-connections/{port}"),
+            Question::Tcp6Connections { port } => format!("netlink/sock_diag/tcp6-connections/{port}"),
             Question::IrqbalanceSetup { pid } => format!("socket/irqbalance/{pid}/setup"),
         }
     }

@@ -48,6 +48,16 @@ pub fn thread_ran_and_waited_ns(thread: Pid) -> Option<(u64, u64)> {
     Some((crate::parse::on_cpu_ns(&text).ok()?, crate::parse::waiting_ns(&text).ok()?))
 }
 
+/// Time of a thread of this process in user and in kernel mode, in ticks of USER_HZ (1/100 s); `None` when
+/// it has ended.
+///
+/// From `/proc/self/task/TID/stat`, proc_pid_stat(5).
+pub fn thread_user_and_system_ticks(thread: Pid) -> Option<(u64, u64)> {
+    let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+    let stat = crate::parse::process_stat(&std::fs::read_to_string(path).ok()?).ok()?;
+    Some((stat.cpu_ticks - stat.system_ticks, stat.system_ticks))
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::io::Errno;

@@ -23,7 +23,7 @@ static DOC: Doc = Doc {
     path: "ethtool CHANNELS_GET and CHANNELS_SET",
     source: "Documentation/networking/ethtool-netlink.rst, \"CHANNELS_SET\"",
     since: "2.6.38; netlink since 5.7",
-    risk: Risk::BriefStall,
+    risk: Risk::LinkReset,
     lost: "Making the interface anew, as reloading its driver does.",
     beware: "Drivers spread interrupts and XPS anew and drop RPS and RFS of the queues; rxlab replays them. A driver \
              that does not make its default RSS table anew is asked to. Refused while the RSS table, flow rules or AF_XDP use a queue that would go. Some drivers reset the link.",
@@ -168,7 +168,11 @@ impl Knob for NicChannels {
         let tx = both + count(&counts, ChannelKind::Tx);
         nic.tx.retain(|queue| queue.index < tx);
         let first = u32::try_from(nic.tx.len()).unwrap_or(u32::MAX);
-        nic.tx.extend((first..tx).map(|index| TxQueue { index, xps_cpus: Fact::NotAsked }));
+        nic.tx.extend((first..tx).map(|index| TxQueue {
+            index,
+            xps_cpus: Fact::NotAsked,
+            xps_by_rxq: Fact::NotAsked,
+        }));
     }
 }
 

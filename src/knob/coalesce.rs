@@ -36,7 +36,8 @@ const FRAMES: &str = "a number of packets; many drivers take 0 or 1 for no limit
 const NUMBER_BEWARE: &str = "With the adaptive switch on, the driver changes it by itself; `adaptive_rx` and `adaptive_tx` \
                              are applied before. Drivers round it to steps of their own; rxlab then puts the old value \
                              back and says what was kept. Small numbers can have meanings of their own: e1000e calls its \
-                             adaptive modes 1 and 3. Where a driver answers that it has none of it, a module option can \
+                             adaptive modes 1 and 3. ixgbe may reset the device, and with it the link, for a delay that \
+                             crosses 10 us. Where a driver answers that it has none of it, a module option can \
                              be the only way (InterruptThrottleRate, RxIntDelay and TxIntDelay of e1000 and e1000e, \
                              InterruptThrottleRate of Intel's own igb and ixgbe): it counts when the module is loaded, \
                              which takes the link away and which rxlab never does.";

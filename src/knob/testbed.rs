@@ -41,7 +41,7 @@ pub(crate) fn model() -> Model {
         channel_cpu: None,
     };
     let tx = |queues, xps_cpus: Fact<CpuMask>| {
-        let queue = |index| TxQueue { index, xps_cpus: xps_cpus.clone() };
+        let queue = |index| TxQueue { index, xps_cpus: xps_cpus.clone(), xps_by_rxq: Fact::Unsupported };
         (0..queues).map(queue).collect::<Vec<_>>()
     };
     let napi = NapiSettings {

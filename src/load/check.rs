@@ -7,13 +7,13 @@ use thiserror::Error;
 use super::header::is_method;
 use super::http::{Template, TemplateError};
 use super::question::DnsQuestion;
-use super::spec::{MAX_PAYLOAD, MIN_PAYLOAD, Spec};
+use super::spec::{DEFAULT_SIZE, MAX_PAYLOAD, MIN_PAYLOAD, Spec};
 use super::url::{Protocol, Url};
 use crate::host::datagrams::MAX_TRAIN;
 
 const MAX_CONNECTIONS: usize = 1_000_000;
 const MAX_PIPELINE: usize = 10_000;
-const MAX_THREADS: usize = 1024;
+pub(super) const MAX_THREADS: usize = 1024;
 
 fn range<T>(what: &'static str, range: String, value: String) -> Result<T, SpecError> {
     Err(SpecError::Range { what, range, value })
@@ -92,6 +92,12 @@ impl Spec {
         if self.batch != 1 {
             return Err(SpecError::Conflict("--batch is for datagrams"));
         }
+        self.check_size_is_default()?;
+        if !self.paths.is_empty() && self.url.path != "/" {
+            return Err(SpecError::Conflict(
+                "--urls says what to ask for: give the URL itself without a path",
+            ));
+        }
         if !self.url.tls && (self.ca.is_some() || self.insecure) {
             return Err(SpecError::Conflict("--ca and --insecure are for https:// only"));
         }
@@ -127,7 +133,20 @@ impl Spec {
         Ok(())
     }
 
+    /// A size that nothing would have means a mistake.
+    fn check_size_is_default(&self) -> Result<(), SpecError> {
+        match self.size {
+            DEFAULT_SIZE => Ok(()),
+            _ => Err(SpecError::Conflict("--size is for udp:// and udp-sink:// only")),
+        }
+    }
+
     fn check_names(&self) -> Result<(), SpecError> {
+        if !self.paths.is_empty() && self.url.path != "/" {
+            return Err(SpecError::Conflict(
+                "--urls says what to ask for: give the URL itself without a name",
+            ));
+        }
         let one = std::slice::from_ref(&self.url.path);
         let paths = if self.paths.is_empty() { one } else { &self.paths };
         let wrong = paths.iter().find(|path| path.parse::<DnsQuestion>().is_err());
@@ -154,12 +173,19 @@ impl Spec {
         if let Some((option, _)) = http_only.into_iter().find(|(_, given)| *given) {
             return Err(SpecError::HttpOnly(option));
         }
-        match self.url.protocol {
-            Protocol::UdpTracker | Protocol::Dns if self.batch != 1 => {
+        if self.rate.is_some() && self.pipeline != 1 {
+            return Err(SpecError::Conflict(
+                "with a rate datagrams wait for no answer: leave --pipeline out",
+            ));
+        }
+        if [Protocol::UdpTracker, Protocol::Dns].contains(&self.url.protocol) {
+            self.check_size_is_default()?;
+            if self.batch != 1 {
                 return Err(SpecError::Conflict("--batch is for udp:// and udp-sink://"));
             }
-            Protocol::Dns => return self.check_names(),
-            _ => {}
+        }
+        if self.url.protocol == Protocol::Dns {
+            return self.check_names();
         }
         if !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
             return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());
@@ -215,6 +241,27 @@ mod tests {
         assert_eq!(check(sources), "the source addresses must all be IPv4 or all IPv6");
     }
 
+    /// Each was once taken in silence, and did nothing.
+    #[test]
+    fn what_would_do_nothing_is_refused() {
+        let refused = |at: &str, change: fn(&mut Spec)| {
+            let mut spec = Spec::new(url(at));
+            assert_eq!(spec.check(), Ok(()), "{at}");
+            change(&mut spec);
+            spec.check().is_err()
+        };
+        for at in ["http://h:1", "dns://h/a.b", "udp-tracker://h:1"] {
+            assert!(refused(at, |s| s.size = 100), "{at}");
+        }
+        for at in ["udp://h:1", "dns://h/a.b", "udp-tracker://h:1"] {
+            assert!(refused(at, |s| (s.pipeline, s.rate) = (2, Some(Rate::steady(1.0)))), "{at}");
+            assert!(!refused(at, |s| s.pipeline = 2), "{at}");
+        }
+        assert!(refused("http://h:1/x", |s| s.paths = vec!["/a".to_owned()]));
+        assert!(refused("dns://h/x", |s| s.paths = vec!["/a.b".to_owned()]));
+        assert!(!refused("http://h:1", |s| s.paths = vec!["/a".to_owned()]));
+    }
+
     #[test]
     fn what_goes_into_a_request_is_checked() {
         let check = |change: fn(&mut Spec)| {
@@ -227,7 +274,7 @@ mod tests {
         assert!(!check(|s| s.paths = vec!["a".to_owned()]));
         assert!(check(|s| s.paths = vec!["/a?h={hex:4}".to_owned()]));
         assert!(!check(|s| s.url.path = "/a?h={hexx:4}".to_owned()));
-        assert!(!check(|s| (s.announce, s.expect_body) = (true, Some(String::new()))));
+        assert!(!check(|s| (s.announce, s.expect_body) = (true, Some(crate::load::Body::default()))));
         assert!(!check(|s| (s.announce, s.method) = (true, "HEAD".to_owned())));
         assert!(check(|s| s.method = "HEAD".to_owned()));
         assert!(!check(|s| s.method = "GET /x".to_owned()));

@@ -16,6 +16,10 @@ pub struct Datagrams {
     pub reordered: Option<u64>,
     /// Answers beyond the first: those that came twice, and those that came after the timeout.
     pub surplus: u64,
+    /// Datagrams, or trains of them, that came to the client and found no room in the receive buffers of its own
+    /// sockets.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub client_dropped: u64,
     /// Connection ids that a tracker gave while the load ran.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub handshakes: u64,
@@ -42,6 +46,7 @@ impl Datagrams {
             (one, other) => one.or(other),
         };
         self.surplus += more.surplus;
+        self.client_dropped += more.client_dropped;
         self.handshakes += more.handshakes;
         if self.no_trains.is_none() {
             self.no_trains.clone_from(&more.no_trains);
@@ -58,7 +63,9 @@ mod tests {
     #[test]
     fn counts_add_up_and_what_nobody_told_stays_unknown() {
         let mut one = Datagrams { sends: 1, receives: 2, surplus: 3, handshakes: 4, ..Datagrams::default() };
+        one.client_dropped = 5;
         one.add(&one.clone());
+        assert_eq!(one.client_dropped, 10);
         assert_eq!((one.sends, one.receives, one.surplus, one.handshakes), (2, 4, 6, 8));
         assert_eq!((one.reordered, &one.no_trains), (None, &None));
         let mut other = Datagrams { reordered: Some(5), ..Datagrams::default() };

@@ -14,18 +14,18 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// Looks the address up.
-    pub(super) fn of(spec: &Spec) -> std::io::Result<Self> {
+    /// Looks the addresses up; at least one. A server may listen on one of them only.
+    pub(super) fn of(spec: &Spec) -> std::io::Result<Vec<Self>> {
         if let Some(path) = &spec.unix {
-            return Ok(Destination::Unix(path.clone()));
+            return Ok(vec![Destination::Unix(path.clone())]);
         }
-        let mut addresses = (spec.url.host.as_str(), spec.url.port).to_socket_addrs()?;
+        let addresses = (spec.url.host.as_str(), spec.url.port).to_socket_addrs()?;
         // Of a name with both kinds of address, the one that the sources can reach.
         let suits = |address: &SocketAddr| {
             spec.sources.first().is_none_or(|source| source.is_ipv4() == address.is_ipv4())
         };
-        let address = addresses.find(suits);
-        address.map(Destination::Inet).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+        let found: Vec<Self> = addresses.filter(suits).map(Destination::Inet).collect();
+        if found.is_empty() { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(found) }
     }
 }
 

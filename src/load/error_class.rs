@@ -23,6 +23,9 @@ pub enum ErrorClass {
     Truncated,
     /// The connection was closed before the answer began.
     Closed,
+    /// Pipelined behind a request whose answer announced the end of the connection: nobody answers it, as
+    /// HTTP says. No fault of the answers, and no part of [`Interval::error_share`](super::Interval::error_share).
+    Discarded,
     /// The answer was not HTTP, or the datagram was not ours.
     Garbage,
     /// An answer came that nothing had asked for.
@@ -56,13 +59,14 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// Every class, in the order of its counter.
-    pub(super) const ALL: [ErrorClass; 20] = [
+    pub(super) const ALL: [ErrorClass; 21] = [
         ErrorClass::Connect,
         ErrorClass::Tls,
         ErrorClass::Timeout,
         ErrorClass::Reset,
         ErrorClass::Truncated,
         ErrorClass::Closed,
+        ErrorClass::Discarded,
         ErrorClass::Garbage,
         ErrorClass::Unexpected,
         ErrorClass::Status2xx,
@@ -89,6 +93,7 @@ impl fmt::Display for ErrorClass {
             ErrorClass::Reset => "connection reset",
             ErrorClass::Truncated => "answer cut off",
             ErrorClass::Closed => "closed without an answer",
+            ErrorClass::Discarded => "behind an announced end",
             ErrorClass::Garbage => "not a valid answer",
             ErrorClass::Unexpected => "answer to no request",
             ErrorClass::Status2xx => "status 2xx",

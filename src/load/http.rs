@@ -12,11 +12,13 @@ mod peer;
 mod reader;
 mod request;
 mod response;
+mod shared;
 mod template;
 mod tls;
 mod waiting;
 
 pub(super) use engine::Engine;
-pub use reader::{StreamEnd, read_answers};
+pub use reader::{Expected, StreamEnd, judge_answers, read_answers};
+pub(super) use shared::Shared;
 pub(super) use template::{Template, TemplateError};
 pub(super) use tls::Setup as TlsSetup;

@@ -1,4 +1,4 @@
-//! What was measured between two cuts: by one thread ([`Tally`]), and by all ([`Interval`]).
+//! What all threads measured between two cuts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,75 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::clock::{Nanos, SECOND};
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
-use super::histogram::{add, new_histogram, quantile};
+use super::histogram::{add, quantile};
 use super::pacing::Pacing;
+use super::tally::{Cut, Tally};
 use crate::units::CpuId;
-
-/// What one thread counts. Only that thread touches it, until it hands it over whole.
-#[derive(Debug)]
-pub(super) struct Tally {
-    pub(super) completed: u64,
-    pub(super) sent: u64,
-    /// TLS connections that were opened.
-    pub(super) handshakes: u64,
-    pub(super) errors: [u64; ErrorClass::ALL.len()],
-    pub(super) latency: Histogram<u64>,
-    pub(super) lag: Histogram<u64>,
-    pub(super) late: Histogram<u64>,
-    /// How late the event loop came back to its sockets.
-    pub(super) loops: Histogram<u64>,
-    /// Time spent polling for a moment to come; see [`Pacing::Precise`].
-    pub(super) spun: Nanos,
-    pub(super) datagrams: Datagrams,
-}
-
-impl Tally {
-    pub(super) fn new() -> Self {
-        Self {
-            completed: 0,
-            sent: 0,
-            handshakes: 0,
-            errors: [0; ErrorClass::ALL.len()],
-            latency: new_histogram(),
-            lag: new_histogram(),
-            late: new_histogram(),
-            loops: new_histogram(),
-            spun: 0,
-            datagrams: Datagrams::default(),
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn complete(&mut self, latency: Nanos) {
-        self.complete_all(1, latency);
-    }
-
-    /// `count` requests with the same latency.
-    pub(super) fn complete_all(&mut self, count: usize, latency: Nanos) {
-        self.completed += count as u64;
-        self.latency.saturating_record_n(latency, count as u64);
-    }
-
-    /// A scheduled request was sent at `now`; it could have been since `possible`.
-    pub(super) fn scheduled(&mut self, intended: Nanos, possible: Nanos, now: Nanos) {
-        self.lag.saturating_record(now.saturating_sub(intended.max(possible)));
-        self.late.saturating_record(now.saturating_sub(intended));
-    }
-
-    pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
-        self.errors[class as usize] += count as u64;
-    }
-}
-
-/// A thread's tally with the span of time and the CPU time it covers.
-#[derive(Debug)]
-pub(super) struct Cut {
-    pub(super) tally: Tally,
-    pub(super) span: Nanos,
-    pub(super) cpu: Nanos,
-    pub(super) due: Option<u64>,
-    pub(super) in_flight: u64,
-}
 
 /// CPU time of one thread of the generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,22 +24,55 @@ pub struct ThreadCpu {
     pub cpu_pinned: Option<CpuId>,
     /// CPU time in seconds.
     pub seconds: f64,
-    /// The same as a fraction of the interval (1 = a whole CPU).
+    /// The part of it in user mode, to a hundredth of a second.
+    #[serde(default)]
+    pub user: f64,
+    /// The part of it in the kernel, to a hundredth of a second: what it did for the thread's own calls,
+    /// and, where the kernel does not tell them apart, interrupts that came meanwhile.
+    #[serde(default)]
+    pub system: f64,
+    /// `seconds` as a fraction of the interval (1 = a whole CPU).
     pub share: f64,
     /// The part of `share` spent spinning for the next scheduled send: time, but no work.
     pub spinning: f64,
+    /// The fraction of the interval in which its event loop was at work or was kept from it: all time between
+    /// two waits for its sockets, whoever had the CPU.
+    #[serde(default)]
+    pub busy: f64,
+    /// The fraction of the interval in which it could have run and another ran on its CPU.
+    #[serde(default)]
+    pub waiting: f64,
+    /// Softirq time of the CPU to which it is pinned, as a fraction of the interval: receive work of the
+    /// kernel, for whomever. Sampled by timer ticks on most kernels.
+    #[serde(default)]
+    pub softirq: Option<f64>,
+}
+
+/// What arrived of a one-way load, from all senders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrivals {
+    /// Datagrams.
+    pub packets: u64,
+    /// Those of them that came after a later one of their flow.
+    pub reordered: u64,
 }
 
 /// What happened between two cuts.
 #[derive(Clone)]
 pub struct Interval {
-    /// Length, the mean over the threads.
+    /// Length: that of the thread that was longest at it. With a number of requests some end earlier, and a
+    /// rate over the mean would be one that never was.
     pub seconds: f64,
+    /// Length by thread.
+    pub(super) spans: Vec<Nanos>,
     /// Requests completed with a good answer (HTTP 2xx, an echo). One way: datagrams handed to the
     /// kernel.
     pub requests: u64,
     /// Requests sent.
     pub sent: u64,
+    /// TCP or unix connections that were opened, those before the load not included: without
+    /// [`Spec::no_keepalive`](super::Spec::no_keepalive) each stands for one that was lost.
+    pub opened: u64,
     /// TLS handshakes that ended well.
     pub handshakes: u64,
     /// Requests sent and not answered at the end of the interval.
@@ -138,6 +106,35 @@ pub struct Interval {
     pub client_cpu: Vec<ThreadCpu>,
 }
 
+impl ThreadCpu {
+    /// Adds what came later: `more` of `later` seconds, to this of `earlier` seconds.
+    fn add(&mut self, earlier: f64, more: &ThreadCpu, later: f64) {
+        let rate = |a, b| mean(a, earlier, b, later);
+        self.share = rate(self.share, more.share);
+        self.spinning = rate(self.spinning, more.spinning);
+        self.busy = rate(self.busy, more.busy);
+        self.waiting = rate(self.waiting, more.waiting);
+        self.softirq = self.softirq.zip(more.softirq).map(|(a, b)| rate(a, b));
+        self.seconds += more.seconds;
+        self.user += more.user;
+        self.system += more.system;
+    }
+}
+
+/// The mean of two rates, by the seconds that each of them held.
+fn mean(a: f64, of_a: f64, b: f64, of_b: f64) -> f64 {
+    if of_a + of_b > 0.0 { (a * of_a + b * of_b) / (of_a + of_b) } else { 0.0 }
+}
+
+fn in_seconds(time: Nanos) -> f64 {
+    time as f64 / SECOND as f64
+}
+
+/// The longest of the spans, in seconds.
+fn longest(spans: &[Nanos]) -> f64 {
+    in_seconds(spans.iter().copied().max().unwrap_or(0))
+}
+
 /// Without the thousands of counters in the histograms.
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,14 +154,15 @@ impl fmt::Debug for Interval {
 
 impl Interval {
     pub(super) fn from_cuts(cuts: &[Cut], pins: &[Option<CpuId>]) -> Self {
-        let seconds =
-            cuts.iter().map(|cut| cut.span as f64).sum::<f64>() / cuts.len().max(1) as f64 / SECOND as f64;
+        let spans: Vec<Nanos> = cuts.iter().map(|cut| cut.span).collect();
+        let seconds = longest(&spans);
         let mut total = Tally::new();
         let (mut due, mut in_flight, mut client_cpu) = (None, 0, Vec::new());
         for (thread, (cut, cpu_pinned)) in cuts.iter().zip(pins).enumerate() {
             total.completed += cut.tally.completed;
             total.sent += cut.tally.sent;
             total.datagrams.add(&cut.tally.datagrams);
+            total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
             for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
                 *sum += errors;
@@ -178,15 +176,22 @@ impl Interval {
             client_cpu.push(ThreadCpu {
                 thread,
                 cpu_pinned: *cpu_pinned,
-                seconds: cut.cpu as f64 / SECOND as f64,
-                share: share(cut.cpu),
-                spinning: share(cut.tally.spun.min(cut.cpu)),
+                seconds: in_seconds(cut.taken.cpu),
+                user: in_seconds(cut.taken.user),
+                system: in_seconds(cut.taken.system),
+                share: share(cut.taken.cpu),
+                spinning: share(cut.tally.spun.min(cut.taken.cpu)),
+                busy: share(cut.tally.busy),
+                waiting: share(cut.taken.waited),
+                softirq: None,
             });
         }
         Self {
             seconds,
+            spans,
             requests: total.completed,
             sent: total.sent,
+            opened: total.opened,
             handshakes: total.handshakes,
             in_flight,
             received: None,
@@ -206,21 +211,21 @@ impl Interval {
     /// This interval and the `later` one that follows it, as one.
     #[must_use]
     pub fn then(mut self, later: &Interval) -> Interval {
-        let seconds = self.seconds + later.seconds;
-        let rate = |a: f64, b: f64| {
-            if seconds > 0.0 { (a * self.seconds + b * later.seconds) / seconds } else { 0.0 }
-        };
+        let spans: Vec<Nanos> = self.spans.iter().zip(&later.spans).map(|(a, b)| a + b).collect();
+        let seconds = longest(&spans);
         self.offered = match (self.offered, later.offered) {
-            (Some(a), Some(b)) => Some(rate(a, b)),
+            // What was due stays what it was.
+            (Some(a), Some(b)) if seconds > 0.0 => Some((a * self.seconds + b * later.seconds) / seconds),
+            (Some(_), Some(_)) => Some(0.0),
             (one, other) => one.or(other),
         };
-        for (cpu, more) in self.client_cpu.iter_mut().zip(&later.client_cpu) {
-            cpu.share = rate(cpu.share, more.share);
-            cpu.spinning = rate(cpu.spinning, more.spinning);
-            cpu.seconds += more.seconds;
+        let threads = self.spans.iter().zip(&later.spans);
+        for ((cpu, more), (a, b)) in self.client_cpu.iter_mut().zip(&later.client_cpu).zip(threads) {
+            cpu.add(in_seconds(*a), more, in_seconds(*b));
         }
         self.requests += later.requests;
         self.sent += later.sent;
+        self.opened += later.opened;
         self.handshakes += later.handshakes;
         self.in_flight = later.in_flight;
         let told = [&self, later].map(|interval| interval.received.is_some());
@@ -240,7 +245,18 @@ impl Interval {
         for (lag, more) in self.loop_lag.iter_mut().zip(&later.loop_lag) {
             add(lag, more);
         }
-        self.seconds = seconds;
+        (self.seconds, self.spans) = (seconds, spans);
+        self
+    }
+
+    /// The same with what arrived of it; without, nothing is known of that.
+    #[must_use]
+    pub fn with_arrivals(mut self, arrivals: Option<Arrivals>) -> Interval {
+        if let Some(arrivals) = arrivals {
+            self.received = Some(arrivals.packets);
+            self.received_seconds = self.seconds;
+            self.datagrams.reordered = Some(arrivals.reordered);
+        }
         self
     }
 
@@ -256,15 +272,23 @@ impl Interval {
             .map(|count| count as f64 / self.received_seconds)
     }
 
+    /// Whether it is of a one-way load: what was sent is done, and nothing has a latency.
+    pub(super) fn is_one_way(&self) -> bool {
+        self.latency.is_empty() && self.requests > 0
+    }
+
     /// All errors together.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// Errors as a fraction of all that ended, well or not.
+    /// Errors as a fraction of all that ended, well or not; requests discarded behind an announced end
+    /// of their connection are neither.
     pub fn error_share(&self) -> f64 {
-        let ended = self.requests + self.error_count();
-        if ended == 0 { 0.0 } else { self.error_count() as f64 / ended as f64 }
+        let discarded = self.errors.get(&ErrorClass::Discarded).copied().unwrap_or(0);
+        let errors = self.error_count() - discarded;
+        let ended = self.requests + errors;
+        if ended == 0 { 0.0 } else { errors as f64 / ended as f64 }
     }
 
     /// Latency quantile in nanoseconds; see [`quantile`] for when there is none.
@@ -282,6 +306,7 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::{Cut, ErrorClass, Interval, SECOND, Tally};
+    use crate::load::tally::Taken;
     use crate::units::CpuId;
 
     fn cut(latencies: impl IntoIterator<Item = u64>, span: u64, due: Option<u64>) -> Cut {
@@ -289,7 +314,31 @@ mod tests {
         latencies.into_iter().for_each(|latency| tally.complete(latency));
         tally.sent = tally.completed;
         tally.error(ErrorClass::Reset, 2);
-        Cut { tally, span, cpu: span / 2, due, in_flight: 1 }
+        tally.busy = span / 4;
+        let taken = Taken { cpu: span / 2, user: span / 8, system: span * 3 / 8, waited: span / 5 };
+        Cut { tally, span, taken, due, in_flight: 1 }
+    }
+
+    /// With a number of requests a thread may be done long before the others.
+    #[test]
+    fn a_thread_that_ended_early_makes_no_rate_higher() {
+        let pins = [None, None];
+        let early = cut([1_000; 100], SECOND / 10, None);
+        let first = Interval::from_cuts(&[early, cut([1_000; 900], SECOND, None)], &pins);
+        assert_eq!((first.seconds, first.rate()), (1.0, 1000.0));
+        let last = Interval::from_cuts(&[cut([], 0, None), cut([1_000; 800], SECOND, None)], &pins);
+        let both = first.then(&last);
+        assert_eq!((both.seconds, both.rate()), (2.0, 900.0));
+        assert_eq!((both.client_cpu[0].share, both.client_cpu[1].share), (0.5, 0.5), "of its own time");
+    }
+
+    /// Threads are cut one after the other: the longest of each interval are not the length of all.
+    #[test]
+    fn intervals_add_up_to_the_time_that_went_by() {
+        let cut = |span| cut([], span, None);
+        let first = Interval::from_cuts(&[cut(1_100_000_000), cut(900_000_000)], &[None, None]);
+        let both = first.then(&Interval::from_cuts(&[cut(900_000_000), cut(1_100_000_000)], &[None, None]));
+        assert_eq!(both.seconds, 2.0);
     }
 
     #[test]
@@ -307,8 +356,14 @@ mod tests {
         let both = first.then(&second);
         assert_eq!((both.requests, both.seconds, both.latency.len()), (4, 3.0, 4));
         assert_eq!(both.offered, Some(7.0));
-        assert_eq!(both.client_cpu[0].seconds, 1.5);
+        let cpu = &both.client_cpu[0];
+        assert_eq!((cpu.seconds, cpu.user, cpu.system), (1.5, 0.375, 1.125));
+        assert_eq!((cpu.busy, cpu.softirq), (0.25, None));
+        assert!((cpu.waiting - 0.2).abs() < 1e-9, "{}", cpu.waiting);
         assert_eq!(both.errors[&ErrorClass::Reset], 8);
         assert!((both.error_share() - 8.0 / 12.0).abs() < 1e-12);
+        let mut polite = both;
+        polite.errors = [(ErrorClass::Discarded, 5)].into();
+        assert_eq!((polite.error_share(), polite.error_count()), (0.0, 5));
     }
 }

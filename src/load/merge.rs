@@ -2,10 +2,12 @@
 
 use thiserror::Error;
 
+use super::clock::{Nanos, SECOND};
 use super::histogram::{add, decode};
 use super::interval::Interval;
 use super::rate::Rate;
 use super::report::Report;
+use super::series;
 use super::spec::Spec;
 
 /// Results that are not to be added up.
@@ -25,6 +27,9 @@ pub enum MergeError {
         /// Where this one went.
         found: String,
     },
+    /// Other results are of another kind of requests: together they would be a load that never was.
+    #[error("it has another {0} than the first")]
+    Differs(&'static str),
     /// There is nothing to add up.
     #[error("there is no result")]
     Nothing,
@@ -43,11 +48,37 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
                 let (expected, found) = (spec.url.to_string(), report.spec.url.to_string());
                 return Err((index, MergeError::Url { expected, found }));
             }
-            Some((spec, sum)) => (both(spec, &report.spec), beside(sum, interval)),
+            Some((spec, sum)) => {
+                if let Some(what) = difference(&spec, &report.spec) {
+                    return Err((index, MergeError::Differs(what)));
+                }
+                (both(spec, &report.spec), beside(sum, interval))
+            }
         });
     }
     let (spec, interval) = sum.ok_or((0, MergeError::Nothing))?;
-    Ok(Report::new(&spec, &interval))
+    let series = reports.iter().fold(Vec::new(), |sum, report| series::beside(sum, &report.series));
+    Ok(Report { series, ..Report::new(&spec, &interval) })
+}
+
+/// What two loads asked for that is not the same, as on the command line. How much each of them asked for, and from
+/// where, is its own.
+fn difference(one: &Spec, other: &Spec) -> Option<&'static str> {
+    let same = [
+        ("--method", one.method == other.method),
+        ("--header", one.headers == other.headers),
+        ("--body", one.body == other.body),
+        ("list of --urls", one.paths == other.paths),
+        ("--expect-status", one.expect_status == other.expect_status),
+        ("--expect-body", one.expect_body == other.expect_body),
+        ("--announce", one.announce == other.announce),
+        ("--no-keepalive", one.no_keepalive == other.no_keepalive),
+        ("--pipeline", one.pipeline == other.pipeline),
+        ("--size", one.size == other.size),
+        ("--batch", one.batch == other.batch),
+        ("--timeout", one.timeout == other.timeout),
+    ];
+    same.into_iter().find(|(_, same)| !same).map(|(what, _)| what)
 }
 
 /// What a report was made from.
@@ -58,8 +89,10 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
     let read = |name, text: &str| decode(text).ok_or(MergeError::Histogram(name));
     Ok(Interval {
         seconds: report.seconds,
+        spans: report.client_cpu.iter().map(|_| (report.seconds * SECOND as f64) as Nanos).collect(),
         requests: report.requests,
         sent: report.sent,
+        opened: report.opened.unwrap_or(0),
         handshakes: report.handshakes.unwrap_or(0),
         in_flight: report.in_flight,
         received: report.received,
@@ -90,9 +123,11 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
         (a, b) => Some((a.unwrap_or(0.0) + b.unwrap_or(0.0)) / seconds.max(f64::MIN_POSITIVE)),
     };
     one.seconds = seconds;
+    one.spans.extend(other.spans);
     one.received_seconds = seconds;
     one.requests += other.requests;
     one.sent += other.sent;
+    one.opened += other.opened;
     one.handshakes += other.handshakes;
     one.in_flight += other.in_flight;
     // Two senders to one sink have one count of what arrived there, and each took it for its own.
@@ -131,8 +166,11 @@ fn both(mut one: Spec, other: &Spec) -> Spec {
 #[cfg(test)]
 mod tests {
     use super::{MergeError, Report, Spec, merge};
-    use crate::load::interval::{Cut, Interval, Tally};
+    use crate::load::histogram::new_histogram;
+    use crate::load::interval::Interval;
+    use crate::load::tally::{Cut, Taken, Tally};
     use crate::load::{ErrorClass, Rate};
+    use crate::load::{LatencyReport, Second};
 
     fn spec() -> Spec {
         Spec { rate: Some(Rate::steady(500.0)), ..Spec::new("http://h:1/".parse().expect("a URL")) }
@@ -146,7 +184,8 @@ mod tests {
             tally.scheduled(0, 0, latency);
         }
         tally.error(ErrorClass::Timeout, 2);
-        Cut { tally, span: 2_000_000_000, cpu: 500_000_000, due: Some(due), in_flight: 1 }
+        let taken = Taken { cpu: 500_000_000, ..Taken::default() };
+        Cut { tally, span: 2_000_000_000, taken, due: Some(due), in_flight: 1 }
     }
 
     fn report(latencies: std::ops::Range<u64>, due: u64) -> Report {
@@ -164,6 +203,25 @@ mod tests {
         assert_eq!(merged, Report::new(&spec, &whole));
     }
 
+    /// Seconds add up as far as counts do: percentiles of a second are not kept, and none can be had from two.
+    #[test]
+    fn seconds_stand_side_by_side() {
+        let second = |at, requests: u64, max| Second {
+            at,
+            seconds: 1.0,
+            requests,
+            sent: requests + 1,
+            errors: 1,
+            rate: requests as f64,
+            latency_us: LatencyReport { max: Some(max), ..LatencyReport::of(&new_histogram()) },
+        };
+        let with = |series| Report { series, ..report(1..10, 10) };
+        let long = with(vec![second(0.0, 100, 5.0), second(1.0, 200, 6.0)]);
+        let merged = merge(&[with(vec![second(0.001, 50, 9.0)]), long]).expect("merged");
+        let first = Second { sent: 152, errors: 2, ..second(0.0, 150, 9.0) };
+        assert_eq!(merged.series, [first, second(1.0, 200, 6.0)]);
+    }
+
     #[test]
     fn what_does_not_belong_together_is_refused() {
         assert_eq!(merge(&[]), Err((0, MergeError::Nothing)));
@@ -171,6 +229,8 @@ mod tests {
         let other = Spec::new("http://other:1/".parse().expect("a URL"));
         let elsewhere = Report { spec: other, ..good.clone() };
         assert!(matches!(merge(&[good.clone(), elsewhere]), Err((1, MergeError::Url { .. }))));
+        let deep = Report { spec: Spec { pipeline: 2, ..spec() }, ..good.clone() };
+        assert_eq!(merge(&[good.clone(), deep]), Err((1, MergeError::Differs("--pipeline"))));
         let old = Report { schema: "rxlab.load/0".to_owned(), ..good.clone() };
         assert!(matches!(merge(&[old]), Err((0, MergeError::Schema(_)))));
         let mut broken = good;

@@ -39,6 +39,12 @@ pub(super) struct Poller {
     lag: Histogram<u64>,
     /// When the last wait ended.
     woke: Nanos,
+    /// How long the loop was at work, or kept from it; see [`Poller::take_busy`].
+    busy: Nanos,
+    /// Since when, as far as `busy` does not have it yet.
+    busy_since: Nanos,
+    /// The last wait was a look in vain while polling for a moment to come: what lies between is part of the polling.
+    polled: bool,
     // Registered with the epoll: it must live as long.
     _wake: Arc<OwnedFd>,
 }
@@ -52,7 +58,18 @@ impl Poller {
         let mut events = Vec::with_capacity(EVENTS);
         // Sleeping to the nanosecond needs epoll_pwait2 (kernel 5.11): without it, say so now.
         epoll::wait(&epoll, spare_capacity(&mut events), Some(&Timespec::default()))?;
-        Ok(Self { epoll, events, pacing, clock, lag: new_histogram(), woke: Nanos::MAX, _wake: wake })
+        Ok(Self {
+            epoll,
+            events,
+            pacing,
+            clock,
+            lag: new_histogram(),
+            woke: Nanos::MAX,
+            busy: 0,
+            busy_since: clock.now(),
+            polled: false,
+            _wake: wake,
+        })
     }
 
     pub(super) fn add(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
@@ -78,6 +95,12 @@ impl Poller {
             (_, left) => left,
         };
         let timeout = timespec(timeout);
+        let between = now.saturating_sub(self.busy_since);
+        if self.polled {
+            *spun += between
+        } else {
+            self.busy += between
+        }
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -86,7 +109,8 @@ impl Poller {
         }
         let after = self.clock.now();
         let worked = now.saturating_sub(self.woke);
-        self.woke = after;
+        (self.woke, self.busy_since) = (after, after);
+        self.polled = spinning && self.events.is_empty() && after < until;
         if !self.events.is_empty() {
             self.lag.saturating_record(worked);
         } else if spinning {
@@ -102,6 +126,16 @@ impl Poller {
     pub(super) fn begin(&mut self) {
         self.take_lag();
         self.woke = Nanos::MAX;
+        self.take_busy(self.clock.now());
+    }
+
+    /// How long the loop was at work between its waits, up to `now`, since the last time it was taken. All
+    /// of that time counts, whoever had the CPU: a thread that is kept from its CPU while it has something
+    /// to do is as full as one that works all the time. Polling for a moment to come is no work.
+    pub(super) fn take_busy(&mut self, now: Nanos) -> Nanos {
+        let busy = self.busy + now.saturating_sub(self.busy_since);
+        (self.busy, self.busy_since) = (0, now.max(self.busy_since));
+        busy
     }
 
     /// The lags since the last time they were taken.
@@ -124,4 +158,42 @@ impl Poller {
 
 fn timespec(time: Nanos) -> Timespec {
     Timespec { tv_sec: (time / SECOND) as i64, tv_nsec: (time % SECOND) as i64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::{Clock, MILLISECOND, Pacing, Poller};
+
+    /// What lies between two waits is work, whoever had the CPU; polling and sleeping are none.
+    #[test]
+    fn the_loop_is_busy_between_its_waits_only() {
+        let wake = Arc::new(eventfd(0, EventfdFlags::empty()).expect("made"));
+        let clock = Clock::start();
+        let mut poller = Poller::new(wake, Pacing::Precise, clock).expect("made");
+        poller.begin();
+        let (begun, mut spun) = (clock.now(), 0);
+        // A machine with more to do than CPUs sleeps too long to have anything to poll for, now and then.
+        for _ in 0..1000 {
+            let until = clock.now() + MILLISECOND;
+            let mut now = clock.now();
+            while now < until {
+                now = poller.wait(clock.now(), until, true, &mut spun);
+            }
+            if spun > 0 {
+                break;
+            }
+        }
+        let busy = poller.take_busy(clock.now());
+        assert!(spun > 0 && busy + spun <= clock.now() - begun, "{busy} {spun}");
+        let begun = clock.now();
+        while clock.now() < begun + 10 * MILLISECOND {}
+        poller.wait(clock.now(), 0, false, &mut spun);
+        while clock.now() < begun + 20 * MILLISECOND {}
+        assert!(poller.take_busy(clock.now()) >= 19 * MILLISECOND);
+        assert!(poller.take_busy(clock.now()) < 19 * MILLISECOND);
+    }
 }

@@ -65,6 +65,17 @@ impl Rate {
         }
     }
 
+    /// The same after `time` at the rate with which it begins.
+    #[must_use]
+    pub fn held_for(mut self, time: Duration) -> Self {
+        if self.is_steady().is_none()
+            && let Some(first) = self.phases.first().map(|phase| phase.from)
+        {
+            self.phases.insert(0, Phase { from: first, to: first, length: Some(time) });
+        }
+        self
+    }
+
     /// How long its steps and ramps take; `None` when the last has no end.
     pub fn length(&self) -> Option<Duration> {
         self.phases.iter().map(|phase| phase.length).sum()
@@ -74,7 +85,8 @@ impl Rate {
     pub(super) fn is_valid(&self) -> bool {
         let Some((last, others)) = self.phases.split_last() else { return false };
         let rates = || self.phases.iter().flat_map(|phase| [phase.from, phase.to]);
-        self.phases.len() <= MAX_PHASES
+        // One more than may be written: see `held_for`.
+        self.phases.len() <= MAX_PHASES + 1
             && others.iter().all(|phase| phase.length.is_some())
             && self.phases.iter().all(|phase| phase.length.is_none_or(|length| !length.is_zero()))
             && (last.from == last.to || last.length.is_some())
@@ -226,6 +238,15 @@ mod tests {
         assert_eq!(rate("1000/1s").is_steady(), None);
         assert_eq!(rate("1/5s,2..3/5s").length(), Some(std::time::Duration::from_secs(10)));
         assert_eq!(rate("1/5s,2").length(), None);
+    }
+
+    /// A warm-up comes before the ramp, and does not eat it.
+    #[test]
+    fn a_rate_is_held_before_it_begins() {
+        let second = std::time::Duration::from_secs(1);
+        assert_eq!(rate("100..5000/10s").held_for(second).to_string(), "100/1s,100..5000/10s");
+        assert_eq!(rate("0..5/10s,2").held_for(second).to_string(), "0/1s,0..5/10s,2");
+        assert_eq!(rate("1000").held_for(second), rate("1000"));
     }
 
     #[test]

@@ -107,6 +107,10 @@ pub struct Report {
     pub requests: u64,
     /// Requests sent.
     pub sent: u64,
+    /// HTTP: connections that were opened while this was measured, those of the beginning not included. With
+    /// keep-alive each stands for one that was lost.
+    #[serde(default)]
+    pub opened: Option<u64>,
     /// HTTPS: handshakes that ended well while this was measured, those of the first connections not
     /// included.
     #[serde(default)]
@@ -162,6 +166,15 @@ impl Report {
         serde_json::from_str(text)
     }
 
+    /// The same with what the server took meanwhile, where that is known.
+    #[must_use]
+    pub fn with_server(mut self, server: Option<ServerCpu>) -> Self {
+        if let Some(server) = &server {
+            self.saturation = self.saturation.beside(server);
+        }
+        Self { server_cpu: server, ..self }
+    }
+
     /// The report on what `spec` did in `interval`.
     pub fn new(spec: &Spec, interval: &Interval) -> Self {
         let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
@@ -171,6 +184,7 @@ impl Report {
             seconds: interval.seconds,
             requests: interval.requests,
             sent: interval.sent,
+            opened: (spec.url.protocol == Protocol::Http).then_some(interval.opened),
             handshakes: spec.url.tls.then_some(interval.handshakes),
             in_flight: interval.in_flight,
             received: interval.received,

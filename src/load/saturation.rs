@@ -2,40 +2,75 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::interval::Interval;
+use super::error_class::ErrorClass;
+use super::interval::{Interval, ThreadCpu};
+use super::server::ServerCpu;
 
 /// Part of the offered requests that may stay unsent.
 const SHORTFALL: f64 = 0.02;
-/// CPU share of a thread from which on it is taken for full.
+/// Share of a thread's time from which on it is taken for full.
 const FULL_THREAD: f64 = 0.90;
 /// Part of the offered requests up to which a schedule counts as kept.
 const KEPT: f64 = 0.001;
-/// Send lag as a part of the latency, both at the 99th percentile.
+/// Send lag as a part of the latency, both at the same quantile.
 const LAG_SHARE: f64 = 0.10;
+/// Sends that have to lie beyond the quantile at which their lag is judged: one hiccup is no limit.
+const BEYOND: f64 = 10.0;
 
 /// The verdict on the generator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Saturation {
-    /// The generator, not the target, was (also) the limit.
+    /// The generator was the limit, alone or beside the target.
     pub limited: bool,
-    /// The signs for it, in words.
+    /// The signs for it, in words, with semicolons between them; behind them what the server did, where that is
+    /// known.
     pub reason: Option<String>,
+    /// Signs that the limit was elsewhere, in words: the target, the way to it, or too few connections.
+    #[serde(default)]
+    pub elsewhere: Option<String>,
 }
 
 impl Saturation {
     /// Judges an interval.
     pub fn of(interval: &Interval) -> Self {
-        let reasons: Vec<String> =
-            [shortfall(interval), full_thread(interval), lag(interval)].into_iter().flatten().collect();
-        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
-        Self { limited: reason.is_some(), reason }
+        let mut signs: Vec<String> =
+            [full_thread(interval), lag(interval), overflow(interval)].into_iter().flatten().collect();
+        let short = missing(interval).filter(|missing| *missing > SHORTFALL);
+        let mut elsewhere = None;
+        if let Some(missing) = short {
+            // Requests that are due wait for a free connection. That none is free is the client's doing only
+            // when it is too busy to hear the answers, or to send in time where one is.
+            let waits_for_connections = !interval.is_one_way();
+            let refused = refused(interval, missing);
+            if signs.is_empty() && (waits_for_connections || refused) {
+                elsewhere = Some(no_room(missing, refused));
+            } else {
+                signs.push(format!("{:.1} % of what was due was not sent in time", 100.0 * missing));
+            }
+        }
+        let reason = (!signs.is_empty()).then(|| signs.join("; "));
+        Self { limited: reason.is_some(), reason, elsewhere }
     }
-}
 
-fn shortfall(interval: &Interval) -> Option<String> {
-    let missing = missing(interval).filter(|missing| *missing > SHORTFALL)?;
-    Some(format!("{:.1} % of the offered requests were not sent in time", 100.0 * missing))
+    /// The same, knowing what the server did meanwhile: a full server beside a full client is a limit as well.
+    #[must_use]
+    pub fn beside(mut self, server: &ServerCpu) -> Self {
+        let busy = server.busiest.unwrap_or(server.cpus).min(1.0);
+        let mut sentence = format!("the server was {:.0} % busy", 100.0 * busy);
+        let signs = if self.limited {
+            if busy > FULL_THREAD {
+                sentence += ": it is a limit as well";
+            }
+            &mut self.reason
+        } else if busy > FULL_THREAD {
+            &mut self.elsewhere
+        } else {
+            return self;
+        };
+        *signs = Some(signs.take().map_or_else(|| sentence.clone(), |signs| format!("{signs}; {sentence}")));
+        self
+    }
 }
 
 /// Part of the offered requests that was not sent; `None` outside the open loop.
@@ -47,50 +82,121 @@ fn missing(interval: &Interval) -> Option<f64> {
     Some(if missing > slack { missing / due } else { 0.0 })
 }
 
+/// Whether most of what is missing was given to the kernel, which did not take it.
+fn refused(interval: &Interval, missing: f64) -> bool {
+    let refused = interval.errors.get(&ErrorClass::Send).copied().unwrap_or(0) as f64;
+    refused > interval.offered.unwrap_or(0.0) * interval.seconds * missing / 2.0
+}
+
+fn no_room(missing: f64, refused: bool) -> String {
+    let percent = 100.0 * missing;
+    if refused {
+        format!(
+            "the kernel did not take {percent:.1} % of what was due; the device or its queue is the limit"
+        )
+    } else {
+        format!(
+            "no connection was free for {percent:.1} % of what was due; the target or --connections is the limit"
+        )
+    }
+}
+
 /// In the closed loop a full thread is the limit. A schedule that was kept says that it was not:
 /// then the thread's time is that of polling for the next send, or of receive work that the kernel
 /// did in its context and billed to it.
+///
+/// Full is a thread that uses its CPU, and one that always has something to do and is kept from doing it.
 fn full_thread(interval: &Interval) -> Option<String> {
     if missing(interval).is_some_and(|missing| missing <= KEPT) {
         return None;
     }
-    let work = |share: f64, spinning: f64| share - spinning;
-    let busiest = interval
-        .client_cpu
-        .iter()
-        .max_by(|a, b| work(a.share, a.spinning).total_cmp(&work(b.share, b.spinning)))?;
-    let share = work(busiest.share, busiest.spinning);
-    (share > FULL_THREAD)
-        .then(|| format!("load thread {} used {:.0} % of its CPU", busiest.thread, 100.0 * share))
+    let on_cpu = |thread: &ThreadCpu| thread.share - thread.spinning;
+    // Runnable: a thread that has its sockets to look at and is kept from that is no freer than one at work.
+    let full = |thread: &ThreadCpu| (on_cpu(thread) + thread.waiting).max(thread.busy).min(1.0);
+    let busiest = interval.client_cpu.iter().max_by(|a, b| full(a).total_cmp(&full(b)))?;
+    if full(busiest) <= FULL_THREAD {
+        return None;
+    }
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let mut text = format!("thread {} at {} CPU", busiest.thread, percent(on_cpu(busiest)));
+    if on_cpu(busiest) <= FULL_THREAD {
+        text += &format!(", and it had work for {}", percent(full(busiest)));
+        if busiest.waiting > LAG_SHARE {
+            text += &format!("; it waited {} of the time for its CPU", percent(busiest.waiting));
+        }
+        if let Some((softirq, cpu)) = busiest.softirq.zip(busiest.cpu_pinned)
+            && softirq > LAG_SHARE
+        {
+            text += &format!("; CPU {cpu} was {} in softirqs", percent(softirq));
+        }
+    }
+    Some(text)
 }
 
+/// Judged at the 99th percentile, or with few requests at the highest that still has ten of them beyond it.
 fn lag(interval: &Interval) -> Option<String> {
-    let (lag, latency) = (interval.send_lag_p99()?, interval.latency_quantile(0.99)?);
-    (lag > interval.pacing.own_lag() && lag as f64 > latency as f64 * LAG_SHARE).then(|| {
-        format!(
-            "sends were late by {:.0} us at p99, {:.0} % of the latency",
-            lag as f64 / 1000.0,
-            100.0 * lag as f64 / latency.max(1) as f64
-        )
-    })
+    let q = (1.0 - BEYOND / interval.send_lag.len().max(1) as f64).min(0.99);
+    if q < 0.5 {
+        return None;
+    }
+    let lag = interval.send_lag.value_at_quantile(q);
+    if lag <= interval.pacing.own_lag() {
+        return None;
+    }
+    let late = format!("sends were late by {:.0} us at p{:.0}", lag as f64 / 1000.0, (100.0 * q).floor());
+    if interval.latency.is_empty() {
+        return missing(interval).is_some_and(|missing| missing > SHORTFALL).then_some(late);
+    }
+    let share = lag as f64 / interval.latency.value_at_quantile(q).max(1) as f64;
+    (share > LAG_SHARE).then(|| format!("{late}, {:.0} % of the latency", 100.0 * share))
+}
+
+/// What came and found no room in the client's own sockets: what is missing was not lost on the way. A train is dropped
+/// and received whole.
+fn overflow(interval: &Interval) -> Option<String> {
+    let dropped = interval.datagrams.client_dropped;
+    let share = dropped as f64 / (interval.datagrams.receives + dropped).max(1) as f64;
+    (share > SHORTFALL)
+        .then(|| format!("the client's own sockets dropped {:.1} % of what came back", 100.0 * share))
 }
 
 #[cfg(test)]
 mod tests {
     use super::Saturation;
-    use crate::load::Pacing;
-    use crate::load::interval::{Cut, Interval, Tally};
+    use crate::load::interval::Interval;
+    use crate::load::tally::{Cut, Taken, Tally};
+    use crate::load::{ErrorClass, Pacing, ServerCpu};
+    use crate::units::CpuId;
 
-    fn interval(latency: u64, lag: u64, cpu_percent: u64, spun_percent: u64, due: Option<u64>) -> Interval {
+    const SPAN: u64 = 1_000_000_000;
+
+    fn of(tally: Tally, cpu_percent: u64, due: Option<u64>) -> Interval {
+        let taken = Taken { cpu: cpu_percent * SPAN / 100, ..Taken::default() };
+        Interval::from_cuts(&[Cut { tally, span: SPAN, taken, due, in_flight: 0 }], &[Some(CpuId(1))])
+    }
+
+    fn tally(requests: u64, latency: u64, lag: u64) -> Tally {
         let mut tally = Tally::new();
-        for _ in 0..10_000 {
+        for _ in 0..requests {
             tally.complete(latency);
             tally.lag.saturating_record(lag);
         }
         tally.sent = tally.completed;
-        tally.spun = spun_percent * 10_000_000;
-        let span = 1_000_000_000;
-        Interval::from_cuts(&[Cut { tally, span, cpu: cpu_percent * 10_000_000, due, in_flight: 0 }], &[None])
+        tally
+    }
+
+    fn interval(latency: u64, lag: u64, cpu_percent: u64, spun_percent: u64, due: Option<u64>) -> Interval {
+        let mut tally = tally(10_000, latency, lag);
+        tally.spun = spun_percent * SPAN / 100;
+        of(tally, cpu_percent, due)
+    }
+
+    fn reason(interval: &Interval) -> String {
+        Saturation::of(interval).reason.unwrap_or_default()
+    }
+
+    fn server(busiest: f64) -> ServerCpu {
+        ServerCpu { processes: Vec::new(), seconds: busiest, cpus: busiest, busiest: Some(busiest) }
     }
 
     #[test]
@@ -103,20 +209,118 @@ mod tests {
 
     #[test]
     fn each_sign_is_seen_and_named() {
-        let reason = |interval: Interval| Saturation::of(&interval).reason.unwrap_or_default();
-        assert_eq!(reason(interval(100_000, 9_000, 89, 0, Some(10_100))), "");
+        assert_eq!(reason(&interval(100_000, 9_000, 89, 0, Some(10_100))), "");
+        assert_eq!(reason(&interval(100_000, 0, 95, 0, None)), "thread 0 at 95 % CPU");
+        assert_eq!(reason(&interval(100_000, 0, 95, 0, Some(10_100))), "thread 0 at 95 % CPU");
+        assert_eq!(reason(&interval(100_000, 0, 95, 0, Some(10_005))), "", "the schedule was kept");
+        assert_eq!(reason(&interval(100_000, 0, 95, 90, None)), "", "spinning is no work");
+        assert_eq!(reason(&interval(100_000, 30_000, 0, 0, None)), "", "a wake-up takes that long");
         assert_eq!(
-            reason(interval(100_000, 0, 0, 0, Some(12_500))),
-            "20.0 % of the offered requests were not sent in time"
-        );
-        assert_eq!(reason(interval(100_000, 0, 95, 0, None)), "load thread 0 used 95 % of its CPU");
-        assert_eq!(reason(interval(100_000, 0, 95, 0, Some(10_100))), "load thread 0 used 95 % of its CPU");
-        assert_eq!(reason(interval(100_000, 0, 95, 0, Some(10_005))), "", "the schedule was kept");
-        assert_eq!(reason(interval(100_000, 0, 95, 90, None)), "", "spinning is no work");
-        assert_eq!(reason(interval(100_000, 30_000, 0, 0, None)), "", "a wake-up takes that long");
-        assert_eq!(
-            reason(interval(1_000_000, 200_000, 0, 0, None)),
+            reason(&interval(1_000_000, 200_000, 0, 0, None)),
             "sends were late by 200 us at p99, 20 % of the latency"
+        );
+    }
+
+    #[test]
+    fn a_socket_that_overflowed_is_the_client_s() {
+        let dropping = |dropped| {
+            let mut tally = tally(10_000, 100_000, 0);
+            (tally.datagrams.receives, tally.datagrams.client_dropped) = (10_000, dropped);
+            reason(&of(tally, 0, None))
+        };
+        assert_eq!(dropping(200), "");
+        assert_eq!(dropping(300), "the client's own sockets dropped 2.9 % of what came back");
+    }
+
+    /// Above what a target can do requests wait for its connections, however idle the client is.
+    #[test]
+    fn what_found_no_connection_is_the_clients_fault_only_with_a_sign_of_it() {
+        let saturation = Saturation::of(&interval(100_000, 0, 20, 0, Some(12_500)));
+        assert_eq!((saturation.limited, saturation.reason), (false, None));
+        assert_eq!(
+            saturation.elsewhere.as_deref(),
+            Some(
+                "no connection was free for 20.0 % of what was due; the target or --connections is the limit"
+            )
+        );
+        let saturation = Saturation::of(&interval(100_000, 0, 99, 0, Some(12_500)));
+        assert_eq!(
+            (saturation.reason.as_deref(), saturation.elsewhere),
+            (Some("thread 0 at 99 % CPU; 20.0 % of what was due was not sent in time"), None)
+        );
+        assert!(reason(&interval(1_000_000, 200_000, 0, 0, Some(12_500))).starts_with("sends were late"));
+        let mut refused = tally(10_000, 100_000, 0);
+        refused.error(ErrorClass::Send, 2_500);
+        let elsewhere = Saturation::of(&of(refused, 20, Some(12_500))).elsewhere.unwrap_or_default();
+        assert!(elsewhere.starts_with("the kernel did not take 20.0 %"), "{elsewhere}");
+    }
+
+    /// A CPU shared with others, or with softirqs: little CPU time, and always something to do.
+    #[test]
+    fn a_client_that_is_kept_from_its_cpu_is_full() {
+        let mut starved = tally(10_000, 100_000, 0);
+        starved.busy = SPAN * 97 / 100;
+        let mut starved = of(starved, 39, None);
+        (starved.client_cpu[0].waiting, starved.client_cpu[0].softirq) = (0.5, Some(0.41));
+        assert_eq!(
+            reason(&starved),
+            "thread 0 at 39 % CPU, and it had work for 97 %; it waited 50 % of the time for its CPU; \
+             CPU 1 was 41 % in softirqs"
+        );
+        starved.client_cpu[0].busy = 0.8;
+        assert_eq!(reason(&starved), "");
+        // It is not at work either while it waits to get to its sockets.
+        starved.client_cpu[0].waiting = 0.53;
+        assert!(reason(&starved).starts_with("thread 0 at 39 % CPU, and it had work for 92 %"));
+    }
+
+    /// A few hundred requests are enough to see that all of them were late, and one of them is not.
+    #[test]
+    fn few_requests_are_judged_as_far_as_they_go() {
+        assert_eq!(
+            reason(&of(tally(200, 1_000_000, 300_000), 5, Some(200))),
+            "sends were late by 300 us at p95, 30 % of the latency"
+        );
+        assert_eq!(reason(&of(tally(19, 1_000_000, 300_000), 5, Some(19))), "");
+        let mut once = tally(200, 1_000_000, 0);
+        (0..9).for_each(|_| once.lag.saturating_record(300_000));
+        assert_eq!(reason(&of(once, 5, Some(200))), "");
+    }
+
+    /// What has no latency (one way) is late where it matters: when it is short.
+    #[test]
+    fn one_way_a_late_sender_is_the_limit_when_it_falls_short() {
+        let sent = || {
+            let mut tally = Tally::new();
+            (0..10_000).for_each(|_| tally.lag.saturating_record(900_000_000));
+            (tally.sent, tally.completed) = (10_000, 10_000);
+            tally
+        };
+        assert_eq!(reason(&of(sent(), 5, Some(10_050))), "");
+        assert!(reason(&of(sent(), 5, Some(12_500))).starts_with("sends were late by 900"));
+        // There is no connection to wait for: what was not sent is the sender's own, or the kernel's.
+        let short = || Tally { lag: Tally::new().lag, ..sent() };
+        assert_eq!(reason(&of(short(), 5, Some(12_500))), "20.0 % of what was due was not sent in time");
+        let mut refused = short();
+        refused.error(ErrorClass::Send, 2_500);
+        assert_eq!(reason(&of(refused, 5, Some(12_500))), "");
+    }
+
+    #[test]
+    fn the_server_is_named_beside_the_client() {
+        let limited = || Saturation::of(&interval(100_000, 0, 99, 0, None));
+        let reason = |saturation: Saturation| saturation.reason.unwrap_or_default();
+        assert_eq!(reason(limited().beside(&server(0.22))), "thread 0 at 99 % CPU; the server was 22 % busy");
+        assert_eq!(
+            reason(limited().beside(&server(1.0))),
+            "thread 0 at 99 % CPU; the server was 100 % busy: it is a limit as well"
+        );
+        let idle = || Saturation::of(&interval(100_000, 0, 10, 0, None));
+        assert_eq!(idle().beside(&server(0.5)), idle());
+        let saturation = idle().beside(&server(0.97));
+        assert_eq!(
+            (saturation.limited, saturation.elsewhere.as_deref()),
+            (false, Some("the server was 97 % busy"))
         );
     }
 }

@@ -43,6 +43,35 @@ impl Second {
     }
 }
 
+/// The seconds of two loads that ran at the same time. Of a second only the longest latency is kept: its
+/// percentiles cannot be had from those of its parts.
+pub(super) fn beside(one: Vec<Second>, other: &[Second]) -> Vec<Second> {
+    let parts = one.len().max(other.len());
+    let (mut one, mut other) = (one.into_iter(), other.iter().cloned());
+    let pairs = (0..parts).map(|_| (one.next(), other.next()));
+    pairs
+        .filter_map(|pair| match pair {
+            (Some(a), Some(b)) => Some(both(a, &b)),
+            (a, b) => a.or(b),
+        })
+        .collect()
+}
+
+fn both(a: Second, b: &Second) -> Second {
+    let seconds = a.seconds.max(b.seconds);
+    let requests = a.requests + b.requests;
+    let max = [a.latency_us.max, b.latency_us.max].into_iter().flatten().reduce(f64::max);
+    Second {
+        at: a.at.min(b.at),
+        seconds,
+        requests,
+        sent: a.sent + b.sent,
+        errors: a.errors + b.errors,
+        rate: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
+        latency_us: LatencyReport { p50: None, p90: None, p99: None, p99_9: None, max },
+    }
+}
+
 /// The head of an HDR log of a measurement that began at `start`.
 pub fn hdr_log_head(start: SystemTime) -> String {
     let start = start.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64();
@@ -70,12 +99,13 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::{hdr_log_head, hdr_log_line};
-    use crate::load::interval::{Cut, Interval, Tally};
+    use crate::load::interval::Interval;
+    use crate::load::tally::{Cut, Taken, Tally};
 
     fn interval(latencies: std::ops::Range<u64>) -> Interval {
         let mut tally = Tally::new();
         latencies.for_each(|latency| tally.complete(latency * 1000));
-        let cut = Cut { tally, span: 1_000_000_000, cpu: 0, due: None, in_flight: 0 };
+        let cut = Cut { tally, span: 1_000_000_000, taken: Taken::default(), due: None, in_flight: 0 };
         Interval::from_cuts(&[cut], &[None])
     }
 

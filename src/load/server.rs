@@ -1,7 +1,8 @@
 //! The CPU time of the server, where it runs on this machine: of the processes that listen where the
 //! load goes.
 
-use std::net::{IpAddr, UdpSocket};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,10 @@ pub struct ServerCpu {
     pub seconds: f64,
     /// The same as a number of CPUs (0.22 = 22 % of one).
     pub cpus: f64,
+    /// How busy the busiest of their threads was, as a fraction of the time: a server of one thread is full
+    /// with one CPU, however many there are. Threads that came or went meanwhile are left out.
+    #[serde(default)]
+    pub busiest: Option<f64>,
 }
 
 /// A process of the server.
@@ -40,7 +45,38 @@ pub struct ServerProcess {
 #[derive(Debug)]
 pub struct ServerWatch {
     begun: Instant,
-    at_start: Vec<(u32, ProcessStat)>,
+    at_start: Vec<Server>,
+}
+
+/// A process of the server, and what its threads had taken by their numbers.
+#[derive(Debug)]
+struct Server {
+    pid: u32,
+    stat: ProcessStat,
+    threads: BTreeMap<u32, ProcessStat>,
+}
+
+impl Server {
+    fn look(host: &dyn Host, pid: u32) -> Option<Self> {
+        let folder = format!("proc/{pid}/task");
+        let numbers = host.list(&folder).unwrap_or_default().into_iter().filter_map(|name| name.parse().ok());
+        let threads = numbers.filter_map(|tid: u32| Some((tid, stat(host, &format!("{folder}/{tid}"))?)));
+        Some(Self { pid, threads: threads.collect(), stat: stat(host, &format!("proc/{pid}"))? })
+    }
+
+    /// It as it is now; `None` when it has ended.
+    fn again(&self, host: &dyn Host) -> Option<Self> {
+        Self::look(host, self.pid).filter(|now| now.stat.began_ticks == self.stat.began_ticks)
+    }
+
+    /// The most that one of its threads took since it was as `before`, in ticks.
+    fn busiest_since(&self, before: &Self) -> Option<u64> {
+        let taken = self.threads.iter().filter_map(|(tid, now)| {
+            let before = before.threads.get(tid).filter(|before| before.began_ticks == now.began_ticks)?;
+            Some(now.cpu_ticks.saturating_sub(before.cpu_ticks))
+        });
+        taken.max()
+    }
 }
 
 impl ServerWatch {
@@ -50,23 +86,30 @@ impl ServerWatch {
         if spec.netns.is_some() {
             return None;
         }
-        let Destination::Inet(address) = Destination::of(spec).ok()? else { return None };
-        if !is_local(address.ip()) {
+        let inet = |destination| match destination {
+            Destination::Inet(address) => Some(address),
+            Destination::Unix(_) => None,
+        };
+        // A name may have several; the first where somebody listens is where the load goes.
+        let addresses: Vec<SocketAddr> = Destination::of(spec).ok()?.into_iter().filter_map(inet).collect();
+        if addresses.is_empty() || !addresses.iter().all(|address| is_local(address.ip())) {
             return None;
         }
         let transport = if spec.url.protocol == Protocol::Http { Transport::Tcp } else { Transport::Udp };
         let inventory = Inventory::take(host, Scope::Surroundings { nic: None });
-        let pids = owners(inventory.listeners.known()?, transport, address.ip(), address.port());
-        let at_start: Vec<_> = pids.into_iter().filter_map(|pid| Some((pid, stat(host, pid)?))).collect();
+        let listeners = inventory.listeners.known()?;
+        let owners = |at: &SocketAddr| owners(listeners, transport, at.ip(), at.port());
+        let pids = addresses.iter().map(owners).find(|pids| !pids.is_empty())?;
+        let at_start: Vec<_> = pids.into_iter().filter_map(|pid| Server::look(host, pid)).collect();
         (!at_start.is_empty()).then(|| Self { begun: Instant::now(), at_start })
     }
 
     /// The time to measure begins now, and not when the server was found.
     pub fn begin(&mut self, host: &dyn Host) {
         self.begun = Instant::now();
-        for (pid, at_start) in &mut self.at_start {
-            if let Some(now) = stat(host, *pid).filter(|now| now.began_ticks == at_start.began_ticks) {
-                *at_start = now;
+        for server in &mut self.at_start {
+            if let Some(now) = server.again(host) {
+                *server = now;
             }
         }
     }
@@ -74,22 +117,28 @@ impl ServerWatch {
     /// What they took since then. A process that has ended meanwhile is left out.
     pub fn end(&self, host: &dyn Host) -> Option<ServerCpu> {
         let seconds = self.begun.elapsed().as_secs_f64();
-        let (mut processes, mut ticks) = (Vec::new(), 0);
-        for (pid, before) in &self.at_start {
-            let now = stat(host, *pid).filter(|now| now.began_ticks == before.began_ticks);
-            let Some(now) = now else { continue };
-            ticks += now.cpu_ticks.saturating_sub(before.cpu_ticks);
-            processes.push(ServerProcess { pid: *pid, command: now.command });
+        let (mut processes, mut ticks, mut busiest) = (Vec::new(), 0, None);
+        for before in &self.at_start {
+            let Some(now) = before.again(host) else { continue };
+            ticks += now.stat.cpu_ticks.saturating_sub(before.stat.cpu_ticks);
+            busiest = busiest.max(now.busiest_since(before));
+            processes.push(ServerProcess { pid: now.pid, command: now.stat.command });
         }
         // USER_HZ is 100 on every architecture of Linux that is still there.
-        let cpu = ticks as f64 / 100.0;
+        let in_seconds = |ticks: u64| ticks as f64 / 100.0;
+        let cpu = in_seconds(ticks);
         let there = !processes.is_empty() && seconds > 0.0;
-        there.then(|| ServerCpu { processes, seconds: cpu, cpus: cpu / seconds })
+        there.then(|| ServerCpu {
+            processes,
+            seconds: cpu,
+            cpus: cpu / seconds,
+            busiest: busiest.map(|ticks| in_seconds(ticks) / seconds),
+        })
     }
 }
 
-fn stat(host: &dyn Host, pid: u32) -> Option<ProcessStat> {
-    process_stat(&host.read_text(&format!("proc/{pid}/stat")).ok()?).ok()
+fn stat(host: &dyn Host, folder: &str) -> Option<ProcessStat> {
+    process_stat(&host.read_text(&format!("{folder}/stat")).ok()?).ok()
 }
 
 /// Whether the address is one of this machine: only then can a socket be bound to it.
@@ -135,6 +184,9 @@ mod tests {
         assert_eq!(server.processes.len(), 1);
         assert_eq!(server.processes[0].pid, std::process::id());
         assert!(server.seconds > 0.0 && server.cpus > 0.0, "{server:?}");
+        // One thread alone has spun, so it is no less busy than its part of the process.
+        let busiest = server.busiest.expect("it has threads");
+        assert!(busiest > 0.0 && busiest <= server.cpus + 0.1, "{server:?}");
         // Nobody listens there over UDP, and 192.0.2.1 is nobody's.
         for url in [format!("udp://127.0.0.1:{port}"), format!("http://192.0.2.1:{port}/")] {
             assert!(ServerWatch::find(&host, &Spec::new(url.parse().expect("a URL"))).is_none(), "{url}");

@@ -13,13 +13,16 @@ use thiserror::Error;
 use super::check::SpecError;
 use super::clock::{Clock, Nanos};
 use super::destination::Destination;
-use super::http::TlsSetup;
-use super::interval::{Cut, Interval};
+use super::http::{Shared, TlsSetup};
+use super::interval::{Arrivals, Interval};
 use super::pacing::Pacing;
+use super::softirq::Softirqs;
 use super::spec::Spec;
+use super::tally::Cut;
 use super::thread::{Control, Worker};
 use super::trust;
 use super::udp::{Arrived, SinkTotals};
+use super::url::Protocol;
 use crate::host::{OpenError, allow_files};
 use crate::units::CpuId;
 
@@ -84,9 +87,13 @@ pub struct Session {
     sink: Option<SinkTotals>,
     /// What the sink had counted at the last cut, and when it was asked; `None` when it did not answer.
     received: Option<(Arrived, Instant)>,
+    /// What it had counted when the measurement began.
+    origin: Option<Arrived>,
     /// Whether the receiver is a sink that tells what arrived.
     told: bool,
     pacing: Pacing,
+    /// Where threads are pinned.
+    softirqs: Option<Box<Softirqs>>,
 }
 
 #[derive(Debug)]
@@ -99,15 +106,19 @@ struct Running {
 }
 
 impl Session {
-    /// Opens the connections and starts the load. Within two seconds of the last that opened either the load runs or the
+    /// Opens the connections and starts the load: to the first address of the host that can be reached. Within two seconds of the last that opened either the load runs or the
     /// error says why it does not: the target is down when a thread could not open a single
     /// connection.
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
-        let destination = Destination::of(spec)
+        let destinations = Destination::of(spec)
             .map_err(|error| LoadError::Resolve { host: spec.url.host.clone(), error })?;
+        Self::start_at(spec, destinations)
+    }
+
+    fn start_at(spec: &Spec, mut destinations: Vec<Destination>) -> Result<Self, LoadError> {
         make_room(spec.connections)?;
-        let tls = tls(spec).map_err(LoadError::Tls)?;
+        let shared = shared(spec).map_err(LoadError::Tls)?;
         let clock = Clock::start();
         let spec = Arc::new(spec.clone());
         let cpus: Vec<CpuId> = spec.cpus.iter().collect();
@@ -115,8 +126,16 @@ impl Session {
         let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
         let (ready, readiness) = channel();
         // From here on an early return drops `this`, which stops the threads already running.
-        let mut this =
-            Self { threads: Vec::new(), sink: None, received: None, told: false, pacing: spec.pacing };
+        let mut this = Self {
+            threads: Vec::new(),
+            sink: None,
+            received: None,
+            origin: None,
+            told: false,
+            pacing: spec.pacing,
+            softirqs: None,
+        };
+        let mut started = 0;
         for index in 0..spec.threads {
             let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
                 .map_err(|errno| LoadError::Thread(errno.into()))?;
@@ -124,6 +143,7 @@ impl Session {
                 cuts: AtomicU64::new(0),
                 stop: AtomicBool::new(false),
                 done: AtomicBool::new(false),
+                reset: AtomicBool::new(false),
                 wake: Arc::new(wake),
             });
             let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
@@ -131,8 +151,8 @@ impl Session {
             let (cuts, cut) = channel();
             let worker = Worker {
                 spec: Arc::clone(&spec),
-                destination: destination.clone(),
-                tls: tls.clone(),
+                destinations: destinations.clone(),
+                shared: shared.clone(),
                 index,
                 cpu,
                 session,
@@ -147,13 +167,20 @@ impl Session {
                 .spawn(move || worker.run())
                 .map_err(LoadError::Thread)?;
             this.threads.push(Running { control, begin, cuts: cut, cpu, handle: Some(handle) });
-        }
-        for _ in 0..spec.threads {
-            let sink = readiness.recv().expect("a load thread reports before it ends")?;
-            this.sink = this.sink.take().or(sink);
+            started += 1;
+            // Which of several addresses it is, the first thread finds out for all.
+            if started == spec.threads || destinations.len() > 1 {
+                for _ in 0..std::mem::take(&mut started) {
+                    let ready = readiness.recv().expect("a load thread reports before it ends")?;
+                    this.sink = this.sink.take().or(ready.sink);
+                    destinations = vec![ready.destination];
+                }
+            }
         }
         this.received = this.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
         this.told = this.received.is_some();
+        this.origin = this.received.map(|(arrived, _)| arrived);
+        this.softirqs = if cpus.is_empty() { None } else { Softirqs::watch().map(Box::new) };
         let origin = clock.now();
         for thread in &this.threads {
             // Only a thread that panicked is not there to hear it, and then `mark` says so.
@@ -176,12 +203,62 @@ impl Session {
     /// Everything since the last mark, or since the start: every request is in exactly one
     /// interval. The load goes on meanwhile.
     pub fn mark(&mut self) -> Interval {
+        self.ask_for_cuts();
+        let received = self.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
+        self.collect(received)
+    }
+
+    /// The same without asking a sink what arrived: it does not wait for one that drowns. For
+    /// [`Session::finish`], which asks it for all.
+    pub fn cut(&mut self) -> Interval {
+        self.ask_for_cuts();
+        self.collect(None)
+    }
+
+    /// Forgets what was measured so far: the measurement begins now. A sink that drowns is asked for up to two
+    /// seconds; what is sent meanwhile is forgotten as well.
+    pub fn forget(&mut self) {
+        for _ in 0..SinkTotals::TRIES {
+            // The sink is asked when the threads begin anew, not when all that they counted is here.
+            self.ask_for_cuts();
+            let answer = self.sink.as_ref().map(SinkTotals::ask);
+            self.collect(None);
+            self.origin = answer.as_ref().and_then(|answer| answer.map(|(arrived, _)| arrived));
+            if answer.is_none() || self.origin.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Ends the load; gives everything since the last cut, and with a sink that tells what arrived since the
+    /// measurement began: counted when no more comes in, for what lies in its queue is not lost. Answers still
+    /// outstanding stay so.
+    pub fn finish(mut self) -> (Interval, Option<Arrivals>) {
+        if !self.told {
+            return (self.cut(), None);
+        }
+        self.signal_stop();
+        self.threads.iter_mut().for_each(Running::join);
+        let last = self.collect(None);
+        let settled = self.sink.as_ref().and_then(SinkTotals::settled).map(|(arrived, _)| arrived);
+        let arrivals = settled.zip(self.origin).map(|(now, origin)| Arrivals {
+            packets: now.packets.saturating_sub(origin.packets),
+            reordered: now.reordered.saturating_sub(origin.reordered),
+        });
+        (last, arrivals)
+    }
+
+    /// When the load ends, its connections are reset and not closed in order: so none stays behind in
+    /// TIME_WAIT, and runs that follow each other do not use up the ports.
+    pub fn reset_at_end(&self) {
+        self.threads.iter().for_each(|thread| thread.control.reset.store(true, Ordering::Release));
+    }
+
+    fn ask_for_cuts(&self) {
         for thread in &self.threads {
             thread.control.cuts.fetch_add(1, Ordering::Release);
             thread.wake();
         }
-        let received = self.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
-        self.collect(received)
     }
 
     /// Stops sending, waits up to 200 ms for the answers still outstanding, and gives everything
@@ -202,6 +279,10 @@ impl Session {
         let pins: Vec<Option<CpuId>> = self.threads.iter().map(|thread| thread.cpu).collect();
         let mut interval = Interval::from_cuts(&cuts, &pins);
         interval.pacing = self.pacing;
+        let softirqs = self.softirqs.as_mut().map(|softirqs| softirqs.look()).unwrap_or_default();
+        for thread in &mut interval.client_cpu {
+            thread.softirq = thread.cpu_pinned.and_then(|cpu| softirqs.get(&cpu).copied());
+        }
         if let (Some((count, at)), Some((count_before, before))) = (received, self.received) {
             interval.received = Some(count.packets.saturating_sub(count_before.packets));
             interval.datagrams.reordered = Some(count.reordered.saturating_sub(count_before.reordered));
@@ -245,9 +326,12 @@ impl Running {
     }
 }
 
-fn tls(spec: &Spec) -> Result<Option<TlsSetup>, String> {
+fn shared(spec: &Spec) -> Result<Option<Shared>, String> {
+    if spec.url.protocol != Protocol::Http {
+        return Ok(None);
+    }
     let setup = || TlsSetup::new(trust::config(spec)?, &spec.url.host);
-    spec.url.tls.then(setup).transpose()
+    Ok(Some(Shared::new(spec, spec.url.tls.then(setup).transpose()?)))
 }
 
 /// Files besides the connections: epolls, eventfds, standard streams, whatever the caller has.
@@ -257,4 +341,36 @@ const OTHER_FILES: u64 = 256;
 fn make_room(connections: usize) -> Result<(), LoadError> {
     let needed = connections as u64 + OTHER_FILES;
     allow_files(needed).map_err(|limit| LoadError::Files { needed: connections, limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+
+    use super::{Destination, LoadError, Session};
+    use crate::load::Spec;
+    use crate::target::{self, Target};
+
+    /// `localhost` is `::1` first on many machines, where a server that listens on 127.0.0.1 is not.
+    #[test]
+    fn the_address_that_answers_is_the_one() {
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let spec = target::Spec { http: any, udp_echo: any, udp_sink: any, ..Default::default() };
+        let target = Target::start(&spec).expect("started");
+        let addresses = target.addresses();
+        let nobody = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+        let nobody = Destination::Inet(nobody);
+        for (scheme, address) in
+            [("http", addresses.http), ("udp", addresses.udp_echo), ("udp-sink", addresses.udp_sink)]
+        {
+            let mut spec = Spec::new(format!("{scheme}://localhost:1/").parse().expect("a URL"));
+            (spec.connections, spec.threads) = (4, 2);
+            let both = vec![nobody.clone(), Destination::Inet(address.expect("served"))];
+            let session = Session::start_at(&spec, both).expect("one of them answers");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(session.stop().sent > 0, "{scheme}");
+            let neither = Session::start_at(&spec, vec![nobody.clone(); 2]);
+            assert!(matches!(neither, Err(LoadError::Down { .. })), "{scheme}");
+        }
+    }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::body::Body;
+use super::check::MAX_THREADS;
 use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
@@ -17,6 +19,9 @@ use crate::units::{CpuMask, duration_text};
 pub const MIN_PAYLOAD: usize = 24;
 /// Largest UDP payload over IPv4.
 pub(super) const MAX_PAYLOAD: usize = 65_507;
+
+/// UDP payload when nothing else is asked for.
+pub(super) const DEFAULT_SIZE: usize = 64;
 
 /// What to offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,8 +37,8 @@ pub struct Spec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,
     /// HTTP: the body of every request.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub body: String,
+    #[serde(default, skip_serializing_if = "Body::is_empty")]
+    pub body: Body,
     /// HTTP and DNS: what to ask for in turn, instead of the path of `url`. Each connection begins one
     /// further in the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,7 +48,7 @@ pub struct Spec {
     pub expect_status: Statuses,
     /// HTTP: the body of every good answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expect_body: Option<String>,
+    pub expect_body: Option<Body>,
     /// HTTP: answers are those of a tracker; one that gives a failure reason is an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announce: bool,
@@ -81,6 +86,9 @@ pub struct Spec {
     /// With a rate: requests come at random (a Poisson process of that rate), not evenly.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisson: bool,
+    /// With `poisson`: which random arrivals; two runs with the same number have the same.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub seed: u32,
     /// With a rate: how to wait for the next request.
     #[serde(default)]
     pub pacing: Pacing,
@@ -112,6 +120,10 @@ fn one() -> usize {
     1
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 fn is_one(number: &usize) -> bool {
     *number == 1
 }
@@ -125,7 +137,7 @@ fn default_timeout() -> Duration {
 }
 
 fn default_size() -> usize {
-    64
+    DEFAULT_SIZE
 }
 
 impl Spec {
@@ -136,7 +148,7 @@ impl Spec {
             url,
             method: get(),
             headers: Vec::new(),
-            body: String::new(),
+            body: Body::default(),
             paths: Vec::new(),
             expect_status: Statuses::default(),
             expect_body: None,
@@ -152,10 +164,11 @@ impl Spec {
             threads: 1,
             rate: None,
             poisson: false,
+            seed: 0,
             pacing: Pacing::default(),
             cpus: CpuMask::new(),
             timeout: default_timeout(),
-            size: default_size(),
+            size: DEFAULT_SIZE,
             batch: 1,
             netns: None,
         }
@@ -165,6 +178,12 @@ impl Spec {
     pub(super) fn part(&self, index: usize) -> (usize, usize) {
         let (each, more) = (self.connections / self.threads, self.connections % self.threads);
         (index * each + index.min(more), each + usize::from(index < more))
+    }
+
+    /// The number by which thread `index` has its part of the schedule: random arrivals of another seed are those
+    /// of threads that there are not.
+    pub(super) fn arrivals(&self, index: usize) -> usize {
+        if self.poisson { self.seed as usize * MAX_THREADS + index } else { index }
     }
 
     /// Requests that thread `index` may send: those of the schedule that are its own.
@@ -203,5 +222,9 @@ mod tests {
         assert_eq!([0, 1, 2].map(|i| spec.budget(i)), [4, 4, 3]);
         spec.requests = None;
         assert_eq!(spec.budget(1), u64::MAX);
+        spec.seed = 2;
+        assert_eq!(spec.arrivals(1), 1, "what comes evenly has no seed");
+        spec.poisson = true;
+        assert_eq!(spec.arrivals(1), 2049);
     }
 }

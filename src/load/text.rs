@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use super::datagrams::Datagrams;
+use super::interval::ThreadCpu;
 use super::report::{LatencyReport, Report};
+use super::saturation::Saturation;
 use super::spec::Spec;
 use super::url::Protocol;
 use crate::units::format_duration;
@@ -29,13 +31,18 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         let share = 100.0 * received as f64 / report.requests.max(1) as f64;
         row(out, "arrived", &format!("{} ({share:.1} %), by the sink's count", grouped(received as f64)))?;
     } else if spec.url.protocol == Protocol::UdpSink {
-        row(out, "arrived", "unknown: the target does not tell")?;
+        row(out, "arrived", "unknown: nothing tells it of this load alone")?;
     }
     if let Some(datagrams) = &report.datagrams {
         datagram_rows(report, datagrams, out)?;
     }
     if let Some(offered) = report.offered {
         row(out, "offered", &format!("{} {unit}, sent {}", grouped(offered), grouped(report.achieved)))?;
+    }
+    if let Some(opened) = report.opened.filter(|opened| *opened > 0) {
+        let rate = opened as f64 / report.seconds.max(f64::MIN_POSITIVE);
+        let text = format!("{} opened while it ran, {}/s", grouped(opened as f64), grouped(rate));
+        row(out, "connections", &text)?;
     }
     if let Some(handshakes) = report.handshakes {
         let rate = handshakes as f64 / report.seconds.max(f64::MIN_POSITIVE);
@@ -66,6 +73,10 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
     if datagrams.surplus > 0 {
         let count = grouped(datagrams.surplus as f64);
         row(out, "surplus", &format!("{count} answers came twice, or after the timeout"))?;
+    }
+    if datagrams.client_dropped > 0 {
+        let count = grouped(datagrams.client_dropped as f64);
+        row(out, "dropped", &format!("{count} by this client: no room in its socket buffers"))?;
     }
     if report.spec.batch > 1 {
         let each = |count: u64, calls: u64| grouped(count as f64 / calls.max(1) as f64);
@@ -169,9 +180,23 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         let place = thread.cpu_pinned.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
         let spinning = match (thread.spinning * 100.0).round() {
             0.0 => String::new(),
-            percent => format!(", {percent:.0} % of it waiting"),
+            percent => format!(", {percent:.0} % polling"),
         };
-        row(out, "", &format!("thread {}{place}: {:.0} %{spinning}", thread.thread, thread.share * 100.0))?;
+        let (share, modes) = (percent(thread.share), modes(thread));
+        row(out, "", &format!("thread {}{place}: {share}{modes}{spinning}", thread.thread))?;
+        let beside: Vec<String> = [
+            Some(thread.waiting).filter(|part| *part >= 0.01).map(|part| format!("waited {}", percent(part))),
+            thread
+                .softirq
+                .filter(|part| *part >= 0.01)
+                .map(|part| format!("its CPU {} in softirqs", percent(part))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !beside.is_empty() {
+            row(out, "", &format!("  {}", beside.join(", ")))?;
+        }
     }
     if let Some(rest) = report.client_cpu.get(SHOWN..).filter(|rest| !rest.is_empty()) {
         let busiest = rest.iter().map(|thread| thread.share).fold(0.0, f64::max);
@@ -199,18 +224,49 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "send lag", &at(&pacing.send_lag_us))?;
     }
     server(report, out)?;
-    match &report.saturation.reason {
-        None => row(out, "limit", "no sign that this client was the limit"),
-        Some(reason) => {
-            let mut label = "limit";
-            row(out, label, "client-limited: this says little about the target")?;
-            for sign in reason.split("; ") {
-                label = "";
-                row(out, label, sign)?;
-            }
-            Ok(())
+    let Saturation { reason, elsewhere, .. } = &report.saturation;
+    let client = reason.as_ref().map(|reason| format!("client-limited: {reason}"));
+    let signs: Vec<&str> =
+        [&client, elsewhere].into_iter().flatten().flat_map(|text| text.split("; ")).collect();
+    if client.is_none() {
+        row(out, "limit", "no sign that this client was the limit")?;
+    }
+    for (index, line) in signs.iter().flat_map(|sign| lines(sign)).enumerate() {
+        row(out, if index == 0 && client.is_some() { "limit" } else { "" }, &line)?;
+    }
+    Ok(())
+}
+
+/// A sign in lines that fit behind a label.
+fn lines(sign: &str) -> Vec<String> {
+    const WIDTH: usize = 66;
+    let mut lines = vec![String::new()];
+    for word in sign.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        if last.is_empty() {
+            *last = word.to_owned();
+        } else if last.len() + 1 + word.len() <= WIDTH {
+            *last += " ";
+            *last += word;
+        } else {
+            lines.push(word.to_owned());
         }
     }
+    lines
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// How a thread's CPU time divides, as far as the clock of its modes tells.
+fn modes(thread: &ThreadCpu) -> String {
+    let both = thread.user + thread.system;
+    if both <= 0.0 {
+        return String::new();
+    }
+    let part = |mode: f64| percent(thread.share * mode / both);
+    format!(" (user {}, system {})", part(thread.user), part(thread.system))
 }
 
 fn server(report: &Report, out: &mut String) -> std::fmt::Result {
@@ -221,8 +277,9 @@ fn server(report: &Report, out: &mut String) -> std::fmt::Result {
         let more = server.processes.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let names = names.collect::<Vec<_>>().join(", ") + &more;
-        let (seconds, percent) = (server.seconds, 100.0 * server.cpus);
-        row(out, "server CPU", &format!("{seconds:.2} s, {percent:.0} % of a CPU"))?;
+        let (seconds, cpus) = (server.seconds, percent(server.cpus));
+        let busiest = server.busiest.map(|share| format!("; its busiest thread {}", percent(share)));
+        row(out, "server CPU", &format!("{seconds:.2} s, {cpus} of a CPU{}", busiest.unwrap_or_default()))?;
         row(out, "", &names)?;
     }
     let Some(prometheus) = &report.prometheus else { return Ok(()) };
@@ -268,8 +325,9 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, grouped, render};
-    use crate::load::interval::{Cut, Interval, Tally};
+    use super::{duration, grouped, lines, render};
+    use crate::load::interval::Interval;
+    use crate::load::tally::{Cut, Taken, Tally};
     use crate::load::{ErrorClass, Rate, Report, Spec};
     use crate::units::CpuId;
 
@@ -279,6 +337,8 @@ mod tests {
         assert_eq!(grouped(999.6), "1,000");
         assert_eq!(grouped(0.5), "0.5");
         assert_eq!(grouped(64.0), "64");
+        let late = "client-limited: sends were late by 5325 us at p99, 357 % of the latency";
+        assert_eq!(lines(late), [&late[..late.len() - 8], "latency"]);
         assert_eq!((duration(12.34), duration(1_500.0)), ("12.3 us".to_owned(), "1.50 ms".to_owned()));
     }
 
@@ -291,7 +351,8 @@ mod tests {
         (0..10_020).for_each(|i| tally.scheduled(0, i * 4, i * 5));
         tally.sent = 10_020;
         tally.error(ErrorClass::Status5xx, 20);
-        let cut = Cut { tally, span: 1_000_000_000, cpu: 950_000_000, due: Some(13_000), in_flight: 0 };
+        let taken = Taken { cpu: 950_000_000, user: 250_000_000, system: 700_000_000, waited: 30_000_000 };
+        let cut = Cut { tally, span: 1_000_000_000, taken, due: Some(13_000), in_flight: 0 };
         let text = render(&Report::new(&spec, &Interval::from_cuts(&[cut], &[Some(CpuId(1))])));
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         insta::assert_snapshot!(text);

@@ -1,25 +1,27 @@
 //! One thread of the generator: it is placed, makes its sockets, and runs its engine until told to
 //! stop, handing its counts over whenever the session asks.
 
+use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use rustix::fd::OwnedFd;
+use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use super::destination::Destination;
 use super::http;
-use super::interval::{Cut, Tally};
 use super::poller::Poller;
 use super::schedule::Schedule;
 use super::session::LoadError;
 use super::spec::Spec;
+use super::tally::{Cut, Taken, Tally};
 use super::udp::{Exchange, OneWay, SinkTotals, exchange};
 use super::url::Protocol;
-use crate::host::{enter_netns, pin_thread};
+use crate::host::{enter_netns, pin_thread, thread_ran_and_waited_ns, thread_user_and_system_ticks};
 use crate::units::CpuId;
 
 /// Scheduled requests sent before sockets get their turn again.
@@ -42,6 +44,8 @@ pub(super) struct Control {
     pub(super) stop: AtomicBool,
     /// The thread has sent all that a run with a number of requests wanted of it, and all have ended.
     pub(super) done: AtomicBool,
+    /// At its end the thread resets its connections.
+    pub(super) reset: AtomicBool,
     /// An eventfd that ends the thread's sleep.
     pub(super) wake: Arc<OwnedFd>,
 }
@@ -49,18 +53,28 @@ pub(super) struct Control {
 /// A thread before it runs.
 pub(super) struct Worker {
     pub(super) spec: Arc<Spec>,
-    pub(super) destination: Destination,
-    pub(super) tls: Option<http::TlsSetup>,
+    /// Where the target may be; the first that can be reached is it. At least one.
+    pub(super) destinations: Vec<Destination>,
+    /// For HTTP.
+    pub(super) shared: Option<http::Shared>,
     pub(super) index: usize,
     pub(super) cpu: Option<CpuId>,
     pub(super) session: u64,
     pub(super) clock: Clock,
     pub(super) control: Arc<Control>,
-    /// Sockets are made; the sink's counter comes from the first thread.
-    pub(super) ready: Sender<Result<Option<SinkTotals>, LoadError>>,
+    /// Sockets are made.
+    pub(super) ready: Sender<Result<Ready, LoadError>>,
     /// Begin, with the origin of the schedule; closed when the session gave up.
     pub(super) begin: Receiver<Nanos>,
     pub(super) cuts: Sender<Cut>,
+}
+
+/// What a thread has found when its sockets are made.
+pub(super) struct Ready {
+    /// Where the target is.
+    pub(super) destination: Destination,
+    /// The sink's counter, from the first thread.
+    pub(super) sink: Option<SinkTotals>,
 }
 
 enum Engine {
@@ -73,9 +87,9 @@ impl Worker {
     /// The life of the thread.
     pub(super) fn run(self) {
         match self.prepare() {
-            Ok((engine, sink)) => {
+            Ok((engine, ready)) => {
                 // When nobody listens any more, `begin` is closed as well.
-                let _ = self.ready.send(Ok(sink));
+                let _ = self.ready.send(Ok(ready));
                 if let Ok(origin) = self.begin.recv() {
                     self.generate(engine, origin);
                 }
@@ -86,7 +100,7 @@ impl Worker {
         }
     }
 
-    fn prepare(&self) -> Result<(Engine, Option<SinkTotals>), LoadError> {
+    fn prepare(&self) -> Result<(Engine, Ready), LoadError> {
         if let Some(netns) = &self.spec.netns {
             enter_netns(netns)?;
         }
@@ -95,23 +109,43 @@ impl Worker {
         }
         // The default slack delays every sleep by 50 us. Without it sends are late, not wrong.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let (spec, clock, destination) = (&self.spec, self.clock, &self.destination);
+        let mut down = None;
+        for destination in &self.destinations {
+            match self.reach(destination) {
+                Ok((engine, sink)) => return Ok((engine, Ready { destination: destination.clone(), sink })),
+                Err(error @ LoadError::Down { .. }) => down = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(down.expect("there is at least one address"))
+    }
+
+    /// Makes the sockets towards `destination`.
+    fn reach(&self, destination: &Destination) -> Result<(Engine, Option<SinkTotals>), LoadError> {
+        let (spec, clock) = (&self.spec, self.clock);
         let poller = Poller::new(Arc::clone(&self.control.wake), spec.pacing, clock)
             .map_err(|errno| LoadError::Thread(errno.into()))?;
         let down =
             |error| LoadError::Down { url: spec.url.to_string(), address: destination.to_string(), error };
+        // Connecting a socket for datagrams asks for the way there; what else fails is no matter of the address.
+        let unreached = |error: std::io::Error| match error.kind() {
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable | ErrorKind::AddrNotAvailable => {
+                down(error)
+            }
+            _ => LoadError::Socket(error),
+        };
         match (spec.url.protocol, destination) {
             (Protocol::Http, _) => {
-                let mut engine =
-                    http::Engine::new(spec, destination, self.tls.clone(), self.index, poller, clock)
-                        .map_err(LoadError::Socket)?;
+                let shared = self.shared.clone().expect("a session for HTTP has prepared its requests");
+                let mut engine = http::Engine::new(spec, destination, shared, self.index, poller, clock)
+                    .map_err(LoadError::Socket)?;
                 let patience = WARM_UP.min(spec.timeout.as_nanos() as Nanos);
                 engine.warm(patience).map_err(down)?;
                 Ok((Engine::Http(Box::new(engine)), None))
             }
             (Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns, &Destination::Inet(address)) => {
-                let mut engine = exchange(spec, address, self.index, self.session, poller, clock)
-                    .map_err(LoadError::Socket)?;
+                let mut engine =
+                    exchange(spec, address, self.index, self.session, poller, clock).map_err(unreached)?;
                 if self.index == 0 {
                     engine.probe(address).map_err(down)?;
                 }
@@ -119,8 +153,8 @@ impl Worker {
                 Ok((Engine::Exchange(Box::new(engine)), None))
             }
             (Protocol::UdpSink, &Destination::Inet(address)) => {
-                let engine = OneWay::new(spec, address, self.index, self.session, poller, clock)
-                    .map_err(LoadError::Socket)?;
+                let engine =
+                    OneWay::new(spec, address, self.index, self.session, poller, clock).map_err(unreached)?;
                 let mut sink = None;
                 if self.index == 0 {
                     let totals = SinkTotals::connect(address).map_err(down)?;
@@ -135,10 +169,11 @@ impl Worker {
     fn generate(&self, mut engine: Engine, origin: Nanos) {
         let Spec { rate, poisson, threads, .. } = &*self.spec;
         let budget = self.spec.budget(self.index);
+        let arrivals = self.spec.arrivals(self.index);
         let schedule =
-            rate.as_ref().map(|rate| Schedule::new(origin, rate, *poisson, self.index, *threads, budget));
+            rate.as_ref().map(|rate| Schedule::new(origin, rate, *poisson, arrivals, *threads, budget));
         let mut tally = Tally::new();
-        let mut last = (self.clock.now(), cpu_time());
+        let mut last = (self.clock.now(), taken());
         let (mut cuts, mut end) = (0, None);
         engine.poller().begin();
         engine.begin(schedule, &mut tally);
@@ -160,6 +195,11 @@ impl Worker {
             engine.turn(&mut tally);
         }
         let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
+        if let Engine::Http(engine) = &engine
+            && self.control.reset.load(Ordering::Acquire)
+        {
+            engine.reset_at_close();
+        }
     }
 
     /// Everything since the `last` cut. Behind the `end` of a run with a number of requests there is
@@ -168,27 +208,37 @@ impl Worker {
         &self,
         engine: &mut Engine,
         tally: &mut Tally,
-        last: &mut (Nanos, Nanos),
+        last: &mut (Nanos, Taken),
         end: Option<Nanos>,
     ) -> Cut {
-        let (now, cpu) = (self.clock.now(), cpu_time());
-        let now = end.map_or(now, |end| end.max(last.0));
+        let now = self.clock.now();
+        tally.busy = engine.poller().take_busy(now);
+        let (now, taken) = (end.map_or(now, |end| end.max(last.0)), taken());
         tally.loops = engine.poller().take_lag();
-        let (since, cpu_since) = std::mem::replace(last, (now, cpu));
+        engine.count_drops(tally);
+        let (since, taken_since) = std::mem::replace(last, (now, taken));
         Cut {
             tally: std::mem::replace(tally, Tally::new()),
             span: now - since,
-            cpu: cpu - cpu_since,
+            taken: taken.since(taken_since),
             due: engine.schedule().map(|schedule| schedule.cut(now)),
             in_flight: engine.in_flight(),
         }
     }
 }
 
-/// CPU time of the calling thread.
-fn cpu_time() -> Nanos {
+/// What the calling thread has taken so far. What the kernel does not tell is 0.
+fn taken() -> Taken {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as Nanos * SECOND + time.tv_nsec as Nanos
+    let tick = SECOND / 100;
+    let (user, system) = thread_user_and_system_ticks(gettid()).unwrap_or_default();
+    let (_, waited) = thread_ran_and_waited_ns(gettid()).unwrap_or_default();
+    Taken {
+        cpu: time.tv_sec as Nanos * SECOND + time.tv_nsec as Nanos,
+        user: user * tick,
+        system: system * tick,
+        waited,
+    }
 }
 
 impl Engine {
@@ -221,6 +271,13 @@ impl Engine {
             Engine::Http(engine) => engine.poller(),
             Engine::Exchange(engine) => engine.poller(),
             Engine::OneWay(engine) => engine.poller(),
+        }
+    }
+
+    /// Counts what the client's own sockets have dropped.
+    fn count_drops(&mut self, tally: &mut Tally) {
+        if let Engine::Exchange(engine) = self {
+            engine.count_drops(tally);
         }
     }
 

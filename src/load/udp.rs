@@ -13,12 +13,12 @@ mod train;
 
 use std::net::SocketAddr;
 
-pub use dns::dns_answer;
+pub use dns::{dns_answer, hear_name_server};
 pub(super) use exchange::Exchange;
 pub(super) use oneway::OneWay;
 pub(super) use sink::{Arrived, SinkTotals};
 
-use super::clock::Clock;
+use super::clock::{Clock, Nanos};
 use super::poller::Poller;
 use super::question::{DnsQuestion, TrackerQuestion};
 use super::spec::Spec;
@@ -26,6 +26,7 @@ use super::url::Protocol;
 use dns::Dns;
 use talk::{EchoTalk, Talk};
 use tracker::Tracker;
+pub use tracker::hear_tracker;
 
 /// The engine of thread `index` for what has answers.
 pub(super) fn exchange(
@@ -39,7 +40,7 @@ pub(super) fn exchange(
     let talk: Box<dyn Talk> = match spec.url.protocol {
         Protocol::UdpTracker => {
             let question: TrackerQuestion = spec.url.path.parse().expect("a URL was checked");
-            Box::new(Tracker::new(question, session, spec.part(index)))
+            Box::new(Tracker::new(question, session, spec.part(index), spec.timeout.as_nanos() as Nanos))
         }
         Protocol::Dns => {
             let one = std::slice::from_ref(&spec.url.path);

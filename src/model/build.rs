@@ -108,7 +108,11 @@ fn nic(raw: &RawNic, irqs: &[RawIrq], listed: &BTreeSet<IrqId>, polls: &Polls<'_
         up: raw.operstate.known().is_some_and(|state| state != "down"),
         rx,
         tx: of(Direction::Tx)
-            .map(|queue| TxQueue { index: queue.id.index, xps_cpus: queue.xps_cpus.clone() })
+            .map(|queue| TxQueue {
+                index: queue.id.index,
+                xps_cpus: queue.xps_cpus.clone(),
+                xps_by_rxq: queue.xps_by_rxq.clone(),
+            })
             .collect(),
         other_irqs,
         hardware: Hardware::new(raw),

@@ -1,7 +1,7 @@
 //! The programs that take CPU time, as rates.
 
-use super::rates::{ProcessRates, Rates};
-use crate::sample::{RawBusy, RawThread};
+use super::rates::{HeldRates, ProcessRates, Rates, SocketRates, ThreadRates};
+use crate::sample::{RawBusy, RawHeld, RawThread};
 use crate::units::{CpuMask, Fact};
 
 /// USER_HZ is 100 on every architecture that rxlab runs on.
@@ -20,7 +20,26 @@ impl Rates {
 fn process(raw: RawBusy, seconds: f64) -> ProcessRates {
     let runnable = |threads: Vec<RawThread>| threads.iter().filter(|thread| thread.runnable).count() as u32;
     let cpus = |threads: Vec<RawThread>| threads.iter().map(|thread| thread.cpu).collect::<CpuMask>();
+    let part = |ns: u64| (ns as f64 / 1e9 / seconds).min(1.0);
+    let each = raw.threads.known().into_iter().flatten().filter_map(|thread| {
+        let spent = thread.spent?;
+        let (ran, waited) = (part(spent.ran_ns), part(spent.waited_ns));
+        Some(ThreadRates { tid: thread.tid, cpu: thread.cpu, ran, waited })
+    });
+    let held = |raw: RawHeld| HeldRates {
+        transport: raw.now.transport,
+        port: raw.now.port,
+        queued_before: raw.queued_before,
+        queued: raw.now.queued,
+        dropped: raw.dropped as f64 / seconds,
+        unread: raw.unread,
+    };
     ProcessRates {
+        each: each.collect(),
+        sockets: raw.sockets.map(|sockets| SocketRates {
+            held: sockets.held.into_iter().map(held).collect(),
+            others: sockets.others,
+        }),
         pid: raw.pid,
         cpu: raw.ticks as f64 / TICKS_PER_SECOND / seconds,
         threads: u32::try_from(raw.now.threads).unwrap_or(u32::MAX),
@@ -37,7 +56,9 @@ fn process(raw: RawBusy, seconds: f64) -> ProcessRates {
 #[cfg(test)]
 mod tests {
     use crate::model::Rates;
-    use crate::sample::{ProcessTimes, RawBusy, RawThread};
+    use crate::sample::{
+        ProcessTimes, RawBusy, RawHeld, RawSockets, RawThread, SocketQueue, ThreadTimes, Transport,
+    };
     use crate::units::{CpuId, Fact};
 
     #[test]
@@ -50,7 +71,8 @@ mod tests {
             last_cpu: CpuId(1),
             nice: 0,
         };
-        let thread = |cpu, runnable| RawThread { cpu: CpuId(cpu), runnable };
+        let spent = ThreadTimes { ran_ns: 4_950_000_000, waited_ns: 100_000_000 };
+        let thread = |tid, cpu, runnable, spent| RawThread { tid, spent, cpu: CpuId(cpu), runnable };
         let busy = RawBusy {
             pid: 70,
             ticks: 750,
@@ -58,7 +80,16 @@ mod tests {
             was_on: Some(CpuId(1)),
             allowed: Fact::Unsupported,
             cpuset: Fact::Unsupported,
-            threads: Fact::Known(vec![thread(1, true), thread(3, false)]),
+            threads: Fact::Known(vec![thread(70, 1, true, Some(spent)), thread(71, 3, false, None)]),
+            sockets: Fact::Known(RawSockets {
+                held: vec![RawHeld {
+                    now: SocketQueue { transport: Transport::Udp, port: 53, queued: 900, dropped: 40 },
+                    queued_before: 700,
+                    dropped: 10,
+                    unread: Fact::NotAsked,
+                }],
+                others: true,
+            }),
         };
         let rates = Rates {
             seconds: 5.0,
@@ -67,6 +98,7 @@ mod tests {
             irqs: Vec::new(),
             exact_softirq_time: None,
             gaps: Vec::new(),
+            unseen: Vec::new(),
             processes: Fact::NotAsked,
         };
         let other = RawBusy { was_on: Some(CpuId(0)), threads: Fact::NotAsked, ..busy.clone() };
@@ -78,5 +110,12 @@ mod tests {
             (&Fact::Known(1), &Fact::Known("1,3".parse().expect("a list")))
         );
         assert_eq!((second.stays_on, &second.ran_on), (None, &Fact::NotAsked));
+        let [thread] = first.each.as_slice() else { panic!("{first:?}") };
+        assert_eq!((thread.tid, thread.cpu, thread.ran, thread.waited), (70, CpuId(1), 0.99, 0.02));
+        let sockets = first.sockets.known().expect("told");
+        assert_eq!(
+            (sockets.held[0].queued_before, sockets.held[0].dropped, sockets.others),
+            (700, 2.0, true)
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sample::Transport;
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
 /// Rates over one interval. CPUs and interfaces that were not there at both ends are left out.
@@ -22,6 +23,9 @@ pub struct Rates {
     pub exact_softirq_time: Option<bool>,
     /// Sources that were missing or broken and what is therefore not known.
     pub gaps: Vec<String>,
+    /// Interfaces whose queues are polled by threads of which not one can be seen: what they cost is not known.
+    #[serde(default)]
+    pub unseen: Vec<NicName>,
     /// The programs that took most CPU time, most first; those that took little are left out. Unsupported
     /// where no process can be seen.
     #[serde(default)]
@@ -67,6 +71,10 @@ pub struct CpuRates {
     pub idle: f64,
     /// This CPU's ksoftirqd thread, of wall time; 0 when schedstat is not there.
     pub ksoftirqd: f64,
+    /// Threads that poll queues (threaded NAPI), of wall time: part of `system`, not of `softirq`. Of a thread
+    /// that went from one CPU to another each has half.
+    #[serde(default)]
+    pub napi: f64,
     /// NET_RX softirq runs a second (`/proc/softirqs`).
     pub net_rx: f64,
     /// NET_TX softirq runs a second.
@@ -79,6 +87,10 @@ pub struct CpuRates {
     pub time_squeeze: f64,
     /// RPS inter-processor interrupts received (column 10); not packets.
     pub rps_ipis: f64,
+    /// Packets that flow limit dropped (column 11), by the CPU that handed them on: they are in the `dropped` of the
+    /// CPU that was to get them.
+    #[serde(default)]
+    pub flow_limit: f64,
 }
 
 /// One interface; events a second.
@@ -96,7 +108,8 @@ pub struct NicRates {
     pub tx_bytes: f64,
     /// Received and dropped (`rx_dropped` + `rx_missed_errors`).
     pub rx_dropped: f64,
-    /// Packets for which the device had no buffer, its ring being full (`rx_missed_errors`).
+    /// Packets for which the device had no buffer, its ring being full (`rx_missed_errors`, or what its
+    /// driver counts that as).
     #[serde(default)]
     pub rx_missed: f64,
     /// Packets received by queue index, where the kernel says it; queues that were not there at both ends,
@@ -139,4 +152,50 @@ pub struct ProcessRates {
     pub stays_on: Option<CpuId>,
     /// Nice value of its main thread: above 0 it gives way to others.
     pub nice: i32,
+    /// Its threads that were there at both looks and of which the kernel tells how long they ran.
+    #[serde(default)]
+    pub each: Vec<ThreadRates>,
+    /// Its sockets that anybody may send to; asked where a thread of it had hardly a pause.
+    #[serde(default)]
+    pub sockets: Fact<SocketRates>,
+}
+
+/// One thread. Times are fractions of wall time, 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRates {
+    /// Its number.
+    pub tid: u32,
+    /// The CPU that it last ran on; the scheduler may have moved it meanwhile.
+    pub cpu: CpuId,
+    /// It ran. Interrupts and softirqs on top of it are in there unless the kernel accounts for them.
+    pub ran: f64,
+    /// It could have run and another ran.
+    pub waited: f64,
+}
+
+/// The sockets of a process that anybody may send to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SocketRates {
+    /// Those of the namespace looked at.
+    pub held: Vec<HeldRates>,
+    /// It has others, of which nothing is known: of another namespace, connections, or none of the network.
+    pub others: bool,
+}
+
+/// One socket.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeldRates {
+    /// TCP, listening, or UDP, not connected.
+    pub transport: Transport,
+    /// The local port.
+    pub port: u16,
+    /// At the first look: connections that wait to be accepted (TCP), or bytes that wait to be read (UDP).
+    pub queued_before: u64,
+    /// The same at the second look.
+    pub queued: u64,
+    /// Connections or packets a second that it had no room for.
+    pub dropped: f64,
+    /// Connections to the port that have something to be read at the second look; not asked of UDP, nor where
+    /// the queue tells enough.
+    pub unread: Fact<u32>,
 }

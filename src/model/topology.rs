@@ -60,6 +60,41 @@ impl Model {
         self.cpus.iter().filter(|cpu| cpu.isolated).map(|cpu| cpu.id).collect()
     }
 
+    /// CPUs taken from the scheduler, at boot or by a partition of the control groups.
+    pub fn set_apart(&self) -> CpuMask {
+        match &self.settings.cpuset_isolated {
+            Fact::Known(partitions) => self.isolated().union(partitions),
+            _ => self.isolated(),
+        }
+    }
+
+    /// CPUs that the scheduler gives to any program: online, and not set apart.
+    pub fn scheduled(&self) -> CpuMask {
+        self.online().difference(&self.set_apart())
+    }
+
+    /// CPUs that may take receive work: those that nobody has taken out. The kernel drops CPUs of `isolcpus` and
+    /// `nohz_full` from RPS masks without a word (`rps_cpumask_housekeeping`); those of another cpuset partition
+    /// are somebody else's.
+    pub fn usable(&self) -> CpuMask {
+        let scheduled = self.scheduled();
+        let usable = match &self.settings.nohz_full {
+            Fact::Known(quiet) => scheduled.difference(quiet),
+            _ => scheduled,
+        };
+        match &self.settings.cpuset {
+            // Nobody's root has no CPUs.
+            Fact::Known(own) if !own.is_empty() => usable.intersection(own),
+            _ => usable,
+        }
+    }
+
+    /// The hyper-threads of the cores that these CPUs are of, themselves included where they are known.
+    pub fn siblings(&self, cpus: &CpuMask) -> CpuMask {
+        let of = cpus.iter().filter_map(|cpu| self.cpu(cpu));
+        of.fold(CpuMask::new(), |all, cpu| all.union(&cpu.siblings))
+    }
+
     /// One CPU by number.
     pub fn cpu(&self, id: CpuId) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.id == id)
@@ -214,6 +249,9 @@ pub struct TxQueue {
     pub index: u32,
     /// CPUs that send through this queue; `Unsupported` on one-queue devices (the kernel's ENOENT).
     pub xps_cpus: Fact<CpuMask>,
+    /// Whether `xps_rxqs` names receive queues: their flows are sent through this queue, whatever CPU sends them.
+    #[serde(default)]
+    pub xps_by_rxq: Fact<bool>,
 }
 
 /// One interrupt.
@@ -230,6 +268,14 @@ pub struct Irq {
     pub effective: Fact<CpuMask>,
     /// How it is known to be this device's and this queue's.
     pub source: Source,
+}
+
+impl Irq {
+    /// Whether a new affinity has not taken effect: that takes the next interrupt.
+    pub fn is_pending(&self) -> bool {
+        let (Some(may), Some(goes)) = (self.affinity.known(), self.effective.known()) else { return false };
+        !goes.is_empty() && may.intersection(goes).is_empty()
+    }
 }
 
 /// How an interrupt is known to belong to a device and a queue, strongest first.

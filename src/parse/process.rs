@@ -33,6 +33,8 @@ pub struct ProcessStat {
     /// Time in user and kernel mode of all its threads, also of those that ended, in ticks of USER_HZ
     /// (1/100 s): fields 14 and 15.
     pub cpu_ticks: u64,
+    /// The part of it in kernel mode: field 15.
+    pub system_ticks: u64,
     /// It is a thread of the kernel: `PF_KTHREAD` of include/linux/sched.h in field 9.
     pub of_kernel: bool,
     /// Threads it has now: field 20.
@@ -54,10 +56,13 @@ pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
         let field = field.ok_or_else(|| ParseError::at(1, format!("fewer than {number} fields")))?;
         super::counter(1, field)
     };
-    let cpu_ticks = field(14)?.checked_add(field(15)?).ok_or_else(|| ParseError::at(1, "times overflow"))?;
+    let system_ticks = field(15)?;
+    let cpu_ticks =
+        field(14)?.checked_add(system_ticks).ok_or_else(|| ParseError::at(1, "times overflow"))?;
     Ok(ProcessStat {
         command: command.to_owned(),
         cpu_ticks,
+        system_ticks,
         of_kernel: field(9)? & PF_KTHREAD != 0,
         threads: field(20)?,
         began_ticks: field(22)?,

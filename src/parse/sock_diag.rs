@@ -1,6 +1,6 @@
-//! TCP sockets that listen: the answer to `SOCK_DIAG_BY_FAMILY`, asked for that state.
+//! TCP sockets that listen, and those of connections: answers to `SOCK_DIAG_BY_FAMILY`, asked for these states.
 //!
-//! Each message is a `struct inet_diag_msg` and attributes, of which none is read; numbers are those of
+//! Each message is a `struct inet_diag_msg` and attributes, of which one is read; numbers are those of
 //! include/uapi/linux/inet_diag.h. Addresses and ports are in network byte order, the rest is not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,26 +12,41 @@ use super::{Attributes, NetSocket, WireError, messages};
 pub(crate) const INET_DIAG_MSG: usize = 72;
 const PORT_AT: usize = 4;
 pub(crate) const ADDRESS_AT: usize = 8;
+const QUEUED_AT: usize = 56;
 const INODE_AT: usize = 68;
+
+/// The attribute with the memory of a socket, numbers of 32 bits, and the place of its drops among them
+/// (`SK_MEMINFO_DROPS` of include/uapi/linux/sock_diag.h, since 4.7).
+pub(crate) const INET_DIAG_SKMEMINFO: u16 = 7;
+const DROPS_AT: usize = 8 * 4;
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// Of include/net/tcp_states.h.
 const TCP_LISTEN: u8 = 10;
+const TCP_ESTABLISHED: u8 = 1;
+/// The other end has sent all that it had.
+const TCP_CLOSE_WAIT: u8 = 8;
 
 /// The sockets of an answer, in its order. A socket of another state is an error: none was asked for.
 pub fn listening_sockets(answer: &[u8]) -> Result<Vec<NetSocket>, WireError> {
-    messages(answer)?.into_iter().map(one).collect()
+    messages(answer)?.into_iter().map(|message| one(message, &[TCP_LISTEN])).collect()
 }
 
-fn one(message: &[u8]) -> Result<NetSocket, WireError> {
+/// The same of connections.
+pub fn connected_sockets(answer: &[u8]) -> Result<Vec<NetSocket>, WireError> {
+    messages(answer)?.into_iter().map(|message| one(message, &[TCP_ESTABLISHED, TCP_CLOSE_WAIT])).collect()
+}
+
+fn one(message: &[u8], wanted: &[u8]) -> Result<NetSocket, WireError> {
     let (fixed, attributes) = message
         .split_at_checked(INET_DIAG_MSG)
         .ok_or_else(|| WireError::new("a socket without its fixed part"))?;
-    Attributes::parse(attributes)?;
+    let memory = Attributes::parse(attributes)?.get(INET_DIAG_SKMEMINFO);
+    let drops = memory.and_then(|memory| memory.get(DROPS_AT..)?.first_chunk());
     let [family, state] = [fixed[0], fixed[1]];
-    if state != TCP_LISTEN {
-        return Err(WireError::new(format!("a socket of state {state} where only listening ones belong")));
+    if !wanted.contains(&state) {
+        return Err(WireError::new(format!("a socket of state {state}, which was not asked for")));
     }
     let address: IpAddr = match family {
         AF_INET => Ipv4Addr::from(bytes::<4>(fixed, ADDRESS_AT)).into(),
@@ -40,7 +55,13 @@ fn one(message: &[u8]) -> Result<NetSocket, WireError> {
     };
     let inode = u32::from_ne_bytes(bytes(fixed, INODE_AT));
     let port = u16::from_be_bytes(bytes(fixed, PORT_AT));
-    Ok(NetSocket { address, port, inode: inode.into() })
+    Ok(NetSocket {
+        address,
+        port,
+        inode: inode.into(),
+        queued: u32::from_ne_bytes(bytes(fixed, QUEUED_AT)).into(),
+        dropped: drops.map_or(0, |drops| u32::from_ne_bytes(*drops).into()),
+    })
 }
 
 /// A field of the fixed part.
@@ -55,7 +76,8 @@ mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::{
-        ADDRESS_AT, AF_INET, AF_INET6, INET_DIAG_MSG, INODE_AT, PORT_AT, TCP_LISTEN, listening_sockets,
+        ADDRESS_AT, AF_INET, AF_INET6, INET_DIAG_MSG, INET_DIAG_SKMEMINFO, INODE_AT, PORT_AT, QUEUED_AT,
+        TCP_ESTABLISHED, TCP_LISTEN, connected_sockets, listening_sockets,
     };
     use crate::parse::wire::testing::answer;
     use crate::parse::{NetSocket, push_attribute, push_message};
@@ -72,7 +94,7 @@ mod tests {
     ];
 
     fn socket(address: &str, port: u16, inode: u64) -> NetSocket {
-        NetSocket { address: address.parse().expect("an address"), port, inode }
+        NetSocket { address: address.parse().expect("an address"), port, inode, queued: 0, dropped: 0 }
     }
 
     // The captured bytes are of a little-endian machine.
@@ -96,7 +118,12 @@ mod tests {
         bytes[ADDRESS_AT..ADDRESS_AT + address.len()].copy_from_slice(&address);
         let inode = u32::try_from(socket.inode).expect("32 bits");
         bytes[INODE_AT..INODE_AT + 4].copy_from_slice(&inode.to_ne_bytes());
+        let queued = u32::try_from(socket.queued).expect("32 bits");
+        bytes[QUEUED_AT..QUEUED_AT + 4].copy_from_slice(&queued.to_ne_bytes());
         push_attribute(&mut bytes, 8, &[0]);
+        let mut memory = [0; 9];
+        memory[8] = u32::try_from(socket.dropped).expect("32 bits");
+        push_attribute(&mut bytes, INET_DIAG_SKMEMINFO, &memory.map(u32::to_ne_bytes).concat());
         bytes
     }
 
@@ -104,6 +131,25 @@ mod tests {
         let mut bytes = Vec::new();
         push_message(&mut bytes, message);
         bytes
+    }
+
+    /// Before 4.7 the memory of a socket has no drops.
+    #[test]
+    fn drops_may_not_be_told() {
+        let mut bytes = message(&NetSocket { dropped: 7, ..socket("10.0.0.7", 80, 11) });
+        assert_eq!(listening_sockets(&framed(&bytes)).expect("one")[0].dropped, 7);
+        bytes.truncate(bytes.len() - 4 - 9 * 4);
+        push_attribute(&mut bytes, INET_DIAG_SKMEMINFO, &[0; 8 * 4]);
+        assert_eq!(listening_sockets(&framed(&bytes)).expect("one")[0].dropped, 0);
+    }
+
+    #[test]
+    fn connections_are_no_listeners() {
+        let waiting = NetSocket { queued: 900, ..socket("10.0.0.7", 80, 11) };
+        let mut bytes = message(&waiting);
+        assert!(connected_sockets(&framed(&bytes)).is_err());
+        bytes[1] = TCP_ESTABLISHED;
+        assert_eq!(connected_sockets(&framed(&bytes)), Ok(vec![waiting]));
     }
 
     #[test]
@@ -124,8 +170,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(address in any::<IpAddr>(), port in any::<u16>(), inode in any::<u32>()) {
-            let socket = NetSocket { address, port, inode: inode.into() };
+        fn round_trip(
+            address in any::<IpAddr>(),
+            port in any::<u16>(),
+            [inode, queued, dropped] in any::<[u32; 3]>(),
+        ) {
+            let (queued, dropped) = (queued.into(), dropped.into());
+            let socket = NetSocket { address, port, inode: inode.into(), queued, dropped };
             prop_assert_eq!(listening_sockets(&framed(&message(&socket))), Ok(vec![socket]));
         }
 

@@ -58,7 +58,7 @@ const ROWS: [(&str, Risk, Upkeep); 35] = [
     ("irqbalance", Safe, High),
     ("ring_rx", LinkReset, Low),
     ("ring_tx", LinkReset, Low),
-    ("channels", BriefStall, Low),
+    ("channels", LinkReset, Low),
     ("rss", Safe, Medium),
     ("rss_context", Safe, High),
     ("ntuple", LinkReset, Low),
@@ -95,6 +95,19 @@ const ROWS: [(&str, Risk, Upkeep); 35] = [
 /// Risk and upkeep of a knob's settings; `None` for what is no knob.
 pub fn care(knob: &str) -> Option<(Risk, Upkeep)> {
     place(knob).map(|at| (ROWS[at].1, ROWS[at].2))
+}
+
+/// The same for an interface of this driver, where it does more or less than most.
+pub(super) fn care_with(knob: &str, driver: Option<&str>) -> Option<(Risk, Upkeep)> {
+    let (usual, upkeep) = care(knob)?;
+    let risk = match (knob, driver?) {
+        // Queues come and go while the link stays; igb, ixgbe and i40e close the device and open it again.
+        ("channels", "virtio_net" | "ena") => BriefStall,
+        // ixgbe_set_coalesce resets the device when the delay crosses 10 us or large receive offload goes with it.
+        ("rx_usecs" | "tx_usecs", "ixgbe") => LinkReset,
+        _ => usual,
+    };
+    Some((risk, upkeep))
 }
 
 /// The place of a knob in the order of applying.

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::prediction::{Cost, Move};
+use super::moves::{Cost, Move};
 use crate::model::{NicKind, Rates};
 use crate::probe::{Ipi, Reading, Tier};
 use crate::units::CpuId;
@@ -116,8 +116,9 @@ impl Costs {
         if self.tier == Tier::Ebpf {
             for cpu in &mut rates.cpus {
                 let measured = self.cpu(cpu.cpu).map_or(0.0, |cost| cost.receive);
-                // What ran in the thread is in the measure already.
-                (cpu.softirq, cpu.ksoftirqd) = (measured.min(1.0), 0.0);
+                // What ran in threads and in handlers is in the measure already.
+                cpu.system = (cpu.system - cpu.napi).max(0.0);
+                (cpu.softirq, cpu.ksoftirqd, cpu.napi, cpu.irq) = (measured.min(1.0), 0.0, 0.0, 0.0);
             }
             rates.exact_softirq_time = Some(true);
         }
@@ -128,8 +129,10 @@ impl Costs {
         self.cpus.iter().find(|cost| cost.cpu == cpu)
     }
 
-    /// The cost of a move as fractions of what is there now; `None` where something is not known.
-    pub(super) fn of_move(&self, step: &Move, kind: NicKind, rates: &Rates) -> Option<Cost> {
+    /// The cost of a move as fractions of what is there now, which is `part` of the CPU's receive time; `None` where
+    /// something is not known.
+    pub(super) fn of_move(&self, step: &Move, part: f64, rates: &Rates) -> Option<Cost> {
+        let kind = step.kind;
         let here = self.cpu(step.from).filter(|cpu| cpu.packets >= 1.0)?;
         let now = here.receive * 1e9 / here.packets;
         let ipi = self.ipi_ns?;
@@ -141,7 +144,7 @@ impl Costs {
         // What a packet costs beside that is waking its reader, on an interface without interrupts. The first packet
         // of a poll finds the reader asleep, and each poll of a backlog begins with an interrupt.
         let waking = if kind == NicKind::Device { 0.0 } else { (now - protocol).max(0.0) };
-        let ipis = self.ipis_a_packet(here, step, kind, rates, protocol, send);
+        let ipis = self.ipis_a_packet(here, step, part, rates, protocol, send);
         let stays =
             if kind == NicKind::Device { now - protocol } else { 0.0 } + ENQUEUE * protocol + ipis * send;
         let goes = protocol + ipis * (ipi + waking);
@@ -154,22 +157,23 @@ impl Costs {
         &self,
         here: &CpuCost,
         step: &Move,
-        kind: NicKind,
+        part: f64,
         rates: &Rates,
         protocol: f64,
         send: f64,
     ) -> f64 {
+        let kind = step.kind;
         let busy = rates.cpu(step.from).map_or(1.0, |cpu| (1.0 - cpu.idle).clamp(0.05, 1.0));
         // Packets come in bursts: as fast as they do while the CPU is not idle. Where the senders run on the same CPU
         // as other programs that is faster: sending takes about as long as receiving does.
         let own_pace = if kind == NicKind::Device { 0.0 } else { here.packets / (here.receive * SENDING) };
-        let burst = (here.packets * step.part / busy).max(own_pace);
-        let weight = step.to.values().copied().fold(0.0, f64::max);
+        let burst = (here.packets * part / busy).max(own_pace);
+        let weight = step.to.iter().map(|(_, part)| *part).fold(0.0, f64::max);
         let idle_target = (1.0 - (burst * weight * protocol / 1e9).min(1.0)).max(0.02);
         if kind == NicKind::Device {
             // Those that one poll brought share one for each CPU they go to.
-            let (k, targets) = (here.a_poll.max(1.0), step.to.len().max(1) as f64);
-            let distinct = targets * (1.0 - (1.0 - 1.0 / targets).powf(k));
+            let k = here.a_poll.max(1.0);
+            let distinct: f64 = step.to.iter().map(|(_, part)| 1.0 - (1.0 - part).powf(k)).sum();
             return distinct / k * idle_target;
         }
         idle_target / (1.0 + burst * weight * send / 1e9)
@@ -199,9 +203,9 @@ mod tests {
     use super::Costs;
     use crate::diagnose::sketch::Sketch;
     use crate::model::NicKind;
-    use crate::plan::prediction::Move;
+    use crate::plan::moves::{Move, Steering};
     use crate::probe::{CpuRecord, Ipi, NapiRecord, Reading, Tier};
-    use crate::units::{CpuId, CpuMask};
+    use crate::units::CpuId;
 
     /// One second: CPU 0 took 100,000 packets in polls of `a_poll` and half of the second.
     fn reading(a_poll: u64) -> Reading {
@@ -224,9 +228,10 @@ mod tests {
         Costs::measured(&reading(a_poll), 1.0, Some(2_000.0), Ok(ipi))
     }
 
-    fn step(targets: &[u32]) -> Move {
+    fn step(kind: NicKind, targets: &[u32]) -> Move {
         let even = |cpu: &u32| (CpuId(*cpu), 1.0 / targets.len() as f64);
-        Move { from: CpuId(0), part: 1.0, current: CpuMask::new(), to: targets.iter().map(even).collect() }
+        let (now, to) = (Steering::default(), targets.iter().map(even).collect());
+        Move { kind, packets: 1e5, from: CpuId(0), then: CpuId(0), now, to, cost: None }
     }
 
     #[test]
@@ -235,11 +240,12 @@ mod tests {
         let cpu = &costs.cpus[0];
         assert_eq!((cpu.packets, cpu.a_poll, cpu.interrupts, cpu.interrupt_ns), (1e5, 10.0, 1e4, 2_000.0));
         assert!((cpu.receive - 0.5).abs() < 1e-9, "{cpu:?}");
-        let (_, rates) = Sketch::new(4).ksoftirqd(0, 0.9).build();
+        let (_, mut rates) = Sketch::new(4).ksoftirqd(0, 0.9).build();
+        rates.cpus[0].irq = 0.2;
         let exact = costs.exact(&rates);
         assert_eq!(
-            (exact.cpus[0].softirq, exact.cpus[0].ksoftirqd, exact.exact_softirq_time),
-            (0.5, 0.0, Some(true))
+            (exact.cpus[0].softirq, exact.cpus[0].ksoftirqd, exact.cpus[0].irq, exact.exact_softirq_time),
+            (0.5, 0.0, 0.0, Some(true))
         );
         assert_eq!(Costs::unknown(String::new()).exact(&rates), rates);
     }
@@ -249,7 +255,7 @@ mod tests {
     #[test]
     fn a_device_keeps_taking_packets_off_its_queue() {
         let (_, rates) = Sketch::new(4).works(0, 1.0).build();
-        let cost = costs(10).of_move(&step(&[1]), NicKind::Device, &rates).expect("all is known");
+        let cost = costs(10).of_move(&step(NicKind::Device, &[1]), 1.0, &rates).expect("all is known");
         let ipis = 0.1 * (1.0 - 1e5 * 2e-6);
         let kept = (3_200.0 + ipis * 3_000.0) / 5_000.0;
         assert!((cost.kept - kept).abs() < 0.01, "{cost:?} {kept}");
@@ -262,10 +268,24 @@ mod tests {
     fn more_packets_a_poll_make_fewer_interrupts_and_more_cpus_more() {
         let (_, rates) = Sketch::new(8).works(0, 1.0).build();
         let kept = |a_poll, targets: &[u32]| {
-            costs(a_poll).of_move(&step(targets), NicKind::Device, &rates).expect("known").kept
+            costs(a_poll).of_move(&step(NicKind::Device, targets), 1.0, &rates).expect("known").kept
         };
         assert!(kept(64, &[1]) < kept(4, &[1]));
         assert!(kept(16, &[1]) < kept(16, &[1, 2, 3, 4, 5]));
+    }
+
+    /// RFS sends packets to where processes run: those that hardly run count hardly, however many they are.
+    #[test]
+    fn cpus_that_get_few_packets_make_few_interrupts() {
+        let (_, rates) = Sketch::new(64).works(0, 1.0).build();
+        let kept = |to: Steering| {
+            let step = Move { to, ..step(NicKind::Device, &[1]) };
+            costs(16).of_move(&step, 1.0, &rates).expect("known").kept
+        };
+        let seldom = (2..64).map(|cpu| (CpuId(cpu), 1e-4));
+        let one = kept(Steering::from([(CpuId(1), 1.0)]));
+        let mostly_one = kept([(CpuId(1), 1.0 - 62e-4)].into_iter().chain(seldom).collect());
+        assert!((mostly_one - one).abs() < 0.02, "{one} {mostly_one}");
     }
 
     /// The practice range on a virtual machine, flat out: 3.6 us a packet. With RPS the one CPU went from 14.8 to 13.2 %, as the
@@ -282,7 +302,7 @@ mod tests {
         let ipi = Ipi { take_ns: 2_900.0, send_ns: 17_300.0 };
         let costs = Costs::measured(&reading, 1.0, Some(1_700.0), Ok(ipi));
         let (_, rates) = Sketch::new(2).veth("veth0").works(0, 1.0).build();
-        let cost = costs.of_move(&step(&[1]), NicKind::Virtual, &rates).expect("all is known");
+        let cost = costs.of_move(&step(NicKind::Virtual, &[1]), 1.0, &rates).expect("all is known");
         let (kept, gone) = (0.1475 * cost.kept, 0.1475 * (1.0 - cost.kept) * (1.0 + cost.dearer));
         assert!((kept - 0.132).abs() < 0.02, "{kept}");
         assert!((gone - 0.093).abs() < 0.03, "{gone}");
@@ -292,11 +312,11 @@ mod tests {
     fn what_is_not_known_makes_no_cost() {
         let (_, rates) = Sketch::new(4).build();
         let none = Costs::measured(&reading(1), 1.0, None, Ok(Ipi { take_ns: 1.0, send_ns: 1.0 }));
-        assert_eq!(none.of_move(&step(&[1]), NicKind::Virtual, &rates), None);
+        assert_eq!(none.of_move(&step(NicKind::Virtual, &[1]), 1.0, &rates), None);
         assert_eq!(none.missing.len(), 1);
         let no_second =
             Costs::measured(&reading(1), 1.0, Some(1.0), Err("there is no second CPU".to_owned()));
-        assert_eq!(no_second.of_move(&step(&[1]), NicKind::Virtual, &rates), None);
+        assert_eq!(no_second.of_move(&step(NicKind::Virtual, &[1]), 1.0, &rates), None);
         let unknown = Costs::unknown("no root".to_owned());
         assert!(
             unknown.basis().starts_with("not calibrated (no root): fixed fractions"),

@@ -1,9 +1,14 @@
 //! A plan on its way through the steps of a policy.
 
-use super::ground::{Ground, usable};
+use std::collections::BTreeSet;
+
+use super::carried::carried;
+use super::ground::Ground;
 use super::policy::{Options, Variable};
-use super::{PlannedSetting, Prediction, Setting, Target, paper};
-use crate::diagnose::evidence::{TRAFFIC, irq_cpus};
+use super::share::Machine;
+use super::spread::{below, stands_on};
+use super::{PlannedSetting, Setting, Target, paper};
+use crate::diagnose::evidence::TRAFFIC;
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
 
@@ -15,12 +20,19 @@ pub(super) const NOTHING: &str = "nothing to change";
 pub(super) struct Draft<'a> {
     /// The machine as it will be. CPUs that are not to be used count as isolated in it.
     pub(super) model: Model,
-    pub(super) rates: &'a Rates,
+    /// The rates as they will be: work has gone where interrupts have.
+    pub(super) rates: Rates,
     pub(super) ground: Ground,
+    /// The machine and the rates that were looked at.
+    pub(super) seen: (&'a Model, &'a Rates),
+    /// Devices that nobody named, as they have no traffic beside others that have.
+    pub(super) idle: Vec<NicName>,
     /// The interfaces that are planned for.
     pub(super) nics: Vec<NicName>,
     /// As many CPUs a queue may have to hand packets to.
     pub(super) cpus_per_queue: Option<usize>,
+    /// CPUs that receive work is to leave.
+    pub(super) clean: CpuMask,
     only: Option<&'a [Variable]>,
     pub(super) settings: Vec<PlannedSetting>,
     /// The variables that the settings are of, in their order.
@@ -29,32 +41,32 @@ pub(super) struct Draft<'a> {
     pub(super) reasons: Vec<String>,
     /// What the plan does not do.
     pub(super) notes: Vec<String>,
-    /// What the plan should do to receive time, where the planner of its settings says so.
-    pub(super) prediction: Option<Prediction>,
 }
 
 impl<'a> Draft<'a> {
     /// A draft without settings, of all variables or only some.
     pub(super) fn new(
-        model: &Model,
+        model: &'a Model,
         rates: &'a Rates,
         options: &Options,
         only: Option<&'a [Variable]>,
     ) -> Self {
         let mut draft = Self {
             model: model.clone(),
-            rates,
+            rates: rates.clone(),
             ground: Ground::new(model),
+            seen: (model, rates),
+            idle: Vec::new(),
             nics: Vec::new(),
             cpus_per_queue: options.cpus_per_queue,
+            clean: options.keep_clean.clone(),
             only,
             settings: Vec::new(),
             variables: Vec::new(),
             reasons: Vec::new(),
             notes: Vec::new(),
-            prediction: None,
         };
-        draft.use_only(&usable(model).difference(&options.keep_clean));
+        draft.use_only(&model.usable().difference(&options.keep_clean));
         draft
     }
 
@@ -66,17 +78,31 @@ impl<'a> Draft<'a> {
         self.ground = Ground::new(&self.model);
     }
 
-    /// Plans for the interfaces with these names, of whatever kind.
+    /// Plans for the interfaces with these names, of whatever kind; for the devices below where they decide.
     pub(super) fn name(&mut self, named: &[NicName]) {
-        self.nics = named.to_vec();
+        for name in named {
+            let found = self.model.nic(name).and_then(|nic| Some((nic, below(&self.model, nic)?)));
+            let (names, note) = match found {
+                Some((nic, devices)) => {
+                    let names = devices.iter().map(|device| device.name.clone()).collect();
+                    (names, Some(stands_on(nic, &devices)))
+                }
+                None => (vec![name.clone()], None),
+            };
+            self.reasons.extend(note);
+            self.nics.extend(names);
+        }
+        let mut seen = BTreeSet::new();
+        self.nics.retain(|name| seen.insert(name.clone()));
     }
 
     /// Plans for the devices with these names; without names every device that is up, but not the idle ones beside busy
     /// ones, which would take CPUs for nothing.
     pub(super) fn choose(&mut self, named: &[NicName]) {
-        for name in named {
-            match self.model.nic(name).map(|nic| nic.kind) {
-                Some(NicKind::Device) => self.nics.push(name.clone()),
+        self.name(named);
+        for name in std::mem::take(&mut self.nics) {
+            match self.model.nic(&name).map(|nic| nic.kind) {
+                Some(NicKind::Device) => self.nics.push(name),
                 Some(_) => self.leave(format!(
                     "{name} has no interrupts of its own: the policy spread plans masks for such"
                 )),
@@ -93,10 +119,8 @@ impl<'a> Draft<'a> {
         let busy = |nic: &Nic| self.rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
         let some_busy = devices().any(busy);
         let (chosen, idle): (Vec<&Nic>, Vec<&Nic>) = devices().partition(|nic| busy(nic) || !some_busy);
-        let idle: Vec<String> =
-            idle.iter().map(|nic| format!("{} is idle and left alone; --nic names it", nic.name)).collect();
-        self.nics = chosen.into_iter().map(|nic| nic.name.clone()).collect();
-        self.reasons.extend(idle);
+        let names = |nics: Vec<&Nic>| nics.into_iter().map(|nic| nic.name.clone()).collect();
+        (self.nics, self.idle) = (names(chosen), names(idle));
         if self.nics.is_empty() {
             self.leave("no device with receive queues is up".to_owned());
         }
@@ -121,6 +145,10 @@ impl<'a> Draft<'a> {
         work(self);
         if self.settings.len() > settings {
             self.variables.push(variable);
+            if matches!(variable, Variable::Channels | Variable::Irq) {
+                let (model, rates) = self.seen;
+                self.rates = carried(model, rates, &self.model, &self.ground);
+            }
         } else if self.reasons.len() == reasons {
             self.leave(format!("{variable}: {NOTHING}"));
         }
@@ -146,24 +174,27 @@ impl<'a> Draft<'a> {
             What::Queue(queue) => Target::Queue { nic: nic.clone(), queue },
             What::Irq(target) => target,
         };
-        let device = self.model.nic(nic).map(|nic| nic.address.clone());
+        let found = self.model.nic(nic);
+        let (device, driver) =
+            (found.map(|nic| nic.address.clone()), found.and_then(|nic| nic.driver.as_deref()));
         let set = Setting { knob: knob.to_owned(), target, value };
-        self.take(vec![PlannedSetting::new(set, why, device)]);
+        let planned = PlannedSetting::new(set, why, device).with_driver(driver);
+        self.take(vec![planned]);
+    }
+
+    /// The machine as it will be, for what is shared out of it.
+    pub(super) fn machine(&self) -> Machine<'_> {
+        Machine { model: &self.model, rates: &self.rates, ground: &self.ground }
     }
 
     /// The CPU that takes the packets of a queue first; `None` where nobody knows.
     pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
-        let one = |mask: &CpuMask| mask.first().filter(|_| mask.len() == 1);
-        let told = queue.irqs.first().and_then(|irq| irq.effective.known()).and_then(one);
-        // The CPU of a signal of Hyper-V is no interrupt's.
-        told.filter(|cpu| self.ground.online.contains(*cpu))
-            .or_else(|| irq_cpus(queue, &self.model, self.rates).first())
-            .or(queue.channel_cpu)
+        self.machine().home(queue)
     }
 
-    /// Whether `nic` has a queue for every CPU that may be used: handing packets on is then redundant.
-    pub(super) fn has_queue_for_each_cpu(&self, nic: &Nic) -> bool {
-        nic.rx.len() >= self.ground.usable.len()
+    /// Whether one of the variables was asked for by its name.
+    pub(super) fn is_asked(&self, variable: Variable) -> bool {
+        self.only.is_some_and(|only| only.contains(&variable))
     }
 }
 

@@ -1,167 +1,228 @@
 //! What any plan should do to the CPUs, by the costs of this host where they were measured.
 //!
-//! RPS masks and RFS tables are in the model. Other settings are not: a plan that has some is predicted without them,
-//! and says so.
+//! RPS masks, RFS tables and interrupts that move to one CPU are in the model. Other settings are not: a plan that has
+//! some is predicted without them, and says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cost::Costs;
-use super::prediction::{DEVICE, Move, Prediction, VIRTUAL, predict_each};
+use super::moves::{Move, Shares, Steering};
+use super::prediction::{FIXED, Prediction, predict};
 use super::spread::{even, readers};
-use super::{Plan, Setting, Target, rps};
-use crate::diagnose::evidence::{irq_cpus, queue_packets};
-use crate::model::{Model, Nic, NicKind, Rates};
+use super::{Plan, PlannedSetting, Setting, Target, interrupts, rps};
+use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receiving};
+use crate::diagnose::figures::{count, plural};
+use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
 use crate::probe::Tier;
-use crate::units::{CpuId, CpuMask, QueueId};
+use crate::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 
-/// The prediction for `plan`; `None` when it moves no receive work by this model.
-pub fn forecast(model: &Model, rates: &Rates, plan: &Plan, costs: &Costs) -> Option<Prediction> {
+/// The prediction for `plan`, or why there is none.
+pub fn forecast(model: &Model, rates: &Rates, plan: &Plan, costs: &Costs) -> Result<Prediction, String> {
     let rates = costs.exact(rates);
-    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
-    let concerned: Vec<&Nic> = nics.filter(|nic| is_about(plan, nic)).collect();
-    let moves: Vec<(NicKind, Move)> =
-        concerned.iter().flat_map(|nic| moves(model, &rates, nic, plan)).collect();
-    let kinds: BTreeMap<CpuId, NicKind> = moves.iter().map(|(kind, step)| (step.from, *kind)).collect();
-    let steps: Vec<Move> = moves.into_iter().map(|(_, step)| step).collect();
-    let mut all_measured = costs.tier == Tier::Ebpf;
-    let measured: Vec<bool> =
-        steps.iter().map(|step| costs.of_move(step, kinds[&step.from], &rates).is_some()).collect();
-    all_measured &= measured.iter().all(|one| *one);
-    let prediction = predict_each(&rates, &steps, |step| {
-        let kind = kinds[&step.from];
-        let fixed = if kind == NicKind::Device { DEVICE } else { VIRTUAL };
-        costs.of_move(step, kind, &rates).filter(|_| all_measured).unwrap_or(fixed)
-    })?;
-    let packets = concerned.iter().filter_map(|nic| rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum();
-    let mut prediction = prediction.at(packets);
-    prediction.basis = match (costs.tier, all_measured) {
-        (Tier::Ebpf, false) => format!(
-            "receive time by eBPF, costs not measured ({}): {}",
-            costs.missing.join("; "),
-            prediction.basis
-        ),
-        _ => costs.basis(),
-    };
-    let others = plan.settings.iter().filter(|planned| !in_model(&planned.set)).count();
-    if others > 0 {
-        prediction.basis += &format!("; {others} settings of the plan are not in the model");
+    let asked = Asked::of(model, &rates, plan);
+    let nics = || model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
+    let traffic = nics().filter(|nic| asked.is_about(nic)).filter_map(|nic| rates.nic(&nic.name));
+    let packets: f64 = traffic.map(|nic| nic.rx_packets).sum();
+    if packets < TRAFFIC {
+        return Err(format!("{} packets/s are too few to predict from", count(packets)));
     }
-    Some(prediction)
+    let mut moves: Vec<Move> = nics().flat_map(|nic| asked.moves(nic)).collect();
+    let basis = measure(&rates, &mut moves, costs);
+    let nothing = || format!("by the model it moves no receive work{}", in_brackets(&left_out(model, plan)));
+    let mut prediction = predict(&rates, &moves).ok_or_else(nothing)?.at(packets);
+    prediction.basis = basis;
+    prediction.left_out = left_out(model, plan);
+    Ok(prediction)
 }
 
-fn in_model(set: &Setting) -> bool {
-    matches!(set.knob.as_str(), "rps" | "rfs" | "rfs_entries")
+fn in_brackets(lines: &[String]) -> String {
+    if lines.is_empty() { String::new() } else { format!(" ({})", lines.join("; ")) }
 }
 
-fn is_about(plan: &Plan, nic: &Nic) -> bool {
-    plan.settings.iter().any(|planned| planned.set.target.nic() == Some(&nic.name))
-}
-
-/// The value that the plan gives a queue.
-fn value<'a>(plan: &'a Plan, knob: &str, nic: &Nic, queue: u32) -> Option<&'a str> {
-    let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue) };
-    let found =
-        plan.settings.iter().rev().find(|planned| planned.set.knob == knob && planned.set.target == target);
-    found.map(|planned| planned.set.value.as_str())
-}
-
-fn moves(model: &Model, rates: &Rates, nic: &Nic, plan: &Plan) -> Vec<(NicKind, Move)> {
-    let table = |text: &str| text.parse::<u32>().is_ok_and(|entries| entries > 0);
-    let global = plan.settings.iter().rev().find(|planned| planned.set.knob == "rfs_entries");
-    let global = match global {
-        Some(planned) => table(&planned.set.value),
-        None => model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0),
-    };
-    let mut found: Vec<(Move, f64)> = Vec::new();
-    for queue in &nic.rx {
-        let Some(from) = irq_cpus(queue, model, rates).first().or_else(|| rps::hottest(rates)) else {
-            continue;
-        };
-        let flows = match value(plan, "rfs", nic, queue.index) {
-            Some(text) => table(text),
-            None => queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0),
-        };
-        let mask = value(plan, "rps", nic, queue.index).and_then(|text| text.parse::<CpuMask>().ok());
-        // Where the reader of a flow is known RFS decides, so the readers' CPUs get the work.
-        let readers = (global && flows).then(|| readers(model, rates, nic)).flatten();
-        let to = readers.or_else(|| mask.filter(|mask| !mask.is_empty()).map(|mask| even(&mask)));
-        let current = queue.rps_cpus.known().cloned().unwrap_or_default();
-        let Some(to) = to else { continue };
-        found.push((Move { from, part: 1.0, current, to }, queue_packets(nic, queue, rates)));
+/// Puts the measured cost to each hand-over that begins, when all of them are known. Says what predictions rest on.
+fn measure(rates: &Rates, moves: &mut [Move], costs: &Costs) -> String {
+    if costs.tier != Tier::Ebpf {
+        return costs.basis();
     }
-    // Queues that land on one CPU share its receive time by their packets.
-    let sums = found.iter().fold(BTreeMap::<CpuId, (f64, f64)>::new(), |mut sums, (step, packets)| {
-        let sum = sums.entry(step.from).or_default();
-        (sum.0, sum.1) = (sum.0 + packets, sum.1 + 1.0);
-        sums
-    });
-    let part = |step: &Move, packets: f64| match sums[&step.from] {
-        (all, _) if all > 0.0 => packets / all,
-        (_, count) => 1.0 / count,
+    let times = rates.cpus.iter().map(|cpu| (cpu.cpu, receiving(cpu))).collect();
+    let shares = Shares::new(times, moves);
+    let begins = || moves.iter().enumerate().filter(|(_, step)| step.begins_to_steer());
+    let of = |(index, step): (usize, &Move)| Some((index, costs.of_move(step, shares.part(step), rates)?));
+    let known: Option<Vec<_>> = begins().map(of).collect();
+    let basis = match &known {
+        Some(_) => costs.basis(),
+        None => format!("receive time by eBPF, costs not measured ({}): {FIXED}", costs.missing.join("; ")),
     };
-    found.into_iter().map(|(step, packets)| (nic.kind, Move { part: part(&step, packets), ..step })).collect()
+    for (index, cost) in known.unwrap_or_default() {
+        moves[index].cost = Some(cost);
+    }
+    let anew = moves.iter().any(Move::steers_anew);
+    basis
+        + if anew {
+            "; what a mask in use has handed over already is told apart by fixed fractions"
+        } else {
+            ""
+        }
+}
+
+/// What a plan asks of queues.
+struct Asked<'a> {
+    model: &'a Model,
+    rates: &'a Rates,
+    /// The value that it has for each knob of a target at the end.
+    values: HashMap<(&'a Target, &'a str), &'a str>,
+    /// Where it sends interrupts: queues that share one move together, whichever of them it names.
+    sent: HashMap<IrqId, &'a str>,
+    /// The interfaces that it names.
+    named: BTreeSet<&'a NicName>,
+    /// Whether there is a global table of flows now, and then.
+    tables: [bool; 2],
+    /// CPUs that the kernel leaves in a mask: it drops others without a word.
+    masks: CpuMask,
+}
+
+impl<'a> Asked<'a> {
+    fn of(model: &'a Model, rates: &'a Rates, plan: &'a Plan) -> Self {
+        let named = plan.settings.iter().filter_map(|planned| planned.set.target.nic()).collect();
+        let value = |planned: &'a PlannedSetting| {
+            ((&planned.set.target, planned.set.knob.as_str()), planned.set.value.as_str())
+        };
+        let values: HashMap<_, _> = plan.settings.iter().map(value).collect();
+        let sends = |planned: &'a PlannedSetting| {
+            let target = &planned.set.target;
+            let nic = target.nic().filter(|_| planned.set.knob == "irq_affinity");
+            let irqs = nic.and_then(|name| model.nic(name)).map(|nic| interrupts(nic, target));
+            irqs.unwrap_or_default().into_iter().map(|irq| (irq.number, planned.set.value.as_str()))
+        };
+        let sent = plan.settings.iter().flat_map(sends).collect();
+        let now = model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0);
+        let then = values.get(&(&Target::Host, "rfs_entries")).map_or(now, |text| has_table(text));
+        let quiet = match &model.settings.nohz_full {
+            Fact::Known(quiet) => model.isolated().union(quiet),
+            _ => model.isolated(),
+        };
+        let masks = model.online().difference(&quiet);
+        Self { model, rates, values, sent, named, tables: [now, then], masks }
+    }
+
+    /// Whether the plan names the interface, or the global table changes and it has tables of its own.
+    fn is_about(&self, nic: &Nic) -> bool {
+        let [now, then] = self.tables;
+        self.named.contains(&nic.name) || now != then && nic.rx.iter().any(has_flows)
+    }
+
+    /// What the queues of an interface bring, wherever their interrupts land.
+    fn moves(&self, nic: &Nic) -> Vec<Move> {
+        let readers = readers(self.model, self.rates, nic);
+        nic.rx.iter().flat_map(|queue| self.of_queue(nic, queue, readers.as_ref())).collect()
+    }
+
+    fn of_queue(&self, nic: &Nic, queue: &RxQueue, readers: Option<&Steering>) -> Vec<Move> {
+        let mut homes: Vec<CpuId> = irq_cpus(queue, self.model, self.rates).iter().collect();
+        if homes.is_empty() {
+            let is_online = |cpu: &CpuId| self.model.cpu(*cpu).is_some_and(|cpu| cpu.online);
+            homes.extend(queue.channel_cpu.filter(is_online));
+        }
+        if homes.is_empty() && self.is_about(nic) {
+            homes.extend(rps::hottest(self.rates));
+        }
+        let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) };
+        let value = |knob| self.values.get(&(&target, knob)).copied();
+        let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
+        let wanted = value("rps").and_then(mask_of);
+        let wanted = wanted.map(|wanted| wanted.intersection(&self.masks)).unwrap_or_else(|| mask.clone());
+        let [now, then] = self.tables;
+        let steering = |flows: bool, mask: &CpuMask| match readers.filter(|_| flows) {
+            // Where the reader of a flow is known RFS decides, so the readers' CPUs get the work.
+            Some(readers) => readers.clone(),
+            None => even(mask),
+        };
+        let flows = value("rfs").map_or_else(|| has_flows(queue), has_table);
+        let (now, to) = (steering(now && has_flows(queue), &mask), steering(then && flows, &wanted));
+        let sent = queue.irqs.iter().find_map(|irq| self.sent.get(&irq.number).copied());
+        let goes = sent.and_then(|cpus| goes_to(cpus, &homes));
+        let packets = queue_packets(nic, queue, self.rates) / homes.len().max(1) as f64;
+        let of_home = |from: CpuId| Move {
+            kind: nic.kind,
+            packets,
+            from,
+            then: goes.unwrap_or(from),
+            now: now.clone(),
+            to: to.clone(),
+            cost: None,
+        };
+        homes.into_iter().map(of_home).collect()
+    }
+}
+
+fn has_table(text: &str) -> bool {
+    text.parse::<u32>().is_ok_and(|entries| entries > 0)
+}
+
+fn has_flows(queue: &RxQueue) -> bool {
+    queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0)
+}
+
+fn mask_of(text: &str) -> Option<CpuMask> {
+    if text == "off" { Some(CpuMask::new()) } else { text.parse().ok() }
+}
+
+/// The CPU that an interrupt goes to when it may go to `cpus` alone; `None` where it can stay, and where the
+/// kernel has the choice.
+fn goes_to(cpus: &str, homes: &[CpuId]) -> Option<CpuId> {
+    let cpus: CpuMask = cpus.parse().ok()?;
+    let stays = homes.iter().all(|home| cpus.contains(*home));
+    cpus.first().filter(|_| cpus.len() == 1 && !stays)
+}
+
+/// Settings that share packets out among queues anew.
+const ANEW: [&str; 4] = ["channels", "rss", "rss_context", "ntuple_rule"];
+
+/// What of the plan is not in the model.
+fn left_out(model: &Model, plan: &Plan) -> Vec<String> {
+    let out: Vec<&PlannedSetting> =
+        plan.settings.iter().filter(|planned| !in_model(model, &planned.set)).collect();
+    let line = |what: &str, picks: &dyn Fn(&Setting) -> bool| {
+        let mut knobs = BTreeMap::<&str, usize>::new();
+        for planned in out.iter().filter(|planned| picks(&planned.set)) {
+            *knobs.entry(&planned.set.knob).or_default() += 1;
+        }
+        let knobs: Vec<String> =
+            knobs.iter().map(|(knob, times)| format!("{knob} ({})", plural(*times, "setting"))).collect();
+        (!knobs.is_empty()).then(|| format!("{what}: {}", knobs.join(", ")))
+    };
+    let anew = |set: &Setting| ANEW.contains(&set.knob.as_str());
+    let moves = |set: &Setting| set.knob == "irq_affinity" && is_receive(&set.target);
+    let lines = [
+        line("packets go to other queues", &anew),
+        line("the kernel chooses where interrupts go", &moves),
+        line("other settings", &|set| !anew(set) && !moves(set)),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+fn is_receive(target: &Target) -> bool {
+    matches!(target, Target::Queue { queue, .. } if queue.direction == Direction::Rx)
+}
+
+fn in_model(model: &Model, set: &Setting) -> bool {
+    let is_there = || match &set.target {
+        Target::Queue { nic, queue } => {
+            model.nic(nic).is_some_and(|nic| nic.rx.iter().any(|rx| rx.index == queue.index))
+        }
+        _ => true,
+    };
+    match set.knob.as_str() {
+        "rps" | "rfs" | "rfs_entries" => is_there(),
+        "irq_affinity" => {
+            is_receive(&set.target)
+                && is_there()
+                && set.value.parse::<CpuMask>().is_ok_and(|cpus| cpus.len() == 1)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::forecast;
-    use crate::diagnose::sketch::Sketch;
-    use crate::plan::{Costs, Plan, spread};
-    use crate::probe::{CpuRecord, Ipi, NapiRecord, Reading};
-    use crate::units::CpuId;
-
-    fn plan(settings: &[&str]) -> Plan {
-        let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
-        Plan::of("own", &settings)
-    }
-
-    #[test]
-    fn without_measures_it_says_what_the_planner_says() {
-        let (model, rates) = Sketch::case_a().build();
-        let costs = Costs::unknown("no root".to_owned());
-        for proposal in spread(&model, &rates, None).proposals {
-            let forecast = forecast(&model, &rates, &proposal.plan, &costs).expect("it moves work");
-            let planned = proposal.plan.prediction.expect("predicted");
-            assert_eq!((forecast.after, forecast.busiest), (planned.after, planned.busiest));
-            assert!(forecast.basis.starts_with("not calibrated (no root)"), "{}", forecast.basis);
-            assert!((forecast.packets, forecast.most_after) == (42_000.0, planned.most_after));
-            assert!(forecast.most_before < forecast.most_after);
-        }
-    }
-
-    #[test]
-    fn measured_costs_take_the_place_of_fractions() {
-        let (model, rates) = Sketch::case_a().build();
-        let cpu = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
-        let napi = NapiRecord { polls: 1_000, work: 42_000, ..NapiRecord::default() };
-        let reading = Reading {
-            cpus: [(CpuId(2), cpu)].into(),
-            napis: [((CpuId(2), 5), napi)].into(),
-            ..Reading::default()
-        };
-        let with = |protocol| {
-            let ipi = Ipi { take_ns: 500.0, send_ns: 1_500.0 };
-            let costs = Costs::measured(&reading, 1.0, Some(protocol), Ok(ipi));
-            forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 0-1,3-7"]), &costs).expect("it moves work")
-        };
-        let (much, little) = (with(16_000.0), with(4_000.0));
-        assert!((much.before - 0.9).abs() < 1e-9 && much.after < 0.4, "{much:?}");
-        assert!(little.after > 0.7, "{little:?}");
-        assert!(much.basis.starts_with("measured by eBPF"), "{}", much.basis);
-        // No interrupt is free: the others get a little more than what left.
-        assert!(much.total_change > 0.0 && much.total_change < 0.3, "{much:?}");
-        let sum: f64 = much.cpus.iter().map(|load| load.after).sum();
-        assert!(sum <= 1.3 && much.cpus.len() == 8, "{:?}", much.cpus);
-    }
-
-    #[test]
-    fn settings_that_the_model_does_not_know_are_counted() {
-        let (model, rates) = Sketch::case_a().build();
-        let costs = Costs::unknown("no root".to_owned());
-        let own = plan(&["rps eth0/rx-0 = 4-7", "channels eth0 = combined 2"]);
-        let basis = forecast(&model, &rates, &own, &costs).expect("RPS moves").basis;
-        assert!(basis.ends_with("1 settings of the plan are not in the model"), "{basis}");
-        assert_eq!(forecast(&model, &rates, &plan(&["rps eth0/rx-0 = off"]), &costs), None);
-        assert_eq!(forecast(&model, &rates, &plan(&["channels eth0 = combined 2"]), &costs), None);
-    }
-}
+#[path = "forecast/tests.rs"]
+mod tests;

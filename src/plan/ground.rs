@@ -1,28 +1,10 @@
 //! The CPUs of a machine as planners see them: which may be used, in memory domains, core by core.
 
 use crate::model::{Cpu, Model};
-use crate::units::{CpuId, CpuMask, Fact};
-
-/// CPUs that may take receive work: online, and nobody has taken them out. The kernel drops CPUs of `isolcpus` and
-/// `nohz_full` from RPS masks without a word (`rps_cpumask_housekeeping`); those of another cpuset partition are
-/// somebody else's.
-pub(super) fn usable(model: &Model) -> CpuMask {
-    let settings = &model.settings;
-    let mut usable = model.online().difference(&model.isolated());
-    for taken in [&settings.nohz_full, &settings.cpuset_isolated] {
-        if let Fact::Known(taken) = taken {
-            usable = usable.difference(taken);
-        }
-    }
-    match &settings.cpuset {
-        // Nobody's root has no CPUs.
-        Fact::Known(own) if !own.is_empty() => usable.intersection(own),
-        _ => usable,
-    }
-}
+use crate::units::{CpuId, CpuMask};
 
 /// One memory domain: the CPUs of a NUMA node, or all where the kernel shows none.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Domain {
     /// Its node.
     pub(super) node: Option<u32>,
@@ -35,7 +17,7 @@ pub(super) struct Domain {
 }
 
 /// All domains, by node.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Ground {
     pub(super) online: CpuMask,
     pub(super) usable: CpuMask,
@@ -48,7 +30,7 @@ pub(super) struct Ground {
 
 impl Ground {
     pub(super) fn new(model: &Model) -> Self {
-        let (online, usable) = (model.online(), usable(model));
+        let (online, usable) = (model.online(), model.usable());
         let mut cpus: Vec<(Key, &Cpu)> =
             model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| (key(cpu), cpu)).collect();
         cpus.sort_unstable_by_key(|(key, _)| *key);
@@ -92,6 +74,30 @@ impl Ground {
         cpus.iter().filter_map(of).fold(CpuMask::new(), |all, some| all.union(some))
     }
 
+    /// The same without `others` in each domain that has at least `load` usable CPUs left then.
+    pub(super) fn clear_of(&self, others: &CpuMask, load: &[usize]) -> Self {
+        let mut ground = self.clone();
+        for (domain, load) in ground.domains.iter_mut().zip(load) {
+            let rest: Vec<CpuId> =
+                domain.usable.iter().copied().filter(|cpu| !others.contains(*cpu)).collect();
+            if rest.is_empty() || rest.len() < *load {
+                continue;
+            }
+            let mut seen = CpuMask::new();
+            domain.cores.clear();
+            for cpu in &rest {
+                if !seen.contains(*cpu) {
+                    domain.cores.push(*cpu);
+                    seen = seen.union(&self.siblings[cpu.0 as usize]);
+                    seen.insert(*cpu);
+                }
+            }
+            domain.usable = rest;
+        }
+        ground.usable = ground.in_order().collect();
+        ground
+    }
+
     /// The usable CPUs, domain by domain and core by core.
     pub(super) fn in_order(&self) -> impl DoubleEndedIterator<Item = CpuId> + '_ {
         self.domains.iter().flat_map(|domain| domain.usable.iter().copied())
@@ -111,7 +117,7 @@ fn key(cpu: &Cpu) -> Key {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ground, usable};
+    use super::Ground;
     use crate::diagnose::sketch::{Sketch, cpus};
     use crate::units::{CpuId, Fact};
 
@@ -134,13 +140,26 @@ mod tests {
     }
 
     #[test]
+    fn a_domain_is_clear_of_others_while_enough_is_left() {
+        let (model, _) = Sketch::new(8).nodes(2).smt().build();
+        let ground = Ground::new(&model).clear_of(&cpus("0,5-7"), &[3, 2]);
+        let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>();
+        assert_eq!(numbers(&ground.domains[0].usable), [1, 2, 3]);
+        assert_eq!(numbers(&ground.domains[1].usable), [4, 5, 6, 7], "one is not enough for two");
+        assert_eq!(ground.usable, cpus("1-7"));
+        let (model, _) = Sketch::new(4).smt().build();
+        let ground = Ground::new(&model).clear_of(&cpus("0"), &[1]);
+        assert_eq!(numbers(&ground.domains[0].cores), [2, 1], "the other thread begins the core");
+    }
+
+    #[test]
     fn what_others_have_taken_is_not_used() {
         let (mut model, _) = Sketch::new(8).build();
-        assert_eq!(usable(&model), cpus("0-7"));
+        assert_eq!(model.usable(), cpus("0-7"));
         model.settings.nohz_full = Fact::Known(cpus("7"));
         model.settings.cpuset = Fact::Known(cpus("0-6"));
         model.settings.cpuset_isolated = Fact::Known(cpus("5"));
         model.cpus[1].isolated = true;
-        assert_eq!(usable(&model), cpus("0,2-4,6"));
+        assert_eq!(model.usable(), cpus("0,2-4,6"));
     }
 }

@@ -13,6 +13,9 @@ const TO_COME: u32 = 1 << 31;
 /// As many of one interface: interrupts of two must not have one number.
 const OF_ONE: u32 = 1 << 12;
 
+/// Queues that the RSS table of 82598, 82599 and X540 can name; that of X550 can name more.
+const NAMED_BY_IXGBE: usize = 16;
+
 /// Whether it is the interrupt of a queue that a setting will make: all about it is yet to be decided.
 pub(super) fn is_to_come(irq: &Irq) -> bool {
     irq.number.0 >= TO_COME
@@ -160,7 +163,11 @@ fn channels(nic: &mut Nic, value: &str, first_irq: u32) {
         ..RxQueue::default()
     }));
     let first = u32::try_from(nic.tx.len()).unwrap_or(u32::MAX);
-    nic.tx.extend((first..transmit).map(|index| TxQueue { index, xps_cpus: Fact::NotAsked }));
+    nic.tx.extend((first..transmit).map(|index| TxQueue {
+        index,
+        xps_cpus: Fact::NotAsked,
+        xps_by_rxq: Fact::NotAsked,
+    }));
     if let Fact::Known(Channels { rx, tx, combined, .. }) = &mut nic.hardware.channels {
         for (kind, count) in [("rx", count("rx")), ("tx", count("tx")), ("combined", count("combined"))] {
             let kind = match kind {
@@ -178,13 +185,22 @@ fn channels(nic: &mut Nic, value: &str, first_irq: u32) {
     }
 }
 
-/// Whether each receive queue has as many entries of the default RSS table as any other, or one more.
+/// Whether each receive queue has as many entries of the default RSS table as any other, or one more. Of a device
+/// whose table can name only the first queues, each of these.
 pub(super) fn is_even(nic: &Nic) -> bool {
+    let named = match nic.driver.as_deref() {
+        Some("ixgbe") => NAMED_BY_IXGBE.min(nic.rx.len()),
+        _ => nic.rx.len(),
+    };
+    [nic.rx.len(), named].into_iter().any(|first| is_even_over(nic, &nic.rx[..first]))
+}
+
+fn is_even_over(nic: &Nic, queues: &[RxQueue]) -> bool {
     let Fact::Known(rss) = &nic.hardware.rss else { return false };
     let weights = rss.weights();
     let of = |queue: &RxQueue| weights.get(&queue.index).copied().unwrap_or_default();
-    let (fewest, most) = (nic.rx.iter().map(of).min(), nic.rx.iter().map(of).max());
-    nic.rx.iter().map(of).sum::<usize>() == rss.table.len()
+    let (fewest, most) = (queues.iter().map(of).min(), queues.iter().map(of).max());
+    queues.iter().map(of).sum::<usize>() == rss.table.len()
         && fewest.zip(most).is_some_and(|(fewest, most)| fewest + 1 >= most)
 }
 

@@ -14,6 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::draft::{Draft, NOTHING};
+use super::spread::by_fractions;
 use super::{Plan, place};
 use crate::model::{Function, Model, Rates};
 use crate::units::{CpuMask, NicName};
@@ -98,7 +99,14 @@ impl Policy {
         }
         if draft.ground.usable.is_empty() {
             draft.nics.clear();
+            draft.idle.clear();
             draft.leave("no CPU is left for receive work".to_owned());
+        }
+        if self != Policy::Isolate {
+            let idle = std::mem::take(&mut draft.idle);
+            draft
+                .reasons
+                .extend(idle.iter().map(|nic| format!("{nic} is idle and left alone; --nic names it")));
         }
         match self {
             Policy::Spread => spread::draft(&mut draft),
@@ -114,7 +122,7 @@ impl Policy {
 
 /// Puts a draft into the order of applying and gives it its name.
 fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Policed {
-    let Draft { model, mut settings, variables, reasons, mut notes, prediction, .. } = draft;
+    let Draft { model, mut settings, variables, reasons, mut notes, seen, .. } = draft;
     settings.sort_by_key(|planned| place(&planned.set.knob));
     let name = match only {
         None => policy.to_string(),
@@ -134,7 +142,10 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
         ));
     }
     let host = Some(model.identity.hostname);
-    let plan = Plan { schema: Plan::SCHEMA.to_owned(), name, host, settings, notes, prediction };
+    let mut plan = Plan { schema: Plan::SCHEMA.to_owned(), name, host, settings, notes, prediction: None };
+    if policy == Policy::Spread {
+        plan.set_prediction(by_fractions(seen.0, seen.1, &plan));
+    }
     Policed { plan, variables, reasons }
 }
 

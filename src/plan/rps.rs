@@ -1,15 +1,15 @@
-//! Which CPUs each receive queue should hand its packets to.
+//! Which CPUs each receive queue of one interface should hand its packets to.
 //!
-//! The rules, from kernel documentation (networking/scaling) and field case C: CPUs of the memory
-//! domain of the queue's interrupt, never the CPU that takes the interrupt, at high packet rates
-//! not its hyper-threads either, and no CPU for two queues while there are enough.
+//! The rules are those of `share`. Here is what an interface alone asks beyond: what to do where no interrupt is
+//! known, and when a mask that somebody made stays.
 
 use std::collections::BTreeMap;
 
-use super::ground::usable;
+use super::ground::Ground;
+use super::share::{Machine, Part, Wish};
 use super::{PlannedSetting, Setting, Target};
-use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
-use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
+use crate::diagnose::evidence::receive_time;
+use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, QueueId};
 
 /// Packets a second on one queue from which the hyper-threads of the interrupt's CPU are left out
@@ -23,178 +23,77 @@ pub(super) const HIGH_LOAD: f64 = 0.5;
 /// left alone.
 const DROWNING: f64 = 0.8;
 
-/// The masks that an interface should have and has not, by queue; empty when all are sound.
-pub(super) fn masks(model: &Model, rates: &Rates, nic: &Nic) -> BTreeMap<u32, CpuMask> {
-    let around = Around::of(nic, model, rates);
-    let candidates: BTreeMap<u32, CpuMask> =
-        nic.rx.iter().map(|queue| (queue.index, candidates(model, rates, nic, queue, &around))).collect();
-    let ideal = share_out(nic, &candidates);
-    let wanted = nic.rx.iter().filter_map(|queue| {
-        let mask = ideal.get(&queue.index).filter(|mask| !mask.is_empty())?;
-        let current = queue.rps_cpus.known()?;
-        let may = &candidates[&queue.index];
-        (!sound(model, rates, queue, current, mask, may)).then(|| (queue.index, mask.clone()))
-    });
-    wanted.collect()
-}
-
-/// The settings for `masks`, each with its reason.
-pub(super) fn settings(
+/// The masks that an interface should have and has not, by queue and each with its reason; empty when all are sound.
+pub(super) fn masks(
     model: &Model,
     rates: &Rates,
     nic: &Nic,
-    masks: &BTreeMap<u32, CpuMask>,
-) -> Vec<PlannedSetting> {
-    let queues = nic.rx.iter().filter_map(|queue| masks.get(&queue.index).map(|mask| (queue, mask)));
-    queues
-        .map(|(queue, mask)| {
-            let set = Setting {
-                knob: "rps".to_owned(),
-                target: Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) },
-                value: mask.to_string(),
-            };
-            PlannedSetting::new(set, reason(model, rates, nic, queue), Some(nic.address.clone()))
-        })
-        .collect()
+    width: usize,
+) -> BTreeMap<u32, (CpuMask, String)> {
+    let ground = Ground::new(model);
+    // The other thread of a busy core is better than nothing here: a trial can say so.
+    let wish = Wish { width, whole_cores: false };
+    let (parts, homeless) = Machine { model, rates, ground: &ground }.share_out(&[nic], wish);
+    let drowns = |cpu| rates.cpu(cpu).is_some_and(|cpu| receive_time(cpu) >= DROWNING);
+    let current = |index: u32| {
+        let queue = nic.rx.iter().find(|queue| queue.index == index);
+        queue.and_then(|queue| queue.rps_cpus.known())
+    };
+    let is_short = |part: &Part| {
+        let current = current(part.queue).filter(|current| !part.mask.difference(current).is_empty());
+        current.is_some_and(|current| current.iter().any(drowns))
+    };
+    // A new mask for one may hold what others have that are only sound together.
+    let together = !parts.iter().any(is_short);
+    let given = parts.into_iter().filter(|part| {
+        let stays = (part.as_sound && together) || (part.has_part && !is_short(part));
+        current(part.queue).is_some() && !part.mask.is_empty() && !stays
+    });
+    let mut masks: BTreeMap<_, _> = given.map(|part| (part.queue, (part.mask, part.why))).collect();
+    let anywhere = match hottest(rates) {
+        Some(cpu) => ground.usable.difference(&[cpu].into_iter().collect()),
+        None => ground.usable.clone(),
+    };
+    let why = somewhere(nic, rates, anywhere.len() > width);
+    let anywhere: CpuMask = anywhere.iter().take(width).collect();
+    for (_, queue) in homeless {
+        let Some(current) = current(queue).filter(|_| !anywhere.is_empty()) else { continue };
+        // Which CPU receives depends on where the senders run and on the mask itself: once one
+        // CPU is left out, turning the mask round gains nothing.
+        if !(current.difference(&ground.usable).is_empty() && current.len() == anywhere.len()) {
+            masks.insert(queue, (anywhere.clone(), why.clone()));
+        }
+    }
+    masks
 }
 
-fn reason(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> String {
-    let irq = irq_cpus(queue, model, rates);
-    if !irq.is_empty() {
-        return format!("CPUs of the same memory domain without CPU {irq}, which takes the interrupt");
-    }
+/// The settings for `masks`.
+pub(super) fn settings(nic: &Nic, masks: BTreeMap<u32, (CpuMask, String)>) -> Vec<PlannedSetting> {
+    let setting = |(queue, (mask, why)): (u32, (CpuMask, String))| {
+        let set = Setting {
+            knob: "rps".to_owned(),
+            target: Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue) },
+            value: mask.to_string(),
+        };
+        PlannedSetting::new(set, why, Some(nic.address.clone()))
+    };
+    masks.into_iter().map(setting).collect()
+}
+
+/// Why a queue of which nobody knows where its packets are taken hands them to these CPUs.
+fn somewhere(nic: &Nic, rates: &Rates, is_cut: bool) -> String {
     let interrupt = match nic.kind {
         NicKind::Device => "the interrupt's CPU is not known",
         NicKind::Virtual | NicKind::Loopback => "no interrupt",
     };
+    let cpus = if is_cut { "as many CPUs as were asked for" } else { "every CPU" };
     match hottest(rates) {
-        Some(cpu) => format!("{interrupt}: every CPU without CPU {cpu}, where the packets are received now"),
-        None => format!("{interrupt}: every CPU"),
+        Some(cpu) => format!("{interrupt}: {cpus} without CPU {cpu}, where the packets are received now"),
+        None => format!("{interrupt}: {cpus}"),
     }
 }
 
 /// The CPU that does most of the receive work: by packets, which a short interval cannot blur.
 pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
     rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
-}
-
-/// What is the same for all queues of an interface: gathered once, as a machine may have a thousand CPUs.
-struct Around {
-    usable: CpuMask,
-    /// CPUs that take interrupts of this interface.
-    irqs: CpuMask,
-    /// All threads of their cores.
-    cores: CpuMask,
-    /// CPUs that take interrupts of other interfaces with traffic.
-    others: CpuMask,
-}
-
-impl Around {
-    fn of(nic: &Nic, model: &Model, rates: &Rates) -> Self {
-        let irqs = irqs_of(nic, model, rates);
-        let others = model.nics.iter().filter(|other| other.name != nic.name);
-        let has_traffic =
-            |other: &&Nic| rates.nic(&other.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
-        let others = others.filter(has_traffic).map(|other| irqs_of(other, model, rates));
-        Self {
-            usable: usable(model),
-            cores: siblings(model, &irqs),
-            irqs,
-            others: others.fold(CpuMask::new(), |a, b| a.union(&b)),
-        }
-    }
-}
-
-/// Every CPU that may take packets of this queue.
-fn candidates(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue, around: &Around) -> CpuMask {
-    let mine = irq_cpus(queue, model, rates);
-    if mine.is_empty() {
-        return match hottest(rates) {
-            Some(cpu) => around.usable.difference(&[cpu].into_iter().collect()),
-            None => around.usable.clone(),
-        };
-    }
-    let rest = domain(model, &around.usable, &mine).difference(&around.irqs);
-    // Each further exclusion gives way when it would leave nothing.
-    let without = |from: CpuMask, what: &CpuMask| {
-        let left = from.difference(what);
-        if left.is_empty() { from } else { left }
-    };
-    let load = mine.iter().filter_map(|cpu| rates.cpu(cpu)).map(receive_time).fold(0.0, f64::max);
-    let rest = if queue_packets(nic, queue, rates) >= HIGH_RATE || load >= HIGH_LOAD {
-        without(rest, &around.cores)
-    } else {
-        rest
-    };
-    without(rest, &around.others)
-}
-
-fn irqs_of(nic: &Nic, model: &Model, rates: &Rates) -> CpuMask {
-    nic.rx.iter().map(|queue| irq_cpus(queue, model, rates)).fold(CpuMask::new(), |a, b| a.union(&b))
-}
-
-fn siblings(model: &Model, cpus: &CpuMask) -> CpuMask {
-    cpus.iter().filter_map(|cpu| model.cpu(cpu)).fold(CpuMask::new(), |all, cpu| all.union(&cpu.siblings))
-}
-
-/// The usable CPUs near `irq`: its NUMA node, else its last-level cache, else all. A domain without
-/// a second CPU (each CPU of some virtual machines claims a cache of its own) is no domain.
-fn domain(model: &Model, usable: &CpuMask, irq: &CpuMask) -> CpuMask {
-    let Some(cpu) = irq.first().and_then(|cpu| model.cpu(cpu)) else { return usable.clone() };
-    let node = cpu.node.map(|node| {
-        model.cpus.iter().filter(|other| other.node == Some(node)).map(|other| other.id).collect::<CpuMask>()
-    });
-    let near = [node.unwrap_or_default(), cpu.l3.clone()].map(|near| near.intersection(usable));
-    near.into_iter().find(|near| !near.difference(irq).is_empty()).unwrap_or_else(|| usable.clone())
-}
-
-/// Gives each queue its part of what it may use. Queues of a device with the same candidates get
-/// disjoint parts; when there are fewer CPUs than queues they get none, as RPS would crowd the work
-/// of many CPUs onto few. Queues without interrupts share: nothing tells them apart.
-fn share_out(nic: &Nic, candidates: &BTreeMap<u32, CpuMask>) -> BTreeMap<u32, CpuMask> {
-    if nic.kind != NicKind::Device || nic.rx.iter().all(|queue| queue.irqs.is_empty()) {
-        return candidates.clone();
-    }
-    let mut groups: Vec<(&CpuMask, Vec<u32>)> = Vec::new();
-    for (queue, mask) in candidates {
-        match groups.iter_mut().find(|(other, _)| *other == mask) {
-            Some((_, queues)) => queues.push(*queue),
-            None => groups.push((mask, vec![*queue])),
-        }
-    }
-    let mut shares = BTreeMap::new();
-    for (mask, queues) in groups {
-        let cpus: Vec<CpuId> = mask.iter().collect();
-        if cpus.len() < queues.len() {
-            continue;
-        }
-        for (turn, queue) in queues.iter().enumerate() {
-            let part = |n: usize| n * cpus.len() / queues.len();
-            shares.insert(*queue, cpus[part(turn)..part(turn + 1)].iter().copied().collect());
-        }
-    }
-    shares
-}
-
-/// Whether a mask can stay: it has all that it should have, or somebody chose a part of what is
-/// allowed (fewer CPUs won in field case C) and no CPU of it drowns.
-fn sound(
-    model: &Model,
-    rates: &Rates,
-    queue: &RxQueue,
-    current: &CpuMask,
-    ideal: &CpuMask,
-    may: &CpuMask,
-) -> bool {
-    if current.is_empty() {
-        return false;
-    }
-    if irq_cpus(queue, model, rates).is_empty() {
-        // Which CPU receives depends on where the senders run and on the mask itself: once one
-        // CPU is left out, turning the mask round gains nothing.
-        return current.difference(&usable(model)).is_empty() && current.len() == ideal.len();
-    }
-    let drowns = |cpu| rates.cpu(cpu).is_some_and(|cpu| receive_time(cpu) >= DROWNING);
-    let allowed = current.difference(may).is_empty();
-    allowed && (ideal.difference(current).is_empty() || !current.iter().any(drowns))
 }

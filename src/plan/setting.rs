@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::care::{Risk, Upkeep, care};
+use super::care::{Risk, Upkeep, care, care_with};
 use super::{Prediction, Target};
 use crate::model::DeviceAddress;
 
@@ -44,6 +44,15 @@ pub struct PlannedSetting {
 }
 
 impl PlannedSetting {
+    /// The same where the driver of its interface is known, which may make it a greater risk, or a smaller one.
+    #[must_use]
+    pub fn with_driver(mut self, driver: Option<&str>) -> Self {
+        if let Some((risk, upkeep)) = care_with(&self.set.knob, driver) {
+            (self.risk, self.upkeep) = (Some(risk), Some(upkeep));
+        }
+        self
+    }
+
     /// A setting with its reason and its device; risk and upkeep are those of its knob.
     pub fn new(set: Setting, why: impl Into<String>, device: Option<DeviceAddress>) -> Self {
         let (risk, upkeep) = care(&set.knob).unzip();
@@ -87,6 +96,19 @@ impl Plan {
             notes: Vec::new(),
             prediction: None,
         }
+    }
+
+    /// Takes a prediction, or none, in place of the one that it has. Notes tell of the one that it has and of no other.
+    pub fn set_prediction(&mut self, prediction: Option<Prediction>) {
+        let name = &self.name;
+        let told = |of: &Option<Prediction>| {
+            let told = of.as_ref().map(|of| vec![format!("predicted: {of}"), of.room(name)]);
+            told.unwrap_or_default()
+        };
+        let (old, new) = (told(&self.prediction), told(&prediction));
+        self.notes.retain(|note| !old.contains(note));
+        self.notes.splice(0..0, new);
+        self.prediction = prediction;
     }
 }
 

@@ -4,16 +4,15 @@
 //! Only queues whose values are not sound get a setting, so a machine that follows the plan gets
 //! none.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use super::ground::usable;
-use super::prediction::{DEVICE, Move, Prediction, VIRTUAL, predict};
-use super::{Plan, PlannedSetting, rfs, rps};
-use crate::diagnose::evidence::irq_cpus;
+use super::ground::Ground;
+use super::moves::Steering;
+use super::share::Machine;
+use super::{Costs, Plan, PlannedSetting, Prediction, forecast, rfs, rps};
+use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
-use crate::units::{CpuId, CpuMask, NicName};
+use crate::units::{CpuMask, NicName};
 
 /// A plan for an interface. In JSON it is the plan with one more field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,7 +44,12 @@ impl Spread {
 /// Plans for `nic`, or for the interface that receives most. Says what would be set whether or not
 /// there is need for it: need is for `diagnose` to find.
 pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
-    let nic = match nic {
+    within(model, rates, nic, usize::MAX)
+}
+
+/// The same with no more CPUs than `width` for a queue.
+pub(super) fn within(model: &Model, rates: &Rates, nic: Option<&NicName>, width: usize) -> Spread {
+    let named = match nic {
         Some(name) => match model.nic(name) {
             Some(nic) => nic,
             None => return Spread::nothing(format!("there is no interface {name}")),
@@ -55,35 +59,90 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
             None => return Spread::nothing("no interface receives packets".to_owned()),
         },
     };
+    let devices = below(model, named);
+    let nic = devices.as_ref().and_then(|devices| most(devices, rates)).unwrap_or(named);
+    let mut spread = of_nic(model, rates, nic, width);
+    if let Some(devices) = devices {
+        let note = stands_on(named, &devices);
+        spread.proposals.iter_mut().for_each(|proposal| proposal.plan.notes.insert(0, note.clone()));
+        spread.reasons.insert(0, note);
+    }
+    spread
+}
+
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
     let name = &nic.name;
     if nic.kind == NicKind::Loopback {
         return Spread::nothing(format!(
             "{name} receives inside the sender's system call: steering it is refused"
         ));
     }
-    let usable = usable(model);
+    let usable = model.usable();
     if usable.len() < 2 {
         return Spread::nothing("there is no second CPU to give work to".to_owned());
     }
-    if nic.rx.len() >= usable.len() {
+    if nic.napi.threaded.known() == Some(&true) {
+        return Spread::nothing(threaded(name));
+    }
+    let ground = Ground::new(model);
+    let redundant = match nic.kind {
+        NicKind::Device => Machine { model, rates, ground: &ground }.is_covered_by(nic),
+        _ => nic.rx.len() >= usable.len(),
+    };
+    if redundant {
         let reason =
             format!("{name} has {} RX queues for {} CPUs: RPS is redundant", nic.rx.len(), usable.len());
         return Spread::nothing(reason);
     }
-    propose(model, rates, nic)
+    propose(model, rates, nic, width)
+}
+
+/// Why RPS and RFS are left alone where kernel threads poll the queues.
+pub(super) fn threaded(nic: &NicName) -> String {
+    format!(
+        "{nic} is polled by kernel threads (threaded NAPI), which the scheduler spreads: RPS stays as it is"
+    )
+}
+
+/// Links that receive in the round of the device below: RPS and RFS were asked before, for that device.
+const SAME_ROUND: [&str; 5] = ["bond", "team", "vlan", "macvlan", "ipvlan"];
+
+/// The devices below an interface whose own masks have no effect, those that are looked at; `None` for all others.
+pub(super) fn below<'a>(model: &'a Model, nic: &Nic) -> Option<Vec<&'a Nic>> {
+    nic.stack.kind.as_deref().filter(|kind| SAME_ROUND.contains(kind))?;
+    let devices: Vec<&Nic> = nic.stack.physical.iter().filter_map(|name| model.nic(name)).collect();
+    Some(devices).filter(|devices| !devices.is_empty())
+}
+
+/// What is said of the devices that stand in for an interface.
+pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
+    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    format!(
+        "{} is a {} on {}: packets are handed on where the device takes them, and masks above it have no effect",
+        nic.name,
+        nic.stack.kind.as_deref().unwrap_or("link"),
+        names.join(", ")
+    )
 }
 
 /// The interface that receives most, but never `lo`.
 pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
-    let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
-    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback && packets(nic) > 0.0);
-    // Reversed, so that the first of equals wins.
-    nics.rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
+    let nics: Vec<&Nic> = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).collect();
+    most(&nics, rates).filter(|nic| packets(nic, rates) > 0.0)
 }
 
-fn propose(model: &Model, rates: &Rates, nic: &Nic) -> Spread {
-    let masks = rps::masks(model, rates, nic);
-    let rps = rps::settings(model, rates, nic, &masks);
+/// Of these, the one that receives most.
+fn most<'a>(nics: &[&'a Nic], rates: &Rates) -> Option<&'a Nic> {
+    // Reversed, so that the first of equals wins.
+    nics.iter().copied().rev().max_by(|a, b| packets(a, rates).total_cmp(&packets(b, rates)))
+}
+
+fn packets(nic: &Nic, rates: &Rates) -> f64 {
+    rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets)
+}
+
+fn propose(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
+    let rps = rps::settings(nic, rps::masks(model, rates, nic, width));
     let rfs = rfs::settings(model, nic);
     let mut spread = Spread::default();
     let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
@@ -107,94 +166,58 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic) -> Spread {
         }
     }));
 
-    let evenly = |queue: u32| masks.get(&queue).map(even);
-    let readers = readers(model, rates, nic);
-    let to_readers = |_: u32| readers.clone();
     if !rps.is_empty() {
-        let prediction = prediction(model, rates, nic, evenly);
-        spread.proposals.push(proposal(model, nic, "rps", rps.clone(), prediction));
+        spread.proposals.push(proposal(model, rates, nic, "rps", rps.clone()));
     }
     if !rfs.is_empty() {
-        // Where the reader of a flow is known RFS decides, so the readers' CPUs get the work, whatever the masks.
-        let prediction = prediction(model, rates, nic, to_readers);
-        spread.proposals.push(proposal(model, nic, "rfs", rfs.clone(), prediction.clone()));
+        spread.proposals.push(proposal(model, rates, nic, "rfs", rfs.clone()));
         if !rps.is_empty() {
-            spread.proposals.push(proposal(model, nic, "rps+rfs", [rps, rfs].concat(), prediction));
+            spread.proposals.push(proposal(model, rates, nic, "rps+rfs", [rps, rfs].concat()));
         }
     }
     spread
 }
 
-fn proposal(
-    model: &Model,
-    nic: &Nic,
-    name: &str,
-    settings: Vec<PlannedSetting>,
-    prediction: Option<Prediction>,
-) -> Proposal {
-    let mut notes = Vec::new();
-    if let Some(prediction) = &prediction {
-        notes.push(format!("predicted: {prediction}"));
-        notes.push(prediction.room(name));
-    }
+fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<PlannedSetting>) -> Proposal {
+    let mut plan = Plan {
+        schema: Plan::SCHEMA.to_owned(),
+        name: name.to_owned(),
+        host: Some(model.identity.hostname.clone()),
+        settings,
+        notes: Vec::new(),
+        prediction: None,
+    };
+    plan.set_prediction(by_fractions(model, rates, &plan));
     if name != "rps" {
-        notes.push(
+        plan.notes.push(
             "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \
              UDP servers see no change"
                 .to_owned(),
         );
     }
-    let plan = Plan {
-        schema: Plan::SCHEMA.to_owned(),
-        name: name.to_owned(),
-        host: Some(model.identity.hostname.clone()),
-        settings,
-        notes,
-        prediction,
-    };
     Proposal { nic: nic.name.clone(), plan }
 }
 
-pub(super) fn even(mask: &CpuMask) -> BTreeMap<CpuId, f64> {
-    mask.iter().map(|cpu| (cpu, 1.0 / mask.len() as f64)).collect()
+/// What is predicted where nothing has been measured.
+pub(super) fn by_fractions(model: &Model, rates: &Rates, plan: &Plan) -> Option<Prediction> {
+    forecast(model, rates, plan, &Costs::unknown("`rxlab plan --predict` measures".to_owned())).ok()
+}
+
+pub(super) fn even(mask: &CpuMask) -> Steering {
+    let part = 1.0 / mask.len() as f64;
+    mask.iter().map(|cpu| (cpu, part)).collect()
 }
 
 /// Where sockets are read, by the time that processes run: the best guess that rates allow. There
 /// is none for virtual interfaces, as their senders run on this machine too.
-pub(super) fn readers(model: &Model, rates: &Rates, nic: &Nic) -> Option<BTreeMap<CpuId, f64>> {
+pub(super) fn readers(model: &Model, rates: &Rates, nic: &Nic) -> Option<Steering> {
     if nic.kind != NicKind::Device {
         return None;
     }
     let online = model.online();
     let cpus = || rates.cpus.iter().filter(|cpu| online.contains(cpu.cpu));
-    let total: f64 = cpus().map(|cpu| cpu.user + cpu.system).sum();
-    (total > 0.0).then(|| cpus().map(|cpu| (cpu.cpu, (cpu.user + cpu.system) / total)).collect())
-}
-
-fn prediction(
-    model: &Model,
-    rates: &Rates,
-    nic: &Nic,
-    to: impl Fn(u32) -> Option<BTreeMap<CpuId, f64>>,
-) -> Option<Prediction> {
-    let mut moves: Vec<Move> = Vec::new();
-    for queue in &nic.rx {
-        let Some(to) = to(queue.index) else { continue };
-        let from = irq_cpus(queue, model, rates).first().or_else(|| rps::hottest(rates))?;
-        let current = queue.rps_cpus.known().cloned().unwrap_or_default();
-        moves.push(Move { from, part: 1.0, current, to });
-    }
-    // Queues that land on one CPU share its receive time.
-    let counts = moves.iter().fold(BTreeMap::<CpuId, f64>::new(), |mut counts, step| {
-        *counts.entry(step.from).or_default() += 1.0;
-        counts
-    });
-    for step in &mut moves {
-        step.part = 1.0 / counts[&step.from];
-    }
-    let cost = if nic.kind == NicKind::Device { DEVICE } else { VIRTUAL };
-    let packets = rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
-    predict(rates, &moves, cost).map(|prediction| prediction.at(packets))
+    let total: f64 = cpus().map(processing).sum();
+    (total > 0.0).then(|| cpus().map(|cpu| (cpu.cpu, processing(cpu) / total)).collect())
 }
 
 #[cfg(test)]

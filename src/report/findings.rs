@@ -15,7 +15,7 @@ pub use text::{Detail, text};
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::percent;
 use crate::diagnose::regime::{Regime, regime};
-use crate::diagnose::{Finding, diagnose};
+use crate::diagnose::{Finding, ThreadRoom, diagnose, thread_room};
 use crate::model::{Identity, Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::units::{CpuId, NicName};
@@ -41,7 +41,10 @@ pub struct DoctorReport {
     pub regime: Option<Regime>,
     /// The plans that findings name, as far as they would change something.
     pub plans: Vec<Proposal>,
-    /// What a careful reader wants to know: verdicts refused, plans not made.
+    /// Why there is no verdict on steering, where there is none: that nothing was found says nothing then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// What a careful reader wants to know, such as plans not made.
     pub notes: Vec<String>,
     /// Sources that were missing or broken, and what is therefore not known.
     pub gaps: Vec<String>,
@@ -63,6 +66,12 @@ pub struct Load {
     pub dropped: f64,
     /// How many times today's load fits.
     pub headroom: Headroom,
+    /// Interfaces whose receive work is not in there, as threads do it that are not seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<NicName>,
+    /// The headroom of the program whose one thread is seen to have no time left, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadRoom>,
 }
 
 impl DoctorReport {
@@ -74,12 +83,7 @@ impl DoctorReport {
 pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
     let findings = diagnose(model, rates);
     let mut notes = Vec::new();
-    if let Some(share) = loopback_share(model, rates) {
-        notes.push(format!(
-            "{} of the packets are on lo, which receives inside the sender's system call: no verdict on steering",
-            percent(share)
-        ));
-    }
+    let refused = refused(model, rates);
     let mut plans: Vec<Proposal> = Vec::new();
     for nic in concerned(&findings) {
         let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
@@ -97,14 +101,28 @@ pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
         schema: DoctorReport::SCHEMA.to_owned(),
         identity: model.identity.clone(),
         seconds: rates.seconds,
-        load: load(rates),
-        regime: regime(model, rates),
+        load: load(model, rates),
+        regime: regime(model, rates, &findings),
         paths: paths.map(|nic| ReceivePath::new(nic, model, rates)).collect(),
         findings,
         plans,
+        refused,
         notes,
         gaps: rates.gaps.clone(),
     }
+}
+
+/// Why nothing can be said about steering: the time that receiving takes is not seen, or is the sender's.
+fn refused(model: &Model, rates: &Rates) -> Option<String> {
+    let unseen = rates.unseen.first();
+    let unseen = unseen.map(|nic| format!("threads whose time is not seen receive the packets of {nic}"));
+    unseen.or_else(|| {
+        let share = percent(loopback_share(model, rates)?);
+        Some(format!(
+            "{share} of the packets are on lo, which receives inside the sender's system call, and no device accounts \
+             for the busiest CPU"
+        ))
+    })
 }
 
 /// The interfaces that findings name, in order of appearance.
@@ -118,7 +136,7 @@ fn concerned(findings: &[Finding]) -> Vec<&NicName> {
     names
 }
 
-fn load(rates: &Rates) -> Load {
+fn load(model: &Model, rates: &Rates) -> Load {
     let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
     Load {
         busiest: busiest.map(|cpu| cpu.cpu),
@@ -127,6 +145,8 @@ fn load(rates: &Rates) -> Load {
         packets: rates.cpus.iter().map(|cpu| cpu.packets).sum(),
         dropped: rates.cpus.iter().map(|cpu| cpu.dropped).sum(),
         headroom: headroom(rates),
+        unseen: rates.unseen.clone(),
+        thread: thread_room(model, rates),
     }
 }
 
@@ -148,7 +168,7 @@ mod tests {
     fn plans_come_from_findings_only() {
         assert_eq!(plans(&of(Sketch::case_a())), ["rps", "rfs", "rps+rfs"]);
         assert_eq!(plans(&of(Sketch::new(8).device("eth0", &[2]))), Vec::<&str>::new());
-        let spread = |sketch: Sketch, cpu| sketch.receives(cpu, 0.3, 5e3);
+        let spread = |sketch: Sketch, cpu| sketch.receives(cpu, if cpu == 2 { 0.45 } else { 0.3 }, 5e3);
         let only_rps = (0..8).fold(Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4), spread);
         assert_eq!(plans(&of(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
     }
@@ -157,7 +177,9 @@ mod tests {
     fn loopback_traffic_is_named_as_the_reason_for_silence() {
         let report = of(Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5));
         assert_eq!(report.findings, []);
-        assert!(report.notes[0].starts_with("100 % of the packets are on lo"), "{:?}", report.notes);
+        let refused = report.refused.expect("no verdict");
+        assert!(refused.starts_with("100 % of the packets are on lo"), "{refused}");
+        assert_eq!(of(Sketch::case_a().loopback().traffic("lo", 3e5)).refused, None, "eth0 accounts for it");
     }
 
     #[test]

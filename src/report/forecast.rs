@@ -1,12 +1,14 @@
 //! What plans should do to CPUs, before any of them is tried.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::number::grouped;
 use super::text::{Column, STRONG, Table, paragraph, styled};
 use crate::diagnose::figures::percent;
 use crate::model::{Identity, Model, Rates};
-use crate::plan::{Costs, CpuLoad, Plan, Prediction};
+use crate::plan::{Costs, CpuLoad, Plan, Prediction, Range, forecast};
 
 /// CPUs of a table; JSON has all.
 const ROWS: usize = 12;
@@ -23,8 +25,11 @@ pub struct Forecast {
     pub seconds: f64,
     /// What was measured to calibrate the predictions.
     pub costs: Costs,
-    /// The plans; one without a prediction moves no receive work by the model.
+    /// The plans.
     pub plans: Vec<Plan>,
+    /// Why a plan has no prediction, by its name.
+    #[serde(default)]
+    pub unpredicted: BTreeMap<String, String>,
     /// Why others are not there.
     pub reasons: Vec<String>,
 }
@@ -33,10 +38,28 @@ impl Forecast {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.forecast/1";
 
-    /// Plans of a look at a machine.
-    pub fn new(model: &Model, rates: &Rates, costs: Costs, plans: Vec<Plan>, reasons: Vec<String>) -> Self {
-        let schema = Self::SCHEMA.to_owned();
-        Self { schema, identity: model.identity.clone(), seconds: rates.seconds, costs, plans, reasons }
+    /// Predicts plans from a look at a machine.
+    pub fn new(
+        model: &Model,
+        rates: &Rates,
+        costs: Costs,
+        mut plans: Vec<Plan>,
+        reasons: Vec<String>,
+    ) -> Self {
+        let mut unpredicted = BTreeMap::new();
+        for plan in &mut plans {
+            let prediction = forecast(model, rates, plan, &costs);
+            plan.set_prediction(prediction.map_err(|why| unpredicted.insert(plan.name.clone(), why)).ok());
+        }
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            identity: model.identity.clone(),
+            seconds: rates.seconds,
+            costs,
+            plans,
+            unpredicted,
+            reasons,
+        }
     }
 }
 
@@ -66,8 +89,11 @@ pub fn text(forecast: &Forecast) -> String {
             out += &format!("  and {} more settings\n", plan.settings.len() - 4);
         }
         match &plan.prediction {
-            Some(prediction) => out += &loads(plan, prediction),
-            None => out += "  no prediction: by the model it moves no receive work\n",
+            Some(prediction) => out += &loads(forecast, plan, prediction),
+            None => {
+                let why = forecast.unpredicted.get(&plan.name).map_or("not asked for", String::as_str);
+                out += &paragraph("  no prediction: ", why);
+            }
         }
     }
     for reason in &forecast.reasons {
@@ -76,14 +102,24 @@ pub fn text(forecast: &Forecast) -> String {
     out
 }
 
-fn loads(plan: &Plan, prediction: &Prediction) -> String {
-    let mut table =
-        Table::new([Column::right("CPU"), Column::right("receives now"), Column::right("then")]).indented(2);
+fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
+    let columns = [
+        Column::right("CPU"),
+        Column::right("receives now"),
+        Column::right("then"),
+        Column::right(if prediction.range.is_some() { "by our runs" } else { "" }),
+    ];
+    let mut table = Table::new(columns).indented(2);
     let mut cpus: Vec<&CpuLoad> = prediction.cpus.iter().collect();
     cpus.sort_by(|a, b| b.before.max(b.after).total_cmp(&a.before.max(a.after)));
     for load in cpus.iter().take(ROWS) {
         let time = |part: f64| if part > 1.0 { "over 100 %".to_owned() } else { percent(part) };
-        table.row([load.cpu.to_string().into(), time(load.before).into(), time(load.after).into()]);
+        let range = prediction.range.filter(|_| load.cpu == prediction.cpu);
+        let range = range.map_or(String::new(), |Range { after: [low, high], .. }| {
+            format!("{:.0} to {}", low * 100.0, percent(high))
+        });
+        let cells = [load.cpu.to_string(), time(load.before), time(load.after), range];
+        table.row(cells.map(Into::into));
     }
     let more = match cpus.len().saturating_sub(ROWS) {
         0 => String::new(),
@@ -96,35 +132,86 @@ fn loads(plan: &Plan, prediction: &Prediction) -> String {
         grouped(prediction.most_after as u64),
         prediction.total_change * 100.0
     );
-    table.render()
+    let mut text = table.render()
         + &more
         + &paragraph("  packets/s: ", &rates)
-        + &paragraph("  ", &prediction.room(&plan.name))
+        + &paragraph("  ", &prediction.room(&plan.name));
+    if prediction.basis != forecast.costs.basis() {
+        text += &paragraph("  rests on: ", &prediction.basis);
+    }
+    for what in &prediction.left_out {
+        text += &paragraph("  not predicted: ", what);
+    }
+    text
 }
 
 #[cfg(test)]
 /// What a machine without root is told of field case A.
 pub(super) fn sample() -> Forecast {
     use crate::diagnose::sketch::Sketch;
-    use crate::plan::{forecast, spread};
+    use crate::plan::spread;
 
     let (model, rates) = Sketch::case_a().build();
     let costs = Costs::unknown("eBPF needs CAP_BPF and CAP_PERFMON, as root has them".to_owned());
     let spread = spread(&model, &rates, None);
-    let mut plans: Vec<_> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
-    for plan in &mut plans {
-        plan.prediction = forecast(&model, &rates, plan, &costs);
-    }
+    let plans = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
     Forecast::new(&model, &rates, costs, plans, spread.reasons)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Forecast, sample, text};
+    use crate::diagnose::sketch::Sketch;
+    use crate::plan::{Costs, Plan, spread};
 
     #[test]
     fn field_case_a_without_calibration() {
         insta::assert_snapshot!(anstream::adapter::strip_str(&text(&sample())).to_string());
+    }
+
+    /// What a policy also sets was once left out without a word.
+    #[test]
+    fn what_is_not_predicted_is_said() {
+        let (model, rates) = Sketch::case_a().build();
+        let plan = |name: &str, settings: &[&str]| {
+            let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
+            Plan::of(name, &settings)
+        };
+        let plans = vec![
+            plan("wide", &["irq_affinity eth0/rx-0 = 4-7", "rps eth0/rx-0 = 5-7", "xps_cpus eth0/tx-0 = 1"]),
+            plan("none", &["rps eth0/rx-0 = off"]),
+        ];
+        let told =
+            text(&Forecast::new(&model, &rates, Costs::unknown("no root".to_owned()), plans, Vec::new()));
+        let told = anstream::adapter::strip_str(&told).to_string();
+        assert!(
+            told.contains("not predicted: the kernel chooses where interrupts go: irq_affinity"),
+            "{told}"
+        );
+        assert!(told.contains("not predicted: other settings: xps_cpus (1 setting)"), "{told}");
+        assert!(told.contains("no prediction: by the model it moves no receive work"), "{told}");
+    }
+
+    /// Figures by fixed fractions once stood beside measured ones.
+    #[test]
+    fn notes_are_of_the_prediction_that_is_there() {
+        let (model, rates) = Sketch::case_a().build();
+        let spread = spread(&model, &rates, None);
+        let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
+        plans.push(Plan::of("none", &["rps eth0/rx-0 = off".parse().expect("a setting")]));
+        let stale = plans[0].prediction.clone();
+        plans[3].set_prediction(stale);
+        let (model, rates) = Sketch::case_a().receives(2, 0.5, 4e4).ksoftirqd(2, 0.0).build();
+        for plan in Forecast::new(&model, &rates, Costs::unknown(String::new()), plans, Vec::new()).plans {
+            let told = plan
+                .notes
+                .iter()
+                .filter(|note| note.starts_with("predicted: ") || note.contains("saturates"));
+            let has = plan.prediction.as_ref();
+            let true_ones = has.map(|has| [format!("predicted: {has}"), has.room(&plan.name)]);
+            assert_eq!(told.cloned().collect::<Vec<_>>(), true_ones.map_or(Vec::new(), Vec::from));
+            assert!(has.is_none_or(|has| has.before < 0.6), "{plan:?}");
+        }
     }
 
     #[test]

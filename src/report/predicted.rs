@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn measured_for_the_same_packets() {
         let beside = beside(&record()).expect("both are there");
-        assert_eq!(beside.predicted, "CPU 0 46 -> 23 %, CPU 1 0 -> 60 %, total +80 %");
+        assert_eq!(beside.predicted, "CPU 0 46 -> 23 % (23-41), CPU 1 0 -> 60 %, total +80 %");
         assert_eq!(
             beside.measured,
             "CPU 0 46 -> 20 %, CPU 1 0 -> 60 %, total +74 % (softirq time for the packets of arm A); off by, in \

@@ -73,7 +73,7 @@ pub(crate) fn machine(count: u32, nodes: u32) -> Model {
 pub(crate) fn virtual_nic(text: &str, kind: &str) -> Nic {
     Nic {
         rx: vec![rx(0)],
-        tx: vec![TxQueue { index: 0, xps_cpus: Fact::Unsupported }],
+        tx: vec![TxQueue { index: 0, xps_cpus: Fact::Unsupported, xps_by_rxq: Fact::Unsupported }],
         stack: Stack { kind: Some(kind.into()), ..Stack::default() },
         ..Nic::new(name(text), DeviceAddress(format!("virtual:{text}")), NicKind::Virtual)
     }
@@ -92,8 +92,11 @@ pub(crate) fn device(text: &str, driver: &str, queues: u32, irq: u32, cpu: u32) 
         napi: Some(Napi { id: 8193 + index, irq: Some(IrqId(irq + index)), thread: None }),
         ..rx(index)
     };
-    let transmit =
-        |index| TxQueue { index, xps_cpus: Fact::Known([CpuId(cpu + index)].into_iter().collect()) };
+    let transmit = |index| TxQueue {
+        index,
+        xps_cpus: Fact::Known([CpuId(cpu + index)].into_iter().collect()),
+        xps_by_rxq: Fact::Unsupported,
+    };
     Nic {
         driver: Some(driver.into()),
         rx: (0..queues).map(queue).collect(),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cpuset::Groups;
 use super::processes::Seen;
-use super::{Counters, Inventory, read};
+use super::{Counters, Inventory, RawSockets, ThreadTimes, read, socket_queues};
 use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, CpuMask, Fact};
@@ -21,6 +21,8 @@ const LOOKED_AT: usize = 2_048;
 const TOLD: usize = 64;
 /// Share of one CPU below which a program is not told of.
 const LEAST: f64 = 0.05;
+/// Part of the time that a thread ran, from which its process is asked for its sockets.
+const NO_PAUSE: f64 = 0.9;
 /// Threads looked at, of all programs told of together.
 const THREADS: u64 = 512;
 /// USER_HZ is 100 on every architecture that rxlab runs on.
@@ -46,6 +48,10 @@ pub struct ProcessTimes {
 /// One thread at the second look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawThread {
+    /// Its number.
+    pub tid: u32,
+    /// How long it ran and waited between the looks, where it was looked at both times.
+    pub spent: Option<ThreadTimes>,
     /// The CPU it last ran on.
     pub cpu: CpuId,
     /// It runs or waits for a CPU.
@@ -69,6 +75,8 @@ pub struct RawBusy {
     pub cpuset: Fact<CpuMask>,
     /// Its threads; `NotAsked` where there are too many.
     pub threads: Fact<Vec<RawThread>>,
+    /// Its sockets that anybody may send to; asked where a thread of it had hardly a pause.
+    pub sockets: Fact<RawSockets>,
 }
 
 /// The programs whose CPU time counters are to have.
@@ -133,18 +141,37 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
             let groups = Groups::new(host);
             let mut left = THREADS;
             let told = spent.into_iter().map(|(ticks, pid, was_on, now)| {
-                let threads = if now.threads <= left { threads(host, pid) } else { Fact::NotAsked };
+                let of_thread = |tid| spent_by(before, after, pid, tid);
+                let threads =
+                    if now.threads <= left { threads(host, pid, of_thread) } else { Fact::NotAsked };
+                let full = |thread: &RawThread| {
+                    thread.spent.is_some_and(|spent| spent.ran_ns as f64 / 1e9 >= NO_PAUSE * seconds)
+                };
+                let sockets = match threads.known().is_some_and(|threads| threads.iter().any(full)) {
+                    true => socket_queues::held(host, pid, before, after),
+                    false => Fact::NotAsked,
+                };
                 left = left.saturating_sub(now.threads);
                 let status = format!("proc/{pid}/status");
                 let allowed = read::parsed(host, &status, parse::allowed_cpus);
-                RawBusy { pid, ticks, now, was_on, allowed, cpuset: groups.cpus_of(host, pid), threads }
+                let cpuset = groups.cpus_of(host, pid);
+                RawBusy { pid, ticks, now, was_on, allowed, cpuset, threads, sockets }
             });
             told.collect()
         })
     })
 }
 
-fn threads(host: &dyn Host, pid: u32) -> Fact<Vec<RawThread>> {
+/// What a thread did between two looks.
+fn spent_by(before: &Counters, after: &Counters, pid: u32, tid: u32) -> Option<ThreadTimes> {
+    let at = |counters: &Counters| counters.threads.known()?.get(&pid)?.get(&tid).copied();
+    let (then, now) = (at(before)?, at(after)?);
+    // A number used again begins anew.
+    let ran_ns = now.ran_ns.checked_sub(then.ran_ns)?;
+    Some(ThreadTimes { ran_ns, waited_ns: now.waited_ns.checked_sub(then.waited_ns)? })
+}
+
+fn threads(host: &dyn Host, pid: u32, spent: impl Fn(u32) -> Option<ThreadTimes>) -> Fact<Vec<RawThread>> {
     let names = match host.list(&format!("proc/{pid}/task")) {
         Ok(names) => names,
         Err(error) => return read::absence(&error),
@@ -153,10 +180,11 @@ fn threads(host: &dyn Host, pid: u32) -> Fact<Vec<RawThread>> {
     for name in names {
         // One that has ended meanwhile is none.
         let Ok(bytes) = host.read(&format!("proc/{pid}/task/{name}/stat")) else { continue };
+        let Ok(tid) = name.parse() else { continue };
         let text = String::from_utf8_lossy(&bytes);
-        match parse::last_cpu(&text)
-            .and_then(|cpu| Ok(RawThread { cpu, runnable: parse::is_runnable(&text)? }))
-        {
+        match parse::last_cpu(&text).and_then(|cpu| {
+            Ok(RawThread { tid, spent: spent(tid), cpu, runnable: parse::is_runnable(&text)? })
+        }) {
             Ok(thread) => threads.push(thread),
             Err(error) => return Fact::Broken(format!("/proc/{pid}/task/{name}/stat: {error}")),
         }
@@ -169,6 +197,7 @@ mod tests {
     use super::{LOOKED_AT, RawThread, busiest};
     use crate::host::RecordedHost;
     use crate::sample::{Counters, Inventory, Scope};
+    use crate::sample::{RawSockets, ThreadTimes};
     use crate::units::{CpuId, Fact};
 
     /// `stat` of a thread with so many ticks, threads and on that CPU.
@@ -216,8 +245,31 @@ mod tests {
         assert_eq!(found[0].now.command, "a) b");
         assert_eq!(found[0].allowed, Fact::Known("0-5".parse().expect("a list")));
         assert_eq!(found[0].cpuset, Fact::Known("0-5".parse().expect("a list")), "of the group above");
-        assert_eq!(found[0].threads, Fact::Known(vec![RawThread { cpu: CpuId(2), runnable: true }]));
+        assert_eq!(
+            found[0].threads,
+            Fact::Known(vec![RawThread { tid: 71, spent: None, cpu: CpuId(2), runnable: true }])
+        );
         assert_eq!(found[1].threads, Fact::NotAsked, "too many");
+    }
+
+    /// A thread without a pause: what it spent, and that its process is then asked for its sockets.
+    #[test]
+    fn a_thread_that_never_pauses_is_told_with_the_sockets_of_its_process() {
+        let look_at = |at_s: u64, ran_ms: u64| {
+            let one = machine(at_s, &[(71, stat(71, 'R', ran_ms / 10, 1, 6, 2))]);
+            one.with("proc/71/task/71/schedstat", format!("{} 5 9\n", ran_ms * 1_000_000))
+                .with("proc/net/udp", "  sl  local_address\n 0: 0:0035 0:0 01 0:0\n")
+                .with_link("proc/71/fd/3", "socket:[9]")
+        };
+        let told = |ran_ms: u64| {
+            let (first, last) = (look_at(10, 100), look_at(15, 100 + ran_ms));
+            busiest(&last, &look(&first), &look(&last)).known().expect("seen")[0].clone()
+        };
+        let full = told(4_900);
+        let spent = full.threads.known().expect("read")[0].spent;
+        assert_eq!(spent, Some(ThreadTimes { ran_ns: 4_900_000_000, waited_ns: 0 }));
+        assert_eq!(full.sockets, Fact::Known(RawSockets { held: Vec::new(), others: true }));
+        assert_eq!(told(4_000).sockets, Fact::NotAsked, "80 % of 5 s");
     }
 
     #[test]

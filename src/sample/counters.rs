@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Inventory, ProcessTimes, RawNic, busiest, queue_counts, read};
+use super::threads::{self, ThreadsOf};
+use super::{Inventory, ProcessTimes, RawNic, SocketQueue, busiest, queue_counts, read, socket_queues};
 use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, Fact, NicName};
@@ -26,10 +27,19 @@ pub struct Counters {
     pub nics: BTreeMap<NicName, NicCounters>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
+    /// The threads that poll queues, by process id; those that cannot be read are missing.
+    #[serde(default)]
+    pub napi_threads: BTreeMap<u32, NapiThread>,
     /// CPU time of programs by process id. Unsupported where not one can be seen, as in recordings from
     /// before this was read.
     #[serde(default)]
     pub processes: Fact<BTreeMap<u32, ProcessTimes>>,
+    /// Times of threads of those programs that took most CPU time, by process id.
+    #[serde(default)]
+    pub threads: Fact<ThreadsOf>,
+    /// Queues of sockets that anybody may send to, by inode; asked where programs are.
+    #[serde(default)]
+    pub sockets: Fact<BTreeMap<u64, SocketQueue>>,
 }
 
 /// Counters of one CPU. The softnet ones are 32 bits wide and wrap.
@@ -47,6 +57,19 @@ pub struct CpuCounters {
     pub time_squeeze: u32,
     /// RPS inter-processor interrupts received.
     pub received_rps: u32,
+    /// Packets that flow limit dropped. Counted where they were handed on; `dropped` counts them as well, where they
+    /// were to go.
+    #[serde(default)]
+    pub flow_limit: u32,
+}
+
+/// A thread of the kernel that polls queues in place of softirqs. Its time is system time, not softirq time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NapiThread {
+    /// Time that it ran, in nanoseconds.
+    pub ran_ns: u64,
+    /// The CPU that it last ran on.
+    pub cpu: CpuId,
 }
 
 /// Counters of one interface.
@@ -62,9 +85,13 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// `rx_dropped` + `rx_missed_errors`.
     pub rx_dropped: u64,
-    /// `rx_missed_errors`: packets that the device had no buffer for, its ring being full (if_link.h).
+    /// `rx_missed_errors`: packets that the device had no buffer for, its ring being full (if_link.h). Some drivers
+    /// (ena) add theirs to `rx_dropped`, where they cannot be told from what the stack drops.
     #[serde(default)]
     pub rx_missed: u64,
+    /// `rx_fifo_errors` of a device: what some drivers (igb) count packets without a buffer as.
+    #[serde(default)]
+    pub rx_fifo: u64,
     /// What each receive queue counted, by index, where the kernel or the driver tells.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
 }
@@ -83,15 +110,20 @@ impl Counters {
         let raw = inventory.nics.known().into_iter().flatten();
         let nics = raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &queues)?))).collect();
         let (cpus, softnet) = per_cpu(softirqs, softnet);
+        let taken_ns = before + (after - before) / 2;
+        let processes = busiest::times(host, inventory);
         Self {
-            taken_ns: before + (after - before) / 2,
+            taken_ns,
             times,
             cpus,
             softnet,
             interrupts,
             nics,
             ksoftirqd_ns: ksoftirqd(host, inventory),
-            processes: busiest::times(host, inventory),
+            napi_threads: napi_threads(host, inventory),
+            threads: processes.clone().and_then(|programs| threads::times(host, &programs, taken_ns)),
+            sockets: inventory.programs.clone().and_then(|_| socket_queues::take(host)),
+            processes,
         }
     }
 }
@@ -124,6 +156,7 @@ fn per_cpu(
             cpu.dropped = row.dropped;
             cpu.time_squeeze = row.time_squeeze;
             cpu.received_rps = row.received_rps;
+            cpu.flow_limit = row.flow_limit;
         }
         Ok(())
     });
@@ -134,14 +167,17 @@ fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option
     let count = |file: &str| -> Option<u64> {
         read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
     };
-    let rx_missed = count("rx_missed_errors")?;
+    let (rx_dropped, rx_missed) = (count("rx_dropped")?, count("rx_missed_errors")?);
+    let driver = raw.driver.known().map(String::as_str);
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
-        rx_dropped: count("rx_dropped")?.saturating_add(rx_missed),
+        rx_dropped: rx_dropped.saturating_add(rx_missed),
         rx_missed,
+        // Recordings from before this was read do not have it.
+        rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
         rx_queues: queue_counts::of(host, raw, queues),
     })
 }
@@ -156,14 +192,52 @@ fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {
         .collect()
 }
 
+fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThread> {
+    let threads = inventory.napi_threads.known().into_iter().flatten();
+    let thread = |pid: &u32| {
+        let ran = read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns);
+        let cpu = read::parsed(host, &format!("proc/{pid}/stat"), parse::last_cpu);
+        Some((*pid, NapiThread { ran_ns: *ran.known()?, cpu: *cpu.known()? }))
+    };
+    threads.filter_map(thread).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CpuCounters, per_cpu};
+    use super::{Counters, CpuCounters, per_cpu};
+    use crate::host::RecordedHost;
     use crate::parse::{self, SoftnetRow};
+    use crate::sample::{Inventory, Scope};
     use crate::units::{CpuId, Fact};
 
     fn softirqs() -> Fact<parse::Softirqs> {
         Fact::Known(parse::softirqs("CPU0 CPU1\nNET_TX: 1 2\nNET_RX: 3 4\n").expect("valid"))
+    }
+
+    /// Drivers have names of their own for packets without a buffer. `rx_dropped` is none: the stack adds what a
+    /// full backlog drops.
+    #[test]
+    fn losses_by_driver() {
+        let counted = |driver: &str, fifo: bool| {
+            let base = "sys/class/net/eth0";
+            let mut host = RecordedHost::new()
+                .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+                .with_link(&format!("{base}/device/driver"), &format!("../../bus/pci/drivers/{driver}"));
+            let files = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_missed_errors"];
+            for (file, value) in files.map(|file| (file, 3)).into_iter().chain([("rx_dropped", 40)]) {
+                host = host.with(&format!("{base}/statistics/{file}"), format!("{value}\n"));
+            }
+            if fifo {
+                host = host.with(&format!("{base}/statistics/rx_fifo_errors"), "70\n");
+            }
+            let inventory = Inventory::take(&host, Scope::Counters);
+            let mut counters = Counters::take(&host, &inventory);
+            let nic = counters.nics.remove(&"eth0".parse().expect("a name")).expect("counted");
+            (nic.rx_dropped, nic.rx_missed, nic.rx_fifo)
+        };
+        assert_eq!(counted("igb", true), (43, 3, 70));
+        assert_eq!(counted("ena", true), (43, 3, 70));
+        assert_eq!(counted("igb", false), (43, 3, 0), "an old recording");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::processes::{self, Seen};
 use super::read;
-use crate::host::{Cause, Host, Question};
+use crate::host::{Cause, Host, HostError, Question};
 use crate::parse::{self, NetSocket, ParseError};
 use crate::units::{CpuMask, Fact};
 
@@ -105,8 +105,12 @@ impl Source {
     }
 }
 
-/// Without IPv6 its tables are missing; without any source nothing is known.
 pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawListeners> {
+    sockets(host).map(|sockets| owned(host, sockets, seen))
+}
+
+/// Without IPv6 its tables are missing; without any source nothing is known.
+pub(super) fn sockets(host: &dyn Host) -> Fact<Vec<(Transport, NetSocket)>> {
     let (mut sockets, mut known) = (Vec::new(), 0);
     for source in SOURCES {
         match source.sockets(host) {
@@ -115,10 +119,10 @@ pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawListeners> {
                 sockets.extend(found.into_iter().map(|socket| (source.transport, socket)));
             }
             Fact::Unsupported => {}
-            absent => return absent.map(|_| RawListeners::default()),
+            absent => return absent.map(|_| sockets),
         }
     }
-    if known > 0 { Fact::Known(owned(host, sockets, seen)) } else { Fact::Unsupported }
+    if known > 0 { Fact::Known(sockets) } else { Fact::Unsupported }
 }
 
 fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> RawListeners {
@@ -126,8 +130,8 @@ fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> 
     let mut all_seen = seen.everybody.clone();
     // Nobody's files are worth a look where nothing listens.
     for pid in seen.programs.iter().filter(|_| !sockets.is_empty()) {
-        let files = match host.links(&format!("proc/{pid}/fd")) {
-            Ok(files) => files,
+        let open = match open_sockets(host, *pid) {
+            Ok(open) => open,
             Err(error) => {
                 // One that has ended meanwhile owns nothing.
                 if error.cause == Cause::Denied {
@@ -136,7 +140,7 @@ fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> 
                 continue;
             }
         };
-        for inode in files.iter().filter_map(|(_, target)| socket_inode(target)) {
+        for inode in open {
             if let Some(pids) = owners.get_mut(&inode).filter(|pids| pids.last() != Some(pid)) {
                 pids.push(*pid);
             }
@@ -151,6 +155,12 @@ fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> 
         owners: owners[&socket.inode].clone(),
     };
     RawListeners { sockets: sockets.into_iter().map(socket).collect(), processes, all_seen }
+}
+
+/// The sockets of any kind that a process has open, by inode.
+pub(super) fn open_sockets(host: &dyn Host, pid: u32) -> Result<Vec<u64>, HostError> {
+    let files = host.links(&format!("proc/{pid}/fd"))?;
+    Ok(files.iter().filter_map(|(_, target)| socket_inode(target)).collect())
 }
 
 fn socket_inode(target: &str) -> Option<u64> {

@@ -64,6 +64,9 @@ pub struct RawQueue {
     pub rps_flow_cnt: Fact<u32>,
     /// `xps_cpus`.
     pub xps_cpus: Fact<CpuMask>,
+    /// Whether `xps_rxqs` is set. Recordings from before this was read do not have it.
+    #[serde(default)]
+    pub xps_by_rxq: Fact<bool>,
 }
 
 /// `in_full` says which interfaces are asked everything, whatever their kind.
@@ -183,12 +186,15 @@ fn queue(host: &dyn Host, base: &str, id: QueueId) -> RawQueue {
             rps_cpus: read::cpu_mask(host, &path("rps_cpus")),
             rps_flow_cnt: read::number(host, &path("rps_flow_cnt")),
             xps_cpus: Fact::Unsupported,
+            xps_by_rxq: Fact::Unsupported,
         },
         Direction::Tx => RawQueue {
             id,
             rps_cpus: Fact::Unsupported,
             rps_flow_cnt: Fact::Unsupported,
             xps_cpus: read::cpu_mask(host, &path("xps_cpus")),
+            // A mask of receive queues, in the form of one of CPUs.
+            xps_by_rxq: read::cpu_mask(host, &path("xps_rxqs")).map(|queues| !queues.is_empty()),
         },
     }
 }
@@ -210,6 +216,20 @@ mod tests {
         let inventory = Inventory::take(&host, crate::sample::Scope::Path);
         let nic = &inventory.nics.known().expect("listed")[0];
         assert_eq!(nic.queues.known().expect("listed")[0].id, QueueId::rx(u32::MAX));
+    }
+
+    #[test]
+    fn a_queue_that_is_chosen_by_receive_queue() {
+        let base = "sys/class/net/eth0";
+        let host = RecordedHost::new()
+            .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with(&format!("{base}/queues/tx-0/xps_rxqs"), "0\n")
+            .with(&format!("{base}/queues/tx-1/xps_rxqs"), "2\n")
+            .with(&format!("{base}/queues/tx-2/xps_cpus"), "2\n");
+        let inventory = Inventory::take(&host, crate::sample::Scope::Path);
+        let queues = inventory.nics.known().expect("listed")[0].queues.known().expect("listed").clone();
+        let by_rxq: Vec<_> = queues.iter().map(|queue| queue.xps_by_rxq.known().copied()).collect();
+        assert_eq!(by_rxq, [Some(false), Some(true), None]);
     }
 
     #[test]

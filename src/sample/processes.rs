@@ -80,6 +80,19 @@ pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u3
     if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
 }
 
+/// The kernel's threads that poll queues in place of softirqs: `napi/NIC-ID` of an interface's NAPI, and
+/// `backlog_napi/N` of a CPU's backlog (since 6.10). Only those of which it is told how long they ran.
+pub(super) fn napi_threads(host: &dyn Host, seen: &Seen) -> Fact<Vec<u32>> {
+    let polls = |pid: &u32| {
+        let name = seen.command(host, *pid);
+        name.is_some_and(|name| name.starts_with("napi/") || name.starts_with("backlog_napi/"))
+    };
+    let told =
+        |pid: &u32| read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns).known().is_some();
+    let found: Vec<u32> = seen.pids.iter().copied().filter(|pid| polls(pid) && told(pid)).collect();
+    if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
+}
+
 fn command(host: &dyn Host, pid: u32) -> Option<String> {
     let comm = host.read(&format!("proc/{pid}/comm")).ok()?;
     Some(parse::thread_name(&String::from_utf8_lossy(&comm)).to_owned())
@@ -93,7 +106,7 @@ pub(super) fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Seen, irqbalance, ksoftirqd, see};
+    use super::{Seen, irqbalance, ksoftirqd, napi_threads, see};
     use crate::host::{Cause, RecordedHost};
     use crate::units::{CpuId, Fact, Need};
 
@@ -121,6 +134,21 @@ pub(super) mod tests {
         assert_eq!(ksoftirqd(&host, &seen), Fact::Known([(CpuId(0), 15), (CpuId(11), 23)].into()));
         let host = host.with("proc/700/comm", "irqbalance\n").with("proc/702/comm", "irqbalance\n");
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
+    }
+
+    #[test]
+    fn threads_that_poll_by_name() {
+        let host = host()
+            .with("proc/2/comm", "kthreadd\n")
+            .with("proc/90/comm", "napi/eth0-8193\n")
+            .with("proc/91/comm", "backlog_napi/3\n")
+            .with("proc/92/comm", "napi/eth0-8194\n")
+            .with("proc/90/schedstat", "9 9 9\n")
+            .with("proc/91/schedstat", "9 9 9\n");
+        assert_eq!(napi_threads(&host, &see(&host)), Fact::Known(vec![90, 91]));
+        let none = self::host().with("proc/2/comm", "kthreadd\n");
+        assert_eq!(napi_threads(&none, &see(&none)), Fact::Known(vec![]));
+        assert_eq!(napi_threads(&self::host(), &see(&self::host())), Fact::Denied(Need::AllProcesses));
     }
 
     #[test]

@@ -32,6 +32,8 @@ enum Class {
     BootId,
     /// `/proc/net/tcp` and its like: addresses of this machine and of those it talks to.
     Sockets,
+    /// `/proc/net/unix`: names, which are paths.
+    UnixSockets,
     /// Answers of `SOCK_DIAG_BY_FAMILY`: addresses of this machine.
     SockDiag,
     /// Answers of `RTM_GETLINK`: MAC addresses, tunnel ends, altnames.
@@ -100,6 +102,7 @@ impl Redaction {
             Class::BootId => Some(format!("{BOOT_ID}\n").into_bytes()),
             // What cannot be understood cannot be cleaned either.
             Class::Sockets => sockets::redacted(&content, &mut self.stand_ins),
+            Class::UnixSockets => sockets::without_names(&content),
             Class::SockDiag => sock_diag::redacted(&content, &mut self.stand_ins),
             Class::Links => links::redacted(&content),
             Class::Mounts => only_control_groups(&content),
@@ -131,11 +134,12 @@ fn class(path: &str) -> Class {
         ["proc", "sys", "kernel", "hostname"] => Class::HostName,
         ["proc", "sys", "kernel", "random", "boot_id"] => Class::BootId,
         ["proc", .., "net", "tcp" | "tcp6" | "udp" | "udp6"] => Class::Sockets,
+        ["proc", .., "net", "unix"] => Class::UnixSockets,
         ["proc", .., "net", "softnet_stat"] => Class::Harmless,
         ["proc", "sys" | "irq" | "pressure", ..] => Class::Harmless,
         ["proc", "stat" | "softirqs" | "interrupts"] => Class::Harmless,
         ["proc", _, "comm" | "schedstat" | "cgroup" | "status" | "stat"] => Class::Harmless,
-        ["proc", _, "task", _, "stat"] => Class::Harmless,
+        ["proc", _, "task", _, "stat" | "schedstat"] => Class::Harmless,
         ["sys", "class", "net", _, "address" | "broadcast" | "phys_port_id" | "phys_switch_id"] => {
             Class::Unknown
         }
@@ -152,6 +156,7 @@ fn class(path: &str) -> Class {
         ["ioctl", "ethtool", _, _] => Class::Harmless,
         ["socket", "irqbalance", _, _] => Class::Harmless,
         ["netlink", "sock_diag", "tcp-listeners" | "tcp6-listeners"] => Class::SockDiag,
+        ["netlink", "sock_diag", "tcp-connections" | "tcp6-connections", _] => Class::SockDiag,
         ["netlink", "route", "link-get"] => Class::Links,
         ["netlink", "route", "nsid-get", _] => Class::Harmless,
         _ => Class::Unknown,
@@ -161,7 +166,7 @@ fn class(path: &str) -> Class {
 #[cfg(test)]
 mod tests {
     use super::{Class, class};
-    use crate::host::{LiveHost, RecordingHost};
+    use crate::host::{LiveHost, Question, RecordingHost};
     use crate::sample::{Counters, Inventory, Scope, busiest};
 
     /// A source that `class` does not know would be missing from every redacted snapshot.
@@ -182,5 +187,14 @@ mod tests {
         assert!(files.len() > 20);
         let unknown: Vec<&String> = files.keys().filter(|path| class(path) == Class::Unknown).collect();
         assert_eq!(unknown, [""; 0]);
+    }
+
+    /// They are asked for only where a full thread's listener has an empty queue, or it has other sockets.
+    #[test]
+    fn what_is_seldom_read_has_a_class() {
+        assert_eq!(class("proc/net/unix"), Class::UnixSockets);
+        for question in [Question::TcpConnections { port: 80 }, Question::Tcp6Connections { port: 80 }] {
+            assert_eq!(class(&question.path()), Class::SockDiag, "{question:?}");
+        }
     }
 }

@@ -7,12 +7,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Addresses, TargetError};
 use crate::host::datagrams::receive_trains;
+use crate::host::socket::receive_buffer;
 
 /// Longest queue of connections not yet accepted; the kernel clamps it to `somaxconn`.
 const BACKLOG: i32 = 4096;
-/// Receive buffer of the UDP sockets, so that a burst is lost in the receive path under test and
-/// not here. Without CAP_NET_ADMIN the kernel clamps it to `rmem_max`.
-const UDP_BUFFER: usize = 8 << 20;
+/// Receive buffer of the UDP sockets, here and of a load's flows, so that a burst is lost in the receive
+/// path under test and not in them.
+pub(crate) const UDP_BUFFER: usize = 8 << 20;
 
 pub(super) struct Sockets {
     pub(super) http: Option<TcpListener>,
@@ -74,10 +75,8 @@ fn bind(what: &'static str, address: SocketAddr, kind: Type, first: bool) -> Res
         socket.set_reuse_port(shared)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
-        if kind == Type::DGRAM
-            && rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, UDP_BUFFER).is_err()
-        {
-            socket.set_recv_buffer_size(UDP_BUFFER)?;
+        if kind == Type::DGRAM {
+            receive_buffer(&socket, UDP_BUFFER)?;
         }
         Ok(socket)
     };

@@ -5,7 +5,7 @@
 //! machine does meanwhile meets all of them alike. Each run gives margins (above 0: kept). A rate
 //! holds when the interval of each of its mean margins is above 0, and fails when that of one is below.
 //! Looks are planned: after 6, 12 and 24 runs of a rate; the 5 % of error are shared by all looks at all
-//! rates, so the answer, "holds here, fails there", is wrong in at most one search of twenty.
+//! rates, and for a failure, of which there is one chance for each margin, by the margins as well. So the answer, "holds here, fails there", is wrong in at most one search of twenty.
 //! A rate above one that fails is taken to fail, one below one that holds to hold.
 //!
 //! No load is run here: [`Search`] says at which rate, and is told the margins.
@@ -252,10 +252,10 @@ impl Candidate {
         if !LOOKS.contains(&self.runs()) {
             return;
         }
-        let seen: Vec<_> = self.margins.iter().filter_map(|all| interval(all, Look::End, LEVEL)).collect();
-        if seen.iter().any(|margin| margin.high() < 0.0) {
+        let judged = |level| self.margins.iter().filter_map(move |all| interval(all, Look::End, level));
+        if judged(LEVEL.divided(self.margins.len())).any(|margin| margin.high() < 0.0) {
             self.verdict = Verdict::Fails;
-        } else if seen.iter().all(|margin| margin.low() > 0.0) {
+        } else if judged(LEVEL).all(|margin| margin.low() > 0.0) {
             self.verdict = Verdict::Holds;
         }
     }

@@ -8,7 +8,7 @@ use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::target::{Spec, Target};
 
-use crate::process::{Running, rxlab, wait_for};
+use crate::process::{Running, rxlab, wait_for, weighty};
 use crate::{quiet, require};
 
 /// A flood from CPU 1 to a sink on CPU 1, as long as the value lives.
@@ -41,8 +41,8 @@ impl Flood {
         let url = format!("udp-sink://{}:9000", Range::SERVER);
         let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
         // Longer than any look here.
-        command.args(pace).args(["--for", "60s", "--netns"]).arg(range.client.path());
-        let mut load = Running::start(&mut command);
+        command.args(pace).args(["--for", "120s", "--netns"]).arg(range.client.path());
+        let mut load = Running::start(&mut weighty(&command));
         let received = || {
             let path = "sys/class/net/srv0/statistics/rx_packets";
             host.read_text(path).expect("readable").trim().parse::<u64>().expect("a number")

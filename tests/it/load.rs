@@ -12,6 +12,7 @@ mod pace;
 mod requests;
 mod results;
 mod rogue;
+mod sink;
 mod target;
 mod tracker;
 mod udp;

@@ -39,6 +39,7 @@ mod setup;
 mod snapshot;
 mod stack;
 mod steal;
+mod threads;
 mod trace;
 mod tree;
 mod trial;

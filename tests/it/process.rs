@@ -25,6 +25,16 @@ pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// The same command with more weight than what else runs on its CPU: in a session of its own, as weight counts within
+/// one and among them.
+pub(crate) fn weighty(command: &Command) -> Command {
+    let script = "echo -15 > /proc/self/autogroup; renice -n -15 -p $$ > /dev/null; exec \"$@\"";
+    let mut heavy = Command::new("setsid");
+    heavy.args(["sh", "-c", script, "sh"]).arg(command.get_program()).args(command.get_args());
+    heavy.stdin(Stdio::null());
+    heavy
+}
+
 /// Copies the program. Another process does it: while this one has the copy open for writing, a child
 /// that another test starts inherits it for a moment, and then the copy cannot be executed.
 pub(crate) fn copy_program(to: &Path) {

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::flood::Flood;
-use crate::process::{Running, rxlab};
+use crate::process::{Running, rxlab, weighty};
 
 /// What a report says of a rule.
 fn finding(out: std::process::Output, id: &str) -> Option<Value> {
@@ -20,8 +20,10 @@ fn finding(out: std::process::Output, id: &str) -> Option<Value> {
 #[test]
 fn a_pinned_victim_is_named() {
     let Some(flood) = Flood::start("1", &[]) else { return };
-    let _victim =
-        Running::start(Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]));
+    let mut victim = Command::new("taskset");
+    victim.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
+    // A robbed program is one that has most of what is left of its CPU.
+    let _victim = Running::start(&mut weighty(&victim));
     let run = |arguments: &[&str]| {
         let mut command = rxlab(flood.directory.path(), arguments);
         command.output().expect("rxlab runs")
@@ -29,7 +31,7 @@ fn a_pinned_victim_is_named() {
     let netns = flood.range.server.path();
     let netns = netns.to_str().expect("text");
     // Another program of this machine can take both CPUs for a while.
-    let seen = (0..5)
+    let seen = (0..12)
         .find_map(|_| finding(run(&["doctor", "--json", "--for", "1s", "--netns", netns]), "stolen-cpu"));
     let seen = seen.expect("the victim is seen");
     assert_eq!(seen["cpu"], 0);
@@ -37,7 +39,7 @@ fn a_pinned_victim_is_named() {
 
     let file = flood.directory.path().join("victim.tar.zst");
     let file = file.to_str().expect("text");
-    let kept = (0..5).find_map(|_| {
+    let kept = (0..12).find_map(|_| {
         let _ = std::fs::remove_file(file);
         let out = run(&["snapshot", "-o", file, "--for", "1s", "--netns", netns]);
         assert!(out.status.success(), "{out:?}");

@@ -108,6 +108,12 @@ pub(crate) fn ethtool() -> bool {
     have("ethtool", found.err().map(|error| format!("cannot run ethtool: {error}")))
 }
 
+/// What loads a firewall.
+pub(crate) fn nft() -> bool {
+    let found = std::process::Command::new("nft").arg("--version").output();
+    have("nft", found.err().map(|error| format!("cannot run nft: {error}")))
+}
+
 /// Held by a test that changes settings of the whole machine, and by one that takes them for what does not change.
 pub(crate) fn settings() -> std::sync::MutexGuard<'static, ()> {
     static SETTINGS: std::sync::Mutex<()> = std::sync::Mutex::new(());

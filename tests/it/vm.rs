@@ -5,6 +5,7 @@
 mod console;
 mod e1000e;
 mod eight_queues;
+mod firewall;
 mod guest;
 mod hotspot;
 mod interrupts;

@@ -1,4 +1,4 @@
-//! `rxlab doctor --watch`: a line when a finding appears or clears, and silence in between.
+//! `rxlab doctor --watch`: a line when a finding appears, changes its severity or clears, and silence in between.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ pub(super) fn run(
         let looked = look::for_a_while(host, length, &stop);
         // What was interrupted is no look: its figures would be of a shorter time than asked for.
         if stop.load(Ordering::SeqCst) {
-            return if alerts.is_clear() { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) };
+            return if alerts.calls() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
         }
         let (model, rates) = looked?;
         let mut findings = diagnose(&model, &rates);

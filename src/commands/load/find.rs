@@ -7,16 +7,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::explain;
+use super::watch::joined;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::load::{Interval, LoadError, Protocol, Rate, Session, Spec};
+use crate::host::LiveHost;
+use crate::load::{Interval, LoadError, Protocol, Rate, ServerCpu, ServerWatch, Session, Spec};
 use crate::trial::search::Search;
 use crate::trial::search::found::{Found, Step, render};
-use crate::trial::search::margins::{criteria, length};
+use crate::trial::search::margins::{criteria, good, length, settling};
 use crate::trial::search::slo::Slo;
 
-/// Part of a run that comes before the part that is measured.
-const SETTLING: f64 = 0.25;
 /// How often Ctrl-C is looked for.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -28,7 +28,8 @@ pub(super) fn run(
     least: Duration,
     stop: &AtomicBool,
 ) -> Result<(), CommandError> {
-    if spec.url.protocol == Protocol::UdpSink && slo.needs_latency() {
+    let one_way = spec.url.protocol == Protocol::UdpSink;
+    if one_way && slo.needs_latency() {
         return Err(CommandError::usage("a one-way load has no latency: give errors<PERCENT"));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -41,21 +42,35 @@ pub(super) fn run(
 
     say("closed loop".to_owned());
     let closed = Spec { rate: None, poisson: false, ..spec.clone() };
-    let closed_loop = measure(&closed, least, stop).map_err(explain)?.rate();
+    let mut runs = Runs::new(spec, stop);
+    let settle = |length, usual| settling(slo, length, usual, spec.timeout);
+    // Of the whole time that an answer may take nothing may come, and then many at once.
+    let first = runs.measure(&closed, settle(least, Duration::ZERO), least, spec.timeout).map_err(explain)?;
     if stop.load(Ordering::Relaxed) {
         return Err(CommandError::silent(Kind::Interrupted));
     }
+    if one_way && !first.told {
+        return Err(CommandError::failed(format!("{} does not tell what arrives", spec.url))
+            .hint("without that the highest rate is only what this client can send; aim at the --udp-sink of `rxlab target`"));
+    }
+    let closed_loop = good(&first.interval) / first.interval.seconds.max(f64::MIN_POSITIVE);
     if closed_loop <= 0.0 {
         return Err(CommandError::failed(format!("{} gave not one good answer", spec.url)));
     }
+    let usual = Duration::from_nanos(first.interval.latency.value_at_quantile(0.99));
     let mut search = Search::new(closed_loop, criteria(slo), seed);
     let mut steps = Vec::new();
     while let Some(rate) = search.ask() {
         let decides = search.decides();
         say(format!("run {}: {rate:.0}/s{}", steps.len() + 1, if decides { "" } else { ", looking around" }));
-        let open = Spec { rate: Some(Rate::steady(rate)), ..spec.clone() };
-        let step = match measure(&open, length(slo, rate, least), stop) {
-            Ok(interval) => Step::of(slo, rate, decides, &interval),
+        // Other random arrivals in each run: what repeats is no evidence.
+        let run = (seed as u32).wrapping_add(steps.len() as u32);
+        let open = Spec { rate: Some(Rate::steady(rate)), seed: run, ..spec.clone() };
+        let length = length(slo, rate, least);
+        let step = match runs.measure(&open, settle(length, usual), length, Duration::ZERO) {
+            // Too busy even to say how much it lost.
+            Ok(run) if one_way && run.interval.received.is_none() => Step::refused(slo, rate, decides),
+            Ok(run) => Step::of(slo, rate, decides, &run.interval, run.server.as_ref()),
             // It took connections in the closed loop: this rate is too much for it.
             Err(LoadError::Down { .. }) => Step::refused(slo, rate, decides),
             Err(error) => return Err(explain(error)),
@@ -85,13 +100,56 @@ pub(super) fn run(
     }
 }
 
-/// What a load of its own measures in `time`, after it has settled.
-fn measure(spec: &Spec, time: Duration, stop: &AtomicBool) -> Result<Interval, LoadError> {
-    let mut session = Session::start(spec)?;
-    pause(time.mul_f64(SETTLING), stop);
-    session.mark();
-    pause(time, stop);
-    Ok(session.mark())
+/// Runs of loads on one target.
+struct Runs<'a> {
+    host: Option<LiveHost>,
+    server: Option<ServerWatch>,
+    stop: &'a AtomicBool,
+}
+
+/// What one of them brought.
+struct Run {
+    interval: Interval,
+    server: Option<ServerCpu>,
+    /// Whether the target tells what arrives there.
+    told: bool,
+}
+
+impl<'a> Runs<'a> {
+    fn new(spec: &Spec, stop: &'a AtomicBool) -> Self {
+        let host = LiveHost::open("/".as_ref()).ok();
+        let server = host.as_ref().and_then(|host| ServerWatch::find(host, spec));
+        Self { host, server, stop }
+    }
+
+    /// What a load of its own measures in `time`, after it has settled; without an answer in that time up to
+    /// `patience` longer.
+    fn measure(
+        &mut self,
+        spec: &Spec,
+        settling: Duration,
+        time: Duration,
+        patience: Duration,
+    ) -> Result<Run, LoadError> {
+        let mut session = Session::start(spec)?;
+        session.reset_at_end();
+        pause(settling, self.stop);
+        session.forget();
+        let begun = Instant::now();
+        self.host.iter().zip(&mut self.server).for_each(|(host, server)| server.begin(host));
+        pause(time, self.stop);
+        let mut measured = None;
+        let is_silent = |measured: &Option<Interval>| measured.as_ref().is_none_or(|all| all.requests == 0);
+        while is_silent(&measured) && begun.elapsed() < time + patience && !self.stop.load(Ordering::Relaxed)
+        {
+            measured = Some(joined(measured, session.cut()));
+            pause(PATIENCE, self.stop);
+        }
+        let server = self.host.as_ref().zip(self.server.as_ref()).and_then(|(host, server)| server.end(host));
+        let told = session.arrivals_are_told();
+        let (last, arrivals) = session.finish();
+        Ok(Run { interval: joined(measured, last).with_arrivals(arrivals), server, told })
+    }
 }
 
 fn pause(time: Duration, stop: &AtomicBool) {

@@ -25,7 +25,7 @@ pub(super) fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) 
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PATIENCE.min(time.saturating_sub(start.elapsed())));
     }
-    session.mark();
+    session.forget();
 }
 
 /// What watches a load.
@@ -48,8 +48,13 @@ impl Watch {
     }
 
     /// Lets the load run to the end of its time, or until `stop`, or to its last request; gives all
-    /// that was measured.
-    pub(super) fn run(&mut self, mut session: Session, stop: &AtomicBool) -> Result<Interval, CommandError> {
+    /// that was measured. `at_end` comes before the last answers are waited for.
+    pub(super) fn run(
+        &mut self,
+        mut session: Session,
+        stop: &AtomicBool,
+        at_end: impl FnOnce(),
+    ) -> Result<Interval, CommandError> {
         let start = Instant::now();
         self.write(|| hdr_log_head(SystemTime::now()))?;
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -64,8 +69,8 @@ impl Watch {
             let elapsed = start.elapsed();
             let over = elapsed >= self.duration || stop.load(Ordering::Relaxed) || session.is_done();
             let full = elapsed >= SECOND * (self.series.len() as u32 + 1);
-            if over || full || (bar.is_some() && shown.elapsed() >= REFRESH) {
-                let interval = session.mark();
+            if !over && (full || (bar.is_some() && shown.elapsed() >= REFRESH)) {
+                let interval = session.cut();
                 shown = Instant::now();
                 if let Some(bar) = &bar {
                     let done = [&total, &second].into_iter().flatten().map(|part| part.sent).sum::<u64>();
@@ -75,22 +80,29 @@ impl Watch {
                 }
                 second = Some(joined(second, interval));
             }
-            if (over || full)
-                && let Some(second) = second.take()
-            {
-                let at = total.as_ref().map_or(0.0, |total| total.seconds);
-                self.series.push(Second::new(at, &second));
-                self.write(|| hdr_log_line(at, &second))?;
-                total = Some(joined(total, second));
-            }
-            if over && let Some(total) = total.take() {
+            let at = total.as_ref().map_or(0.0, |total| total.seconds);
+            if over {
+                at_end();
+                let (last, arrivals) = session.finish();
+                let last = joined(second, last);
+                self.keep(at, &last)?;
                 if let Some(bar) = bar {
                     bar.finish_and_clear();
                 }
-                return Ok(total);
+                return Ok(joined(total, last).with_arrivals(arrivals));
+            }
+            if full && let Some(second) = second.take() {
+                self.keep(at, &second)?;
+                total = Some(joined(total, second));
             }
             std::thread::sleep(PATIENCE.min(self.duration.saturating_sub(elapsed)));
         }
+    }
+
+    /// A second is over that began `at` seconds after the start.
+    fn keep(&mut self, at: f64, second: &Interval) -> Result<(), CommandError> {
+        self.series.push(Second::new(at, second));
+        self.write(|| hdr_log_line(at, second))
     }
 
     fn write(&mut self, text: impl FnOnce() -> String) -> Result<(), CommandError> {
@@ -100,7 +112,8 @@ impl Watch {
     }
 }
 
-fn joined(sum: Option<Interval>, next: Interval) -> Interval {
+/// Two intervals that follow each other, as one.
+pub(super) fn joined(sum: Option<Interval>, next: Interval) -> Interval {
     match sum {
         Some(sum) => sum.then(&next),
         None => next,

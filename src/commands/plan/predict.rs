@@ -11,7 +11,7 @@ use crate::commands::{files, look, machine};
 use crate::error::CommandError;
 use crate::host::{Host, allowed_cpus};
 use crate::model::{Model, Rates};
-use crate::plan::{Costs, Plan, Spread, forecast, spread};
+use crate::plan::{Costs, Plan, Spread, spread};
 use crate::probe::{Programs, ipi, protocol_ns};
 use crate::report::forecast::{self, Forecast};
 use crate::units::CpuId;
@@ -24,18 +24,12 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), C
     for nic in &args.nic {
         machine::nic(&model, nic)?;
     }
-    let (mut plans, reasons) = plans(args, source, &model, &rates)?;
-    for plan in &mut plans {
-        plan.prediction = forecast(&model, &rates, plan, &costs);
-    }
+    let (plans, reasons) = plans(args, source, &model, &rates)?;
+    let mut report = Forecast::new(&model, &rates, costs, plans, reasons);
     if let Some(path) = &args.output {
-        let plan = plans.pop().ok_or_else(|| {
-            let error = CommandError::usage("there is no plan to write");
-            reasons.iter().fold(error, |error, reason| error.hint(reason))
-        })?;
+        let plan = report.plans.pop().ok_or_else(|| super::no_file(path, &report.reasons))?;
         return files::write(path, plan.to_toml().as_bytes());
     }
-    let report = Forecast::new(&model, &rates, costs, plans, reasons);
     let mut out = anstream::stdout().lock();
     if global.json {
         writeln!(out, "{}", crate::commands::json(&report)?)?;
@@ -55,7 +49,8 @@ fn plans(
     if !args.setting.is_empty() {
         return Ok((vec![super::own(source, &source.model(None)?, &args.setting)?], Vec::new()));
     }
-    if super::is_plain(args) {
+    // A file is of one plan: the one that the same command writes without a prediction.
+    if super::is_plain(args) && args.output.is_none() {
         let Spread { proposals, reasons } = spread(model, rates, args.nic.first());
         return Ok((proposals.into_iter().map(|proposal| proposal.plan).collect(), reasons));
     }

@@ -4,9 +4,12 @@
 //! the order in which field case C gained: 95k to 120k by a virtual function, 250k by moderation, 670k by RPS.
 
 use super::{CpuRegime, Family, Worth};
-use crate::diagnose::evidence::{carrier, irq_cpus};
+use crate::diagnose::Finding;
+use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus};
 use crate::diagnose::figures::{count, percent, plural};
-use crate::diagnose::places::{node, of_node, siblings, usable};
+use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
+use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
+use crate::diagnose::workload::processing;
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
 
@@ -34,19 +37,27 @@ pub(super) fn none(why: &str) -> Vec<Worth> {
 }
 
 /// Each family by what the hottest CPU's queue and its interface have.
-pub(super) fn judged(model: &Model, rates: &Rates, hot: &CpuRegime) -> Vec<Worth> {
+/// Masks that a finding would mend are worth a trial as well.
+pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &CpuRegime) -> Vec<Worth> {
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
         return none("no interface of this namespace brings these packets");
     };
-    let rps = rps(model, rates, nic, queue);
-    let rps_helps = rps.is_ok();
+    let (rps, rfs) = match polled(rates, nic, hot) {
+        Some(why) => (Err(why.clone()), Err(why)),
+        None => {
+            let rps = rps(model, rates, nic, queue).or_else(|why| mended(findings, nic).ok_or(why));
+            let (handed, full) = (handed_over(model, rates, queue), full_readers(rates, hot.cpu));
+            let rfs = rfs(model, nic, rps.is_ok(), handed, full);
+            (rps, rfs)
+        }
+    };
     let judged = [
         virtual_function(model, nic),
         moderation(nic, hot),
         queues(model, nic),
         placement(model, rates, nic, hot),
         rps,
-        rfs(model, nic, rps_helps, handed_over(model, rates, queue)),
+        rfs,
     ];
     let mut worth: Vec<Worth> = ALL
         .into_iter()
@@ -56,6 +67,16 @@ pub(super) fn judged(model: &Model, rates: &Rates, hot: &CpuRegime) -> Vec<Worth
             Err(why) => Worth { knob, trial: false, why },
         })
         .collect();
+    worth.sort_by_key(|worth| !worth.trial);
+    worth
+}
+
+/// The same where a thread that reads the sockets has no time left.
+pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
+    for rfs in worth.iter_mut().filter(|worth| worth.knob == Family::Rfs && worth.trial) {
+        rfs.trial = false;
+        rfs.why = "it would bring the packets to the CPU of a thread that has no time left".to_owned();
+    }
     worth.sort_by_key(|worth| !worth.trial);
     worth
 }
@@ -92,10 +113,17 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
         return Err(format!("the driver of {} cannot hold interrupts back", nic.name));
     }
     let each = hot.interrupts.filter(|rate| *rate > 0.0).map(|rate| hot.packets / rate);
-    let now = match (coalesce.adaptive_rx, coalesce.rx_usecs) {
-        (Some(true), _) => return Err("it is adaptive already".to_owned()),
-        (_, Some(usecs)) => format!("fixed at {usecs} us"),
-        _ => "not adaptive".to_owned(),
+    if adapts(nic) {
+        return Err("it is adaptive already".to_owned());
+    }
+    let made_up =
+        nic.hardware.function == Function::Paravirtual && coalesce.rx_usecs.is_none_or(|usecs| usecs == 0);
+    let now = match (made_up, coalesce.rx_usecs) {
+        (true, _) if defers(nic) => return Err("interrupts are held back in software already".to_owned()),
+        // Few hypervisors have moderation to offer.
+        (true, _) => "in software (napi_defer_hard_irqs, gro_flush_timeout)".to_owned(),
+        (false, Some(usecs)) => format!("fixed at {usecs} us"),
+        (false, None) => "not adaptive".to_owned(),
     };
     match each {
         Some(each) if each >= MODERATED => {
@@ -114,9 +142,10 @@ fn queues(model: &Model, nic: &Nic) -> Judged {
     if nic.kind != NicKind::Device {
         return Err(format!("{} has no queues in hardware", nic.name));
     }
-    let (now, cpus) = (nic.rx.len(), model.online().len());
-    if now >= cpus {
-        return Err(format!("{} for {}", plural(now, "queue"), plural(cpus, "CPU")));
+    // Hyper-threads showed no benefit (Documentation/networking/scaling.rst).
+    let (now, cores) = (nic.rx.len(), cores(model, &model.usable()));
+    if now >= cores {
+        return Err(format!("{} for {}", plural(now, "queue"), plural(cores, "core")));
     }
     let Some(channels) = nic.hardware.channels.known() else {
         return Err(format!("{} does not say how many it could have", nic.name));
@@ -132,7 +161,7 @@ fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged
     let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
     let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
     let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
-    let application = time(|cpu| cpu.user + cpu.system);
+    let application = time(processing);
     match (here, all) {
         (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
         (1, 1) => Err("one interrupt: it takes the hotspot along wherever it goes".to_owned()),
@@ -146,8 +175,22 @@ fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged
     }
 }
 
+/// Why nothing is to be steered where threads poll: the planner leaves such interfaces alone.
+fn polled(rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Option<String> {
+    let threads = nic.napi.threaded.known() == Some(&true) || rates.cpu(hot.cpu).is_some_and(by_threads);
+    threads.then(|| "kernel threads poll the queues: their CPUs are the scheduler's choice".to_owned())
+}
+
+/// What a finding has against the masks of an interface.
+fn mended(findings: &[Finding], nic: &Nic) -> Option<String> {
+    let of_masks = |finding: &&Finding| {
+        finding.nic.as_ref() == Some(&nic.name) && finding.plans.iter().any(|plan| plan == "rps")
+    };
+    findings.iter().find(of_masks).map(|finding| finding.title.clone())
+}
+
 fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
-    let usable = usable(model);
+    let usable = model.usable();
     if nic.rx.len() >= usable.len() {
         return Err(format!(
             "{} for {}: redundant",
@@ -157,6 +200,9 @@ fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
     }
     let irq = irq_cpus(queue, model, rates);
     let now = queue.rps_cpus.known().cloned().unwrap_or_default();
+    if let Some(cpu) = taker(model, rates, queue) {
+        return Err(format!("on already ({now}), and CPU {cpu} takes most: no mask splits one flow"));
+    }
     if handed_over(model, rates, queue) {
         return Err(format!("on already ({now}): what is left is taking packets off the queue"));
     }
@@ -164,14 +210,15 @@ fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
     let of_nic = of_nic.fold(CpuMask::new(), |all, one| all.union(&one));
     let to = same_node(model, &usable, &irq).difference(&of_nic);
     // As the planner does it: this CPU is short of time, and so is the other thread of its core.
-    let apart = to.difference(&siblings(model, &of_nic));
+    let apart = to.difference(&model.siblings(&of_nic));
+    let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
     match (to.is_empty(), apart.is_empty()) {
         (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
         (false, _) if irq.is_empty() => Ok("the packets are received where they are sent".to_owned()),
         (false, false) if apart != to => {
-            Ok(format!("on CPUs {apart}: of the same node, without the core of CPU {irq}"))
+            Ok(format!("on CPUs {apart}: of the same node, without the core of CPU {irq}{flows}"))
         }
-        (false, _) => Ok(format!("on CPUs {to}: of the same node, without CPU {irq}")),
+        (false, _) => Ok(format!("on CPUs {to}: of the same node, without CPU {irq}{flows}")),
     }
 }
 
@@ -181,13 +228,7 @@ fn same_node(model: &Model, usable: &CpuMask, irq: &CpuMask) -> CpuMask {
     node.map_or_else(|| usable.clone(), |node| of_node(model, node).intersection(usable))
 }
 
-/// Whether RPS hands the queue's packets to other CPUs than the interrupt's.
-fn handed_over(model: &Model, rates: &Rates, queue: &RxQueue) -> bool {
-    let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-    !mask.is_empty() && mask.intersection(&irq_cpus(queue, model, rates)).is_empty()
-}
-
-fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool) -> Judged {
+fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Option<CpuMask>) -> Judged {
     let global = model.rps_sock_flow_entries.known().copied().unwrap_or_default() > 0;
     let tables = nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some_and(|table| *table > 0));
     match (global && tables, rps_helps) {
@@ -195,7 +236,95 @@ fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool) -> Judged {
         (false, _) if handed_over => {
             Err("RPS moves that work already: RFS would choose other CPUs for it".to_owned())
         }
+        (false, _) if full.is_some() => {
+            Err(format!("no time left on CPUs {}, where sockets are read", full.unwrap_or_default()))
+        }
         (false, true) => Ok("the CPU that reads a connected socket processes its packets too".to_owned()),
         (false, false) => Ok("moves packets to the CPU that reads their connected socket".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Family, Worth};
+    use crate::diagnose::regime::regime;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Function;
+    use crate::parse::ethtool::{Channels, Count};
+    use crate::units::Fact;
+
+    fn of(sketch: Sketch, family: Family) -> Worth {
+        let (model, rates) = sketch.receives(0, 0.9, 6e4).build();
+        let regime = regime(&model, &rates, &[]).expect("there is traffic");
+        regime.knobs.into_iter().find(|knob| knob.knob == family).expect("all are judged")
+    }
+
+    fn host(cpus: u32, irqs: &[u32]) -> Sketch {
+        Sketch::new(cpus).device("eth0", irqs).traffic("eth0", 6e4)
+    }
+
+    #[test]
+    fn more_queues_are_for_cores_that_may_work() {
+        let combined = Some(Count { now: 4, max: 16 });
+        let with = |sketch: Sketch| {
+            let channels = Fact::Known(Channels { combined, ..Channels::default() });
+            of(sketch.edit("eth0", |nic| nic.hardware.channels = channels), Family::Queues)
+        };
+        assert!(with(host(8, &[0, 1, 2, 3])).trial);
+        let threads = with(host(8, &[0, 1, 2, 3]).smt());
+        assert_eq!((threads.trial, threads.why.as_str()), (false, "4 queues for 4 cores"));
+        assert!(!with(host(8, &[0, 1, 2, 3]).isolate("4-7")).trial, "the others are set apart");
+    }
+
+    #[test]
+    fn moderation_as_the_driver_can() {
+        let with = |driver: &str, usecs, function| {
+            let sketch = host(4, &[0]).driver("eth0", driver).moderation("eth0", usecs, false);
+            sketch.interrupts("eth0", 3e4).edit("eth0", |nic| nic.hardware.function = function)
+        };
+        let why = |sketch| of(sketch, Family::Moderation).why;
+        assert!(why(with("mlx5_core", 8, Function::Plain)).starts_with("fixed at 8 us"));
+        assert_eq!(why(with("ixgbe", 1, Function::Plain)), "it is adaptive already");
+        let made_up = || with("virtio_net", 0, Function::Paravirtual);
+        assert!(why(made_up()).starts_with("in software (napi_defer_hard_irqs"), "{}", why(made_up()));
+        let deferred = made_up().edit("eth0", |nic| {
+            nic.napi.defer_hard_irqs = Fact::Known(2);
+            nic.napi.gro_flush_timeout_ns = Fact::Known(20_000);
+        });
+        assert_eq!(why(deferred), "interrupts are held back in software already");
+    }
+
+    #[test]
+    fn no_mask_splits_few_flows() {
+        let rps = |packets| {
+            let sketch = host(8, &[0]).rps("eth0", "0,4-7").all_receive("4-7", 0.1, 6e4);
+            of(sketch.receives(5, 0.3, packets), Family::Rps)
+        };
+        assert!(rps(6e4).trial, "CPU 0 takes packets that others could");
+        let few = rps(9e5);
+        assert!(!few.trial && few.why.contains("CPU 5 takes most"), "{few:?}");
+    }
+
+    /// RPS was once advised to CPUs that the thread itself may run on.
+    #[test]
+    fn nothing_is_steered_where_threads_poll() {
+        let threaded = || host(8, &[0]).edit("eth0", |nic| nic.napi.threaded = Fact::Known(true));
+        for family in [Family::Rps, Family::Rfs] {
+            assert!(of(host(8, &[0]), family).trial);
+            for worth in [of(threaded(), family), of(host(8, &[0]).polls(0, 0.95), family)] {
+                assert!(!worth.trial && worth.why.starts_with("kernel threads poll"), "{worth:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_rfs_to_cpus_without_time() {
+        let rfs = |user| of(host(4, &[0]).works(3, user), Family::Rfs);
+        assert!(rfs(0.5).trial);
+        let full = rfs(0.99);
+        assert_eq!(
+            (full.trial, full.why.as_str()),
+            (false, "no time left on CPUs 3, where sockets are read")
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! What a machine is busy with, and what its devices make of packets.
 
 use super::{Sketch, cpus};
-use crate::model::{Fact, NicRates, ProcessRates};
+use crate::model::{Fact, HeldRates, NicRates, ProcessRates, SocketRates, ThreadRates};
 use crate::parse::ethtool::{Coalesce, Count, Rings, Rss};
+use crate::sample::Transport;
 use crate::units::CpuId;
 
 impl Sketch {
@@ -20,6 +21,8 @@ impl Sketch {
             allowed: Fact::Known(allowed),
             cpuset: Fact::Known(self.model.online()),
             nice: 0,
+            each: Vec::new(),
+            sockets: Fact::NotAsked,
         };
         self.processes().push(process);
         self
@@ -32,6 +35,45 @@ impl Sketch {
             process.runnable = Fact::Known(runnable);
             process.ran_on = process.allowed.clone();
         })
+    }
+
+    /// Gives the last program a thread that ran and waited so much of the time, last on this CPU.
+    pub(crate) fn thread(self, cpu: u32, ran: f64, waited: f64) -> Self {
+        self.last(|process| {
+            let tid = process.pid + 100 + process.each.len() as u32;
+            process.each.push(ThreadRates { tid, cpu: CpuId(cpu), ran, waited });
+        })
+    }
+
+    /// Gives the last program a UDP socket with so many bytes to be read at the two looks.
+    pub(crate) fn udp(self, port: u16, before: u64, now: u64) -> Self {
+        self.held(Transport::Udp, port, [before, now], Fact::NotAsked)
+    }
+
+    /// The same of TCP: connections that wait to be accepted, and those with something to be read if that is seen.
+    pub(crate) fn tcp(self, port: u16, before: u64, now: u64, unread: Option<u32>) -> Self {
+        self.held(Transport::Tcp, port, [before, now], unread.map_or(Fact::Unsupported, Fact::Known))
+    }
+
+    fn held(self, transport: Transport, port: u16, queued: [u64; 2], unread: Fact<u32>) -> Self {
+        let [queued_before, queued] = queued;
+        let held = HeldRates { transport, port, queued_before, queued, dropped: 0.0, unread };
+        let sockets = SocketRates { held: vec![held], others: false };
+        self.last(|process| process.sockets = Fact::Known(sockets))
+    }
+
+    /// Changes the socket of the last program.
+    pub(crate) fn socket(self, change: impl FnOnce(&mut HeldRates)) -> Self {
+        self.last(|process| match &mut process.sockets {
+            Fact::Known(sockets) => change(&mut sockets.held[0]),
+            absent => panic!("{absent:?}"),
+        })
+    }
+
+    /// Changes every program.
+    pub(crate) fn each_program(mut self, change: impl Fn(&mut ProcessRates)) -> Self {
+        self.processes().iter_mut().for_each(change);
+        self
     }
 
     /// Changes the last program.

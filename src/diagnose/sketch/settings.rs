@@ -97,7 +97,11 @@ impl Sketch {
     pub(crate) fn xps(self, name: &str, lists: &[&str]) -> Self {
         self.edit(name, |nic| {
             let masks = lists.iter().map(|list| Fact::Known(super::cpus(list)));
-            let queues = (0..).zip(masks).map(|(index, xps_cpus)| TxQueue { index, xps_cpus });
+            let queues = (0..).zip(masks).map(|(index, xps_cpus)| TxQueue {
+                index,
+                xps_cpus,
+                xps_by_rxq: Fact::Unsupported,
+            });
             nic.tx = queues.collect();
         })
     }

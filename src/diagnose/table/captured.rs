@@ -5,13 +5,13 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::Host;
+use super::{Host, moves, receives};
 use crate::diagnose::diagnose;
 use crate::diagnose::evidence::irq_cpus;
 use crate::model::{IrqRates, Model, NicKind, Rates};
 use crate::sample::{Counters, Inventory, Scope};
 use crate::snapshot::Snapshot;
-use crate::units::Fact;
+use crate::units::{CpuId, Fact};
 
 /// Captured with nothing but what the capture itself takes.
 const IDLE: [&str; 6] = [
@@ -35,7 +35,7 @@ fn captured(name: &'static str) -> Host {
     let before = Counters::take(snapshot.first(), &first);
     let after = Counters::take(snapshot.last(), &last);
     let rates = Rates::between(&before, &after).expect("two moments of one boot").accounted(&last);
-    Host { name, model: Model::new(&last), rates, near: &[] }
+    Host { name, model: Model::new(&last), rates, near: &[], missing: Vec::new() }
 }
 
 /// A captured machine as it would be with traffic on every queue: their CPUs spend 60 % of their time on it and
@@ -74,22 +74,64 @@ fn under_load(name: &'static str, captured_as: &'static str, near: &'static [&'s
             (cpu.softirq, cpu.idle, cpu.packets, cpu.net_rx) = (0.6, 0.1, PACKETS, PACKETS / 10.0);
         }
     }
-    Host { name, model, rates, near }
+    Host { name, model, rates, near, missing: Vec::new() }
 }
 
 /// The captured machines, the idle ones first.
 pub(super) fn hosts() -> Vec<Host> {
     let as_captured = IDLE.iter().chain([&LOADED]).map(|name| captured(name));
-    let placed_well = &["xps-mismatch", "irq-on-wrong-node", "queues-share-a-cpu"];
     let loaded = [
         under_load(
             "virtio-8cpu-8queue under load",
             "virtio-8cpu-8queue",
             &["too-few-queues", "rps-redundant"],
-        ),
-        under_load("virtio-128cpu-16queue under load", "virtio-128cpu-16queue", placed_well),
-        under_load("virtio-16cpu-2nic under load", "virtio-16cpu-2nic", placed_well),
-        under_load("e1000e-4cpu under load", "e1000e-4cpu", placed_well),
+        )
+        .lacks("rps-redundant", "RPS hands packets on", |model, rates| {
+            for queue in &mut model.nics[0].rx {
+                queue.rps_cpus = Fact::Known("0-7".parse().expect("a list"));
+            }
+            rates.cpus.iter_mut().for_each(|cpu| cpu.rps_ipis = 5e3);
+        }),
+        under_load(
+            "virtio-128cpu-16queue under load",
+            "virtio-128cpu-16queue",
+            &["xps-mismatch", "queues-share-a-cpu", "one-core-hotspot"],
+        )
+        .lacks("xps-mismatch", "rx-0 and its completions move to node 3", |model, rates| {
+            moves(model, rates, 0, 100);
+            let sent: Vec<_> = model.nics[0].tx_irqs(0).map(|irq| irq.number).collect();
+            let own = rates.irqs.iter_mut().filter(|rates| sent.contains(&rates.irq));
+            own.for_each(|rates| rates.per_cpu = [(CpuId(100), 5e3)].into());
+        })
+        .lacks("queues-share-a-cpu", "rx-1 moves to the CPU of rx-0", |model, rates| {
+            let first = irq_cpus(&model.nics[0].rx[0], model, rates).first().expect("it has a place");
+            moves(model, rates, 1, first.0);
+        })
+        .lacks("one-core-hotspot", "one of the 16 is at 95 % and the others at 30 %", |_, rates| {
+            let busy: Vec<usize> =
+                (0..rates.cpus.len()).filter(|cpu| rates.cpus[*cpu].softirq > 0.5).collect();
+            busy.iter().for_each(|cpu| receives(rates, *cpu, 0.3));
+            receives(rates, busy[3], 0.95);
+        }),
+        under_load(
+            "virtio-16cpu-2nic under load",
+            "virtio-16cpu-2nic",
+            &["xps-mismatch", "irq-on-wrong-node", "queues-share-a-cpu"],
+        )
+        .lacks("irq-on-wrong-node", "eth0's queues all land on node 1", |model, rates| {
+            moves(model, rates, 0, 14);
+            moves(model, rates, 1, 15);
+            receives(rates, 14, 0.6);
+            receives(rates, 15, 0.6);
+        })
+        .lacks("xps-mismatch", "the CPUs of tx-0 are on node 1", |model, _| {
+            model.nics[0].tx[0].xps_cpus = Fact::Known("8-11".parse().expect("a list"));
+        })
+        .lacks("queues-share-a-cpu", "rx-1 moves to the CPU of rx-0", |model, rates| {
+            let first = irq_cpus(&model.nics[0].rx[0], model, rates).first().expect("it has a place");
+            moves(model, rates, 1, first.0);
+        }),
+        under_load("e1000e-4cpu under load", "e1000e-4cpu", &[]),
     ];
     as_captured.chain(loaded).collect()
 }

@@ -1,6 +1,6 @@
 //! Machines with one CPU that is short of time, lost packets, or steering that is set by halves.
 
-use super::Host;
+use super::{Host, receives};
 use crate::diagnose::sketch::Sketch;
 
 pub(super) fn hosts() -> Vec<Host> {
@@ -19,7 +19,11 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("idle: 8 CPUs, one queue", Sketch::new(8).device("eth0", &[2]).irqbalance(), &[]),
         Host::new("case A", Sketch::case_a(), &["backlog-drops", "single-queue-no-rps"]),
         Host::new("case A, dropping", Sketch::case_a().drops(2, 812.0), &[]),
-        Host::new("case A, kept as it was fixed", case_a_after.rps("eth0", "0-7"), &["one-core-hotspot"]),
+        Host::new("case A, kept as it was fixed", case_a_after.rps("eth0", "0-7"), &["one-core-hotspot"])
+            .lacks("one-core-hotspot", "CPU 2 drowns beside the others", |_, rates| {
+                rates.cpus[2].user = 0.0;
+                receives(rates, 2, 0.95);
+            }),
         Host::new("one queue at a sixth of a CPU", modest(), &["one-core-hotspot"]),
         Host::new("the same with RPS", modest().rps("eth0", "0,2-3"), &["single-queue-no-rps"]),
         Host::new("RPS to all CPUs, the interrupt's at half", shared(0.49, "0-7"), &["one-core-hotspot"]),
@@ -37,9 +41,21 @@ pub(super) fn hosts() -> Vec<Host> {
             &["irqbalance-fights-manual-affinity"],
         ),
         Host::new(
-            "most packets on lo",
+            "most packets on lo, those of eth0 drown a CPU",
             Sketch::case_a().loopback().traffic("lo", 3e5),
-            &["one-core-hotspot", "single-queue-no-rps"],
+            &["single-queue-no-rps"],
         ),
+        Host::new(
+            "most packets on lo, hardly any on eth0",
+            Sketch::case_a().traffic("eth0", 4e3).loopback().traffic("lo", 3e5),
+            &["one-core-hotspot", "single-queue-no-rps"],
+        )
+        .lacks("one-core-hotspot", "eth0 brings ten times as many", |_, rates| {
+            rates
+                .nics
+                .iter_mut()
+                .filter(|nic| nic.name.as_str() == "eth0")
+                .for_each(|nic| nic.rx_packets *= 10.0);
+        }),
     ]
 }

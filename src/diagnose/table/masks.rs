@@ -1,6 +1,6 @@
 //! Machines with RPS masks that name the wrong CPUs.
 
-use super::Host;
+use super::{Host, receives};
 use crate::diagnose::sketch::{Sketch, cpus};
 use crate::units::Fact;
 
@@ -20,6 +20,10 @@ pub(super) fn hosts() -> Vec<Host> {
         let sketch = Sketch::new(8).device("eth0", &[0]).device("eth1", &[1]).rps("eth0", "2-3");
         let sketch = sketch.traffic("eth0", 5e4).traffic("eth1", 3e4).all_receive("0-1", 0.3, 0.0);
         sketch.rps("eth1", second).all_receive("2-3", 0.7, 4e4)
+    };
+    let least = |irq: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).rps("eth0", "0-7");
+        sketch.all_receive("0-1,3-7", 0.45, 5e3).receives(2, irq, 5e3)
     };
     let around = || Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).rps("eth0", "0-1,3-7");
     let isolated = || Fact::Known(cpus("6-7"));
@@ -41,6 +45,9 @@ pub(super) fn hosts() -> Vec<Host> {
             &["rps-mask-contains-irq-cpu"],
         ),
         Host::new("case C, RPS to 7 CPUs of the node", case_c("17-23"), &["rps-mask-crosses-nodes"]),
+        Host::new("RPS to all, the interrupt's CPU least busy", least(0.26), &["rps-mask-contains-irq-cpu"])
+            .lacks("rps-mask-contains-irq-cpu", "it is the busiest", |_, rates| receives(rates, 2, 0.55)),
+        Host::new("RPS to all, the interrupt's CPU busiest", least(0.6), &["one-core-hotspot"]),
         Host::new("RPS to CPUs that went offline", around().offline("6-7"), &[]),
         Host::new(
             "RPS to isolated CPUs",

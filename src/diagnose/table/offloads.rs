@@ -20,6 +20,10 @@ pub(super) fn hosts() -> Vec<Host> {
         });
         sketch.all_receive("1-3", 0.1, 1.6e4).ipis(1, 8e3)
     };
+    let polled = |time: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5);
+        sketch.receives(3, 0.0, 4e5).net_rx(3, 0.0).polls(3, time)
+    };
     let containers = |second: f64, rps: &str| {
         let sketch = Sketch::new(8).container("veth1", 2e4, rps).container("veth2", second, "");
         sketch.all_receive("0-7", 0.1, 4e3)
@@ -50,8 +54,10 @@ pub(super) fn hosts() -> Vec<Host> {
     vec![
         Host::new("GRO off, packets of 1,448 bytes", large(false, 1448.0), &["too-few-queues"]),
         Host::new("GRO off, packets of 120 bytes", large(false, 120.0), &["gro-off"]),
-        Host::new("threaded NAPI and RPS", threads(true), &["rps-redundant"]),
+        Host::new("threaded NAPI and RPS", threads(true), &[]),
         Host::new("the same without threads", threads(false), &["threaded-napi-beside-rps"]),
+        Host::new("threads poll, and one CPU is full of it", polled(0.98), &["app-on-irq-cpu"]),
+        Host::new("threads poll, with room", polled(0.15), &["one-core-hotspot"]),
         Host::new("a new container beside a tuned one", containers(1.5e4, "1-7"), &[]),
         Host::new("containers, none tuned", containers(1.5e4, ""), &["untouched-containers"]),
         Host::new("XPS, completions on the other node", sends(&["4-5", "2-3", "0-1", "6-7"]), &[]),

@@ -1,6 +1,6 @@
 //! Machines with too few queues, or with queues in the wrong place.
 
-use super::Host;
+use super::{Host, receives};
 use crate::diagnose::sketch::Sketch;
 use crate::model::Function;
 
@@ -23,7 +23,17 @@ pub(super) fn hosts() -> Vec<Host> {
         let sketch = sketch.all_receive("0-3", 0.2, 2e4).rps("eth0", "0-3");
         (0..4).fold(sketch, |sketch, cpu| sketch.ipis(cpu, 4e3))
     };
+    let sixteen = || {
+        let irqs: Vec<u32> = (0..16).collect();
+        let sketch = Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3.2e6);
+        sketch.all_receive("0-15", 0.82, 2e5).queues_at_most("eth0", 64)
+    };
     vec![
+        Host::new("16 equal queues on 128 CPUs, all busy", sixteen(), &["one-core-hotspot"]).lacks(
+            "one-core-hotspot",
+            "15 of them are at 30 %",
+            |_, rates| (1..16).for_each(|cpu| receives(rates, cpu, 0.3)),
+        ),
         Host::new("two queues of eight, busy", two(0.63).queues_at_most("eth0", 8), &["queues-share-a-cpu"]),
         Host::new(
             "a virtual function with two queues, busy",
@@ -32,10 +42,18 @@ pub(super) fn hosts() -> Vec<Host> {
         ),
         Host::new("two queues of eight, with room", two(0.2).queues_at_most("eth0", 8), &["too-few-queues"]),
         Host::new("two of three queues on one CPU", crowd(0.7), &["too-few-queues"]),
-        Host::new("the same with time to spare", crowd(0.2), &["queues-share-a-cpu"]),
+        Host::new("the same with time to spare", crowd(0.2), &["queues-share-a-cpu"]).lacks(
+            "queues-share-a-cpu",
+            "there is none",
+            |_, rates| receives(rates, 0, 0.7),
+        ),
         Host::new("case C's shape, interrupt on the other node", nodes(&[3]), &["queues-share-a-cpu"]),
         Host::new("case C's shape, one queue a node", nodes(&[0, 16]), &["irq-on-wrong-node"]),
         Host::new("RPS, and a queue for each CPU", each(&[2e4; 4]), &["rps-mask-contains-irq-cpu"]),
-        Host::new("the same with one large flow", each(&[7.7e4, 1e3, 1e3, 1e3]), &["rps-redundant"]),
+        Host::new("the same with one large flow", each(&[7.7e4, 1e3, 1e3, 1e3]), &["rps-redundant"]).lacks(
+            "rps-redundant",
+            "its packets are spread",
+            |_, rates| rates.nics[0].queues.values_mut().for_each(|packets| *packets = 2e4),
+        ),
     ]
 }

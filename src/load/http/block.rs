@@ -33,10 +33,12 @@ impl Block {
             *end += request.len();
             Some(*end)
         }));
-        let cycle = requests.concat();
-        // At least two, so that a whole cycle is contiguous from any offset.
-        let copies = (depth / requests.len() + 2).min(BLOCK / cycle.len()).max(2);
-        Self { bytes: cycle.repeat(copies), starts, templates: Vec::new() }
+        let mut bytes = requests.concat();
+        let copies = (depth / requests.len() + 2).min(BLOCK / bytes.len());
+        if copies > 1 {
+            bytes = bytes.repeat(copies);
+        }
+        Self { bytes, starts, templates: Vec::new() }
     }
 
     /// Requests to be filled in, at least one.
@@ -104,6 +106,22 @@ mod tests {
 
     fn requests(lengths: &[usize]) -> Vec<Vec<u8>> {
         lengths.iter().enumerate().map(|(i, length)| vec![b'a' + i as u8; *length]).collect()
+    }
+
+    #[test]
+    fn large_bodies_are_kept_once() {
+        let requests = requests(&[40_000, 30_000]);
+        let block = Block::new(&requests, 8);
+        assert_eq!(block.bytes.len(), 70_000);
+        let (mut cursor, mut written) = (Cursor::at(1, &block), Vec::new());
+        cursor.take(3, &block);
+        while !cursor.pending(&block).is_empty() {
+            let piece = cursor.pending(&block);
+            written.extend_from_slice(piece);
+            let length = piece.len();
+            cursor.written(length, &block);
+        }
+        assert_eq!(written, [&requests[1][..], &requests[0], &requests[1]].concat());
     }
 
     proptest! {

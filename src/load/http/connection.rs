@@ -19,9 +19,9 @@ use super::tls::Tls;
 use super::waiting::Waiting;
 use crate::load::clock::{MILLISECOND, Nanos};
 use crate::load::error_class::ErrorClass;
-use crate::load::interval::Tally;
 use crate::load::poller::Poller;
 use crate::load::spec::Spec;
+use crate::load::tally::Tally;
 
 /// First wait before a connection is opened again; doubles with every failure in a row.
 const FIRST_BACKOFF: Nanos = 5 * MILLISECOND;
@@ -85,6 +85,14 @@ impl Connection {
         }
     }
 
+    /// Closing it resets it from now on, which leaves nothing behind in TIME_WAIT.
+    pub(super) fn reset_at_close(&self) {
+        if let Some(socket) = &self.socket {
+            // Where that cannot be (a unix socket), there is no TIME_WAIT either.
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
+    }
+
     pub(super) fn outstanding(&self) -> usize {
         self.waiting.len()
     }
@@ -114,6 +122,12 @@ impl Connection {
                 (self.socket, self.tls) = (Some(socket), tls);
                 self.phase = Phase::Connecting { since: now };
                 Ok(())
+            }
+            Err(error) if peer.is_full(&error) => {
+                // Whoever listens is busy, not gone.
+                self.phase = Phase::Closed { retry_at: now + FIRST_BACKOFF };
+                self.free_since = None;
+                Err(error)
             }
             Err(error) => {
                 self.back_off(now, block);
@@ -237,23 +251,39 @@ impl Connection {
         }
         // It answers: the next failure is the first in a row.
         self.backoff = 0;
-        // Requests behind the last answer are never answered.
-        if response.last || self.single { Err(ErrorClass::Closed) } else { Ok(()) }
+        match response.last {
+            // Requests behind the last answer are never answered.
+            true => Err(ErrorClass::Discarded),
+            false if self.single => Err(ErrorClass::Closed),
+            false => Ok(()),
+        }
     }
 
-    /// Whether the oldest request, or the attempt to connect, is older than `timeout`.
-    pub(super) fn timed_out(&self, now: Nanos, timeout: Nanos) -> bool {
-        let since = match self.phase {
-            Phase::Closed { .. } => return false,
+    /// Since when the oldest request, or the attempt to connect, is under way.
+    pub(super) fn waits_since(&self) -> Option<Nanos> {
+        match self.phase {
+            Phase::Closed { .. } => None,
             Phase::Connecting { since } | Phase::Greeting { since } => Some(since),
             Phase::Open => self.waiting.oldest(),
-        };
-        since.is_some_and(|since| now.saturating_sub(since) > timeout)
+        }
     }
 
-    /// Gives the connection up. What made it fail (`class`) is counted for the request it happened
-    /// to: the oldest, when it concerns a single answer, else all outstanding ones.
-    pub(super) fn fail(&mut self, class: ErrorClass, now: Nanos, block: &Block, tally: &mut Tally) {
+    /// Gives up a connection without requests; it may be opened again at once.
+    pub(super) fn close(&mut self, now: Nanos, block: &Block) {
+        self.back_off(now, block);
+    }
+
+    /// Gives the connection up. What made it fail (`class`) is counted for the requests it happened
+    /// to: the oldest, when it concerns a single answer, those that have waited longer than `timeout`,
+    /// else all outstanding ones.
+    pub(super) fn fail(
+        &mut self,
+        class: ErrorClass,
+        now: Nanos,
+        timeout: Nanos,
+        block: &Block,
+        tally: &mut Tally,
+    ) {
         match (class, self.waiting.len()) {
             // The connection for one request fails with it; any other has none while it connects.
             (ErrorClass::Connect, _) | (ErrorClass::Tls, 0) => tally.error(class, 1),
@@ -265,6 +295,11 @@ impl Connection {
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {
                 tally.error(class, 1);
                 tally.error(ErrorClass::Closed, count - 1);
+            }
+            (ErrorClass::Timeout, count) => {
+                let overdue = self.waiting.overdue(now, timeout);
+                tally.error(class, overdue);
+                tally.error(ErrorClass::Closed, count - overdue);
             }
             (_, count) => tally.error(class, count),
         }
@@ -285,5 +320,44 @@ impl Connection {
         self.free_since = None;
         self.phase = Phase::Closed { retry_at: now + self.backoff };
         self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Block, Connection, ErrorClass, Learned, Phase, Spec, Tally};
+
+    /// A connection with three requests sent at 10 and two at 50.
+    fn busy() -> (Connection, Block, Tally) {
+        let block = Block::new(&[b"GET / HTTP/1.1\r\n\r\n".to_vec()], 8);
+        let spec = Spec::new("http://h:1/".parse().expect("a URL"));
+        let mut connection = Connection::new(0, &spec, &block);
+        connection.phase = Phase::Open;
+        connection.request(3, 10, 10, &block);
+        connection.request(2, 50, 50, &block);
+        (connection, block, Tally::new())
+    }
+
+    fn counted(tally: &Tally) -> Vec<(ErrorClass, u64)> {
+        ErrorClass::ALL.into_iter().zip(tally.errors).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// One overdue answer was once a timeout of everything behind it.
+    #[test]
+    fn only_what_is_overdue_is_a_timeout() {
+        let (mut connection, block, mut tally) = busy();
+        connection.fail(ErrorClass::Timeout, 40, 20, &block, &mut tally);
+        assert_eq!(counted(&tally), [(ErrorClass::Timeout, 3), (ErrorClass::Closed, 2)]);
+        assert_eq!((connection.outstanding(), connection.waits_since()), (0, None));
+    }
+
+    #[test]
+    fn what_was_sent_behind_an_announced_end_is_discarded() {
+        let (mut connection, block, mut tally) = busy();
+        let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        let class = connection.answers(answer, &mut Learned::new(), 20, &mut tally);
+        assert_eq!(class, Err(ErrorClass::Discarded));
+        connection.fail(ErrorClass::Discarded, 20, 20, &block, &mut tally);
+        assert_eq!((tally.completed, counted(&tally)), (1, vec![(ErrorClass::Discarded, 4)]));
     }
 }

@@ -12,8 +12,9 @@ pub(super) enum Body {
     UntilClose,
 }
 
-/// Reads a head, from the status line to the empty line.
-pub(super) fn read_head(head: &[u8]) -> Result<(Response, Body), Malformed> {
+/// Reads a head, from the status line to the empty line. `bodyless`: it answers HEAD, so no body follows,
+/// whatever it says, and without a length the connection goes on.
+pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body), Malformed> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut headers);
     match parsed.parse(head) {
@@ -51,7 +52,7 @@ pub(super) fn read_head(head: &[u8]) -> Result<(Response, Body), Malformed> {
             }
         }
     }
-    let empty = status < 200 || status == 204 || status == 304;
+    let empty = bodyless || status < 200 || status == 204 || status == 304;
     let body = match (empty, chunked, length) {
         (true, _, _) => Body::Sized(0),
         (_, true, Some(_)) => return Err(Malformed),

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::tls::Setup;
+use crate::host::socket::choose_port_late;
 use crate::load::destination::Destination;
 use crate::load::spec::Spec;
 
@@ -26,6 +27,12 @@ impl Peer {
         Ok(Self { address, tcp, sources: spec.sources.clone(), tls })
     }
 
+    /// Whether an error says no more than that the listener's queue is full: where TCP waits, a unix socket
+    /// has to be tried again.
+    pub(super) fn is_full(&self, error: &std::io::Error) -> bool {
+        !self.tcp && error.kind() == std::io::ErrorKind::WouldBlock
+    }
+
     /// A socket that is connecting, or connected already. Connection `number` of the session takes
     /// the source address whose turn it is.
     pub(super) fn connect(&self, number: usize) -> std::io::Result<Socket> {
@@ -36,6 +43,10 @@ impl Peer {
             socket.set_tcp_nodelay(true)?;
         }
         if let Some(turn) = number.checked_rem(self.sources.len()) {
+            if self.tcp {
+                // Without it (before Linux 4.2) there are only fewer ports to be had.
+                let _ = choose_port_late(&socket);
+            }
             socket.bind(&SocketAddr::new(self.sources[turn], 0).into())?;
         }
         match socket.connect(&self.address) {

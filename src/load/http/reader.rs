@@ -3,6 +3,7 @@
 use super::body::Check;
 use super::learned::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
+use crate::load::error_class::ErrorClass;
 use crate::load::spec::Spec;
 use crate::load::status::Statuses;
 
@@ -15,7 +16,7 @@ impl Reader {
     /// For answers to the requests of `spec`.
     pub(super) fn new(spec: &Spec) -> Self {
         let check = match &spec.expect_body {
-            Some(body) => Check::exact(body.as_bytes().into()),
+            Some(body) => Check::exact(body.shared()),
             None if spec.announce => Check::announce(),
             None => Check::Any,
         };
@@ -66,26 +67,54 @@ pub enum StreamEnd {
     Malformed,
 }
 
+/// What a load expects of the bodies of good answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected<'a> {
+    /// Nothing.
+    Anything,
+    /// These very bytes.
+    Bytes(&'a [u8]),
+    /// What a tracker says to an announce.
+    Announce,
+}
+
 /// What the load reads in a stream of HTTP answers that comes in `pieces` and then ends: the status
 /// of every whole answer in order, and how the stream ended.
 pub fn read_answers<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u16>, StreamEnd) {
-    let mut reader = Reader { parser: Parser::new(false, Statuses::default(), Check::Any) };
-    let (mut learned, mut statuses) = (Learned::new(), Vec::new());
+    let (answers, end) = judge_answers(pieces, false, Expected::Anything);
+    (answers.into_iter().map(|(status, _)| status).collect(), end)
+}
+
+/// The same with what is wrong with each answer. `head`: they are to HEAD, and have no body.
+pub fn judge_answers<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    head: bool,
+    expected: Expected<'_>,
+) -> (Vec<(u16, Option<ErrorClass>)>, StreamEnd) {
+    let check = match expected {
+        Expected::Anything => Check::Any,
+        Expected::Bytes(bytes) => Check::exact(bytes.into()),
+        Expected::Announce => Check::announce(),
+    };
+    let mut reader = Reader { parser: Parser::new(head, Statuses::default(), check) };
+    let (mut learned, mut answers) = (Learned::new(), Vec::new());
     for mut piece in pieces {
         loop {
             match reader.next(&mut piece, &mut learned) {
-                Ok(Some((count, response))) => statuses.extend(std::iter::repeat_n(response.status, count)),
+                Ok(Some((count, response))) => {
+                    answers.extend(std::iter::repeat_n((response.status, response.error), count));
+                }
                 Ok(None) => break,
-                Err(Malformed) => return (statuses, StreamEnd::Malformed),
+                Err(Malformed) => return (answers, StreamEnd::Malformed),
             }
         }
     }
     match reader.finish() {
         Ok(last) => {
-            statuses.extend(last.map(|response| response.status));
-            (statuses, StreamEnd::Whole)
+            answers.extend(last.map(|response| (response.status, response.error)));
+            (answers, StreamEnd::Whole)
         }
-        Err(Truncated) => (statuses, StreamEnd::Truncated),
+        Err(Truncated) => (answers, StreamEnd::Truncated),
     }
 }
 
@@ -93,7 +122,9 @@ pub fn read_answers<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u16>
 mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-    use super::{Check, Malformed, Parser, Statuses, StreamEnd, Truncated, read_answers};
+    use super::{
+        Check, Expected, Malformed, Parser, Statuses, StreamEnd, Truncated, judge_answers, read_answers,
+    };
 
     /// What the parser alone makes of it.
     fn parsed(mut input: &[u8]) -> (Vec<u16>, StreamEnd) {
@@ -140,6 +171,16 @@ mod tests {
                 stream[at] = byte;
             }
             prop_assert_eq!(read_answers(stream.chunks(size)), parsed(&stream));
+        }
+    }
+
+    proptest! {
+        /// Whatever is expected of it, a stream says the same however it is cut.
+        #[test]
+        fn cuts_change_no_judgement(stream in stream(), size in 1usize..300, head: bool, kind in 0..3) {
+            let expected = [Expected::Anything, Expected::Bytes(b"hello"), Expected::Announce][kind as usize];
+            let whole = judge_answers([&stream[..]], head, expected);
+            prop_assert_eq!(judge_answers(stream.chunks(size), head, expected), whole);
         }
     }
 }

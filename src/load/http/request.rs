@@ -37,14 +37,15 @@ fn request(spec: &Spec, path: &str) -> Vec<u8> {
     }
     // A server may wait for the length of what such a method usually brings.
     if !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH") {
-        text += &format!("Content-Length: {}\r\n", spec.body.len());
+        text += &format!("Content-Length: {}\r\n", spec.body.bytes().len());
     }
     if spec.no_keepalive && !given("connection") {
         text += "Connection: close\r\n";
     }
     text += "\r\n";
-    text += &spec.body;
-    text.into_bytes()
+    let mut bytes = text.into_bytes();
+    bytes.extend_from_slice(spec.body.bytes());
+    bytes
 }
 
 #[cfg(test)]
@@ -58,7 +59,7 @@ mod tests {
         assert_eq!(text(&spec), "GET /a?b HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n");
         spec.method = "POST".to_owned();
         spec.headers = vec!["host: x".parse().expect("a header"), "X-Y: 1".parse().expect("a header")];
-        spec.body = "a=b\n".to_owned();
+        spec.body = "a=b\n".into();
         spec.no_keepalive = true;
         let expected = "POST /a?b HTTP/1.1\r\nhost: x\r\nX-Y: 1\r\nContent-Length: 4\r\n\
                         Connection: close\r\n\r\na=b\n";

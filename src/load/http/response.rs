@@ -230,7 +230,7 @@ impl Parser {
         if end.is_none() {
             return Ok(None);
         }
-        let read = read_head(if self.head.is_empty() { fresh } else { &self.head });
+        let read = read_head(if self.head.is_empty() { fresh } else { &self.head }, self.bodyless);
         // Keeps its room: an answer that comes in two reads needs no allocation.
         self.head.clear();
         let (response, body) = read?;
@@ -239,7 +239,6 @@ impl Parser {
         Ok(Some(match body {
             // Interim answers announce the real one.
             _ if response.status < 200 => State::Head,
-            _ if self.bodyless => State::Sized(0),
             Body::Sized(length) => State::Sized(length),
             Body::Chunked => State::ChunkSize { size: 0, digits: 0 },
             Body::UntilClose => State::UntilClose,

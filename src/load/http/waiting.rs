@@ -54,6 +54,12 @@ impl Waiting {
         self.batches.front().map(|batch| batch.sent)
     }
 
+    /// How many have waited longer than `timeout`.
+    pub(super) fn overdue(&self, now: Nanos, timeout: Nanos) -> usize {
+        let late = self.batches.iter().take_while(|batch| now.saturating_sub(batch.sent) > timeout);
+        late.map(|batch| batch.count).sum()
+    }
+
     pub(super) fn clear(&mut self) {
         self.batches.clear();
         self.requests = 0;

@@ -44,6 +44,17 @@ pub fn dns_answer(datagram: &[u8], path: &str) -> Option<Option<ErrorClass>> {
     judge(datagram, &path.parse::<DnsQuestion>().ok()?.wire)
 }
 
+/// Which of the queries with the numbers `waiting`, or before them, a datagram answers; a query's number is its
+/// id, as far as that goes.
+pub fn hear_name_server(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
+    let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");
+    let mut dns = Dns::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 0, 0);
+    match dns.hear(0, waiting, datagram, 0) {
+        Heard::Answer(number, _) => Some(number),
+        _ => None,
+    }
+}
+
 /// What an answer is to the question in `asked`; `None` when it is none to it.
 fn judge(answer: &[u8], asked: &[u8]) -> Option<Option<ErrorClass>> {
     let word = |at: usize| Some(u16::from_be_bytes(*answer.get(at..)?.first_chunk()?));

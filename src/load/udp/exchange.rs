@@ -15,12 +15,13 @@ use super::sockets::flow_socket;
 use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::host::datagrams::{Train, receive, receive_trains};
+use crate::host::socket::dropped;
 use crate::load::clock::{Clock, Nanos};
 use crate::load::error_class::ErrorClass;
-use crate::load::interval::Tally;
 use crate::load::poller::{Poller, Ready};
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
+use crate::load::tally::Tally;
 use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
 
 /// Receives from one flow before the others get their turn; epoll is level-triggered here.
@@ -34,6 +35,8 @@ struct Flow {
     window: Window,
     /// The number after the highest that was answered.
     next_answer: u64,
+    /// What the socket had dropped when it was asked last.
+    dropped: u32,
 }
 
 pub(crate) struct Exchange {
@@ -51,6 +54,10 @@ pub(crate) struct Exchange {
     turn: usize,
     /// Open loop: a request is due, and no flow may send it.
     stuck: bool,
+    /// Open loop: more may be due than one turn could send, or count as unsent.
+    is_behind: bool,
+    /// Open loop: since when some flow may send. A request that was due before has waited for the target.
+    possible: Nanos,
     next_sweep: Nanos,
     trains: Trains,
     /// From when on the latency of the datagrams in `out` counts.
@@ -81,7 +88,7 @@ impl Exchange {
                     receive_trains(&socket)?;
                 }
                 poller.add(&socket, index, EventFlags::IN)?;
-                Ok(Flow { socket, window: Window::default(), next_answer: 0 })
+                Ok(Flow { socket, window: Window::default(), next_answer: 0, dropped: 0 })
             })
             .collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self {
@@ -96,6 +103,8 @@ impl Exchange {
             flows,
             turn: 0,
             stuck: false,
+            is_behind: false,
+            possible: 0,
             next_sweep: 0,
             trains: Trains::default(),
             from: Vec::new(),
@@ -115,6 +124,7 @@ impl Exchange {
     pub(crate) fn turn(&mut self, tally: &mut Tally) {
         let now = self.clock.now();
         let due = self.schedule.as_ref().filter(|_| !self.stuck).map(Schedule::next);
+        let due = if self.is_behind { Some(now) } else { due };
         let until = self.next_sweep.min(due.unwrap_or(Nanos::MAX));
         self.poller.wait(now, until, due == Some(until), &mut tally.spun);
         for event in 0..self.poller.len() {
@@ -151,6 +161,15 @@ impl Exchange {
     /// The schedule, for the count of what was due.
     pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
         self.schedule.as_mut()
+    }
+
+    /// Counts what the sockets have dropped since the last time: it was not lost on its way.
+    pub(crate) fn count_drops(&mut self, tally: &mut Tally) {
+        for flow in &mut self.flows {
+            let now = dropped(&flow.socket).unwrap_or(flow.dropped);
+            let before = std::mem::replace(&mut flow.dropped, now);
+            tally.datagrams.client_dropped += u64::from(now.wrapping_sub(before));
+        }
     }
 
     /// Takes what has come in on a flow; `true` when the port turned out to be closed.
@@ -218,6 +237,7 @@ impl Exchange {
                     (Echoed::Never, _) => tally.error(ErrorClass::Garbage, 1),
                 },
                 Heard::Handshake => tally.datagrams.handshakes += 1,
+                Heard::Surplus => tally.datagrams.surplus += 1,
                 Heard::TurnedAway => tally.error(ErrorClass::Connect, 1),
                 Heard::Foreign => tally.error(ErrorClass::Garbage, 1),
             }
@@ -251,6 +271,7 @@ impl Exchange {
 
     /// Open loop: sends what is due, the flows in turn; what is due at the same time in one train.
     fn send_due(&mut self, tally: &mut Tally) {
+        self.is_behind = self.running;
         if !self.running {
             return;
         }
@@ -258,13 +279,17 @@ impl Exchange {
         while left > 0 {
             let now = self.clock.now();
             self.from.clear();
-            self.stuck = !self.next_open(now);
+            let stuck = !self.next_open(now);
+            if self.stuck && !stuck {
+                self.possible = now;
+            }
+            self.stuck = stuck;
             while self.from.len() < self.batch && left > 0 {
                 // Without a flow to send it, a request stays due until it has waited too long.
                 let latest = if self.stuck { now.saturating_sub(self.timeout + 1) } else { now };
                 let Some(intended) = self.schedule.as_mut().and_then(|schedule| schedule.take(latest)) else {
                     // The rest is not due yet.
-                    left = 0;
+                    (left, self.is_behind) = (0, false);
                     break;
                 };
                 left -= 1;
@@ -306,15 +331,23 @@ impl Exchange {
             }
             result = self.trains.send(&flow.socket, &self.out, size, tally);
         }
-        let (sent, _) = result;
+        let (sent, kept) = result;
         for from in &self.from[..sent] {
             flow.window.push(*from, now);
             if self.schedule.is_some() {
-                tally.scheduled(*from, *from, now);
+                tally.scheduled(*from, self.possible, now);
             }
         }
         tally.sent += sent as u64;
-        tally.error(ErrorClass::Send, self.from.len() - sent);
+        if !self.may_wait(kept) {
+            tally.error(ErrorClass::Send, self.from.len() - sent);
+        }
         sent == self.from.len()
+    }
+
+    /// Whether what kept datagrams from being sent only holds the load back: without a schedule a full send
+    /// buffer means that the client is faster than its device.
+    fn may_wait(&self, kept: Option<Errno>) -> bool {
+        kept == Some(Errno::AGAIN) && self.schedule.is_none()
     }
 }

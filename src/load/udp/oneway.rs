@@ -12,10 +12,10 @@ use super::sockets::flow_socket;
 use super::train::Trains;
 use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;
-use crate::load::interval::Tally;
 use crate::load::poller::Poller;
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
+use crate::load::tally::Tally;
 
 /// Datagrams or trains sent before the thread looks at the clock and at the session again.
 const SENDS: usize = 64;

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::target::{self, SINK_TOTALS_LEN, sink_query};
 
-/// How long one query may take; there are [`TRIES`] of them: on a machine with more to do than CPUs the sink may
+/// How long one query may take; there are [`SinkTotals::TRIES`] of them: on a machine with more to do than CPUs the sink may
 /// not have its turn for a second.
 const PATIENCE: Duration = Duration::from_millis(100);
-const TRIES: usize = 20;
+
+/// For how long nothing must come in for a sink to have settled: longer than its threads wait for a CPU.
+const STILL: Duration = Duration::from_millis(100);
 
 /// What a sink has counted since its start, from all senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub(crate) struct SinkTotals {
 }
 
 impl SinkTotals {
+    /// Queries until an answer comes.
+    pub(crate) const TRIES: usize = 20;
+
     /// A socket towards `sink`.
     pub(crate) fn connect(sink: SocketAddr) -> std::io::Result<Self> {
         let any: SocketAddr = if sink.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
@@ -40,18 +45,27 @@ impl SinkTotals {
     /// of this host, so it counts what was sent before that moment, however late the answer is.
     /// `None` when nothing at that address answers such queries. An error: nothing listens there.
     pub(crate) fn arrived(&self) -> std::io::Result<Option<(Arrived, Instant)>> {
-        for _ in 0..TRIES {
-            let query = self.queries.get() + 1;
-            self.queries.set(query);
-            let sent = Instant::now();
-            self.socket.send(&sink_query(query))?;
-            match self.answer(query) {
-                Ok(arrived) => return Ok(arrived.map(|arrived| (arrived, sent))),
+        for _ in 0..Self::TRIES {
+            match self.query() {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
                 Err(_) => {}
+                answer => return answer,
             }
         }
         Ok(None)
+    }
+
+    /// The same with one query only: `None` when its answer did not come in time.
+    pub(crate) fn ask(&self) -> Option<(Arrived, Instant)> {
+        self.query().ok().flatten()
+    }
+
+    fn query(&self) -> std::io::Result<Option<(Arrived, Instant)>> {
+        let query = self.queries.get() + 1;
+        self.queries.set(query);
+        let sent = Instant::now();
+        self.socket.send(&sink_query(query))?;
+        Ok(self.answer(query)?.map(|arrived| (arrived, sent)))
     }
 
     /// The answer to `query`. A drowned sink answers late, when nobody waits any more: what belongs
@@ -70,16 +84,18 @@ impl SinkTotals {
         }
     }
 
-    /// The packets once no more of them come in: what was sent just now can still be on its way.
+    /// The packets once no more of them come in: what was sent just now can still be on its way, or lie in the queue
+    /// of another socket of the sink than the one that answers.
     pub(crate) fn settled(&self) -> Option<(Arrived, Instant)> {
+        let begun = Instant::now();
         let mut last = self.arrived().ok()??;
-        for _ in 0..20 {
+        let mut still = begun;
+        while still.elapsed() < STILL && begun.elapsed() < STILL * 20 {
             std::thread::sleep(Duration::from_millis(5));
             let now = self.arrived().ok()??;
-            if now.0.packets == last.0.packets {
-                break;
+            if now.0.packets != last.0.packets {
+                (last, still) = (now, Instant::now());
             }
-            last = now;
         }
         Some(last)
     }

@@ -2,7 +2,9 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
+use crate::host::socket::receive_buffer;
 use crate::load::spec::Spec;
+use crate::target::UDP_BUFFER;
 
 /// Any address of the kind of `address`, any port.
 pub(super) fn unspecified(address: SocketAddr) -> SocketAddr {
@@ -13,6 +15,7 @@ pub(super) fn unspecified(address: SocketAddr) -> SocketAddr {
 pub(super) fn flow_socket(address: SocketAddr, spec: &Spec, number: usize) -> std::io::Result<UdpSocket> {
     let source = number.checked_rem(spec.sources.len()).map(|turn| SocketAddr::new(spec.sources[turn], 0));
     let socket = UdpSocket::bind(source.unwrap_or_else(|| unspecified(address)))?;
+    receive_buffer(&socket, UDP_BUFFER)?;
     socket.connect(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)

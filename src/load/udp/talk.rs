@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::payload::Header;
 use crate::load::clock::Nanos;
 use crate::load::error_class::ErrorClass;
+use crate::load::spec::MIN_PAYLOAD;
 
 /// What a datagram that came in was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(super) enum Heard {
     Handshake,
     /// The flow asked for that, and was turned away.
     TurnedAway,
+    /// It asked more than once, and another answer counted.
+    Surplus,
     /// Nothing that this flow asked for.
     Foreign,
 }
@@ -25,9 +28,9 @@ pub(super) enum Heard {
 pub(super) enum Greeting {
     /// Nothing now.
     Nothing,
-    /// It was written.
-    First,
-    /// It was written, and the one before had no answer.
+    /// It was written, maybe not for the first time.
+    Written,
+    /// It was written; the attempt before had no answer as long as it may take.
     Again,
 }
 
@@ -67,26 +70,34 @@ pub(super) trait Talk {
 /// The datagram itself comes back.
 pub(super) struct EchoTalk {
     session: u64,
-    size: usize,
+    /// What follows the header.
+    rest: Vec<u8>,
 }
 
 impl EchoTalk {
     /// Datagrams of `size` bytes that carry the number of the session.
     pub(super) fn new(session: u64, size: usize) -> Self {
-        Self { session, size }
+        Self { session, rest: vec![0; size - MIN_PAYLOAD] }
     }
 }
 
 impl Talk for EchoTalk {
     fn ask(&mut self, _flow: usize, number: u64, now: Nanos, out: &mut Vec<u8>) {
         let start = out.len();
-        out.resize(start + self.size, 0);
+        out.resize(start + MIN_PAYLOAD + self.rest.len(), 0);
         Header { session: self.session, sequence: number, sent: now }.write(&mut out[start..]);
     }
 
-    fn hear(&mut self, _flow: usize, _waiting: Range<u64>, datagram: &[u8], _now: Nanos) -> Heard {
+    fn hear(&mut self, _flow: usize, _waiting: Range<u64>, datagram: &[u8], now: Nanos) -> Heard {
         match Header::read(datagram) {
-            Some(header) if header.session == self.session => Heard::Answer(header.sequence, None),
+            // An echo is the datagram to the last byte, and comes behind it.
+            Some(header)
+                if header.session == self.session
+                    && header.sent <= now
+                    && datagram[MIN_PAYLOAD..] == self.rest =>
+            {
+                Heard::Answer(header.sequence, None)
+            }
             _ => Heard::Foreign,
         }
     }
@@ -100,7 +111,26 @@ impl Talk for EchoTalk {
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::number_of;
+    use super::{EchoTalk, Heard, MIN_PAYLOAD, Talk, number_of};
+
+    #[test]
+    fn only_the_very_datagram_is_an_echo() {
+        for size in [MIN_PAYLOAD, 40] {
+            let mut talk = EchoTalk::new(7, size);
+            let mut sent = Vec::new();
+            talk.ask(0, 3, 10, &mut sent);
+            assert_eq!(sent.len(), size);
+            assert_eq!(talk.hear(0, 0..4, &sent, 20), Heard::Answer(3, None));
+            assert_eq!(talk.hear(0, 0..4, &[&sent[..], &[0]].concat(), 20), Heard::Foreign);
+            assert_eq!(talk.hear(0, 0..4, &sent[..size - 1], 20), Heard::Foreign);
+            // The session, the time of the send, and the last byte.
+            for at in [0, 23, size - 1] {
+                let mut other = sent.clone();
+                other[at] ^= 0x80;
+                assert_eq!(talk.hear(0, 0..4, &other, 20), Heard::Foreign, "byte {at} of {size}");
+            }
+        }
+    }
 
     proptest! {
         #[test]

@@ -15,8 +15,8 @@ const GOOD: Nanos = 60 * SECOND;
 const RENEW: Nanos = 50 * SECOND;
 /// An id that the tracker did not take is renewed as well, but not more often than this.
 const AT_MOST_EVERY: Nanos = SECOND;
-/// How long an answer with a connection id may take.
-const PATIENCE: Nanos = 500 * MILLISECOND;
+/// When a request for an id is sent once more: datagrams get lost.
+const ONCE_MORE: Nanos = 500 * MILLISECOND;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Peer {
@@ -24,10 +24,24 @@ struct Peer {
     connection: Option<(u64, Nanos)>,
     /// The tracker answered with an error.
     doubtful: bool,
-    /// The transaction of a request for an id that is under way, and when it was sent.
-    asked: Option<(u32, Nanos)>,
-    /// How many were sent.
-    greetings: u32,
+    /// Since when it has been trying to get an id; one attempt may take several requests.
+    trying: Option<Nanos>,
+    /// When the last request for an id was sent, and how many there were.
+    asked: Option<Nanos>,
+    greetings: u16,
+    /// Which of the last 16 had no answer: bit 0 is the very last. An answer to any of them is as good, and a
+    /// tracker that takes longer than [`ONCE_MORE`] answers all of them late.
+    unanswered: u16,
+}
+
+impl Peer {
+    /// Whether request number `greeting` waits for its answer. It has it then.
+    fn is_answered(&mut self, greeting: u16) -> bool {
+        let bit = 1u16.checked_shl(u32::from(self.greetings.wrapping_sub(greeting))).unwrap_or(0);
+        let waited = self.unanswered & bit != 0;
+        self.unanswered &= !bit;
+        waited
+    }
 }
 
 pub(super) struct Tracker {
@@ -36,13 +50,22 @@ pub(super) struct Tracker {
     salt: u32,
     /// Number of the first flow among all of the session.
     first: usize,
+    /// How long an attempt to get an id may take.
+    patience: Nanos,
     peers: Vec<Peer>,
 }
 
 impl Tracker {
-    pub(super) fn new(question: TrackerQuestion, session: u64, (first, count): (usize, usize)) -> Self {
+    /// For `count` flows, the first of which has that number; an answer may take `timeout`.
+    pub(super) fn new(
+        question: TrackerQuestion,
+        session: u64,
+        (first, count): (usize, usize),
+        timeout: Nanos,
+    ) -> Self {
         let salt = (session ^ (session >> 32)) as u32;
-        Self { question, salt, first, peers: vec![Peer::default(); count] }
+        let patience = timeout.max(ONCE_MORE);
+        Self { question, salt, first, patience, peers: vec![Peer::default(); count] }
     }
 
     /// The hash of torrent `number`: any bytes, the same in every run.
@@ -79,20 +102,20 @@ impl Talk for Tracker {
     fn hear(&mut self, flow: usize, waiting: Range<u64>, datagram: &[u8], now: Nanos) -> Heard {
         let peer = &mut self.peers[flow];
         let Some(Answer { transaction, said }) = Answer::parse(datagram) else { return Heard::Foreign };
-        if let Some((asked, _)) = peer.asked
-            && asked == transaction
+        if let Ok(greeting) = u16::try_from(!(transaction ^ self.salt))
+            && matches!(said, Said::Connection(_) | Said::Error(_))
+            && peer.is_answered(greeting)
         {
-            match said {
+            let settled = peer.trying.take().is_none() && peer.connection.is_some();
+            return match said {
+                // Another answer has settled it.
+                _ if settled => Heard::Surplus,
                 Said::Connection(id) => {
-                    (peer.connection, peer.doubtful, peer.asked) = (Some((id, now)), false, None);
-                    return Heard::Handshake;
+                    (peer.connection, peer.doubtful) = (Some((id, now)), false);
+                    Heard::Handshake
                 }
-                Said::Error(_) => {
-                    // The next attempt comes when the patience with this one is over.
-                    return Heard::TurnedAway;
-                }
-                _ => {}
-            }
+                _ => Heard::TurnedAway,
+            };
         }
         let Some(number) = number_of(u64::from(transaction ^ self.salt), 32, &waiting) else {
             return Heard::Foreign;
@@ -120,28 +143,49 @@ impl Talk for Tracker {
         let peer = &mut self.peers[flow];
         let age = peer.connection.map_or(Nanos::MAX, |(_, since)| now.saturating_sub(since));
         let wanted = age >= RENEW || (peer.doubtful && age >= AT_MOST_EVERY);
-        let waiting = peer.asked.is_some_and(|(_, sent)| now.saturating_sub(sent) < PATIENCE);
-        if self.question.ask == Ask::Connect || !wanted || waiting {
+        let asked = peer.asked.is_some_and(|sent| now.saturating_sub(sent) < ONCE_MORE);
+        if self.question.ask == Ask::Connect || !wanted || asked {
             return Greeting::Nothing;
         }
-        let again = peer.asked.is_some();
+        let given_up = peer.trying.is_some_and(|since| now.saturating_sub(since) >= self.patience);
+        if given_up || peer.trying.is_none() {
+            peer.trying = Some(now);
+        }
+        peer.asked = Some(now);
         peer.greetings = peer.greetings.wrapping_add(1);
+        peer.unanswered = peer.unanswered << 1 | 1;
         // Requests come to these numbers only after some four thousand million of them.
-        let transaction = self.salt ^ !(peer.greetings & 0xffff);
-        peer.asked = Some((transaction, now));
+        let transaction = self.salt ^ !u32::from(peer.greetings);
         Request::Connect { transaction }.write(out);
-        if again { Greeting::Again } else { Greeting::First }
+        if given_up { Greeting::Again } else { Greeting::Written }
+    }
+}
+
+/// Which of the announces with the numbers `waiting`, or before them, a datagram answers, when two requests for a
+/// connection id wait as well; an announce's number is its transaction.
+pub fn hear_tracker(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
+    let question = "/announce".parse().expect("a question");
+    let mut tracker = Tracker::new(question, 0, (0, 1), SECOND);
+    for now in [0, SECOND] {
+        tracker.greet(0, now, &mut Vec::new());
+    }
+    match tracker.hear(0, waiting, datagram, SECOND) {
+        Heard::Answer(number, _) => Some(number),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker};
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::{Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, hear_tracker};
     use crate::load::error_class::ErrorClass;
     use crate::load::question::TrackerQuestion;
 
     fn tracker(path: &str) -> Tracker {
-        Tracker::new(path.parse::<TrackerQuestion>().expect("a question"), 5, (3, 2))
+        let question = path.parse::<TrackerQuestion>().expect("a question");
+        Tracker::new(question, 5, (3, 2), 2 * SECOND)
     }
 
     fn request(write: impl FnOnce(&mut Vec<u8>)) -> Option<Request> {
@@ -170,18 +214,17 @@ mod tests {
     fn a_connection_id_is_renewed_before_its_minute_is_over() {
         let mut tracker = tracker("/announce");
         assert!(!tracker.is_open(0, 0));
-        let lost = greet(&mut tracker, 0, Greeting::First).expect("asked");
+        greet(&mut tracker, 0, Greeting::Written).expect("asked");
         greet(&mut tracker, SECOND / 4, Greeting::Nothing);
-        let second = greet(&mut tracker, SECOND, Greeting::Again).expect("asked");
-        let late = answer(lost, Said::Connection(1));
-        assert_eq!(tracker.hear(0, 0..0, &late, SECOND), Heard::Foreign, "of a request given up");
+        let second = greet(&mut tracker, SECOND, Greeting::Written).expect("asked");
         let good = answer(second, Said::Connection(2));
         assert_eq!(tracker.hear(1, 0..0, &good, SECOND), Heard::Foreign, "another flow");
         assert_eq!(tracker.hear(0, 0..0, &good, SECOND), Heard::Handshake);
+        assert_eq!(tracker.hear(0, 0..0, &good, SECOND), Heard::Foreign, "once more");
         assert!(tracker.is_open(0, 60 * SECOND) && !tracker.is_open(1, 60 * SECOND));
         assert!(!tracker.is_open(0, 61 * SECOND), "its minute is over");
         greet(&mut tracker, 50 * SECOND, Greeting::Nothing);
-        let third = greet(&mut tracker, 51 * SECOND, Greeting::First).expect("asked");
+        let third = greet(&mut tracker, 51 * SECOND, Greeting::Written).expect("asked");
         assert!(tracker.is_open(0, 51 * SECOND), "the old one is still good");
         let renewed = answer(third, Said::Connection(3));
         assert_eq!(tracker.hear(0, 0..0, &renewed, 52 * SECOND), Heard::Handshake);
@@ -217,19 +260,49 @@ mod tests {
         }
     }
 
+    /// It was once asked anew every half second, and only the answer to the last request counted.
+    #[test]
+    fn a_slow_tracker_is_waited_for() {
+        let mut tracker = tracker("/announce");
+        let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
+        let second = greet(&mut tracker, SECOND / 2, Greeting::Written).expect("asked");
+        let hear = |tracker: &mut Tracker, asked, id, now| {
+            tracker.hear(0, 0..0, &answer(asked, Said::Connection(id)), now)
+        };
+        assert_eq!(hear(&mut tracker, first, 1, SECOND * 6 / 10), Heard::Handshake);
+        assert_eq!(hear(&mut tracker, second, 2, SECOND), Heard::Surplus);
+        match request(|out| tracker.ask(0, 0, 0, out)) {
+            Some(Request::Announce { connection: 1, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        // An attempt without any answer takes as long as one may take, and counts once.
+        let mut tracker = self::tracker("/announce");
+        let asked: Vec<u32> = (0..20)
+            .map(|turn| {
+                let given_up = turn > 0 && turn % 4 == 0;
+                let expected = if given_up { Greeting::Again } else { Greeting::Written };
+                greet(&mut tracker, turn * SECOND / 2, expected).expect("asked")
+            })
+            .collect();
+        assert_eq!(hear(&mut tracker, asked[3], 1, 10 * SECOND), Heard::Foreign, "of long ago");
+        assert_eq!(hear(&mut tracker, asked[4], 1, 10 * SECOND), Heard::Handshake);
+    }
+
     #[test]
     fn a_refused_connection_id_is_renewed_but_not_at_once() {
         let mut tracker = tracker("/announce");
-        let first = greet(&mut tracker, 0, Greeting::First).expect("asked");
+        let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
         assert_eq!(tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0), Heard::TurnedAway);
-        let second = greet(&mut tracker, SECOND, Greeting::Again).expect("asked");
-        tracker.hear(0, 0..0, &answer(second, Said::Connection(1)), SECOND);
+        greet(&mut tracker, SECOND / 4, Greeting::Nothing);
+        // The refusal was counted when it came.
+        let second = greet(&mut tracker, 3 * SECOND, Greeting::Written).expect("asked");
+        tracker.hear(0, 0..0, &answer(second, Said::Connection(1)), 3 * SECOND);
         let Some(Request::Announce { transaction, .. }) = request(|out| tracker.ask(0, 0, 0, out)) else {
             panic!("no announce");
         };
-        tracker.hear(0, 0..1, &answer(transaction, Said::Error(b"who?")), SECOND);
-        greet(&mut tracker, SECOND + SECOND / 2, Greeting::Nothing);
-        greet(&mut tracker, 2 * SECOND, Greeting::First);
+        tracker.hear(0, 0..1, &answer(transaction, Said::Error(b"who?")), 3 * SECOND);
+        greet(&mut tracker, 3 * SECOND + SECOND / 2, Greeting::Nothing);
+        greet(&mut tracker, 4 * SECOND, Greeting::Written);
     }
 
     #[test]
@@ -246,5 +319,19 @@ mod tests {
         assert_eq!(torrent(0, 5), torrent(0, 15));
         assert_eq!(torrent(0, 5), torrent(1, 4));
         assert_ne!(torrent(0, 5), torrent(0, 6));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_heard(
+            action in 0u8..5, low in any::<u16>(), high in 0u16..2,
+            rest in proptest::collection::vec(any::<u8>(), 0..40), start in any::<u32>(),
+        ) {
+            let words = [&[0, 0, 0, action][..], &high.to_be_bytes(), &low.to_be_bytes()].concat();
+            let start = u64::from(start);
+            if let Some(number) = hear_tracker(&[&words[..], &rest].concat(), start..start + 100) {
+                prop_assert!(number < start + 100);
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use crate::host::datagrams::{refuses_trains, send_train};
-use crate::load::interval::Tally;
+use crate::load::tally::Tally;
 
 /// How one thread sends.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ mod tests {
     use rustix::io::Errno;
 
     use super::Trains;
-    use crate::load::interval::Tally;
+    use crate::load::tally::Tally;
 
     #[test]
     fn what_can_be_no_train_goes_one_by_one() {

@@ -7,6 +7,8 @@
 const WIDTH: usize = 80;
 /// In front of the further lines of a string.
 const INDENT: &str = "    ";
+/// Behind the last of them.
+const END: &str = "\"\"\",";
 
 /// The same document in lines of at most 80 columns, as far as its strings have blanks or commas to break at.
 pub(super) fn fit(text: &str) -> String {
@@ -40,7 +42,8 @@ fn fitted(line: &str) -> Option<String> {
     let quote = string.chars().next()?;
     let body = string.strip_prefix(quote)?.strip_suffix(quote)?;
     let body = if quote == '\'' { body.replace('\\', "\\\\").replace('"', "\\\"") } else { body.to_owned() };
-    let lines = broken(&body, WIDTH - INDENT.len() - 1);
+    // The last line ends in quotes and a comma.
+    let lines = broken(&body, WIDTH - INDENT.len() - END.len());
     // Blanks at the beginning would go with the line break.
     (lines.len() > 1 && !body.starts_with([' ', '\t'])).then(|| {
         let joined = lines.join(&format!("\\\n{INDENT}"));
@@ -97,6 +100,16 @@ mod tests {
         );
         let table = |text: &str| text.parse::<toml::Table>().expect("a document");
         assert_eq!(table(&fitted), table(&text));
+    }
+
+    /// The quotes at the end were once beyond the last column.
+    #[test]
+    fn the_end_fits_as_well() {
+        for length in 60..240 {
+            let text = "ab ".repeat(length / 3) + &"c".repeat(length % 3 + 1);
+            let fitted = fit(&format!("notes = [\n    \"{text}\",\n]\n"));
+            assert!(fitted.lines().all(|line| line.chars().count() <= 80), "{fitted}");
+        }
     }
 
     proptest! {

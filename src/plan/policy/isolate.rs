@@ -22,33 +22,54 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
     }
     let usable = draft.ground.usable.clone();
     let clean = draft.ground.online.difference(&usable);
+    if clean.is_empty() {
+        draft.nics.clear();
+        return draft.leave(
+            "receive work takes whole cores, and that leaves none to be kept clean; --keep-clean says which CPUs to \
+             keep"
+                .to_owned(),
+        );
+    }
     draft.notes.push(format!("receive work on CPU {usable}, none on CPU {clean}"));
     draft.notes.push(format!(
         "processes go where they like: an affinity keeps them on CPU {clean}, which is a variable of its own"
     ));
+    let idle = std::mem::take(&mut draft.idle);
     draft.step(Variable::Irq, |draft| {
+        const WHY: &str = "not on a CPU that is to be kept clean";
         step::irqs::near(draft);
-        step::irqs::queueless(draft, &usable, "not on a CPU that is to be kept clean");
+        idle.iter().for_each(|nic| step::irqs::anywhere_in(draft, nic, &usable, WHY));
+        let all = draft.nics.iter().chain(&idle).cloned().collect();
+        let planned = std::mem::replace(&mut draft.nics, all);
+        step::irqs::queueless(draft, &usable, WHY);
+        draft.nics = planned;
     });
     draft.step(Variable::Rps, step::rps::near);
     draft.step(Variable::Rfs, step::rfs::off);
 }
 
-/// A CPU for each queue and whole cores, from the end: of the node of the devices where they have one together.
+/// A CPU for each queue and whole cores, from the end: of the nodes of the devices as far as these are known.
 fn last_cores(draft: &Draft<'_>) -> CpuMask {
     let ground = &draft.ground;
-    let queues = draft.planned().map(|nic| nic.rx.len()).sum::<usize>();
-    let wanted = queues.clamp(1, (ground.usable.len() / ONE_OF).max(1));
-    let mut nodes: Vec<Option<u32>> = draft.planned().map(|nic| nic.node).collect();
-    nodes.dedup();
-    let of_node = match nodes[..] {
-        [Some(node)] => ground.domains.iter().find(|domain| domain.node == Some(node)),
-        _ => None,
+    let queues = |of: &dyn Fn(Option<u32>) -> bool| {
+        draft.planned().filter(|nic| of(nic.node)).map(|nic| nic.rx.len()).sum::<usize>()
     };
-    let near: Vec<CpuId> = match of_node.filter(|domain| domain.usable.len() > wanted) {
-        Some(domain) => domain.usable.clone(),
-        None => ground.in_order().collect(),
-    };
-    let last: CpuMask = near.iter().rev().take(wanted).copied().collect();
+    let all = queues(&|_| true).max(1);
+    let wanted = all.clamp(1, (ground.usable.len() / ONE_OF).max(1));
+    let mut last = CpuMask::new();
+    for domain in &ground.domains {
+        let own = queues(&|node| node.is_some() && node == domain.node);
+        // A node with a device has at least one, and keeps one.
+        let part = (wanted * own).div_ceil(all).min(domain.usable.len().saturating_sub(1));
+        last = domain.usable.iter().rev().take(part).fold(last, |last, cpu| with(last, *cpu));
+    }
+    let rest = wanted.saturating_sub(last.len());
+    let from_the_end = ground.in_order().rev().filter(|cpu| !last.contains(*cpu)).take(rest);
+    let last = from_the_end.collect::<CpuMask>().union(&last);
     ground.siblings(&last).union(&last).intersection(&ground.usable)
+}
+
+fn with(mut cpus: CpuMask, cpu: CpuId) -> CpuMask {
+    cpus.insert(cpu);
+    cpus
 }

@@ -8,7 +8,7 @@ use crate::plan::draft::Draft;
 use crate::plan::step;
 
 pub(super) fn draft(draft: &mut Draft<'_>) {
-    draft.step(Variable::Moderation, step::moderation::fixed);
+    draft.step(Variable::Moderation, step::moderation::safe);
     // A mask takes looking after; to have none does not.
     draft.step(Variable::Rps, step::rps::redundant);
     advise_virtual_functions(draft);

@@ -6,9 +6,12 @@
 use super::{Options, Variable};
 use crate::model::{Model, NicKind, Rates};
 use crate::plan::draft::Draft;
-use crate::plan::spread::busiest;
-use crate::plan::{Plan, PlannedSetting, spread, step};
+use crate::plan::spread::{busiest, within};
+use crate::plan::{Plan, PlannedSetting, step};
 use crate::units::NicName;
+
+/// How many times more packets have to fit for RFS to go beside RPS: predictions are no better than that.
+const BETTER: f64 = 1.1;
 
 /// The interface that receives most, unless some are named.
 pub(super) fn nics(model: &Model, rates: &Rates, options: &Options) -> Vec<NicName> {
@@ -23,35 +26,80 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
     if draft.nics.is_empty() {
         return draft.leave("no interface receives packets".to_owned());
     }
-    let device = |draft: &Draft<'_>| draft.planned().any(|nic| nic.kind == NicKind::Device);
-    if device(draft) {
-        draft.step(Variable::Irq, step::irqs::apart);
+    let is_device = |draft: &Draft<'_>, name: &NicName| {
+        draft.model.nic(name).is_some_and(|nic| nic.kind == NicKind::Device)
+    };
+    let (devices, others): (Vec<NicName>, Vec<NicName>) =
+        draft.nics.iter().cloned().partition(|name| is_device(draft, name));
+    if !devices.is_empty() {
+        of(draft, &devices, |draft| draft.step(Variable::Irq, step::irqs::apart));
     }
-    if draft.cpus_per_queue.is_some() && device(draft) {
-        draft.step(Variable::Rps, step::rps::near);
-        draft.step(Variable::Rfs, step::rfs::complete);
-        return;
+    // What several interfaces get has to be shared out among them together.
+    if draft.cpus_per_queue.is_some() || devices.len() > 1 {
+        of(draft, &devices, |draft| {
+            draft.step(Variable::Rps, step::rps::near);
+            draft.step(Variable::Rfs, step::rfs::complete);
+        });
+    } else {
+        devices.iter().for_each(|name| alone(draft, name));
     }
-    for name in draft.nics.clone() {
-        let found = spread(&draft.model, draft.rates, Some(&name));
-        let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
-        // The last is the widest.
-        let widest = found.proposals.into_iter().map(|proposal| proposal.plan).rfind(asked);
-        draft.reasons.extend(found.reasons);
-        let Some(plan) = widest else { continue };
-        for step in [Variable::Rps, Variable::Rfs] {
-            let own = plan.settings.iter().filter(|planned| variable(planned) == step);
-            let own: Vec<PlannedSetting> = own.cloned().collect();
-            if !own.is_empty() {
-                draft.step(step, |draft| draft.take(own));
-            }
+    others.iter().for_each(|name| alone(draft, name));
+}
+
+/// Does something as if only these interfaces were planned for.
+fn of(draft: &mut Draft<'_>, nics: &[NicName], work: impl FnOnce(&mut Draft<'_>)) {
+    let all = std::mem::replace(&mut draft.nics, nics.to_vec());
+    work(draft);
+    draft.nics = all;
+}
+
+/// One interface by the spreading planner.
+fn alone(draft: &mut Draft<'_>, name: &NicName) {
+    let width = draft.cpus_per_queue.unwrap_or(usize::MAX);
+    let found = within(&draft.model, &draft.rates, Some(name), width);
+    let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
+    let plans: Vec<Plan> = found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
+    draft.reasons.extend(found.reasons);
+    let Some(mut plan) = chosen(draft, name, plans) else { return };
+    for step in [Variable::Rps, Variable::Rfs] {
+        let own = plan.settings.iter().filter(|planned| variable(planned) == step);
+        let own: Vec<PlannedSetting> = own.cloned().collect();
+        if !own.is_empty() {
+            draft.step(step, |draft| draft.take(own));
         }
-        draft.notes.extend(plan.notes);
-        // Of a plan that moves interrupts too, or of several interfaces, it would be a part.
-        if draft.nics.len() == 1 && !draft.variables.contains(&Variable::Irq) {
-            draft.prediction = plan.prediction;
+    }
+    // Of a plan that moves interrupts too, or of several interfaces, it would be a part.
+    plan.set_prediction(None);
+    draft.notes.extend(plan.notes);
+}
+
+/// The widest where RFS is asked for by name. Else the one with which most packets fit, and of equals the one with
+/// fewest settings: RFS goes beside RPS only where the model says that it is better.
+fn chosen(draft: &mut Draft<'_>, name: &NicName, mut plans: Vec<Plan>) -> Option<Plan> {
+    if draft.is_asked(Variable::Rfs) {
+        return plans.pop();
+    }
+    let is_on = draft.model.nic(name).is_some_and(step::rfs::is_handed_on);
+    let sets = |plan: &Plan, of: Variable| plan.settings.iter().any(|planned| variable(planned) == of);
+    let has_rps = is_on || plans.iter().any(|plan| sets(plan, Variable::Rps));
+    let fits = |plan: &Plan| plan.prediction.as_ref().map(|prediction| prediction.most_after);
+    // No figure is better than none: what is not predicted may do more.
+    let is_better = |plan: &Plan, best: &Plan| {
+        fits(plan).zip(fits(best)).is_some_and(|(fits, most)| fits > most * BETTER)
+    };
+    // RFS alone would leave RPS to the next plan.
+    plans.retain(|plan| !has_rps || sets(plan, Variable::Rps));
+    let mut best: Option<Plan> = None;
+    for plan in plans {
+        if best.as_ref().is_none_or(|best| is_better(&plan, best)) {
+            best = Some(plan);
         }
     }
+    let without = best.as_ref().is_none_or(|plan| !sets(plan, Variable::Rfs));
+    if let Some(nic) = draft.model.nic(name).filter(|_| has_rps && without && draft.wants(Variable::Rfs)) {
+        draft.leave(step::rfs::beside_rps(draft, nic));
+    }
+    best
 }
 
 /// Of the two that the spreading planner sets.

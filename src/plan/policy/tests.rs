@@ -1,5 +1,6 @@
 //! Policies on the published cases and each alone.
 
+mod machines;
 mod random;
 
 use super::{Options, Policed, Policy, Variable};
@@ -34,6 +35,24 @@ fn case_c() -> (Model, Rates) {
     Sketch::new(32).nodes(2).device("eth0", &[16, 16]).device("eth1", &[16, 16]).build()
 }
 
+/// Field case C one step earlier, with one interface of two queues: seven CPUs of the fifteen that a node has left.
+#[test]
+fn field_case_c_with_two_queues_takes_seven_of_fifteen() {
+    let host = Sketch::new(32).nodes(2).device("eth0", &[0, 16]).build();
+    let masks = |cpus_per_queue| {
+        let plan = of(Policy::NumaLocal, &host, &Options { cpus_per_queue, ..Options::default() }).plan;
+        let masks: Vec<String> = only(&plan, "rps").iter().map(|text| mask_of(text).to_hex()).collect();
+        masks
+    };
+    assert_eq!(masks(Some(7)), ["fe", "fe0000"]);
+    assert_eq!(masks(None), ["fffe", "fffe0000"], "all that there are");
+}
+
+/// The CPUs of `eth0/rx-0 = 1-7`.
+fn mask_of(text: &str) -> CpuMask {
+    cpus(text.split_once(" = ").expect("a value").1)
+}
+
 /// Field case C as it ended: four interrupts, two a node, and seven CPUs for each.
 #[test]
 fn field_case_c_by_hand_is_numa_local() {
@@ -52,7 +71,7 @@ fn field_case_c_by_hand_is_numa_local() {
         .map(|planned| cpus(&planned.set.value).to_hex())
         .collect();
     assert_eq!(masks, ["fe", "fe0000", "fe00", "fe000000"]);
-    assert_eq!(policed.variables, [Variable::Irq, Variable::Rps, Variable::Rfs]);
+    assert_eq!(policed.variables, [Variable::Irq, Variable::Rps], "RFS would choose other CPUs");
     let why = |knob: &str| {
         let found = policed.plan.settings.iter().find(|planned| planned.set.knob == knob);
         found.map(|planned| planned.why.as_str())
@@ -72,12 +91,14 @@ fn each_variable_is_a_plan_for_the_machine_as_it_is() {
     assert_eq!(texts(&rps).len(), 4);
     assert_eq!(texts(&alone(Variable::Irq)).len(), 3);
     assert_eq!(texts(&alone(Variable::Xps)), [""; 0]);
+    assert_eq!(only(&alone(Variable::Rfs), "rfs").len(), 4, "asked for by name");
     let whole = of(Policy::NumaLocal, &case_c, &Options::default()).plan;
     assert_eq!(
         whole.notes,
         [
-            "3 variables; each is a plan of its own for a trial, in this order: numa-local.irq, numa-local.rps, \
-          numa-local.rfs"
+            "rfs: left off for eth0, as RPS hands the packets on and RFS would choose other CPUs; rfs is a plan of its own",
+            "rfs: left off for eth1, as RPS hands the packets on and RFS would choose other CPUs; rfs is a plan of its own",
+            "2 variables; each is a plan of its own for a trial, in this order: numa-local.irq, numa-local.rps"
         ]
     );
 }
@@ -141,14 +162,7 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
     let policed = of(Policy::Spread, &crowded, &Options::default());
     assert_eq!(
         texts(&policed.plan),
-        [
-            "irq_affinity eth0/rx-1 = 0",
-            "rps eth0/rx-0 = 1,3-4",
-            "rps eth0/rx-1 = 5-7",
-            "rfs_entries host = 32768",
-            "rfs eth0/rx-0 = 16384",
-            "rfs eth0/rx-1 = 16384"
-        ]
+        ["irq_affinity eth0/rx-1 = 0", "rps eth0/rx-0 = 5-7", "rps eth0/rx-1 = 1,3-4",]
     );
     assert_eq!(policed.plan.settings[0].why, "CPU 2 takes another queue's interrupt already");
     let apart = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 9e4).build();
@@ -156,6 +170,13 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
     assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
     let narrow = Options { cpus_per_queue: Some(1), ..Options::default() };
     assert_eq!(only(&of(Policy::Spread, &apart, &narrow).plan, "rps"), ["eth0/rx-0 = 0", "eth0/rx-1 = 4"]);
+    assert!(policed.plan.notes.iter().any(|note| note.starts_with("rfs: left off for eth0")), "{policed:?}");
+    let rfs = Policy::Spread.plan(&crowded.0, &crowded.1, &Options::default(), Some(&[Variable::Rfs])).plan;
+    assert_eq!(
+        texts(&rfs),
+        ["rfs_entries host = 32768", "rfs eth0/rx-0 = 16384", "rfs eth0/rx-1 = 16384"],
+        "asked for by name"
+    );
 }
 
 #[test]
@@ -180,15 +201,17 @@ fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
 
 /// A device of a driver that can do all: 2 of 8 queues, no moderation, an uneven table, on a slow clock.
 fn able() -> (Model, Rates) {
-    let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).build();
+    let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 6e4).build();
     let nic = &mut model.nics[0];
-    nic.driver = Some("ixgbe".to_owned());
+    nic.driver = Some("i40e".to_owned());
     let count = Some(Count { now: 2, max: 64 });
     nic.hardware.channels = Fact::Known(Channels { combined: count, ..Channels::default() });
     nic.hardware.coalesce =
         Fact::Known(Coalesce { rx_usecs: Some(0), adaptive_rx: Some(false), ..Coalesce::default() });
-    nic.hardware.rss = Fact::Known(Rss { table: vec![0, 0, 0, 1], ..Rss::default() });
-    nic.tx = (0..2).map(|index| TxQueue { index, xps_cpus: Fact::Known(CpuMask::new()) }).collect();
+    nic.hardware.rss = Fact::Known(Rss { table: [0, 0, 0, 1].repeat(32), ..Rss::default() });
+    nic.tx = (0..2)
+        .map(|index| TxQueue { index, xps_cpus: Fact::Known(CpuMask::new()), xps_by_rxq: Fact::Unsupported })
+        .collect();
     let available = vec!["tsc".to_owned(), "hpet".to_owned()];
     model.settings.clocksource = Fact::Known(Clocksource { current: "hpet".to_owned(), available });
     (model, rates)
@@ -217,9 +240,12 @@ fn full_has_all_and_minimal_what_is_safe_and_stays() {
 /// Interrupts that are to come once had one number on two interfaces, and were banned with the first.
 #[test]
 fn queues_to_come_of_two_devices_are_two() {
-    let (mut model, rates) = able();
+    let (mut model, mut rates) = able();
     let mut second = model.nics[0].clone();
     second.name = "eth1".parse().expect("a name");
+    let mut traffic = rates.nics[0].clone();
+    traffic.name = second.name.clone();
+    rates.nics.push(traffic);
     second.rx.iter_mut().flat_map(|queue| &mut queue.irqs).for_each(|irq| irq.number.0 += 10);
     model.nics.push(second);
     let banned_irqs = Fact::Known(Vec::new());
@@ -268,11 +294,16 @@ fn a_device_of_the_hypervisor_gets_advice() {
 fn idle_devices_take_no_cpus_from_busy_ones() {
     let host = Sketch::new(8).device("eth0", &[7]).device("eth1", &[7]).traffic("eth1", 5e3).build();
     let policed = of(Policy::NumaLocal, &host, &Options::default());
-    assert_eq!(only(&policed.plan, "irq_affinity"), ["eth1/rx-0 = 0"]);
+    assert_eq!(only(&policed.plan, "irq_affinity"), [""; 0], "CPU 7 is as good as any for eth1");
+    assert_eq!(only(&policed.plan, "rps"), ["eth1/rx-0 = 0-6"]);
     assert_eq!(policed.reasons[0], "eth0 is idle and left alone; --nic names it");
     let named = Options { nics: vec!["eth0".parse().expect("a name")], ..Options::default() };
     let plan = of(Policy::NumaLocal, &host, &named).plan;
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 1-6"], "CPU 7 takes the interrupt of eth1");
+    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 0"], "and is not shared with it");
+    let beside = Sketch::new(8).device("eth0", &[1, 1]).device("eth1", &[0]).traffic("eth1", 5e3).build();
+    assert_eq!(only(&of(Policy::NumaLocal, &beside, &named).plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
+    assert_eq!(only(&of(Policy::Spread, &beside, &named).plan, "irq_affinity"), ["eth0/rx-1 = 2"]);
     let veth = Sketch::new(8).veth("veth0").build();
     let named = Options { nics: vec!["veth0".parse().expect("a name")], ..Options::default() };
     assert!(of(Policy::Full, &veth, &named).reasons[0].contains("policy spread"));

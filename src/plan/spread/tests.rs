@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-use super::{Spread, spread};
+use super::{Spread, readers, spread};
 use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Fact, Model, Nic};
 use crate::plan::{Plan, Target};
@@ -47,13 +47,21 @@ fn follow(model: &mut Model, plan: &Plan) {
 }
 
 #[test]
+fn threads_that_poll_read_no_sockets() {
+    let (model, rates) = Sketch::new(4).device("eth0", &[0]).works(2, 0.5).polls(3, 0.9).build();
+    let readers = readers(&model, &rates, &model.nics[0]).expect("a program runs");
+    let part = |cpu: usize| readers[cpu].1;
+    assert!(part(2) > 0.9 && part(3) < 0.05, "{readers:?}");
+}
+
+#[test]
 fn field_case_a_gets_one_plan_a_variable_and_both() {
     let spread = of(Sketch::case_a());
     assert_eq!(plan(&spread, "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
     assert_eq!(plan(&spread, "rfs"), ["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]);
     assert_eq!(plan(&spread, "rps+rfs").len(), 3);
     let rps = &spread.proposals[0];
-    assert_eq!(rps.plan.notes[0], "predicted: CPU 2 98 -> 47 %, total +2 %");
+    assert_eq!(rps.plan.notes[0], "predicted: CPU 2 98 -> 47 % (26-59), total +2 %");
     assert_eq!(rps.plan.host.as_deref(), Some("sketch"));
     assert_eq!(rps.plan.settings[0].device, Some(crate::model::DeviceAddress("pci:eth0".into())));
 }
@@ -112,6 +120,9 @@ fn refusals_say_why() {
     };
     let four_on_four = Sketch::new(4).device("eth0", &[0, 1, 2, 3]);
     assert_eq!(reason(four_on_four), "eth0 has 4 RX queues for 4 CPUs: RPS is redundant");
+    let four_on_one = of(Sketch::new(4).device("eth0", &[0, 0, 0, 0]));
+    let masks: Vec<String> = (0..4).map(|queue| format!("rps eth0/rx-{queue} = 1-3")).collect();
+    assert_eq!(plan(&four_on_one, "rps"), masks, "as many queues as CPUs, and all on one");
     assert!(reason(Sketch::new(1).device("eth0", &[0])).contains("no second CPU"));
     assert!(reason(Sketch::new(4).loopback().traffic("lo", 1e6)).contains("no interface receives"));
     let (model, rates) = Sketch::new(4).loopback().build();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::placement::{self, Placed};
-use crate::model::{Fact, Nic};
+use crate::model::{Fact, Irq, Nic};
 use crate::plan::draft::{Draft, What};
 use crate::plan::{Target, interrupts, paper};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
@@ -17,10 +17,20 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     for nic in draft.nics.clone() {
         ban(draft, &nic);
     }
-    for Placed { nic, queue, cpu, why } in &placed {
-        send(draft, nic, What::Queue(QueueId::rx(*queue)), *cpu, why);
-        let why = format!("where the packets of rx-{queue} are taken");
-        send(draft, nic, What::Queue(QueueId::tx(*queue)), *cpu, &why);
+    for of_nic in placed.chunk_by(|a, b| a.nic == b.nic) {
+        let nic = &of_nic[0].nic;
+        for Placed { queue, cpu, why, .. } in of_nic {
+            send(draft, nic, QueueId::rx(*queue), &only(*cpu), why);
+        }
+        let sends = draft.model.nic(nic).map(|nic| nic.tx.iter().map(|tx| tx.index).collect::<Vec<_>>());
+        let received = |tx: &u32| of_nic.iter().find(|placed| placed.queue == *tx);
+        // Of more transmit queues than receive queues the last have no receive queue of their number.
+        let mut turns = of_nic.iter().cycle();
+        for tx in sends.unwrap_or_default() {
+            let Some(beside) = received(&tx).or_else(|| turns.next()) else { break };
+            let why = format!("where the packets of rx-{} are taken", beside.queue);
+            send(draft, nic, QueueId::tx(tx), &only(beside.cpu), &why);
+        }
     }
     for nic in draft.nics.clone() {
         let none = |nic: &Nic| nic.rx.iter().all(|queue| queue.irqs.is_empty());
@@ -30,48 +40,76 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     }
 }
 
-/// Moves interrupts away from a CPU that already takes one of the same interface, to the nearest that takes none.
-/// All others stay where they are.
+/// Every interrupt of an interface to these CPUs, whichever of them: it has next to nothing to do.
+pub(in crate::plan) fn anywhere_in(draft: &mut Draft<'_>, name: &NicName, cpus: &CpuMask, why: &str) {
+    let Some(nic) = draft.model.nic(name) else { return };
+    let receive = nic.rx.iter().map(|rx| QueueId::rx(rx.index));
+    let queues: Vec<QueueId> = receive.chain(nic.tx.iter().map(|tx| QueueId::tx(tx.index))).collect();
+    let is_inside = |draft: &Draft<'_>, queue: QueueId| {
+        let target = Target::Queue { nic: name.clone(), queue };
+        draft.model.nic(name).is_some_and(|nic| are_inside(nic, &target, cpus))
+    };
+    let outside: Vec<QueueId> = queues.into_iter().filter(|queue| !is_inside(draft, *queue)).collect();
+    if !outside.is_empty() {
+        ban(draft, name);
+    }
+    outside.into_iter().for_each(|queue| send(draft, name, queue, cpus, why));
+}
+
+/// Moves interrupts away from a CPU that already takes one of the planned interfaces or is to be kept clean, to the
+/// nearest that takes none. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
-    for name in draft.nics.clone() {
-        let Some(nic) = draft.model.nic(&name) else { continue };
-        let mut taken = CpuMask::new();
-        let mut seen: BTreeSet<IrqId> = BTreeSet::new();
-        let mut crowded: Vec<(u32, CpuId)> = Vec::new();
+    let mut taken = CpuMask::new();
+    let mut seen: BTreeSet<IrqId> = BTreeSet::new();
+    let mut crowded: Vec<(NicName, u32, CpuId, String)> = Vec::new();
+    for nic in draft.planned() {
         for queue in &nic.rx {
             let Some(irq) = queue.irqs.first() else { continue };
-            // One that has not moved yet will go by itself to where it was sent.
-            let pending = match (irq.affinity.known(), irq.effective.known()) {
-                (Some(sent), Some(lands)) => sent.intersection(lands).is_empty(),
-                _ => false,
-            };
-            let Some(cpu) = draft.home(queue).filter(|_| seen.insert(irq.number) && !pending) else {
+            let Some(cpu) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
+            let why = if draft.clean.contains(cpu) {
+                format!("CPU {cpu} is to be kept clean")
+            } else if taken.contains(cpu) {
+                format!("CPU {cpu} takes another queue's interrupt already")
+            } else {
+                taken.insert(cpu);
                 continue;
             };
-            match taken.contains(cpu) {
-                true => crowded.push((queue.index, cpu)),
-                false => taken.insert(cpu),
-            }
-        }
-        if crowded.is_empty() {
-            continue;
-        }
-        let mut moves = Vec::new();
-        for (queue, from) in crowded {
-            let Some(cpu) = free_near(draft, from, &taken) else { break };
-            taken.insert(cpu);
-            moves.push((queue, from, cpu));
-        }
-        if moves.is_empty() {
-            draft.leave(format!("irq: {name} has more queues than there are CPUs for their interrupts"));
-            continue;
-        }
-        ban(draft, &name);
-        for (queue, from, cpu) in moves {
-            let why = format!("CPU {from} takes another queue's interrupt already");
-            send(draft, &name, What::Queue(QueueId::rx(queue)), cpu, &why);
+            crowded.push((nic.name.clone(), queue.index, cpu, why));
         }
     }
+    let others = draft.machine().others(&draft.planned().collect::<Vec<_>>());
+    for of_nic in crowded.chunk_by(|a, b| a.0 == b.0) {
+        let name = &of_nic[0].0;
+        let mut moves = Vec::new();
+        for (_, queue, from, why) in of_nic {
+            let clear = free_near(draft, *from, &taken.union(&others));
+            let Some(cpu) = clear.or_else(|| free_near(draft, *from, &taken)) else { break };
+            taken.insert(cpu);
+            moves.push((*queue, cpu, why));
+        }
+        let stay = of_nic[moves.len()..].iter().map(|(_, _, cpu, _)| *cpu);
+        let stay: CpuMask = stay.filter(|cpu| draft.clean.contains(*cpu)).collect();
+        if !stay.is_empty() {
+            draft.leave(format!(
+                "irq: there is no CPU without an interrupt for those of {name} on CPU {stay}, which is to be kept clean"
+            ));
+        } else if moves.is_empty() {
+            draft.leave(format!(
+                "irq: there is no CPU without an interrupt for those of {name} that share one"
+            ));
+        }
+        if moves.is_empty() {
+            continue;
+        }
+        ban(draft, name);
+        for (queue, cpu, why) in moves {
+            send(draft, name, QueueId::rx(queue), &only(cpu), why);
+        }
+    }
+}
+
+fn only(cpu: CpuId) -> CpuMask {
+    [cpu].into_iter().collect()
 }
 
 /// A usable CPU that takes none of the interrupts, of the same domain if there is one, on a free core if there is one.
@@ -93,11 +131,7 @@ pub(in crate::plan) fn queueless(draft: &mut Draft<'_>, cpus: &CpuMask, why: &st
         let targets: Vec<Target> =
             names.into_iter().filter_map(|irq| Target::irq(name.clone(), irq)).collect();
         for target in targets {
-            let inside = draft.model.nic(&name).is_some_and(|nic| {
-                interrupts(nic, &target)
-                    .iter()
-                    .all(|irq| irq.affinity.known().is_some_and(|mask| mask.difference(cpus).is_empty()))
-            });
+            let inside = draft.model.nic(&name).is_some_and(|nic| are_inside(nic, &target, cpus));
             if !inside {
                 draft.set("irq_affinity", &name, What::Irq(target), cpus.to_string(), why.to_owned());
             }
@@ -105,11 +139,15 @@ pub(in crate::plan) fn queueless(draft: &mut Draft<'_>, cpus: &CpuMask, why: &st
     }
 }
 
-/// Sends the interrupts of a queue to one CPU, unless they are sent there or there are none.
-fn send(draft: &mut Draft<'_>, name: &NicName, what: What, cpu: CpuId, why: &str) {
-    let What::Queue(queue) = what else { return };
+/// Whether all interrupts of a target are sent to some of these CPUs.
+fn are_inside(nic: &Nic, target: &Target, cpus: &CpuMask) -> bool {
+    let sent = |irq: &&Irq| irq.affinity.known().is_some_and(|mask| mask.difference(cpus).is_empty());
+    interrupts(nic, target).iter().all(sent)
+}
+
+/// Sends the interrupts of a queue to these CPUs, unless they are sent there or there are none.
+fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask, why: &str) {
     let target = Target::Queue { nic: name.clone(), queue };
-    let wanted: CpuMask = [cpu].into_iter().collect();
     let Some(nic) = draft.model.nic(name) else { return };
     let irqs = interrupts(nic, &target);
     let unreadable = irqs.iter().any(|irq| match &irq.affinity {
@@ -119,7 +157,7 @@ fn send(draft: &mut Draft<'_>, name: &NicName, what: What, cpu: CpuId, why: &str
     if unreadable {
         return draft.leave(format!("irq: where the interrupt of {target} may go cannot be read"));
     }
-    if irqs.iter().any(|irq| irq.affinity.known() != Some(&wanted)) {
+    if irqs.iter().any(|irq| irq.affinity.known() != Some(wanted)) {
         draft.set("irq_affinity", name, What::Queue(queue), wanted.to_string(), why.to_owned());
     }
 }

@@ -1,8 +1,13 @@
 //! How long devices hold their interrupts back: fewer interrupts, or no delay.
 
+use crate::diagnose::evidence::{adapts, queue_packets};
+use crate::diagnose::{INTERRUPTS, moderation_is_off};
 use crate::model::Nic;
 use crate::parse::ethtool::Coalesce;
+use crate::plan::Risk;
+use crate::plan::care::care_with;
 use crate::plan::draft::{Draft, What};
+use crate::units::{Fact, NicName};
 
 /// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts a second of a queue, for
 /// a delay that only latency-bound services notice.
@@ -11,24 +16,68 @@ const MODERATE: u32 = 20;
 /// Of a driver that shows moderation whether or not the device has it (VIRTIO_NET_F_NOTF_COAL).
 const SHOWS_ANYWAY: &str = "virtio_net";
 
-/// A fixed small delay where every packet may raise an interrupt. No write of it stops traffic.
+/// A fixed small delay where every packet may raise an interrupt and many do.
 pub(in crate::plan) fn fixed(draft: &mut Draft<'_>) {
-    each(draft, |draft, nic, coalesce| {
-        if coalesce.adaptive_rx != Some(true) && coalesce.rx_usecs == Some(0) {
-            let why = "every packet may raise an interrupt: one for many takes less time";
-            set(draft, nic, "rx_usecs", &MODERATE.to_string(), why);
-        }
+    off_and_busy(draft, |draft, nic, _| {
+        let why = "every packet may raise an interrupt: one for many takes less time";
+        set(draft, nic, "rx_usecs", &MODERATE.to_string(), why);
     });
+}
+
+/// The same where no write of it stops traffic.
+pub(in crate::plan) fn safe(draft: &mut Draft<'_>) {
+    let is_safe = |draft: &Draft<'_>, name: &NicName| {
+        let driver = draft.model.nic(name).and_then(|nic| nic.driver.as_deref());
+        care_with("rx_usecs", driver).is_none_or(|(risk, _)| risk == Risk::Safe)
+    };
+    let (safe, others): (Vec<NicName>, Vec<NicName>) =
+        draft.nics.iter().cloned().partition(|name| is_safe(draft, name));
+    let all = std::mem::replace(&mut draft.nics, safe);
+    fixed(draft);
+    draft.nics = others;
+    off_and_busy(draft, |draft, nic, _| {
+        let driver = nic.driver.as_deref().unwrap_or_default();
+        draft.leave(format!(
+            "moderation: rx_usecs of {} is left alone: {driver} may reset the link for it",
+            nic.name
+        ));
+    });
+    draft.nics = all;
 }
 
 /// The driver's own choice where it has one, else [`fixed`].
 pub(in crate::plan) fn adaptive(draft: &mut Draft<'_>) {
+    const WHY: &str = "the driver holds interrupts back as the load asks for it";
     each(draft, |draft, nic, coalesce| {
         if coalesce.adaptive_rx == Some(false) {
-            set(draft, nic, "adaptive_rx", "on", "the driver holds interrupts back as the load asks for it");
+            set(draft, nic, "adaptive_rx", "on", WHY);
+        }
+    });
+    off_and_busy(draft, |draft, nic, coalesce| {
+        let driver = nic.driver.as_deref().unwrap_or_default();
+        if coalesce.adaptive_rx.is_none() && adapts_by_1(nic, coalesce) {
+            set(draft, nic, "rx_usecs", "1", &format!("{driver} reads 1 as adaptive: {WHY}"));
         }
     });
     fixed(draft);
+}
+
+/// Whether the driver takes a delay of 1 microsecond for adaptive moderation.
+fn adapts_by_1(nic: &Nic, coalesce: &Coalesce) -> bool {
+    let mut then = nic.clone();
+    then.hardware.coalesce = Fact::Known(Coalesce { rx_usecs: Some(1), ..*coalesce });
+    adapts(&then)
+}
+
+/// Devices whose interrupts nothing holds back although a queue could raise many.
+fn off_and_busy(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
+    each(draft, |draft, nic, coalesce| {
+        // A packet raises one interrupt at most.
+        let many = nic.rx.iter().any(|queue| queue_packets(nic, queue, &draft.rates) >= INTERRUPTS);
+        if moderation_is_off(nic) && many {
+            work(draft, nic, coalesce);
+        }
+    });
 }
 
 /// No delay: not by the device, not by its driver, and not by the kernel.

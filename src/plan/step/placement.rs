@@ -1,10 +1,16 @@
 //! Which CPU should take the interrupt of each receive queue: near the device, and each on a core of its own.
+//!
+//! An interrupt that has that already stays where it is.
 
 use std::collections::BTreeMap;
 
 use crate::model::Nic;
 use crate::plan::draft::Draft;
+use crate::plan::ground::{Domain, Ground};
 use crate::units::{CpuId, IrqId, NicName};
+
+/// Why a CPU gets more than one.
+const SHARED: &str = "shared: there are more queues than CPUs";
 
 /// A queue and the CPU for its interrupt.
 pub(super) struct Placed {
@@ -17,71 +23,222 @@ pub(super) struct Placed {
 
 /// Queues that share an interrupt, as one.
 struct Vector {
+    nic: NicName,
     queues: Vec<u32>,
+    /// Where it lands now, if that CPU may be used.
+    now: Option<CpuId>,
+    /// Whether no more vectors land there than have to.
+    has_room: bool,
+    /// The domain of its device, where that is known.
+    home: Option<usize>,
+    /// Node of its device, where that is known.
+    node: Option<u32>,
     domain: usize,
 }
 
 /// A CPU for the interrupt of every queue that has one.
 ///
-/// Interrupts of a device whose node is known stay in that node. Those of others are spread over all: neighbours
-/// together, as drivers do it, or where there are fewer interrupts than nodes, to the nodes that have least. In a
-/// node each gets an equal part, and its interrupt the first core of that part.
+/// Interrupts of a device whose node is known stay in that node while it has CPUs for them. Those of others are spread
+/// over all: neighbours together, as drivers do it, or where there are fewer interrupts than nodes, to the nodes that
+/// have least. In a node each gets an equal part, and its interrupt the first core of that part.
 pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     let ground = &draft.ground;
-    let nics: Vec<&Nic> = draft.planned().collect();
     let mut load = vec![0usize; ground.domains.len()];
-    let mut vectors: Vec<Vec<Vector>> = nics.iter().map(|_| Vec::new()).collect();
-    let home = |nic: &Nic| {
-        let of_node = |node| ground.domains.iter().position(|domain| domain.node == Some(node));
-        nic.node.and_then(of_node).filter(|at| !ground.domains[*at].cores.is_empty())
-    };
+    let mut vectors = vectors(draft);
     // Those that have no choice come first: the others make room for them.
-    for known in [true, false] {
-        for (nic, vectors) in nics.iter().zip(&mut vectors).filter(|(nic, _)| home(nic).is_some() == known) {
-            let queues = by_interrupt(nic);
-            let domains = match home(nic) {
-                Some(domain) => vec![domain; queues.len()],
-                None => spread(draft, queues.len(), &load),
-            };
-            for (queues, domain) in queues.into_iter().zip(domains) {
-                load[domain] += 1;
-                vectors.push(Vector { queues, domain });
-            }
+    for vector in &mut vectors {
+        if let Some(home) = vector.home {
+            vector.domain = home;
+            load[home] += 1;
         }
     }
-    let mut turn = vec![0usize; ground.domains.len()];
+    let mut turns = Vec::new();
+    for of_nic in vectors.chunk_by(|a, b| a.nic == b.nic).filter(|of_nic| of_nic[0].home.is_none()) {
+        let domains = spread(ground, of_nic.len(), &load);
+        domains.iter().for_each(|domain| load[*domain] += 1);
+        turns.push(domains);
+    }
+    // A CPU that takes interrupts of a busy interface which is not planned for is taken.
+    let others = draft.machine().others(&draft.planned().collect::<Vec<_>>());
+    let cleared = (!others.is_empty()).then(|| ground.clear_of(&others, &load));
+    let ground = cleared.as_ref().unwrap_or(ground);
+    see_room(ground, &mut vectors, &load);
+    let homeless = vectors.chunk_by_mut(|a, b| a.nic == b.nic).filter(|of_nic| of_nic[0].home.is_none());
+    homeless.zip(turns).for_each(|(of_nic, domains)| take_turns(ground, of_nic, domains));
+    spill(ground, &mut vectors, &mut load);
+    let mut groups: Vec<Vec<&Vector>> = ground.domains.iter().map(|_| Vec::new()).collect();
+    vectors.iter().for_each(|vector| groups[vector.domain].push(vector));
+    let of_groups = ground.domains.iter().zip(groups).map(|(domain, group)| cpus(domain, &group).into_iter());
+    let mut of_groups: Vec<_> = of_groups.collect();
     let mut placed = Vec::new();
-    for (nic, vectors) in nics.iter().zip(vectors) {
-        let of_node = home(nic).is_some();
-        for vector in vectors {
-            let domain = &ground.domains[vector.domain];
-            let (all, mine) = (load[vector.domain], turn[vector.domain]);
-            turn[vector.domain] += 1;
-            let (cpu, how) = match () {
-                () if all <= domain.cores.len() => {
-                    (domain.cores[mine * domain.cores.len() / all], "a core of its own")
-                }
-                () if all <= domain.usable.len() => {
-                    (domain.usable[mine * domain.usable.len() / all], "a CPU of its own")
-                }
-                () => (domain.usable[mine % domain.usable.len()], "shared: there are more queues than CPUs"),
-            };
-            let place = match (domain.node, of_node) {
-                (Some(node), true) => format!("node {node}, where the device is; "),
-                (Some(node), false) if ground.domains.len() > 1 => {
-                    format!("node {node}, as the device's own is not known; ")
-                }
-                _ => String::new(),
-            };
-            placed.extend(vector.queues.iter().map(|queue| Placed {
-                nic: nic.name.clone(),
-                queue: *queue,
-                cpu,
-                why: format!("{place}{how}"),
-            }));
-        }
+    for vector in &vectors {
+        let Some((cpu, how)) = of_groups[vector.domain].next() else { continue };
+        let why = format!("{}{how}", place(ground, vector));
+        placed.extend(vector.queues.iter().map(|queue| Placed {
+            nic: vector.nic.clone(),
+            queue: *queue,
+            cpu,
+            why: why.clone(),
+        }));
     }
     placed
+}
+
+/// The vectors of all planned interfaces, those of one together; none where no CPU may be used.
+fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
+    let ground = &draft.ground;
+    if ground.usable.is_empty() {
+        return Vec::new();
+    }
+    let of_node = |node| ground.domains.iter().position(|domain| domain.node == Some(node));
+    let mut vectors = Vec::new();
+    for nic in draft.planned() {
+        let home = nic.node.and_then(of_node).filter(|at| !ground.domains[*at].cores.is_empty());
+        vectors.extend(by_interrupt(nic).into_iter().map(|queues| {
+            let first = nic.rx.iter().find(|queue| Some(&queue.index) == queues.first());
+            let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| ground.usable.contains(*cpu));
+            let (nic, node) = (nic.name.clone(), nic.node);
+            Vector { nic, queues, now, has_room: false, home, node, domain: 0 }
+        }));
+    }
+    vectors
+}
+
+/// Marks the vectors that land where no more do than have to, given how many each domain gets: one, while there are
+/// CPUs enough.
+fn see_room(ground: &Ground, vectors: &mut [Vector], load: &[usize]) {
+    let with_load = || ground.domains.iter().map(|domain| domain.usable.len()).zip(load.iter().copied());
+    let mut room: usize = with_load().map(|(cpus, load)| cpus.saturating_sub(load)).sum();
+    let most = with_load().map(|(cpus, load)| {
+        let leaving = load.saturating_sub(cpus).min(room);
+        room -= leaving;
+        (load - leaving).div_ceil(cpus.max(1)).max(1)
+    });
+    let most: Vec<usize> = most.collect();
+    let mut counts: BTreeMap<CpuId, usize> = BTreeMap::new();
+    vectors.iter().filter_map(|vector| vector.now).for_each(|cpu| *counts.entry(cpu).or_default() += 1);
+    for vector in vectors {
+        let now = vector.now.filter(|cpu| ground.usable.contains(*cpu));
+        let now = now.and_then(|cpu| Some((cpu, ground.place(cpu)?.0)));
+        vector.has_room = now.is_some_and(|(cpu, domain)| counts[&cpu] <= most[domain]);
+    }
+}
+
+/// The domain in which a vector lands now, if there is room for it.
+fn domain_now(ground: &Ground, vector: &Vector) -> Option<usize> {
+    let now = vector.now.filter(|_| vector.has_room)?;
+    ground.place(now).map(|(domain, _)| domain)
+}
+
+/// Gives the vectors of one interface these domains, in order; who is in one of them already keeps it.
+fn take_turns(ground: &Ground, vectors: &mut [Vector], mut domains: Vec<usize>) {
+    let mut open: Vec<&mut Vector> = Vec::new();
+    for vector in vectors {
+        let at = domain_now(ground, vector).and_then(|now| domains.iter().position(|domain| *domain == now));
+        match at {
+            Some(at) => vector.domain = domains.remove(at),
+            None => open.push(vector),
+        }
+    }
+    open.into_iter().zip(domains).for_each(|(vector, domain)| vector.domain = domain);
+}
+
+/// Vectors for which a domain has no CPU go to where there is one; who is out of it already goes first.
+fn spill(ground: &Ground, vectors: &mut [Vector], load: &mut [usize]) {
+    let room = |load: &[usize], at: usize| ground.domains[at].usable.len().saturating_sub(load[at]);
+    for full in 0..load.len() {
+        let surplus = load[full].saturating_sub(ground.domains[full].usable.len());
+        if surplus == 0 {
+            continue;
+        }
+        let inside = (0..vectors.len()).rev().filter(|at| vectors[*at].domain == full);
+        let (outside, mut leaving): (Vec<usize>, Vec<usize>) =
+            inside.partition(|at| domain_now(ground, &vectors[*at]).is_some_and(|now| now != full));
+        leaving.splice(0..0, outside);
+        for at in leaving.into_iter().take(surplus) {
+            let now = domain_now(ground, &vectors[at]).filter(|now| *now != full && room(load, *now) > 0);
+            let with_room = (0..load.len()).filter(|other| room(load, *other) > 0);
+            let emptiest = || with_room.max_by(|a, b| room(load, *a).cmp(&room(load, *b)).then(b.cmp(a)));
+            let Some(to) = now.or_else(emptiest) else { break };
+            load[full] -= 1;
+            load[to] += 1;
+            vectors[at].domain = to;
+        }
+    }
+}
+
+/// A CPU of the domain for each vector of it, and how it has it.
+fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
+    let count = vectors.len();
+    let (places, how, already) = match () {
+        () if count <= domain.cores.len() => {
+            (&domain.cores, "a core of its own", "a core of its own, where it lands now")
+        }
+        () if count <= domain.usable.len() => {
+            (&domain.usable, "a CPU of its own", "a CPU of its own, where it lands now")
+        }
+        () => (&domain.usable, SHARED, SHARED),
+    };
+    let is_shared = count > places.len();
+    let mut slots: Vec<usize> = match is_shared {
+        true => (0..count).map(|turn| turn % places.len().max(1)).collect(),
+        false => (0..count).map(|turn| turn * places.len() / count).collect(),
+    };
+    // Who has what it would get keeps it, and the slot that is nearest to it is no other's.
+    let ranks = ranks(domain, places);
+    let mut kept: Vec<Option<CpuId>> = Vec::new();
+    let mut taken = vec![false; places.len()];
+    for vector in vectors {
+        let now = vector.now.filter(|_| is_shared || vector.has_room);
+        let rank = now.and_then(|now| ranks.get(&now).copied());
+        let slot = rank.and_then(|rank| {
+            let nearest = (0..slots.len()).min_by_key(|at| (slots[*at].abs_diff(rank), *at));
+            match is_shared {
+                true => nearest.filter(|at| slots[*at] == rank),
+                false => nearest.filter(|_| !taken[rank]),
+            }
+        });
+        if let (Some(slot), Some(rank)) = (slot, rank) {
+            taken[rank] = true;
+            slots.remove(slot);
+        }
+        kept.push(now.filter(|_| slot.is_some()));
+    }
+    let mut slots = slots.into_iter();
+    let cpu = |kept: Option<CpuId>| match kept {
+        Some(cpu) => Some((cpu, already)),
+        None => slots.next().map(|slot| (places[slot], how)),
+    };
+    kept.into_iter().map_while(cpu).collect()
+}
+
+/// For each usable CPU of the domain the index of its core, or of itself, in `places`.
+fn ranks(domain: &Domain, places: &[CpuId]) -> BTreeMap<CpuId, usize> {
+    let mut rank = 0;
+    let ranked = domain.usable.iter().map(|cpu| {
+        // The CPUs of a core follow the first of them.
+        if places.get(rank + 1) == Some(cpu) {
+            rank += 1;
+        }
+        (*cpu, rank)
+    });
+    ranked.collect()
+}
+
+/// Which node it is, and why that one.
+fn place(ground: &Ground, vector: &Vector) -> String {
+    let Some(node) = ground.domains[vector.domain].node else { return String::new() };
+    match (vector.node, vector.home) {
+        (Some(own), _) if own == node => format!("node {node}, where the device is; "),
+        (Some(own), Some(_)) => {
+            format!("node {node}, as node {own}, where the device is, has fewer CPUs than queues; ")
+        }
+        (Some(own), None) => {
+            format!("node {node}, as none of node {own}, where the device is, may be used; ")
+        }
+        (None, _) if ground.domains.len() > 1 => format!("node {node}, as the device's own is not known; "),
+        _ => String::new(),
+    }
 }
 
 /// The queues that have an interrupt, those that share one together.
@@ -100,8 +257,8 @@ fn by_interrupt(nic: &Nic) -> Vec<Vec<u32>> {
 }
 
 /// A domain for each of `count` interrupts; empty where no domain has a CPU.
-fn spread(draft: &Draft<'_>, count: usize, load: &[usize]) -> Vec<usize> {
-    let domains = &draft.ground.domains;
+fn spread(ground: &Ground, count: usize, load: &[usize]) -> Vec<usize> {
+    let domains = &ground.domains;
     let mut with_cpus: Vec<usize> = (0..domains.len()).filter(|at| !domains[*at].usable.is_empty()).collect();
     if count < with_cpus.len() {
         // Fewest interrupts a core first; the sort is stable.

@@ -1,15 +1,22 @@
 //! Whether flows follow their readers, and how many of them.
 
-use crate::model::NicKind;
+use crate::model::{Nic, NicKind};
 use crate::plan::draft::{Draft, What};
+use crate::plan::policy::Variable;
 use crate::plan::rfs;
-use crate::units::QueueId;
+use crate::plan::spread::threaded;
+use crate::units::{CpuMask, QueueId};
 
-/// Tables for every interface that has fewer queues than there are CPUs.
+/// Tables for every interface whose packets stay on too few CPUs. Not beside RPS unless they are asked for by name:
+/// RFS sends packets to the CPU of their reader, whatever the mask.
 pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
-        if draft.has_queue_for_each_cpu(nic) && nic.kind == NicKind::Device {
+        if nic.kind == NicKind::Device && draft.machine().is_covered_by(nic) {
+            continue;
+        }
+        if nic.napi.threaded.known() == Some(&true) {
+            draft.leave(format!("rfs: {}", threaded(&name)));
             continue;
         }
         let readable = draft.model.rps_sock_flow_entries.known().is_some()
@@ -20,8 +27,33 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
             ));
             continue;
         }
+        if is_handed_on(nic) && !draft.is_asked(Variable::Rfs) {
+            draft.leave(beside_rps(draft, nic));
+            continue;
+        }
         let settings = rfs::settings(&draft.model, nic);
         draft.take(settings);
+    }
+}
+
+/// Whether RPS is on.
+pub(in crate::plan) fn is_handed_on(nic: &Nic) -> bool {
+    nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(|mask| !CpuMask::is_empty(mask)))
+}
+
+/// Why RFS is left as it is where RPS is on.
+pub(in crate::plan) fn beside_rps(draft: &Draft<'_>, nic: &Nic) -> String {
+    let global = draft.model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0);
+    let tables = nic.rx.iter().any(|queue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0));
+    let name = &nic.name;
+    match global && tables {
+        true => format!(
+            "rfs: it is on for {name} and comes before the masks: only packets whose reader is not known follow these"
+        ),
+        false => format!(
+            "rfs: left off for {name}, as RPS hands the packets on and RFS would choose other CPUs; rfs is a plan of \
+             its own"
+        ),
     }
 }
 

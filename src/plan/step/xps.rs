@@ -11,6 +11,12 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         if nic.tx.len() < 2 || nic.tx.iter().any(|tx| tx.xps_cpus == Fact::Unsupported) {
             continue;
         }
+        if nic.tx.iter().any(|tx| tx.xps_by_rxq == Fact::Known(true)) {
+            draft.leave(format!(
+                "xps: {name} sends by receive queue (xps_rxqs), which goes before masks of CPUs"
+            ));
+            continue;
+        }
         if nic.tx.iter().any(|tx| !matches!(tx.xps_cpus, Fact::Known(_) | Fact::NotAsked)) {
             draft.leave(format!("xps: a mask of {name} cannot be read"));
             continue;

@@ -112,12 +112,14 @@ impl Tally {
         self.cut += u64::from(!slice.whole);
         match (&slice.work, &slice.run) {
             (Work::Irq(number), _) if slice.whole => {
-                self.irqs.entry((*number, slice.cpu)).or_default().ns += slice.length();
+                let irq = self.irqs.entry((*number, slice.cpu)).or_default();
+                // Times are the ring's word: no sum of them may end this.
+                irq.ns = irq.ns.saturating_add(slice.length());
             }
             (Work::Thread { pid, name }, _) if slice.whole => {
                 let length = slice.length();
                 let thread = self.thread(*pid, name);
-                thread.ns += length;
+                thread.ns = thread.ns.saturating_add(length);
                 thread.runs.add(length);
             }
             (Work::Softirq(NET_RX), Some(run)) => self.run(slice, run),
@@ -138,8 +140,8 @@ impl Tally {
         if !slice.whole {
             return;
         }
-        cpu.net_rx_ns += slice.length();
-        cpu.interrupts_ns += run.interrupts_ns;
+        cpu.net_rx_ns = cpu.net_rx_ns.saturating_add(slice.length());
+        cpu.interrupts_ns = cpu.interrupts_ns.saturating_add(run.interrupts_ns);
         cpu.runs.add(slice.length());
         let over = cpu.bursts.run(slice.began, slice.ended, run.packets + run.backlog);
         let long = LongRun {

@@ -1,4 +1,4 @@
-//! What changed from one look to the next: findings that are new and findings that are gone.
+//! What changed from one look to the next: findings that are new, worse, milder or gone.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,11 @@ use crate::diagnose::Finding;
 pub enum Change {
     /// The look before did not have it.
     Appeared,
-    /// This look does not have it.
+    /// More severe than it was last told.
+    Worsened,
+    /// Less severe than it was last told, for two looks in a row.
+    Eased,
+    /// Not seen for two looks in a row.
     Cleared,
 }
 
@@ -35,6 +39,8 @@ impl Alert {
     pub fn in_one_line(&self) -> String {
         let change = match self.change {
             Change::Appeared => "appeared",
+            Change::Worsened => "worsened",
+            Change::Eased => "eased",
             Change::Cleared => "cleared",
         };
         let finding = &self.finding;
@@ -48,34 +54,74 @@ impl Alert {
     }
 }
 
-/// The findings of the look before.
+/// Looks in a row in which a finding must be milder or gone before that is told: figures beside a threshold would
+/// make a line of every look.
+const QUIET: u32 = 2;
+
+/// A finding as it was told.
+#[derive(Debug, Clone)]
+struct Told {
+    /// With the figures of the last look that had it as severe.
+    finding: Finding,
+    /// Looks in a row that had it milder, or not.
+    quiet: u32,
+}
+
+/// What was told so far.
 #[derive(Debug, Clone, Default)]
 pub struct Alerts {
-    known: Vec<Finding>,
+    told: Vec<Told>,
+    calls: bool,
 }
 
 impl Alerts {
-    /// What is new and what is gone, gone first. Figures may change: a finding is the same while its rule, its
-    /// interface and its CPU are.
+    /// What is new and what is gone, gone first. Figures and the CPU may change: a finding is the same while its rule
+    /// and its interface are.
     pub fn look(&mut self, findings: &[Finding], time: &str) -> Vec<Alert> {
-        let same = |a: &Finding, b: &Finding| (&a.id, &a.nic, a.cpu) == (&b.id, &b.nic, b.cpu);
-        let without = |these: &[Finding], those: &[Finding]| -> Vec<Finding> {
-            these.iter().filter(|one| !those.iter().any(|other| same(one, other))).cloned().collect()
+        self.calls = findings.iter().any(Finding::calls);
+        let (mut gone, mut changed) = (Vec::new(), Vec::new());
+        self.told.retain_mut(|told| {
+            let now = findings.iter().find(|finding| same(finding, &told.finding));
+            let milder = now.is_none_or(|now| now.severity < told.finding.severity);
+            told.quiet = if milder { told.quiet + 1 } else { 0 };
+            match now {
+                Some(now) if now.severity > told.finding.severity => {
+                    changed.push((Change::Worsened, now.clone()));
+                }
+                Some(now) if told.quiet >= QUIET => changed.push((Change::Eased, now.clone())),
+                None if told.quiet >= QUIET => {
+                    gone.push((Change::Cleared, told.finding.clone()));
+                    return false;
+                }
+                _ if milder => return true,
+                _ => {}
+            }
+            *told = Told { finding: now.unwrap_or(&told.finding).clone(), quiet: 0 };
+            true
+        });
+        for finding in findings {
+            if !self.told.iter().any(|told| same(finding, &told.finding)) {
+                self.told.push(Told { finding: finding.clone(), quiet: 0 });
+                changed.push((Change::Appeared, finding.clone()));
+            }
+        }
+        let alert = |(change, finding)| Alert {
+            schema: Alert::SCHEMA.to_owned(),
+            time: time.to_owned(),
+            change,
+            finding,
         };
-        let cleared = without(&self.known, findings);
-        let appeared = without(findings, &self.known);
-        self.known = findings.to_vec();
-        let alert = |change| {
-            move |finding| Alert { schema: Alert::SCHEMA.to_owned(), time: time.to_owned(), change, finding }
-        };
-        let appeared = appeared.into_iter().map(alert(Change::Appeared));
-        cleared.into_iter().map(alert(Change::Cleared)).chain(appeared).collect()
+        gone.into_iter().chain(changed).map(alert).collect()
     }
 
-    /// Whether the last look had none.
-    pub fn is_clear(&self) -> bool {
-        self.known.is_empty()
+    /// Whether the last look had a finding at which somebody should look.
+    pub fn calls(&self) -> bool {
+        self.calls
     }
+}
+
+fn same(a: &Finding, b: &Finding) -> bool {
+    (&a.id, &a.nic) == (&b.id, &b.nic)
 }
 
 #[cfg(test)]
@@ -90,20 +136,72 @@ mod tests {
         news.into_iter().map(|alert| (alert.change, alert.finding.id)).collect()
     }
 
+    fn idle() -> Sketch {
+        Sketch::new(8).device("eth0", &[2])
+    }
+
     #[test]
     fn a_line_when_something_appears_or_clears_and_none_between() {
         let mut alerts = Alerts::default();
-        let idle = || Sketch::new(8).device("eth0", &[2]);
         assert_eq!(look(&mut alerts, idle()), []);
-        assert!(alerts.is_clear());
+        assert!(!alerts.calls());
         let hot = "one-core-hotspot".to_owned();
         assert_eq!(look(&mut alerts, Sketch::case_a()), [(Change::Appeared, hot.clone())]);
         assert_eq!(look(&mut alerts, Sketch::case_a().ksoftirqd(2, 0.5)), [], "the same with other figures");
         let drops = "backlog-drops".to_owned();
         assert_eq!(look(&mut alerts, Sketch::case_a().drops(2, 40.0)), [(Change::Appeared, drops.clone())]);
-        assert!(!alerts.is_clear());
+        assert!(alerts.calls());
+        assert_eq!(look(&mut alerts, idle()), [], "one quiet look");
+        assert!(!alerts.calls(), "the last look has none");
         assert_eq!(look(&mut alerts, idle()), [(Change::Cleared, hot), (Change::Cleared, drops)]);
-        assert!(alerts.is_clear());
+        assert_eq!(look(&mut alerts, idle()), []);
+    }
+
+    /// One queue's CPU at 30 % of its time, or at what is asked for.
+    fn hot(cpu: u32, softirq: f64) -> Sketch {
+        Sketch::new(8).device("eth0", &[cpu]).traffic("eth0", 4e4).receives(cpu, softirq, 4e4)
+    }
+
+    /// From 30 to 98 % of a CPU was once no news.
+    #[test]
+    fn a_change_of_severity_is_told_at_once_upwards_and_after_two_looks_downwards() {
+        let mut alerts = Alerts::default();
+        let id = || "one-core-hotspot".to_owned();
+        assert_eq!(look(&mut alerts, hot(2, 0.3)), [(Change::Appeared, id())]);
+        assert_eq!(look(&mut alerts, hot(2, 0.98)), [(Change::Worsened, id())]);
+        assert_eq!(look(&mut alerts, hot(2, 0.6)), []);
+        assert_eq!(look(&mut alerts, hot(2, 0.98)), [], "it was not milder for long");
+        assert_eq!(look(&mut alerts, hot(2, 0.6)), []);
+        assert_eq!(look(&mut alerts, hot(2, 0.6)), [(Change::Eased, id())]);
+        assert_eq!(look(&mut alerts, hot(2, 0.6)), []);
+    }
+
+    #[test]
+    fn neither_a_threshold_nor_a_move_to_another_cpu_is_news() {
+        let mut alerts = Alerts::default();
+        assert_eq!(look(&mut alerts, hot(2, 0.26)).len(), 1);
+        let quiet = || hot(2, 0.24).rps("eth0", "3");
+        for sketch in [quiet(), hot(2, 0.26), quiet(), hot(5, 0.3)] {
+            assert_eq!(look(&mut alerts, sketch), []);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_moves_is_the_same_news() {
+        let mut alerts = Alerts::default();
+        let full = |cpu: Option<u32>| {
+            let sketch = idle().traffic("eth0", 4e4).receives(2, 0.05, 4e4);
+            let sketch = match cpu {
+                Some(cpu) => sketch.works(cpu, 0.985),
+                None => sketch.each("0-7", |sketch, cpu| sketch.works(cpu, 0.12)),
+            };
+            let sketch = sketch.program("redis-server", 0.99, "0-7");
+            sketch.thread(cpu.unwrap_or(4), 0.99, 0.001).udp(6379, 900, 900)
+        };
+        assert_eq!(look(&mut alerts, full(Some(3))), [(Change::Appeared, "single-thread-limit".to_owned())]);
+        for cpu in [Some(5), None, None, Some(6), Some(6)] {
+            assert_eq!(look(&mut alerts, full(cpu)), []);
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) fn whole(regime: &Regime) -> String {
         Column::right("ns a packet"),
         Column::right("receives"),
         Column::right("busy"),
-        Column::right("gain at most"),
+        Column::right("its other work"),
     ])
     .indented(2);
     for cpu in regime.cpus.iter().take(CPUS) {
@@ -51,9 +51,10 @@ pub(super) fn whole(regime: &Regime) -> String {
 }
 
 fn row(cpu: &CpuRegime) -> [String; 8] {
+    // What the CPU's other work could gain; what the host can take is another question.
     let gain = match cpu.ceiling {
-        many if many >= 10.0 => "over 1000 %".to_owned(),
-        part => format!("{:.1} %", part * 100.0),
+        many if many >= 10.0 => "over +1000 %".to_owned(),
+        part => format!("at most +{:.1} %", part * 100.0),
     };
     [
         cpu.cpu.to_string(),

@@ -147,6 +147,13 @@ mod tests {
     }
 
     #[test]
+    fn one_thread_is_the_limit() {
+        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
+        let sketch = sketch.works(2, 0.985).program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.001);
+        insta::assert_snapshot!(plain(sketch.tcp(6379, 0, 0, Some(48))));
+    }
+
+    #[test]
     fn many_queues_and_several_findings() {
         insta::assert_snapshot!(shown(&many(), Detail::All));
     }
@@ -158,6 +165,24 @@ mod tests {
         let text = text(&doctor(&model, &rates), Detail::Screen);
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
         assert!(text.starts_with('\u{1b}'), "coloured before the edge strips it");
+    }
+
+    /// `nothing to do: busiest CPU 0 % in softirq`, and one CPU was full of receive work.
+    #[test]
+    fn refused_where_the_threads_that_receive_are_not_seen() {
+        let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 4e5).build();
+        rates.unseen = vec!["eth0".parse().expect("a name")];
+        let text = shown(&doctor(&model, &rates), Detail::All);
+        assert!(text.starts_with("no verdict"), "{text}");
+        assert!(text.contains("why   threads whose time is not seen receive the packets of eth0"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_beside_findings_is_a_note() {
+        let sketch = Sketch::new(2).loopback().device("eth0", &[0]).rfs(32768, "eth0", 0);
+        let sketch = sketch.traffic("eth0", 2e3).traffic("lo", 3e5).receives(0, 0.6, 3e5);
+        let text = plain(sketch);
+        assert!(text.contains("rfs-half-configured") && text.contains("no further verdict: 99 %"), "{text}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
             out += &paragraph("", &format!("{} is polled by the kernel thread {thread}", queue.id()));
         }
     }
-    let pending = queues.iter().flat_map(Queue::irqs).filter(|irq| pending(irq)).map(|irq| irq.number.0);
+    let pending = queues.iter().flat_map(Queue::irqs).filter(|irq| irq.is_pending()).map(|irq| irq.number.0);
     let pending: Vec<u32> = pending.collect();
     if !pending.is_empty() {
         let text = "still where it may no longer go; an interrupt moves when it next fires";
@@ -101,16 +101,10 @@ fn interrupt(irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes) -> [Cell; 
     let may = notes.cell(&irq.affinity, &irq_place(irq, "smp_affinity_list"), |cpus| cpus.to_string().into());
     let cpu = placed(irq, notes);
     let cpu = match irq.effective.known() {
-        Some(cpus) if pending(irq) => Cell::styled(BAD, format!("{cpus} !")),
+        Some(cpus) if irq.is_pending() => Cell::styled(BAD, format!("{cpus} !")),
         _ => cpu,
     };
     [marks.number(irq).into(), cpu, may, irq.action.clone().into()]
-}
-
-/// Whether a new affinity has not taken effect: that takes the next interrupt.
-fn pending(irq: &Irq) -> bool {
-    let (Some(may), Some(goes)) = (irq.affinity.known(), irq.effective.known()) else { return false };
-    !goes.is_empty() && may.intersection(goes).is_empty()
 }
 
 fn irq_place(irq: &Irq, file: &str) -> String {

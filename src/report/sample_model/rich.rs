@@ -51,7 +51,7 @@ fn eth0() -> Nic {
     nic.rx[3].irqs[0].effective = Fact::Known(cpus("0"));
     nic.rx[3].napi = Some(Napi { id: 8196, irq: None, thread: Some(933) });
     nic.tx[1].xps_cpus = Fact::Denied(Need::NetAdmin);
-    nic.tx.push(TxQueue { index: 4, xps_cpus: Fact::Known(CpuMask::new()) });
+    nic.tx.push(TxQueue { index: 4, xps_cpus: Fact::Known(CpuMask::new()), xps_by_rxq: Fact::Unsupported });
     nic.other_irqs = vec![Irq {
         number: IrqId(39),
         action: "mlx5_async0@pci:0000:28:00.0".into(),

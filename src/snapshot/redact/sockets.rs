@@ -1,5 +1,5 @@
 //! `/proc/net/tcp`, `tcp6`, `udp` and `udp6` with stand-ins, and without connections: those say who
-//! talks to this machine, and nobody asks for them.
+//! talks to this machine, and nobody asks for them. `/proc/net/unix` without names, of which nobody asks for any.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,6 +26,16 @@ pub(super) fn redacted(table: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>
     Some(out.into_bytes())
 }
 
+/// The table of Unix sockets without their names; `None` when a line is not of the format.
+pub(super) fn without_names(table: &[u8]) -> Option<Vec<u8>> {
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().take(7).collect();
+        (words.len() == 7).then(|| words.join(" ") + "\n")
+    };
+    let kept: Option<String> = std::str::from_utf8(table).ok()?.lines().map(line).collect();
+    kept.map(String::into_bytes)
+}
+
 /// `0100007F:0035` with a stand-in for the address.
 fn endpoint(text: &str, stand_ins: &mut StandIns) -> Option<String> {
     let (address, port) = text.split_once(':')?;
@@ -49,7 +59,7 @@ fn endpoint(text: &str, stand_ins: &mut StandIns) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::redacted;
+    use super::{redacted, without_names};
     use crate::snapshot::redact::standin::StandIns;
 
     fn clean(text: &str) -> Option<String> {
@@ -78,6 +88,19 @@ mod tests {
         assert!(any.contains(&format!("{}:0050", "0".repeat(32))));
         let mapped = clean(&line("0000000000000000FFFF00000700000A")).expect("a table");
         assert!(mapped.contains("0000000000000000FFFF0000010012C6:0050"), "{mapped}");
+    }
+
+    #[test]
+    fn names_of_unix_sockets_go() {
+        let head = "Num RefCount Protocol Flags Type St Inode";
+        let row = "00000000fce5ebc5: 00000002 00000000 00010000 0001 01 1164";
+        let clean = without_names(format!("{head} Path\n{row} /run/user/of somebody\n{row}\n").as_bytes());
+        assert_eq!(clean, Some(format!("{head}\n{row}\n{row}\n").into_bytes()));
+        assert_eq!(
+            without_names(format!("{head}\n{row} /a\nsecret\n").as_bytes()),
+            None,
+            "a name of two lines"
+        );
     }
 
     #[test]

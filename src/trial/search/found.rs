@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::margins::{latency, margins, refused};
+use super::margins::{failed, good, latency, margins, refused};
 use super::slo::{Limited, Slo};
 use super::{ERROR, Search, Verdict};
-use crate::load::{self, Interval, Saturation};
+use crate::load::{self, Interval, Saturation, ServerCpu};
 use crate::units::grouped;
 
 /// One run at one rate.
@@ -18,7 +18,7 @@ pub struct Step {
     pub rate: f64,
     /// Its length in seconds.
     pub seconds: f64,
-    /// Requests a second with a good answer.
+    /// Requests a second with a good answer; one way, datagrams a second that arrived.
     pub answered: f64,
     /// What was limited, in the order of the limits: latency in microseconds, of all requests that were
     /// due (absent when too many had no answer), or the part that failed.
@@ -30,6 +30,9 @@ pub struct Step {
     pub decides: bool,
     /// Signs that the client was the limit.
     pub client_limited: Option<String>,
+    /// Signs that something else was.
+    #[serde(default)]
+    pub elsewhere: Option<String>,
 }
 
 /// A rate and its runs.
@@ -66,8 +69,12 @@ pub struct Found {
     pub holds: Option<f64>,
     /// The lowest rate that fails; absent when none does.
     pub fails: Option<f64>,
-    /// Where it fails the client was the limit as well: the target can do more.
+    /// Signs that the client was the limit, in half of the runs at the rate that fails, or where none does above
+    /// the one that holds: then the target may do more.
     pub client_limited: Option<String>,
+    /// Signs that something else was, in half of those runs.
+    #[serde(default)]
+    pub elsewhere: Option<String>,
     /// It was ended before it had an answer.
     pub interrupted: bool,
     /// Every rate, from the lowest.
@@ -77,20 +84,26 @@ pub struct Found {
 }
 
 impl Step {
-    /// The run of `interval` at `rate`.
-    pub fn of(slo: &Slo, rate: f64, decides: bool, interval: &Interval) -> Self {
+    /// The run of `interval` at `rate`, with what the `server` took meanwhile, where that is known.
+    pub fn of(slo: &Slo, rate: f64, decides: bool, interval: &Interval, server: Option<&ServerCpu>) -> Self {
+        let saturation = Saturation::of(interval);
+        let saturation = match server {
+            Some(server) => saturation.beside(server),
+            None => saturation,
+        };
         let values = slo.limits().iter().map(|limit| match limit.on {
-            Limited::Errors => Some(interval.error_share()),
+            Limited::Errors => Some(failed(interval)),
             Limited::Latency(q) => latency(interval, q, limit.below).map(|ns| ns / 1000.0),
         });
         Self {
             rate,
             seconds: interval.seconds,
-            answered: interval.rate(),
+            answered: good(interval) / interval.seconds.max(f64::MIN_POSITIVE),
             values: values.collect(),
             margins: margins(slo, interval),
             decides,
-            client_limited: Saturation::of(interval).reason,
+            client_limited: saturation.reason,
+            elsewhere: saturation.elsewhere,
         }
     }
 
@@ -98,7 +111,8 @@ impl Step {
     pub fn refused(slo: &Slo, rate: f64, decides: bool) -> Self {
         let values = slo.limits().iter().map(|limit| (limit.on == Limited::Errors).then_some(1.0));
         let (values, margins) = (values.collect(), refused(slo));
-        Self { rate, seconds: 0.0, answered: 0.0, values, margins, decides, client_limited: None }
+        let (client_limited, elsewhere) = (None, None);
+        Self { rate, seconds: 0.0, answered: 0.0, values, margins, decides, client_limited, elsewhere }
     }
 
     fn kept(&self) -> bool {
@@ -132,7 +146,9 @@ impl Found {
             rates[at].kept += usize::from(step.kept());
         }
         rates.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        let client_limited = fails.and_then(|fails| limited(&steps, fails));
+        let at_the_limit = at_the_limit(&steps, holds, fails);
+        let client_limited = mostly(&at_the_limit, |step| step.client_limited.as_ref());
+        let elsewhere = mostly(&at_the_limit, |step| step.elsewhere.as_ref());
         Self {
             schema: Self::SCHEMA.to_owned(),
             spec: spec.clone(),
@@ -143,6 +159,7 @@ impl Found {
             holds,
             fails,
             client_limited,
+            elsewhere,
             interrupted: false,
             rates,
             steps,
@@ -154,11 +171,25 @@ fn same(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() < 1e-6
 }
 
-/// Why the client was the limit in at least half of the runs at the rate that fails.
-fn limited(steps: &[Step], fails: f64) -> Option<String> {
-    let at: Vec<&Step> = steps.iter().filter(|step| step.decides && same(step.rate, fails)).collect();
-    let signs: Vec<&String> = at.iter().filter_map(|step| step.client_limited.as_ref()).collect();
-    signs.last().filter(|_| 2 * signs.len() >= at.len()).map(|sign| (*sign).clone())
+/// The runs that show what the limit is: those at the rate that fails. Where none does, those above the one that
+/// holds did not keep it either, or there was something in the way.
+fn at_the_limit(steps: &[Step], holds: Option<f64>, fails: Option<f64>) -> Vec<&Step> {
+    let is_there = |step: &&Step| match (holds, fails) {
+        (_, Some(fails)) => same(step.rate, fails),
+        (Some(holds), None) => step.rate > holds && !same(step.rate, holds),
+        (None, None) => true,
+    };
+    let there = |deciding: bool| -> Vec<&Step> {
+        steps.iter().filter(is_there).filter(|step| step.decides || !deciding).collect()
+    };
+    let decided: Vec<&Step> = there(true);
+    if decided.is_empty() { there(false) } else { decided }
+}
+
+/// The latest sign in these runs, when at least half of them have one.
+fn mostly<'a>(steps: &[&'a Step], sign: impl Fn(&'a Step) -> Option<&'a String>) -> Option<String> {
+    let signs: Vec<&String> = steps.iter().filter_map(|step| sign(step)).collect();
+    signs.last().filter(|_| 2 * signs.len() >= steps.len()).map(|sign| (*sign).clone())
 }
 
 /// The result for people, within 80 columns.
@@ -214,13 +245,12 @@ fn write(found: &Found, out: &mut String) -> std::fmt::Result {
     if found.interrupted {
         writeln!(out, "                ended early: more runs make it narrower")?;
     }
-    match &found.client_limited {
-        None => writeln!(out, "  limit         no sign that this client was the limit"),
-        Some(reason) => {
-            writeln!(out, "  limit         client-limited: the target may do more")?;
-            reason.split("; ").try_for_each(|sign| writeln!(out, "                {sign}"))
-        }
+    match found.client_limited {
+        None => writeln!(out, "  limit         no sign that this client was the limit")?,
+        Some(_) => writeln!(out, "  limit         client-limited: the target may do more")?,
     }
+    let signs = [&found.client_limited, &found.elsewhere].into_iter().flatten();
+    signs.flat_map(|text| text.split("; ")).try_for_each(|sign| writeln!(out, "                {sign}"))
 }
 
 fn number(rate: f64) -> String {
@@ -257,15 +287,40 @@ mod tests {
             let late = rate / 9000.0;
             let margins = vec![0.01, -late.ln() * 3.0, 0.0005];
             let values = vec![(late < 2.0).then_some(5000.0 * late.powi(3)), Some(0.0005)];
-            let client_limited = (rate > 9000.0).then(|| "load thread 0 used 95 % of its CPU".to_owned());
+            let client_limited =
+                (rate > 9000.0).then(|| "thread 0 at 95 % CPU; the server was 22 % busy".to_owned());
             let decides = search.decides();
             search.tell(&margins);
-            steps.push(Step { rate, seconds: 1.0, answered: rate, values, margins, decides, client_limited });
+            let elsewhere = None;
+            let (seconds, answered) = (1.0, rate);
+            steps.push(Step { rate, seconds, answered, values, margins, decides, client_limited, elsewhere });
         }
         let found = Found::new(&spec, &slo, 1, 10_000.0, &search, steps);
         let text = render(&found);
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert!(found.rates.iter().map(|tried| tried.runs).sum::<usize>() == found.steps.len());
         insta::assert_snapshot!(text);
+    }
+
+    /// A search that finds no rate that fails, because the client gets no further, once said "no sign".
+    #[test]
+    fn a_client_at_its_limit_is_named_though_no_rate_is_proven_to_fail() {
+        let spec = crate::load::Spec::new("http://10.0.0.2:8080/".parse().expect("a URL"));
+        let slo = "p99<5ms".parse().expect("limits");
+        let mut search = Search::new(10_000.0, 2, 1);
+        let (mut steps, mut turn) = (Vec::new(), 0);
+        while let Some(rate) = search.ask() {
+            turn += 1;
+            // Above 9,000 runs say now this, now that.
+            let margins = vec![0.01, if rate < 9000.0 { 0.5 } else { [0.5, -0.6][turn % 2] }];
+            let client_limited = (rate > 9000.0).then(|| "thread 0 at 95 % CPU".to_owned());
+            let (decides, values) = (search.decides(), vec![Some(1.0)]);
+            search.tell(&margins);
+            let (seconds, answered, elsewhere) = (1.0, rate, None);
+            steps.push(Step { rate, seconds, answered, values, margins, decides, client_limited, elsewhere });
+        }
+        let found = Found::new(&spec, &slo, 1, 10_000.0, &search, steps);
+        assert_eq!((found.fails, found.client_limited.as_deref()), (None, Some("thread 0 at 95 % CPU")));
+        assert!(found.holds.is_some(), "{:?}", found.rates);
     }
 }

@@ -11,6 +11,8 @@ use crate::trial::stats::log_ratio;
 const ANSWERED: f64 = 0.99;
 /// The log ratio of a latency that has no end: a thousand times the limit.
 const ENDLESS: f64 = -6.9;
+/// Part of a run that comes at least before the part that is measured.
+const SETTLING: f64 = 0.25;
 /// Longest run at one rate, however few requests it brings.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -26,13 +28,33 @@ pub fn length(slo: &Slo, rate: f64, least: Duration) -> Duration {
     least.max(Duration::from_secs_f64(seconds))
 }
 
+/// How long a rate has to hold on before a run of this `length` is measured: until answers come as requests
+/// are due, though each takes as long as a limit allows, or as `usual` without any (up to the `timeout`).
+pub fn settling(slo: &Slo, length: Duration, usual: Duration, timeout: Duration) -> Duration {
+    let limits = slo.limits().iter().filter(|limit| limit.on != Limited::Errors);
+    let allowed = limits.map(|limit| Duration::from_nanos(limit.below as u64)).max().unwrap_or_default();
+    length.mul_f64(SETTLING).max(allowed.max(usual).min(timeout))
+}
+
+/// Requests that went well: one way, those that arrived.
+pub fn good(interval: &Interval) -> f64 {
+    interval.received.unwrap_or(interval.requests) as f64
+}
+
+/// The part that failed: one way, what was lost is part of it.
+pub fn failed(interval: &Interval) -> f64 {
+    let Some(received) = interval.received else { return interval.error_share() };
+    let ended = (interval.requests + interval.error_count()) as f64;
+    if ended > 0.0 { (1.0 - received as f64 / ended).max(0.0) } else { 0.0 }
+}
+
 /// The margins of a run in the open loop: the part answered less what has to be, then each limit's:
 /// the log ratio of limit and latency, or limit less the part that failed.
 pub fn margins(slo: &Slo, interval: &Interval) -> Vec<f64> {
     let due = due(interval);
-    let answered = if due > 0.0 { interval.requests as f64 / due } else { 0.0 };
+    let answered = if due > 0.0 { good(interval) / due } else { 0.0 };
     let limits = slo.limits().iter().map(|limit| match limit.on {
-        Limited::Errors => limit.below - interval.error_share(),
+        Limited::Errors => limit.below - failed(interval),
         Limited::Latency(q) => latency(interval, q, limit.below)
             .and_then(|latency| log_ratio(latency, limit.below))
             .map_or(ENDLESS, |ratio| ratio.max(ENDLESS)),
@@ -64,4 +86,28 @@ pub fn latency(interval: &Interval, q: f64, limit: f64) -> Option<f64> {
     // Half a request is the rounding of the schedule's edges.
     let rank = (q * all - 0.5).max(0.0) / interval.requests.max(1) as f64;
     (interval.requests > 0 && rank <= 1.0).then(|| interval.latency.value_at_quantile(rank) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Slo, settling};
+
+    fn slo(text: &str) -> Slo {
+        text.parse().expect("limits")
+    }
+
+    /// A target that takes longer than a quarter of the run for an answer once failed at every rate.
+    #[test]
+    fn a_run_settles_for_as_long_as_an_answer_may_take() {
+        let second = Duration::from_secs(1);
+        let ms = Duration::from_millis;
+        let settled = |text: &str, usual| settling(&slo(text), second, usual, 2 * second);
+        assert_eq!(settled("p99<5ms", ms(1)), ms(250));
+        assert_eq!(settled("p50<5ms,p99<800ms,errors<1%", ms(1)), ms(800));
+        assert_eq!(settled("errors<1%", ms(700)), ms(700));
+        assert_eq!(settled("p50<5ms", ms(700)), ms(700), "the others count as well");
+        assert_eq!(settled("p99<1m", ms(1)), 2 * second, "what takes longer is no answer");
+    }
 }

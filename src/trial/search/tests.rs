@@ -95,6 +95,24 @@ fn the_truth_is_where_it_is_said_to_be() {
     }
 }
 
+/// Each limit is one more chance to be wrong: six that are kept by nothing at all fail in no more searches than
+/// one. Three standard errors of 200 searches are 4.6 %.
+#[test]
+fn more_limits_do_not_make_it_wrong_more_often() {
+    let mut wrong = 0;
+    for seed in 0..200 {
+        let (mut server, mut search) = (Server::new(seed, 1000.0, 1.0), Search::new(1000.0, 6, seed));
+        while let Some(rate) = search.ask() {
+            let decides = search.decides();
+            let single = if rate < 1000.0 { 1.0 } else { -1.0 };
+            let margins: Vec<f64> = (0..6).map(|_| if decides { server.normal() } else { single }).collect();
+            search.tell(&margins);
+        }
+        wrong += usize::from(search.fails().is_some());
+    }
+    assert!(wrong <= 15, "{wrong} of 200 searches see a failure where there is none");
+}
+
 #[test]
 fn a_server_that_never_keeps_the_limits_has_no_rate() {
     let mut search = Search::new(1000.0, 2, 1);

@@ -10,7 +10,8 @@ const SCRIPT: &str = r#"
 mount -t tmpfs tmpfs /etc/tuned
 mount -t tmpfs tmpfs /run
 mkdir -p /run/log /run/udev
-mount --bind /run/log /var/log/tuned
+mount -t tmpfs tmpfs /var/log
+mkdir -p /var/log/tuned
 printf 'daemon = 1\ndynamic_tuning = 0\n' >/etc/tuned/tuned-main.conf
 cp -r "$1" /etc/tuned/rxlab
 export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/bus

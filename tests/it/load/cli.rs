@@ -1,12 +1,13 @@
 //! The two commands as people and scripts use them: output, exit codes, signals.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{millis, target};
+use crate::process::Running;
 
 fn rxlab(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
@@ -18,16 +19,11 @@ fn output(args: &[&str]) -> Output {
     rxlab(args).output().expect("the program runs")
 }
 
-fn interrupt(child: &Child) {
-    kill_process(Pid::from_child(child), Signal::INT).expect("signalled");
-}
-
 #[test]
 fn a_load_on_a_target_both_as_programs() {
-    let mut server = rxlab(&["--json", "target", "--http", "127.0.0.1:0", "--udp-sink", "127.0.0.1:0"])
-        .spawn()
-        .expect("the program runs");
-    let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines();
+    let mut command = rxlab(&["--json", "target", "--http", "127.0.0.1:0", "--udp-sink", "127.0.0.1:0"]);
+    let mut server = Running::start(&mut command);
+    let mut lines = BufReader::new(server.stdout()).lines();
     let mut line = || -> Value {
         let line = lines.next().expect("a line").expect("readable");
         serde_json::from_str(&line).expect("JSON")
@@ -46,7 +42,11 @@ fn a_load_on_a_target_both_as_programs() {
 
     // The server is on this machine, and so is its process.
     let server_cpu = &report["server_cpu"];
-    assert_eq!(server_cpu["processes"][0]["pid"].as_u64(), Some(server.id().into()), "{report}");
+    assert_eq!(
+        server_cpu["processes"][0]["pid"].as_u64(),
+        Some(server.pid().as_raw_nonzero().get().cast_unsigned().into()),
+        "{report}"
+    );
     assert!(server_cpu["cpus"].as_f64() > Some(0.0), "{server_cpu}");
     let turns = &report["event_loop"][0];
     assert!(turns["thread"] == 0 && turns["lag_us"]["max"].as_f64() > Some(0.0), "{turns}");
@@ -58,9 +58,9 @@ fn a_load_on_a_target_both_as_programs() {
     assert!(text.contains("by the sink's count") && text.contains("open loop"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 
-    interrupt(&server);
-    assert_eq!(server.wait().expect("ended").code(), Some(0));
+    server.signal(Signal::INT);
     let ended = line();
+    assert_eq!(server.output().status.code(), Some(0));
     assert!(ended["counters"]["requests"].as_u64() >= report["requests"].as_u64());
     assert!(ended["counters"]["sink_packets"].as_u64() > Some(0));
     let threads = ended["threads"].as_array().expect("one for each thread");
@@ -115,6 +115,9 @@ fn wrong_flags_are_code_2() {
         &["load", "http://127.0.0.1:1/", "--rate", "-1"],
         &["load", "http://127.0.0.1:1/", "--cpus", "1000"],
         &["load", "udp://127.0.0.1:1", "--size", "8"],
+        &["load", "udp-sink://127.0.0.1:1", "--hdr-log", "/dev/null"],
+        &["load", "http://127.0.0.1:1/", "--size", "100"],
+        &["load", "udp://127.0.0.1:1", "--pipeline", "2", "--rate", "9"],
         &["target"],
         &["target", "--http", "127.0.0.1"],
     ] {
@@ -128,15 +131,14 @@ fn wrong_flags_are_code_2() {
 fn ctrl_c_gives_the_result_so_far() {
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
-    let mut load = rxlab(&["load", &url, "--for", "60s", "--json"]).spawn().expect("the program runs");
+    let load = Running::start(&mut rxlab(&["load", &url, "--for", "60s", "--json"]));
     while target.counters().requests == 0 {
         std::thread::sleep(millis(10));
     }
-    interrupt(&load);
-    let mut text = String::new();
-    load.stdout.take().expect("piped").read_to_string(&mut text).expect("readable");
-    assert_eq!(load.wait().expect("ended").code(), Some(130));
-    let report: Value = serde_json::from_str(&text).expect("JSON");
+    load.signal(Signal::INT);
+    let out = load.output();
+    assert_eq!(out.status.code(), Some(130));
+    let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert!(report["requests"].as_u64() > Some(0) && report["seconds"].as_f64() < Some(30.0));
 }
 
@@ -145,9 +147,9 @@ fn ctrl_c_gives_the_result_so_far() {
 fn a_closed_pipe_is_no_error() {
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
-    let mut load = rxlab(&["load", &url, "--for", "50ms"]).spawn().expect("the program runs");
-    drop(load.stdout.take());
-    let out = load.wait_with_output().expect("ended");
+    let mut load = Running::start(&mut rxlab(&["load", &url, "--for", "50ms"]));
+    drop(load.stdout());
+    let out = load.output();
     assert_eq!(out.status.code(), Some(0), "{out:?}");
     assert!(out.stderr.is_empty(), "{out:?}");
 }

@@ -15,19 +15,19 @@ fn a_body_is_as_expected_or_an_error() {
     let address = target.addresses().http.expect("served");
     let mut spec = spec(&format!("http://{address}/simple"));
     spec.pipeline = 4;
-    spec.expect_body = Some("Hello, world!\n".to_owned());
+    spec.expect_body = Some("Hello, world!\n".into());
     let good = run(&spec, millis(100));
     assert!(good.requests > 0 && good.errors.is_empty(), "{good:?}");
-    spec.expect_body = Some("Hello, world?\n".to_owned());
+    spec.expect_body = Some("Hello, world?\n".into());
     let wrong = run(&spec, millis(100));
     assert_eq!(wrong.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Body], "{wrong:?}");
     assert_eq!((wrong.requests, wrong.errors[&ErrorClass::Body]), (0, wrong.sent), "{wrong:?}");
     // Longer than a read, and wrong only in its length.
     spec.url = format!("http://{address}/bytes?n=300000").parse().expect("a URL");
-    spec.expect_body = Some("x".repeat(300_000));
+    spec.expect_body = Some(vec![b'x'; 300_000].into());
     let long = run(&spec, millis(100));
     assert!(long.requests > 0 && long.errors.is_empty(), "{long:?}");
-    spec.expect_body = Some("x".repeat(300_001));
+    spec.expect_body = Some(vec![b'x'; 300_001].into());
     assert_eq!(run(&spec, millis(100)).requests, 0);
 }
 

@@ -3,10 +3,35 @@
 use std::net::TcpListener;
 use std::time::Instant;
 
-use rxlab::load::{ErrorClass, LoadError, Session};
+use rxlab::load::{ErrorClass, LoadError, Session, Spec};
 use rxlab::target::Target;
 
 use super::{millis, run, spec, target};
+
+/// A search opens connections anew for every run.
+#[test]
+fn connections_that_are_reset_at_the_end_keep_no_port() {
+    let target = target(1);
+    let address = target.addresses().http.expect("served");
+    let spec = Spec { connections: 20, ..spec(&format!("http://{address}/simple")) };
+    let _noise = crate::quiet::noisy();
+    let waiting = || {
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("readable");
+        let port = format!(":{:04X}", address.port());
+        let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.filter(|row| row[2].ends_with(&port) && row[3] == "06").count()
+    };
+    let session = Session::start(&spec).expect("started");
+    session.reset_at_end();
+    drop(session);
+    assert_eq!(waiting(), 0);
+    drop(Session::start(&spec).expect("started"));
+    let begun = Instant::now();
+    while waiting() == 0 {
+        assert!(begun.elapsed() < millis(5000), "the check itself is broken");
+        std::thread::sleep(millis(5));
+    }
+}
 
 #[test]
 fn every_request_is_counted_once_on_both_sides() {

@@ -4,15 +4,19 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use rxlab::lab::Namespace;
 use rxlab::load::{Interval, Session, Spec};
 use rxlab::target::Target;
 use serde_json::Value;
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{millis, run, spec, steady, target};
+use crate::process::Running;
+use crate::require;
 
 /// A target on `address`, and a load on it.
 fn simple(address: IpAddr) -> (Target, Spec) {
@@ -93,7 +97,7 @@ fn a_request_says_what_was_asked_for() {
     let (url, requests) = recorder(5);
     let mut spec = spec(&format!("{url}/a?b=c"));
     (spec.connections, spec.pipeline, spec.requests) = (1, 4, Some(9));
-    (spec.method, spec.body) = ("POST".to_owned(), "hello".to_owned());
+    (spec.method, spec.body) = ("POST".to_owned(), "hello".into());
     spec.headers = vec!["X-One: 1".parse().expect("a header"), "host: else".parse().expect("a header")];
     assert_eq!(finish(&spec).requests, 9);
     let texts: Vec<String> = requests.try_iter().collect();
@@ -134,11 +138,8 @@ fn ipv6() {
     assert_eq!(finish(&spec).requests, 200);
 }
 
-#[test]
-fn a_unix_socket() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("socket");
-    let listener = UnixListener::bind(&path).expect("bound");
+/// Answers every request on every connection, and takes `rest` after each that it accepts.
+fn serve(listener: UnixListener, rest: Duration) {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
@@ -151,8 +152,16 @@ fn a_unix_socket() {
                     }
                 }
             });
+            std::thread::sleep(rest);
         }
     });
+}
+
+#[test]
+fn a_unix_socket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    serve(UnixListener::bind(&path).expect("bound"), Duration::ZERO);
     let mut spec = spec("http://localhost/");
     (spec.unix, spec.connections) = (Some(path.clone()), 3);
     let total = run(&spec, millis(100));
@@ -160,6 +169,25 @@ fn a_unix_socket() {
     spec.unix = Some(folder.path().join("nobody"));
     let error = Session::start(&spec).expect_err("nobody there").to_string();
     assert!(error.contains("nobody"), "{error}");
+}
+
+/// A full queue is told by EAGAIN at once, and that was counted as a server that is down.
+#[test]
+fn a_unix_socket_with_a_full_queue_is_tried_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+    socket.bind(&SockAddr::unix(&path).expect("a path")).expect("bound");
+    socket.listen(1).expect("listening");
+    serve(socket.into(), millis(2));
+    for (no_keepalive, rate) in [(false, None), (true, None), (true, steady(300.0))] {
+        let mut spec = spec("http://localhost/");
+        (spec.unix, spec.connections) = (Some(path.clone()), 12);
+        (spec.no_keepalive, spec.rate, spec.requests) = (no_keepalive, rate, Some(60));
+        let total = finish(&spec);
+        let case = format!("{no_keepalive}, {:?}: {total:?}", spec.rate);
+        assert_eq!((total.requests, total.sent, total.errors.len()), (60, 60, 0), "{case}");
+    }
 }
 
 #[test]
@@ -191,6 +219,38 @@ fn connections_and_flows_come_from_the_given_addresses() {
     assert_eq!(seen, sources.into_iter().collect());
 }
 
+/// A port that is chosen when the socket is bound is nobody else's: the second load would find none.
+#[test]
+fn connections_to_different_places_share_their_ports() {
+    if !require::netns() {
+        return;
+    }
+    let namespace = Namespace::new().expect("made");
+    namespace.ip("link set lo up").expect("up");
+    let netns = Some(namespace.path());
+    let ports = |range: &str| {
+        let set = Command::new("nsenter")
+            .arg(format!("--net={}", namespace.path().display()))
+            .args(["sysctl", "-q", "-w", &format!("net.ipv4.ip_local_port_range={range}")])
+            .status();
+        assert!(set.expect("nsenter runs").success());
+    };
+    let start = |port: u16| {
+        let http = Some(([127, 0, 0, 1], port).into());
+        let target = Target::start(&rxlab::target::Spec { http, netns: netns.clone(), ..Default::default() });
+        let mut spec = spec(&format!("http://127.0.0.1:{port}/simple"));
+        (spec.sources, spec.connections) = (vec![[127, 0, 0, 2].into()], 4);
+        spec.netns = netns.clone();
+        (target.expect("started"), spec)
+    };
+    ports("40000 40003");
+    let [(_one, first), (_other, second)] = [start(8001), start(8002)];
+    let session = Session::start(&first).expect("started");
+    let total = run(&second, millis(50));
+    assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
+    assert!(session.stop().errors.is_empty());
+}
+
 /// Ten thousand connections, twenty at a time: the program never holds more files than those twenty
 /// and what it began with.
 #[test]
@@ -198,18 +258,16 @@ fn connections_leave_no_files_behind() {
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
     let _noise = crate::quiet::noisy();
-    let mut load = Command::new(env!("CARGO_BIN_EXE_rxlab"))
-        .args(["--json", "load", &url, "--no-keepalive", "--requests", "10000", "--connections", "20"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program runs");
-    let files = format!("/proc/{}/fd", load.id());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    command.args(["--json", "load", &url, "--no-keepalive", "--requests", "10000", "--connections", "20"]);
+    let mut load = Running::start(&mut command);
+    let files = format!("/proc/{}/fd", load.pid().as_raw_nonzero());
     let mut most = 0;
-    while load.try_wait().expect("asked").is_none() {
+    while !load.has_ended() {
         most = most.max(std::fs::read_dir(&files).map_or(0, Iterator::count));
         std::thread::sleep(millis(10));
     }
-    let out = load.wait_with_output().expect("ended");
+    let out = load.output();
     let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert_eq!((&report["requests"], &report["errors"]), (&10_000.into(), &serde_json::json!({})));
     assert!(target.stop().connections >= 10_000);

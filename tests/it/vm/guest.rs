@@ -55,6 +55,21 @@ done
 sleep 1
 "#;
 
+/// A firewall of a hundred rules, none of which concerns a packet of the flood; they are walked through as often
+/// as its chain `input` jumps there.
+pub(super) const FIREWALL: &str = r#"
+{
+    echo 'table ip firewall {'
+    echo ' chain blocked {'
+    for n in $(seq 0 99); do echo "  ip saddr 192.0.2.$n udp dport $((10000 + n)) drop"; done
+    echo ' }'
+    echo ' chain input { type filter hook input priority 0; policy accept; }'
+    echo '}'
+} > rules
+nft -f rules >&2
+walls() { for n in $(seq "$1"); do nft add rule ip firewall input jump blocked >&2; done; }
+"#;
+
 /// A peer that sends so many packets a second to a sink in the guest, once it knows where that is.
 pub(super) fn flood(flows: u32, rate: u32) -> String {
     let rxlab = env!("CARGO_BIN_EXE_rxlab");
@@ -83,7 +98,7 @@ pub(super) fn run_with(programs: &[&str], shape: &str, job: &str, peer: Option<&
     for program in programs {
         command.args(["--with", program]);
     }
-    command.arg(shape).arg(&file).stdin(Stdio::null()).env("RXLAB_LAB_SECONDS", "240");
+    command.arg(shape).arg(&file).stdin(Stdio::null()).env("RXLAB_LAB_SECONDS", "480");
     command.env("RXLAB_LAB_PEER", peer.unwrap_or_default());
     let out = command.output().expect("lab/vm runs");
     let text = String::from_utf8(out.stdout).expect("text");

@@ -1,12 +1,19 @@
 //! Who sends the next request, in the closed and in the open loop, and what becomes of a connection
 //! that failed.
 
-use super::{Engine, ErrorClass, Nanos, Phase, Tally};
-use crate::load::clock::MILLISECOND;
-use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
+use super::{EVENTS_A_CLOCK, Engine, ErrorClass, Nanos, Phase, Tally};
+use crate::load::thread::TICKETS_PER_TURN;
 
-/// How often closed connections are looked at for their next attempt.
-const RETRY_PERIOD: Nanos = 2 * MILLISECOND;
+/// What became of an attempt to connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// It goes on, or there was nothing to do.
+    Begun,
+    /// It failed at once, and is counted.
+    Failed,
+    /// There was no room for it; nothing happened.
+    Later,
+}
 
 impl Engine {
     /// Gives a connection the requests it has room for: at once in the closed loop, by queueing it
@@ -34,6 +41,19 @@ impl Engine {
         }
     }
 
+    /// Closed loop: the next requests of all connections that were read.
+    pub(super) fn send_next(&mut self, tally: &mut Tally) {
+        let mut answered = std::mem::take(&mut self.answered);
+        for some in answered.chunks(EVENTS_A_CLOCK) {
+            let now = self.clock.now();
+            for &index in some {
+                self.supply(index, now, tally);
+            }
+        }
+        answered.clear();
+        self.answered = answered;
+    }
+
     fn queue(&mut self, index: usize) {
         if !std::mem::replace(&mut self.connections[index].queued, true) {
             self.free.push_back(index);
@@ -42,14 +62,34 @@ impl Engine {
 
     /// Sends `count` requests whose latency counts from `from`.
     fn send(&mut self, index: usize, count: usize, from: Nanos, now: Nanos, tally: &mut Tally) {
-        self.left -= count as u64;
-        let closed = matches!(self.connections[index].phase, Phase::Closed { .. });
-        if closed && !self.open(index, now, tally) {
+        let opening = self.opening(index, now, tally);
+        if opening == Opening::Later {
             return;
         }
-        self.connections[index].request(count, from, now, &self.block);
+        self.left -= count as u64;
+        if opening != Opening::Failed {
+            self.put(index, count, from, now, tally);
+        }
+    }
+
+    /// Begins to connect what is closed.
+    fn opening(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
+        match self.connections[index].phase {
+            Phase::Closed { .. } => self.open(index, now, tally),
+            _ => Opening::Begun,
+        }
+    }
+
+    /// Hands requests to a connection that is open, or that writes them when it is.
+    fn put(&mut self, index: usize, count: usize, from: Nanos, now: Nanos, tally: &mut Tally) {
+        let connection = &mut self.connections[index];
+        connection.request(count, from, now, &self.block);
         tally.sent += count as u64;
-        if !closed {
+        if connection.phase == Phase::Open {
+            // With every request: nearly always it is there.
+            if !self.deadlines.has(index) {
+                self.deadlines.make(index, self.deadline(now));
+            }
             self.flush(index, now, tally);
         }
     }
@@ -63,6 +103,7 @@ impl Engine {
 
     /// Sends the requests that are due, as far as connections are free.
     pub(super) fn send_due(&mut self, tally: &mut Tally) {
+        self.is_behind = false;
         if !self.running {
             return;
         }
@@ -87,11 +128,24 @@ impl Engine {
                     }
                 }
             };
-            let Some(intended) = schedule.take(now) else { return };
+            if schedule.next() > now {
+                return;
+            }
             self.free.pop_front();
             self.connections[index].queued = false;
+            let opening = self.opening(index, now, tally);
+            if opening == Opening::Later {
+                // The request stays due, for the next connection.
+                continue;
+            }
+            let Some(intended) = self.schedule.as_mut().and_then(|schedule| schedule.take(now)) else {
+                return;
+            };
+            self.left -= 1;
             tally.scheduled(intended, free_since, now);
-            self.send(index, 1, intended, now, tally);
+            if opening == Opening::Begun {
+                self.put(index, 1, intended, now, tally);
+            }
             let connection = &mut self.connections[index];
             if connection.outstanding() >= self.depth {
                 connection.free_since = None;
@@ -99,55 +153,83 @@ impl Engine {
                 self.queue(index);
             }
         }
+        self.is_behind = true;
     }
 
     /// Gives a connection up, and begins the next one at once when this one had answered.
     pub(super) fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
-        self.connections[index].fail(class, now, &self.block, tally);
-        self.closed += 1;
+        self.connections[index].fail(class, now, self.timeout, &self.block, tally);
         self.again(index, now, tally);
     }
 
-    /// Begins the next connection in place of a closed one whose wait is over.
-    fn again(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
+    /// Begins the next connection in place of a closed one, now or when its wait is over.
+    pub(super) fn again(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
         match self.connections[index].phase {
-            Phase::Closed { retry_at } if retry_at <= now => {}
-            _ => return,
-        }
-        if self.single {
-            self.supply(index, now, tally);
-        } else {
-            self.open(index, now, tally);
-        }
-    }
-
-    /// Begins to connect; `false` when that failed at once.
-    fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> bool {
-        let opened = self.connections[index].open(&self.poller, index, &self.peer, &self.block, now).is_ok();
-        if opened {
-            self.closed -= 1;
-        } else {
-            tally.error(ErrorClass::Connect, 1);
-        }
-        opened
-    }
-
-    /// Looks for timeouts, and for closed connections whose wait is over.
-    pub(super) fn sweep(&mut self, now: Nanos, tally: &mut Tally) {
-        for index in 0..self.connections.len() {
-            let connection = &self.connections[index];
-            if connection.timed_out(now, self.timeout) {
-                let class = match connection.phase {
-                    Phase::Connecting { .. } => ErrorClass::Connect,
-                    Phase::Greeting { .. } => ErrorClass::Tls,
-                    Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout,
-                };
-                self.fail(index, class, now, tally);
-            } else {
-                self.again(index, now, tally);
+            Phase::Closed { retry_at } if retry_at > now => self.retries.make(index, retry_at),
+            Phase::Closed { .. } if !self.running => {}
+            Phase::Closed { .. } if self.single => self.supply(index, now, tally),
+            Phase::Closed { .. } => {
+                self.open(index, now, tally);
             }
+            _ => {}
         }
-        let period = if self.closed > 0 { RETRY_PERIOD } else { sweep_period(self.timeout) };
-        self.next_sweep = now + period;
+    }
+
+    /// Begins to connect.
+    fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
+        let connection = &mut self.connections[index];
+        let Err(error) = connection.open(&self.poller, index, &self.peer, &self.block, now) else {
+            self.deadlines.make(index, self.deadline(now));
+            return Opening::Begun;
+        };
+        if let Phase::Closed { retry_at } = connection.phase {
+            // Never at this very moment: who would try then is trying already.
+            self.retries.make(index, retry_at.max(now + 1));
+        }
+        if self.peer.is_full(&error) {
+            return Opening::Later;
+        }
+        tally.error(ErrorClass::Connect, 1);
+        Opening::Failed
+    }
+
+    /// When to look whether what began at `since` has taken too long: never before it has, and with many
+    /// others at a time.
+    fn deadline(&self, since: Nanos) -> Nanos {
+        (since + self.timeout + 1).next_multiple_of(self.period)
+    }
+
+    /// The connections have been opened, as far as they could be: those that wait for something are looked
+    /// at when it takes too long, the closed ones when they may be opened again.
+    pub(super) fn appoint(&mut self, index: usize) {
+        match self.connections[index].phase {
+            Phase::Closed { retry_at } => self.retries.make(index, retry_at),
+            Phase::Connecting { since } | Phase::Greeting { since } => {
+                self.deadlines.make(index, self.deadline(since));
+            }
+            Phase::Open => {}
+        }
+    }
+
+    /// Looks at the connections whose time has come: for timeouts, and for the next attempt.
+    pub(super) fn keep_appointments(&mut self, now: Nanos, tally: &mut Tally) {
+        for _ in 0..TICKETS_PER_TURN {
+            let Some(index) = self.deadlines.due(now) else { break };
+            let Some(since) = self.connections[index].waits_since() else { continue };
+            if now.saturating_sub(since) <= self.timeout {
+                self.deadlines.make(index, self.deadline(since));
+                continue;
+            }
+            let class = match self.connections[index].phase {
+                Phase::Connecting { .. } => ErrorClass::Connect,
+                Phase::Greeting { .. } => ErrorClass::Tls,
+                Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout,
+            };
+            self.fail(index, class, now, tally);
+        }
+        for _ in 0..TICKETS_PER_TURN {
+            let Some(index) = self.retries.due(now) else { break };
+            self.again(index, now, tally);
+        }
     }
 }

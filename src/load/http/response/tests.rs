@@ -55,6 +55,25 @@ fn chunked_answers() {
     }
 }
 
+/// Without a length the answer to GET ends with its connection; that to HEAD has no body to end.
+#[test]
+fn an_answer_to_head_needs_no_length() {
+    for head in [
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+    ] {
+        let (mut parser, text) = (any(true), head.repeat(2));
+        let mut input = text.as_bytes();
+        for _ in 0..2 {
+            assert_eq!(parser.next(&mut input), Ok(Some(ok(false))), "{head:?}");
+        }
+        assert_eq!((input, parser.finish()), (&b""[..], Ok(None)), "{head:?}");
+    }
+    let mut last = &b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"[..];
+    assert_eq!(any(true).next(&mut last), Ok(Some(ok(true))));
+}
+
 #[test]
 fn answers_are_judged_by_status_and_body() {
     let mut parser =

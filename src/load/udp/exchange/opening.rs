@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use super::Exchange;
 use crate::load::clock::{MILLISECOND, Nanos};
 use crate::load::error_class::ErrorClass;
-use crate::load::interval::Tally;
 use crate::load::poller::Ready;
+use crate::load::tally::Tally;
 use crate::load::udp::sockets::unspecified;
 use crate::load::udp::talk::{Greeting, Heard};
 
@@ -78,7 +78,7 @@ impl Exchange {
         self.out.clear();
         match self.talk.greet(index, now, &mut self.out) {
             Greeting::Nothing => return None,
-            Greeting::First => {}
+            Greeting::Written => {}
             Greeting::Again => tally.error(ErrorClass::Connect, 1),
         }
         self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally).1

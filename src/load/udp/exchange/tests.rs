@@ -5,15 +5,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
 use super::Exchange;
+use crate::host::socket::receive_buffer;
 use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;
-use crate::load::interval::Tally;
 use crate::load::poller::Poller;
 use crate::load::rate::Rate;
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
+use crate::load::tally::Tally;
 use crate::load::udp::talk::{Heard, Talk};
 
 /// Flow 0 may send from this moment on, flow 1 from twice as late.
@@ -33,19 +35,23 @@ impl Talk for Opens {
     }
 }
 
+/// An engine for two flows to `address`.
+fn engine(address: std::net::SocketAddr, opens: Nanos, timeout: Nanos, clock: Clock) -> Exchange {
+    let mut spec = Spec::new(format!("udp://{address}").parse().expect("a URL"));
+    (spec.connections, spec.timeout) = (2, std::time::Duration::from_nanos(timeout));
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
+    let poller = Poller::new(wake, spec.pacing, clock).expect("a poller");
+    Exchange::new(&spec, address, 0, Box::new(Opens(opens)), poller, clock).expect("sockets")
+}
+
 /// Runs a schedule of 1000 a second over two flows until 300 requests are sent or given up; flow 0
 /// opens at `opens`. What was counted, how many were due, and the flow of each that came.
 fn run(opens: Nanos, timeout: Nanos) -> (Tally, u64, Vec<u8>) {
     let receiver = UdpSocket::bind("127.0.0.1:0").expect("bound");
     receiver.set_nonblocking(true).expect("set");
     let address = receiver.local_addr().expect("bound");
-    let mut spec = Spec::new(format!("udp://{address}").parse().expect("a URL"));
-    (spec.connections, spec.timeout) = (2, std::time::Duration::from_nanos(timeout));
     let clock = Clock::start();
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
-    let poller = Poller::new(wake, spec.pacing, clock).expect("a poller");
-    let mut exchange =
-        Exchange::new(&spec, address, 0, Box::new(Opens(opens)), poller, clock).expect("sockets");
+    let mut exchange = engine(address, opens, timeout, clock);
     let schedule = Schedule::new(0, &Rate::steady(1000.0), false, 0, 1, u64::MAX);
     let mut tally = Tally::new();
     exchange.begin(Some(schedule), &mut tally);
@@ -69,6 +75,9 @@ fn what_is_due_waits_for_a_flow_that_may_send() {
     assert!(first_of_other >= 100, "it opened later: {first_of_other}");
     // They were late, and are counted from when they were due.
     assert!(tally.late.max() >= 90 * MILLISECOND, "{}", tally.late.max());
+    // A hundred waited for the target, 50 ms each. That is none of the client's lag.
+    let waited = tally.late.mean() - tally.lag.mean();
+    assert!(waited >= 10.0 * MILLISECOND as f64, "{} and {}", tally.late.mean(), tally.lag.mean());
 }
 
 #[test]
@@ -79,4 +88,55 @@ fn what_waits_too_long_for_a_flow_is_unsent() {
     assert!(unsent >= 149, "{unsent}");
     assert_eq!(flows.len() as u64, tally.sent);
     assert!(tally.sent + unsent <= due, "{} and {unsent} of {due}", tally.sent);
+}
+
+/// As many in a turn as one may send, and turns only as often as it sweeps: most of them were once not counted.
+#[test]
+fn all_that_waits_too_long_is_unsent_however_much_it_is() {
+    let peer = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let clock = Clock::start();
+    let timeout = 200 * MILLISECOND;
+    let mut exchange = engine(peer.local_addr().expect("bound"), Nanos::MAX / 2, timeout, clock);
+    let mut tally = Tally::new();
+    let schedule = Schedule::new(0, &Rate::steady(1e6), false, 0, 1, u64::MAX);
+    exchange.begin(Some(schedule), &mut tally);
+    while clock.now() < 2 * timeout {
+        exchange.turn(&mut tally);
+    }
+    let unsent = tally.errors[ErrorClass::Unsent as usize];
+    assert!((100_000..=220_000).contains(&unsent), "{unsent} of 200,000");
+}
+
+/// Datagrams that a busy client did not read in time were once lost on the way, by its account.
+#[test]
+fn what_the_client_drops_itself_is_told() {
+    let peer = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let mut exchange = engine(peer.local_addr().expect("bound"), 0, 10 * SECOND, Clock::start());
+    for flow in &exchange.flows {
+        receive_buffer(&flow.socket, 4096).expect("set");
+    }
+    let mut tally = Tally::new();
+    exchange.begin(None, &mut tally);
+    let (_, flow) = peer.recv_from(&mut [0; 8]).expect("asked");
+    for _ in 0..200 {
+        peer.send_to(&[1; 500], flow).expect("sent");
+    }
+    exchange.count_drops(&mut tally);
+    let dropped = tally.datagrams.client_dropped;
+    assert!(dropped > 0);
+    while tally.errors[ErrorClass::Garbage as usize] + dropped < 200 {
+        exchange.turn(&mut tally);
+    }
+    exchange.count_drops(&mut tally);
+    assert_eq!(tally.datagrams.client_dropped, dropped, "each is counted once");
+}
+
+/// A full send buffer is what a closed loop runs into on a slow device; a request that was due is late then.
+#[test]
+fn a_full_send_buffer_holds_only_a_closed_loop_back() {
+    let peer = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let mut exchange = engine(peer.local_addr().expect("bound"), 0, SECOND, Clock::start());
+    assert!(exchange.may_wait(Some(Errno::AGAIN)) && !exchange.may_wait(Some(Errno::NOBUFS)));
+    exchange.schedule = Some(Schedule::new(0, &Rate::steady(1.0), false, 0, 1, 1));
+    assert!(!exchange.may_wait(Some(Errno::AGAIN)));
 }

@@ -5,9 +5,10 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, propte
 
 use super::{follow, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Fact, Irq, Irqbalance, Model, Nic, Rates, TxQueue};
+use crate::model::{DeviceAddress, Fact, Irq, Irqbalance, Model, Nic, NicKind, Rates, TxQueue};
 use crate::parse::ethtool::{Channels, Coalesce, Count, Rss};
-use crate::plan::ground::usable;
+use crate::plan::carried::carried;
+use crate::plan::ground::Ground;
 use crate::plan::policy::{Options, Policy};
 use crate::plan::{Plan, Target, interrupts};
 use crate::units::{CpuId, CpuMask, IrqId};
@@ -37,7 +38,7 @@ fn machine(dice: &Dice) -> (Model, Rates) {
         let irqs: Vec<u32> = (0..*queues).map(|queue| throw(at * 97 + queue as usize, count)).collect();
         sketch = sketch.device(&format!("eth{at}"), &irqs).traffic(&format!("eth{at}"), f64::from(*packets));
     }
-    let (mut model, rates) = sketch.build();
+    let (mut model, mut rates) = sketch.build();
     if dice.balanced {
         let banned_irqs = Fact::Known(Vec::new());
         model.irqbalance = Fact::Known(Some(Irqbalance { pid: 7, banned_irqs, ..Irqbalance::default() }));
@@ -57,7 +58,92 @@ fn machine(dice: &Dice) -> (Model, Rates) {
             }
         }
     }
+    for (at, nic) in model.nics.iter_mut().enumerate() {
+        astray(nic, at, &throw, count);
+        // Nor does a signal come to one.
+        for cpu in nic.rx.iter_mut().filter_map(|queue| queue.channel_cpu.as_mut()) {
+            *cpu = if online.contains(*cpu) { *cpu } else { CpuId(0) };
+        }
+    }
+    let all: CpuMask = (0..count).map(CpuId).collect();
+    let some = |at: usize| all.iter().filter(|cpu| throw(at + cpu.0 as usize, 12) > 0).collect::<CpuMask>();
+    if throw(5, 3) == 0 {
+        model.settings.nohz_full = Fact::Known(all.difference(&some(5)));
+        model.settings.cpuset = Fact::Known(some(9));
+    }
+    busy(&model, &mut rates, &throw);
+    if throw(3, 2) == 0 {
+        bond(&mut model);
+    }
     (model, rates)
+}
+
+/// Packets by queue, and receive time where interrupts of busy devices land; none anywhere else.
+fn busy(model: &Model, rates: &mut Rates, throw: &impl Fn(usize, u32) -> u32) {
+    for cpu in &mut rates.cpus {
+        cpu.softirq = 0.0;
+    }
+    for (at, nic) in model.nics.iter().enumerate() {
+        let counts = rates.nics.iter_mut().find(|rates| rates.name == nic.name).expect("each has rates");
+        let packets = counts.rx_packets;
+        if throw(at + 13, 2) == 0 {
+            let weight = |queue: u32| f64::from(1 + throw(at + 7 * queue as usize, 50));
+            let sum: f64 = nic.rx.iter().map(|queue| weight(queue.index)).sum();
+            counts.queues =
+                nic.rx.iter().map(|queue| (queue.index, packets * weight(queue.index) / sum)).collect();
+        }
+        let time = match packets {
+            50_000.0.. => 0.98,
+            2_000.0.. => [0.1, 0.6][throw(at + 17, 2) as usize],
+            _ => 0.0,
+        };
+        for irq in nic.rx.iter().flat_map(|queue| &queue.irqs) {
+            let lands = irq.effective.known().and_then(CpuMask::first).expect("it lands somewhere");
+            let cpu = &mut rates.cpus[lands.0 as usize];
+            cpu.softirq = cpu.softirq.max(time);
+        }
+        for cpu in nic.rx.iter().filter_map(|queue| queue.channel_cpu) {
+            let cpu = &mut rates.cpus[cpu.0 as usize];
+            cpu.softirq = cpu.softirq.max(time);
+        }
+    }
+}
+
+/// Interrupts that were sent elsewhere and have not moved, and queues with channels of Hyper-V in place of them.
+fn astray(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: u32) {
+    let has_channels = throw(at + 21, 4) == 0;
+    for queue in &mut nic.rx {
+        // By interrupt, as two queues may have one.
+        let own = queue.irqs.first().map_or(0, |irq| irq.number.0 as usize);
+        let elsewhere = CpuId(throw(own + 2, count));
+        match queue.irqs.first_mut() {
+            Some(_) if has_channels => {
+                queue.irqs.clear();
+                queue.channel_cpu = Some(elsewhere);
+            }
+            Some(irq) if throw(own + 1, 3) == 0 => {
+                irq.affinity = Fact::Known([elsewhere].into_iter().collect());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where an interrupt is once it has fired.
+fn lands(irq: &Irq, online: &CpuMask) -> CpuMask {
+    let [sent, now] = [&irq.affinity, &irq.effective].map(|mask| mask.known().cloned().unwrap_or_default());
+    let goes = sent.len() == 1 && sent.difference(online).is_empty();
+    if goes { sent } else { now }
+}
+
+/// A bond of all devices, which has the packets of all.
+fn bond(model: &mut Model) {
+    let mut bond =
+        Nic::new("bond0".parse().expect("a name"), DeviceAddress("virtual:bond0".into()), NicKind::Virtual);
+    bond.stack.kind = Some("bond".to_owned());
+    bond.stack.physical = model.nics.iter().map(|nic| nic.name.clone()).collect();
+    bond.rx = vec![crate::model::RxQueue { rps_cpus: Fact::Known(CpuMask::new()), ..Default::default() }];
+    model.nics.push(bond);
 }
 
 /// Gives a device what a driver may have.
@@ -78,6 +164,13 @@ fn furnish(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: 
     let table = (0..128).map(|entry| throw(at + entry, queues)).collect();
     nic.hardware.rss = Fact::Known(Rss { table, ..Rss::default() });
     nic.napi.gro_flush_timeout_ns = Fact::Known(u64::from(throw(at + 5, 3)));
+    nic.napi.threaded = Fact::Known(throw(at + 8, 6) == 0);
+    if throw(at + 9, 4) == 0 {
+        // Two queues on one interrupt, as some drivers do where vectors are short.
+        for pair in nic.rx.chunks_exact_mut(2) {
+            pair[1].irqs = pair[0].irqs.clone();
+        }
+    }
     let one = |cpu: u32| [CpuId(cpu % count)].into_iter().collect::<CpuMask>();
     for queue in &mut nic.rx {
         let own = at + 11 * queue.index as usize;
@@ -85,11 +178,12 @@ fn furnish(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: 
         queue.rps_cpus = Fact::Known(if throw(own, 3) == 0 { range.collect() } else { CpuMask::new() });
         queue.rps_flow_cnt = Fact::Known([0, 512][throw(own + 1, 2) as usize]);
     }
-    for index in 0..queues {
+    for index in 0..queues + throw(at + 10, 4) {
         let xps = if throw(at, 2) == 0 { one(throw(at + index as usize, count)) } else { CpuMask::new() };
         nic.tx.push(TxQueue {
             index,
             xps_cpus: if queues == 1 { Fact::Unsupported } else { Fact::Known(xps) },
+            xps_by_rxq: Fact::Unsupported,
         });
         if throw(at + 6, 2) == 0 {
             nic.other_irqs.push(Irq {
@@ -108,9 +202,9 @@ fn furnish(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: 
 }
 
 /// What must hold of a plan and of the machine that follows it.
-fn sound(policy: Policy, model: &Model, plan: &Plan, after: &Model, clean: &CpuMask) -> Result<(), String> {
-    let may = usable(model).difference(clean);
-    let mut masks: Vec<(String, CpuMask)> = Vec::new();
+fn sound(model: &Model, plan: &Plan, after: &Model, clean: &CpuMask) -> Result<(), String> {
+    let may = model.usable().difference(clean);
+    let mut masks: Vec<(String, CpuMask, CpuMask)> = Vec::new();
     for planned in &plan.settings {
         let set = &planned.set;
         let Some(nic) = set.target.nic().and_then(|name| after.nic(name)) else { continue };
@@ -130,17 +224,23 @@ fn sound(policy: Policy, model: &Model, plan: &Plan, after: &Model, clean: &CpuM
         let Target::Queue { nic: name, queue } = &set.target else { return Err(format!("{set}: no queue")) };
         let target = Target::Queue { nic: name.clone(), queue: *queue };
         for irq in interrupts(nic, &target) {
-            let takes = irq.effective.known().cloned().unwrap_or_default();
-            if !mask.intersection(&takes).is_empty() {
+            if !mask.intersection(&lands(irq, &after.online())).is_empty() {
                 return Err(format!("{set}: holds the CPU of its interrupt"));
             }
         }
-        if let Some((other, _)) = masks.iter().find(|(_, other)| !other.intersection(&mask).is_empty())
-            && policy != Policy::Spread
-        {
+        // Queues that have only one CPU together may have one mask.
+        let rx = nic.rx.iter().find(|rx| rx.index == queue.index);
+        let home = rx.map_or(CpuMask::new(), |rx| match rx.irqs.first() {
+            Some(irq) => lands(irq, &after.online()),
+            None => rx.channel_cpu.into_iter().collect(),
+        });
+        let overlaps = |(_, other, of): &&(String, CpuMask, CpuMask)| {
+            *of != home && !other.intersection(&mask).is_empty()
+        };
+        if let Some((other, ..)) = masks.iter().find(overlaps) {
             return Err(format!("{set}: overlaps with {other}"));
         }
-        masks.push((set.to_string(), mask));
+        masks.push((set.to_string(), mask, home));
     }
     Ok(())
 }
@@ -159,17 +259,33 @@ proptest! {
         cpus_per_queue in proptest::option::of(1usize..9),
         clean in proptest::option::of(0u32..600),
         policy in 0usize..6,
+        names in 0usize..3,
     ) {
         let policy = Policy::ALL[policy].1;
         let (model, rates) = machine(&Dice { nodes, per_node, smt, queues, seed, balanced });
         let keep_clean: CpuMask = (0..clean.unwrap_or_default()).map(CpuId).collect();
-        let options = Options { cpus_per_queue, keep_clean, ..Options::default() };
-        let plan = |model: &Model| policy.plan(model, &rates, &options, None).plan;
-        let first = plan(&model);
-        prop_assert_eq!(&first, &plan(&model), "the same twice");
+        let mut names: Vec<_> = model.nics.iter().take([0, 2, 9][names]).map(|nic| nic.name.clone()).collect();
+        if names.len() > 2 && model.nics.iter().any(|nic| nic.stack.kind.is_some()) {
+            names = vec!["bond0".parse().expect("a name")];
+        }
+        let options = Options { nics: names, cpus_per_queue, keep_clean };
+        let plan = |model: &Model, rates: &Rates| policy.plan(model, rates, &options, None).plan;
+        let first = plan(&model, &rates);
+        prop_assert_eq!(&first, &plan(&model, &rates), "the same twice");
         let after = follow(&model, &first);
-        prop_assert_eq!(sound(policy, &model, &first, &after, &options.keep_clean), Ok(()));
-        prop_assert_eq!(texts(&plan(&after)), Vec::<String>::new(), "nothing left to do");
+        prop_assert_eq!(sound(&model, &first, &after, &options.keep_clean), Ok(()));
+        if let Some(prediction) = &first.prediction {
+            let takes = |cpu: CpuId| {
+                let mut queues = model.nics.iter().flat_map(|nic| &nic.rx);
+                queues.any(|queue| {
+                    let lands = queue.irqs.first().and_then(|irq| irq.effective.known());
+                    queue.channel_cpu == Some(cpu) || lands.is_some_and(|cpus| cpus.contains(cpu))
+                })
+            };
+            prop_assert!(takes(prediction.cpu), "nothing comes in on CPU {}", prediction.cpu);
+        }
+        let rates = carried(&model, &rates, &after, &Ground::new(&after));
+        prop_assert_eq!(texts(&plan(&after, &rates)), Vec::<String>::new(), "nothing left to do");
         for (at, planned) in first.settings.iter().enumerate() {
             let twice = first.settings[..at].iter().any(|other| {
                 other.set.knob == planned.set.knob && other.set.target == planned.set.target

@@ -3,8 +3,9 @@
 use anstyle::{AnsiColor, Style};
 
 use super::WIDTH;
+use crate::diagnose::evidence::room;
 use crate::diagnose::figures::{count, percent, times};
-use crate::diagnose::{Finding, Severity};
+use crate::diagnose::{Finding, Severity, ThreadRoom};
 use crate::plan::{Plan, Proposal};
 use crate::report::findings::DoctorReport;
 use crate::units::NicName;
@@ -47,7 +48,13 @@ impl<'a> Page<'a> {
     pub(super) fn of(report: &'a DoctorReport, shown: &Shown, findings: usize) -> Self {
         let mut page = Self::default();
         if report.findings.is_empty() {
-            page.raw(&format!("{FINE}{}{FINE:#}", nothing_to_do(report)));
+            match &report.refused {
+                Some(why) => {
+                    page.raw(&figures("no verdict", report));
+                    page.labelled("why", why);
+                }
+                None => page.raw(&format!("{FINE}{}{FINE:#}", figures("nothing to do", report))),
+            }
         }
         for finding in worst_first(report).into_iter().take(findings) {
             page.head(report, finding);
@@ -55,6 +62,8 @@ impl<'a> Page<'a> {
         }
         page.room(report, shown);
         if shown.notes {
+            let refused = report.refused.iter().filter(|_| !report.findings.is_empty());
+            refused.for_each(|why| page.labelled("note", &format!("no further verdict: {why}")));
             report.notes.iter().for_each(|note| page.labelled("note", note));
             report.gaps.iter().for_each(|gap| page.labelled("gap", gap));
         }
@@ -121,21 +130,34 @@ impl<'a> Page<'a> {
 
     /// How much more the CPUs could take, now and after the first plan; and what plans say of themselves.
     fn room(&mut self, report: &'a DoctorReport, shown: &Shown) {
+        // A report without findings says it in its first line.
+        let seen =
+            if report.findings.is_empty() { String::new() } else { format!("; a look of {}", look(report)) };
         let first =
             report.plans.iter().find_map(|proposal| Some((proposal, proposal.plan.prediction.as_ref()?)));
+        let thread = report.load.thread.as_ref().map(thread_room);
         if let Some((proposal, prediction)) = first {
-            self.labelled("room", &prediction.room(&proposal.plan.name));
+            thread.into_iter().for_each(|line| self.labelled("room", &line));
+            let room = prediction.room(&proposal.plan.name);
+            self.labelled("room", &(room + &seen));
         } else if let Some(regime) = &report.regime
             && let Some(cpu) = regime.cpus.first()
         {
-            let room = report.load.headroom;
-            let line = format!(
-                "CPU {} saturates at {} of today's traffic, the machine as a whole at {}",
-                cpu.cpu,
-                times(room.hottest),
-                times(room.machine)
-            );
+            let (hottest, machine) = (times(room(cpu.receive)), times(report.load.headroom.machine));
+            let cpu = cpu.cpu;
+            let line = match thread {
+                Some(thread) => {
+                    format!(
+                        "{thread}; CPU {cpu} only at {hottest}, the machine as a whole at {machine}{seen}"
+                    )
+                }
+                None => format!(
+                    "CPU {cpu} saturates at {hottest} of today's traffic, the machine as a whole at {machine}{seen}"
+                ),
+            };
             self.labelled("room", &line);
+        } else if !report.findings.is_empty() {
+            self.labelled("room", &format!("not known{seen}"));
         }
         if !shown.notes {
             return;
@@ -152,19 +174,19 @@ impl<'a> Page<'a> {
 
     fn title(&mut self, finding: &Finding) {
         let (mark, style) = match finding.severity {
-            Severity::Critical => ('!', AnsiColor::Red.on_default().bold()),
-            Severity::Warning => ('!', AnsiColor::Yellow.on_default()),
-            Severity::Note => ('-', AnsiColor::Cyan.on_default()),
+            Severity::Critical => ("!!", AnsiColor::Red.on_default().bold()),
+            Severity::Warning => ("!", AnsiColor::Yellow.on_default()),
+            Severity::Note => ("-", AnsiColor::Cyan.on_default()),
         };
         let (title, id) = (&finding.title, &finding.id);
-        let used = 2 + title.chars().count() + id.len();
+        let used = mark.len() + 1 + title.chars().count() + id.len();
         if used + 2 <= WIDTH {
             let gap = WIDTH - used;
             self.raw(&format!("{style}{mark} {title}{style:#}{:gap$}{LABEL}{id}{LABEL:#}", ""));
         } else {
-            let lines = wrap(title, WIDTH - 2);
+            let lines = wrap(title, WIDTH - 1 - mark.len());
             for (index, line) in lines.iter().enumerate() {
-                let mark = if index == 0 { mark } else { ' ' };
+                let mark = if index == 0 { mark } else { &"  "[..mark.len()] };
                 self.raw(&format!("{style}{mark} {line}{style:#}"));
             }
             self.raw(&format!("{:gap$}{LABEL}{id}{LABEL:#}", "", gap = WIDTH - id.len()));
@@ -189,18 +211,29 @@ impl<'a> Page<'a> {
     }
 }
 
-fn nothing_to_do(report: &DoctorReport) -> String {
+/// How much more the program can take whose thread has no time left.
+fn thread_room(thread: &ThreadRoom) -> String {
+    let (program, room) = (&thread.program, times(thread.headroom));
+    format!("one thread of {program} saturates at {room} of today's traffic")
+}
+
+fn figures(verdict: &str, report: &DoctorReport) -> String {
     let load = &report.load;
     let drops = match load.dropped {
         rate if rate > 0.0 => format!("{} drops/s", count(rate)),
         _ => "no drops".to_owned(),
     };
     format!(
-        "nothing to do: busiest CPU {} in softirq, {} packets/s, {drops} ({:.1} s)",
+        "{verdict}: busiest CPU {} in softirq, {} packets/s, {drops} ({})",
         percent(load.receive_time),
         count(load.packets),
-        report.seconds
+        look(report)
     )
+}
+
+/// How long the figures were looked at.
+fn look(report: &DoctorReport) -> String {
+    format!("{:.1} s", report.seconds)
 }
 
 /// Findings by severity; of equal ones those of one interface together.

@@ -1,0 +1,59 @@
+//! The CPUs of `--cpus`: a list, or what the topology says.
+
+use std::str::FromStr;
+
+use crate::cli::Global;
+use crate::commands::machine;
+use crate::error::CommandError;
+use crate::host::allowed_cpus;
+use crate::load::quiet_cpus;
+use crate::units::{CpuMask, MaskError};
+
+/// What `--cpus` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cpus {
+    /// These; none leaves threads to the scheduler.
+    List(CpuMask),
+    /// Away from the interrupts, one a core.
+    Auto,
+}
+
+impl FromStr for Cpus {
+    type Err = MaskError;
+
+    fn from_str(text: &str) -> Result<Self, MaskError> {
+        if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::List) }
+    }
+}
+
+impl Cpus {
+    /// Where to pin, and how many threads there are when `threads` does not say so.
+    pub(super) fn place(
+        &self,
+        global: &Global,
+        threads: Option<usize>,
+        connections: usize,
+    ) -> Result<(CpuMask, usize), CommandError> {
+        match self {
+            Self::List(cpus) => Ok((cpus.clone(), threads.unwrap_or(1))),
+            Self::Auto => {
+                let cpus = quiet_cpus(&machine::open(global)?.model, &allowed_cpus());
+                let threads = threads.unwrap_or_else(|| cpus.len().min(connections).max(1));
+                Ok((cpus, threads))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cpus;
+
+    #[test]
+    fn a_list_or_auto() {
+        assert_eq!("auto".parse(), Ok(Cpus::Auto));
+        assert_eq!("0-1".parse::<Cpus>(), Ok(Cpus::List("0-1".parse().expect("a list"))));
+        assert_eq!("".parse::<Cpus>(), Ok(Cpus::List(Default::default())));
+        assert!("car".parse::<Cpus>().is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! The verdict on what there is to gain, by kind of limit.
+
+use super::{Family, Regime, regime};
+use crate::diagnose::diagnose;
+use crate::diagnose::sketch::Sketch;
+
+#[test]
+fn no_traffic_and_loopback_have_no_regime() {
+    let (model, rates) = Sketch::new(8).device("eth0", &[2]).build();
+    assert_eq!(regime(&model, &rates, &[]), None);
+    let (model, rates) = Sketch::new(2).loopback().veth("v").traffic("lo", 3e5).traffic("v", 2e3).build();
+    assert_eq!(regime(&model, &rates, &[]), None);
+}
+
+/// Its thread is everywhere a little: no CPU is busy.
+#[test]
+fn a_thread_that_limits_is_the_reason() {
+    let host = |receive: f64| {
+        let sketch =
+            Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 4e4).all_receive("0-7", receive, 5e3);
+        let sketch = sketch.each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
+        sketch.program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.0).udp(53, 900, 900)
+    };
+    let of = |sketch: Sketch| {
+        let (model, rates) = sketch.build();
+        regime(&model, &rates, &[]).expect("there is traffic")
+    };
+    let summary = of(host(0.02)).summary;
+    assert!(
+        summary.starts_with(
+            "IRQ pinning cannot matter here, nor can other steering raise throughput today: the load"
+        ),
+        "{summary}"
+    );
+    assert!(summary.contains("one thread of redis-server, and receive work takes 2.0 %"), "{summary}");
+    let summary = of(host(0.02).socket(|held| held.queued = 0)).summary;
+    assert!(!summary.contains("redis"), "it keeps up: {summary}");
+    // Enough to matter, and RFS would bring more of it.
+    let busy = of(host(0.09).works(3, 0.85));
+    let rfs = busy.knobs.iter().find(|knob| knob.knob == Family::Rfs).expect("judged");
+    assert!(!rfs.trial && rfs.why.contains("no time left"), "{busy:?}");
+    assert!(busy.knobs.iter().any(|knob| knob.trial), "{busy:?}");
+}
+
+/// 400,000 packets/s and a CPU at 98 % system: softirq time was 0 %, so that nothing could matter.
+#[test]
+fn threads_that_poll_are_receive_work() {
+    let host = || {
+        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5);
+        sketch.receives(3, 0.0, 4e5).polls(3, 0.98)
+    };
+    let (model, mut rates) = host().build();
+    let found = regime(&model, &rates, &[]).expect("there is traffic");
+    assert_eq!((found.cpus[0].cpu.0, found.cpus[0].receive), (3, 0.98));
+    assert!(found.summary.starts_with("one-core hotspot on CPU 3 (98 % of its time)"), "{}", found.summary);
+    rates.cpus[3].napi = 0.0;
+    rates.unseen = vec![model.nics[0].name.clone()];
+    assert_eq!(regime(&model, &rates, &[]), None, "nobody knows");
+}
+
+#[test]
+fn figures_of_an_interrupt_s_cpu() {
+    let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 5e4).build();
+    rates.cpus[1].softirq = 0.4;
+    rates.cpus[1].irq = 0.1;
+    let regime = regime(&model, &rates, &[]).expect("there is traffic");
+    let [cpu] = regime.cpus.as_slice() else { panic!("{regime:?}") };
+    assert_eq!((cpu.cpu.0, cpu.takes_interrupts, cpu.interrupts), (1, true, Some(50.0)));
+    assert!((cpu.ns_per_packet.expect("packets") - 10_000.0).abs() < 1.0 && cpu.ceiling == 1.0, "{cpu:?}");
+}
+
+fn busy_at(receive: f64) -> (crate::model::Model, crate::model::Rates) {
+    Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, receive, 4e4).build()
+}
+
+/// "Nothing can matter" once stood beside a finding that advised RPS.
+#[test]
+fn advice_for_later_is_not_contradicted() {
+    let (model, rates) = busy_at(0.45);
+    let alone = regime(&model, &rates, &[]).expect("there is traffic");
+    assert!(alone.summary.starts_with("IRQ pinning cannot matter here"), "{}", alone.summary);
+    assert!(alone.summary.contains("waits is another matter"), "{}", alone.summary);
+    let found = diagnose(&model, &rates);
+    assert!(found.iter().any(|finding| !finding.plans.is_empty()), "{found:?}");
+    let beside = regime(&model, &rates, &found).expect("there is traffic");
+    assert!(!beside.summary.contains("cannot matter"), "{}", beside.summary);
+    assert!(beside.summary.contains("no throughput to gain by it today"), "{}", beside.summary);
+    assert!(beside.knobs.iter().any(|knob| knob.trial), "{beside:?}");
+    let (model, mut rates) = busy_at(0.45);
+    rates.cpus[2].dropped = 40.0;
+    let losing = regime(&model, &rates, &found).expect("there is traffic").summary;
+    assert!(
+        losing.contains("; 40 packets/s are lost, in bursts") && !losing.contains("no throughput"),
+        "{losing}"
+    );
+}
+
+#[test]
+fn lost_packets_matter_however_idle_the_machine_is() {
+    let (model, mut rates) = busy_at(0.03);
+    rates.nics[0].rx_missed = 120.0;
+    let summary = regime(&model, &rates, &[]).expect("there is traffic").summary;
+    assert!(summary.starts_with("120 packets/s are lost although the CPUs have time"), "{summary}");
+}
+
+/// What `doctor` says of it: with its findings.
+fn beside_findings(sketch: Sketch) -> Regime {
+    let (model, rates) = sketch.build();
+    regime(&model, &rates, &diagnose(&model, &rates)).expect("there is traffic")
+}
+
+/// Field case C on bare metal: 495k requests/s through 1 Gbit/s, limited by bandwidth. The rest is made up.
+fn full_link(receive: f64) -> Sketch {
+    let sketch = Sketch::new(32).device("eth0", &[0]).traffic("eth0", 3e5).speed("eth0", 1000);
+    sketch.bytes("eth0", 1.1e8, 0.0).receives(0, receive, 3e5)
+}
+
+#[test]
+fn a_full_link_gives_nothing() {
+    let found = beside_findings(full_link(0.05));
+    assert!(found.summary.starts_with("IRQ pinning cannot matter here"), "{}", found.summary);
+    assert!(found.summary.contains("eth0 receives at 94 % of its link's speed"), "{}", found.summary);
+    assert!(found.knobs.iter().all(|knob| !knob.trial), "{found:?}");
+    let losing = beside_findings(full_link(0.05).missed("eth0", 5e3)).summary;
+    assert!(
+        losing.starts_with(
+            "5,000 packets/s are lost; no throughput to gain by steering today: eth0 receives at 94 %"
+        ),
+        "{losing}"
+    );
+}
+
+/// "Nor can other steering raise throughput" once stood beside a hotspot and its plan of RPS.
+#[test]
+fn a_hotspot_before_a_full_link_keeps_its_advice() {
+    let found = beside_findings(full_link(0.9));
+    assert!(found.summary.starts_with("one-core hotspot on CPU 0"), "{}", found.summary);
+    assert!(
+        found.summary.contains("; no throughput to gain by it today: eth0 receives at 94 %"),
+        "{}",
+        found.summary
+    );
+    assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
+    assert!(found.knobs.iter().any(|knob| knob.trial), "{found:?}");
+    let losing = beside_findings(full_link(0.9).missed("eth0", 5e3)).summary;
+    assert!(losing.contains("; 5,000 packets/s are lost; no throughput to gain by it today"), "{losing}");
+}
+
+/// The same beside a queue that RPS is advised for before its traffic grows.
+#[test]
+fn a_full_thread_leaves_the_advice_for_later() {
+    let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.15, 4e4);
+    let sketch = sketch.works(2, 0.985).program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.001);
+    let found = beside_findings(sketch.udp(6379, 900, 900));
+    assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
+    assert!(
+        found
+            .summary
+            .contains("; no throughput to gain by it today: the load waits for one thread of redis-server"),
+        "{}",
+        found.summary
+    );
+    let trial = |family| found.knobs.iter().any(|knob| knob.knob == family && knob.trial);
+    assert!(trial(Family::Rps) && !trial(Family::Rfs), "{found:?}");
+}
+
+#[test]
+fn a_hotspot_on_an_idle_machine_holds_it_back() {
+    let (model, rates) = busy_at(0.98);
+    let summary = regime(&model, &rates, &[]).expect("there is traffic").summary;
+    assert!(
+        summary
+            .ends_with("will spread it, the capacity can grow (now 1.0x of today's traffic, at most 7.0x)"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_veth_has_no_interrupt_to_pin() {
+    let (model, rates) =
+        Sketch::new(2).veth("veth0").traffic("veth0", 5e5).works(0, 0.5).receives(0, 0.45, 5e5).build();
+    let regime = regime(&model, &rates, &[]).expect("there is traffic");
+    assert!(!regime.cpus[0].takes_interrupts);
+    let worth: Vec<Family> = regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect();
+    assert_eq!(worth, [Family::Rps, Family::Rfs]);
+    assert!(
+        regime
+            .knobs
+            .iter()
+            .any(|knob| knob.knob == Family::IrqPlacement && knob.why.contains("no interrupt"))
+    );
+}

@@ -1,0 +1,281 @@
+//! A program's one thread has no time left while CPUs idle.
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{LOST, busy, lost, receiving, room, tier};
+use super::figures::{count, percent, plural, times};
+use super::workload::{FULL, ROOM, carries_traffic, common, named, programs};
+use super::{Finding, Rule, Severity, one_core_hotspot};
+use crate::model::{CpuRates, Fact, HeldRates, Model, ProcessRates, Rates, ThreadRates};
+use crate::sample::Transport;
+use crate::units::{CpuId, CpuMask};
+
+/// Part of the time that a thread runs, from which it has none left.
+const RAN: f64 = 0.95;
+/// Part of the time that it waits for a CPU, from which what it lacks is a CPU.
+const WAITED: f64 = 0.05;
+/// Part of its CPU that interrupts, softirqs and the hypervisor take, from which they are what it lacks.
+const TAKEN: f64 = 0.10;
+/// Connections with something to be read from which a program is behind. One is the one that it works on.
+const UNREAD: u32 = 2;
+
+pub(super) const RULE: Rule = Rule {
+    id: "single-thread-limit",
+    asks: "Has one thread of a server no time left while other CPUs idle?",
+    fires: || {
+        format!(
+            "an interface carries traffic, a thread runs {} of the time and waits less than {} of it for a CPU, \
+             interrupts, softirqs and the hypervisor take less than {} of its CPU, the other CPUs are {} idle on \
+             average, and less than a packet a second is lost on the way to it. A warning where its program is behind: a \
+             socket that anybody may send to has something in its queue at both looks or no room for more, or {UNREAD} \
+             connections have something to be read; a note where the sockets cannot be seen",
+            percent(RAN),
+            percent(WAITED),
+            percent(TAKEN),
+            percent(ROOM)
+        )
+    },
+    silent: "its queues are empty (it polls), several threads share the time (each would have more), the program has no \
+             socket but Unix ones, it lacks a CPU (it waits), receive work takes its CPU, a CPU is a hotspot of receive work, or \
+             every CPU has such a thread",
+    evidence: "the thread, how long it ran and waited, what else its CPU does, the queues of its sockets, the other \
+               CPUs, the headroom of the thread",
+    cause: "A thread can use one CPU at a time. Where one thread does the work, the other CPUs are of no use to it, and \
+            what receive work takes of its CPU bounds what steering can give back: a part f gives f / (1 - f).",
+    remedy: "More workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS off its CPU \
+             and the other thread of its core, and leave RFS off, which would bring the packets there.",
+    source: "Documentation/scheduler/sched-stats.rst (/proc/PID/schedstat); socket(7) (SO_REUSEPORT); \
+             Documentation/networking/scaling.rst (RFS)",
+    check,
+};
+
+/// A program whose threads are what the load waits for.
+pub(super) struct Limit<'a> {
+    process: &'a ProcessRates,
+    thread: &'a ThreadRates,
+    /// Threads of programs of its name that have no time left.
+    full: usize,
+    /// The CPU that it stays on, if it does.
+    cpu: Option<CpuId>,
+    /// What interrupts and softirqs take of its CPU at most.
+    receive: f64,
+    /// Mean idle time of the other CPUs.
+    idle: f64,
+    behind: Behind,
+}
+
+/// Whether the program is behind.
+enum Behind {
+    /// It is, and this shows it.
+    Seen(Vec<String>),
+    /// Nobody knows, and this is why.
+    Unknown(String),
+}
+
+impl Limit<'_> {
+    /// Whether the load is seen to wait for it.
+    pub(super) fn is_seen(&self) -> bool {
+        matches!(self.behind, Behind::Seen(_))
+    }
+
+    /// The most that it can gain by losing all receive work of its CPU.
+    pub(super) fn ceiling(&self) -> f64 {
+        self.receive / (1.0 - self.receive)
+    }
+
+    /// Why no steering matters.
+    pub(super) fn reason(&self) -> String {
+        format!(
+            "the load waits for one thread of {}, and receive work takes {:.1} % of its CPU, so it cannot gain more \
+             than {:.1} %",
+            self.process.command,
+            self.receive * 100.0,
+            self.ceiling() * 100.0
+        )
+    }
+}
+
+/// How much more a program can take whose one thread has no time left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ThreadRoom {
+    /// Its name, as the kernel keeps it (15 bytes).
+    pub program: String,
+    /// Its number.
+    pub pid: u32,
+    /// The thread's.
+    pub tid: u32,
+    /// How many times today's traffic it can take: 1 / the time that the thread runs.
+    pub headroom: f64,
+}
+
+/// The headroom of the program that is seen to limit.
+pub fn thread_room(model: &Model, rates: &Rates) -> Option<ThreadRoom> {
+    limit(model, rates).filter(Limit::is_seen).map(|limit| ThreadRoom {
+        program: limit.process.command.clone(),
+        pid: limit.process.pid,
+        tid: limit.thread.tid,
+        headroom: room(limit.thread.ran),
+    })
+}
+
+/// The thread that limits, one that is seen to do so first.
+pub(super) fn limit<'a>(model: &Model, rates: &'a Rates) -> Option<Limit<'a>> {
+    if rates.cpus.len() < 2 || !carries_traffic(model, rates) || lost(rates) >= LOST {
+        return None;
+    }
+    let mut found: Vec<Limit<'a>> =
+        programs(rates).iter().filter_map(|process| of_process(model, rates, process)).collect();
+    found.sort_by_key(|limit| !limit.is_seen());
+    let hotspot = || !(one_core_hotspot::RULE.check)(model, rates).is_empty();
+    found.into_iter().next().filter(|_| !hotspot())
+}
+
+fn full(process: &ProcessRates) -> impl Iterator<Item = &ThreadRates> {
+    process.each.iter().filter(|thread| thread.ran >= RAN && thread.waited < WAITED)
+}
+
+fn of_process<'a>(model: &Model, rates: &'a Rates, process: &'a ProcessRates) -> Option<Limit<'a>> {
+    let common = common(model);
+    let place = |thread: &&ThreadRates| place(rates, process, thread);
+    let thread = full(process).find(|thread| place(thread).is_some())?;
+    let (cpu, receive) = place(&thread)?;
+    let alike = programs(rates).iter().filter(|other| other.command == process.command);
+    let full = alike.map(|other| full(other).count()).sum::<usize>();
+    // As many as the CPUs that they may use: it is those that they need more of.
+    let allowed = process.allowed.known().map(|allowed| allowed.intersection(&common));
+    let confined = allowed.is_some_and(|allowed| allowed != common && full > 1 && full >= allowed.len());
+    let others = common.len().checked_sub(full).filter(|others| *others > 0)?;
+    let idle: f64 = rates.cpus.iter().filter(|cpu| common.contains(cpu.cpu)).map(|cpu| cpu.idle).sum();
+    let idle = (idle / others as f64).min(1.0);
+    let behind = behind(process)?;
+    (!confined && idle >= ROOM).then_some(Limit { process, thread, full, cpu, receive, idle, behind })
+}
+
+/// The CPU that a thread stays on, if it does, and what receive work takes of its CPUs at most; `None` where it is
+/// robbed there.
+fn place(rates: &Rates, process: &ProcessRates, thread: &ThreadRates) -> Option<(Option<CpuId>, f64)> {
+    let cpus: CpuMask = match rates.cpu(thread.cpu) {
+        Some(cpu) if busy(cpu) >= FULL => [thread.cpu].into_iter().collect(),
+        // It went from CPU to CPU: each that it may have been on counts.
+        _ => process.allowed.known()?.clone(),
+    };
+    let own: Vec<&CpuRates> = rates.cpus.iter().filter(|cpu| cpus.contains(cpu.cpu)).collect();
+    let most = |of: fn(&CpuRates) -> f64| own.iter().map(|cpu| of(cpu)).fold(0.0, f64::max);
+    let taken = most(|cpu| receiving(cpu) + cpu.steal);
+    let stays = cpus.first().filter(|_| cpus.len() == 1);
+    (taken < TAKEN).then(|| (stays, most(receiving)))
+}
+
+/// `None` for a program that is not behind, or has nobody to answer to.
+fn behind(process: &ProcessRates) -> Option<Behind> {
+    let sockets = match &process.sockets {
+        Fact::Known(sockets) => sockets,
+        Fact::Denied(need) => {
+            return Some(Behind::Unknown(format!("its sockets are not seen: that needs {need}")));
+        }
+        _ => return Some(Behind::Unknown("its sockets are not seen".to_owned())),
+    };
+    let shown: Vec<String> = sockets.held.iter().filter_map(shown).collect();
+    let untold = |held: &HeldRates| held.transport == Transport::Tcp && held.unread.known().is_none();
+    match (shown.is_empty(), sockets.held.is_empty()) {
+        (false, _) => Some(Behind::Seen(shown)),
+        (true, false) if sockets.held.iter().any(untold) => Some(Behind::Unknown(
+            "nobody waits to be accepted; the queues of its connections are not seen".into(),
+        )),
+        (true, true) if sockets.others => {
+            Some(Behind::Unknown("no socket of it in this namespace is open to everybody".into()))
+        }
+        _ => None,
+    }
+}
+
+/// What shows that the reader of a socket is behind.
+fn shown(held: &HeldRates) -> Option<String> {
+    let (name, unit) = match held.transport {
+        Transport::Tcp => ("TCP", "connections wait to be accepted"),
+        Transport::Udp => ("UDP", "bytes wait to be read"),
+    };
+    let waits = (held.queued_before.min(held.queued) > 0).then(|| {
+        format!(
+            "{} and {} {unit} at the two looks",
+            count(held.queued_before as f64),
+            count(held.queued as f64)
+        )
+    });
+    let drops = (held.dropped > 0.0).then(|| format!("no room for {}/s", count(held.dropped)));
+    let unread = held.unread.known().filter(|unread| **unread >= UNREAD);
+    let unread =
+        unread.map(|unread| format!("{} with something to be read", plural(*unread as usize, "connection")));
+    let parts: Vec<String> = [waits, drops, unread].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{name} port {}: {}", held.port, parts.join(", ")))
+}
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    limit(model, rates).map(|limit| finding(model, rates, &limit)).into_iter().collect()
+}
+
+fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
+    let (process, thread) = (limit.process, limit.thread);
+    let on = match limit.cpu {
+        Some(cpu) => format!("on CPU {cpu}"),
+        None => format!("last on CPU {}, the scheduler moves it", thread.cpu),
+    };
+    let place = limit.cpu.map_or_else(|| "no CPU has more than".to_owned(), |cpu| format!("CPU {cpu}:"));
+    let mut evidence = vec![
+        format!(
+            "{}, thread {}: ran {:.1} % of the time, waited {:.1} % of it for a CPU; {on}",
+            named(process),
+            thread.tid,
+            thread.ran * 100.0,
+            thread.waited * 100.0
+        ),
+        format!(
+            "{place} {:.1} % of its time in interrupts and softirqs ({})",
+            limit.receive * 100.0,
+            tier(rates)
+        ),
+    ];
+    if limit.full > 1 {
+        evidence.push(format!("{} threads of {} are as busy", limit.full, process.command));
+    }
+    match &limit.behind {
+        Behind::Seen(lines) => evidence.extend(lines.iter().cloned()),
+        Behind::Unknown(why) => evidence.push(why.clone()),
+    }
+    evidence.push(format!(
+        "headroom of {}: {} of today's traffic; it cannot use what the other CPUs have left",
+        process.command,
+        times(room(thread.ran))
+    ));
+    let condition = if limit.is_seen() { "" } else { "if it serves this traffic: " };
+    let avoid = match limit.cpu {
+        Some(cpu) if model.siblings(&[cpu].into_iter().collect()).len() > 1 => {
+            format!("CPU {cpu} and its sibling")
+        }
+        Some(cpu) => format!("CPU {cpu}"),
+        None => "its CPU".to_owned(),
+    };
+    let (full, one) = match limit.full {
+        1 => ("one thread is full".to_owned(), "one thread"),
+        full => (format!("{full} threads are full"), "each thread"),
+    };
+    Finding {
+        id: RULE.id.to_owned(),
+        severity: if limit.is_seen() { Severity::Warning } else { Severity::Note },
+        nic: None,
+        cpu: limit.cpu,
+        title: format!("{}: {full}, other CPUs {} idle", process.command, percent(limit.idle)),
+        evidence,
+        why: format!("{one} of {} uses one CPU at most, and does not wait for one", process.command),
+        remedy: format!(
+            "{condition}more workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS \
+             off {avoid} ({:.1} % more at most); no RFS",
+            limit.ceiling() * 100.0
+        ),
+        plans: Vec::new(),
+    }
+}

@@ -1,0 +1,141 @@
+//! One thread that limits, and what looks like one.
+
+use super::{check, thread_room};
+use crate::diagnose::sketch::Sketch;
+use crate::diagnose::{Finding, Severity};
+use crate::model::SocketRates;
+use crate::units::{CpuId, Fact, Need};
+
+fn of(sketch: Sketch) -> Vec<Finding> {
+    let (model, rates) = sketch.build();
+    check(&model, &rates)
+}
+
+/// Redis on CPU 2 of 8: 99 % in user mode there, 3 % on the others.
+fn redis() -> Sketch {
+    let sketch = Sketch::new(8).smt().device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
+    sketch.works(2, 0.985).program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.001)
+}
+
+fn behind() -> Sketch {
+    redis().udp(6379, 200_704, 212_992)
+}
+
+#[test]
+fn a_server_of_one_thread() {
+    let found = of(behind());
+    assert_eq!(found[0].title, "redis-server: one thread is full, other CPUs 97 % idle");
+    assert_eq!((found[0].severity, found[0].cpu), (Severity::Warning, Some(CpuId(2))));
+    assert_eq!(
+        found[0].evidence,
+        [
+            "redis-server (800), thread 900: ran 99.0 % of the time, waited 0.1 % of it for a CPU; on CPU 2",
+            "CPU 2: 0.5 % of its time in interrupts and softirqs (tick-sampled)",
+            "UDP port 6379: 200,704 and 212,992 bytes wait to be read at the two looks",
+            "headroom of redis-server: 1.0x of today's traffic; it cannot use what the other CPUs have left",
+        ]
+    );
+    assert!(
+        found[0].remedy.contains("off CPU 2 and its sibling (0.5 % more at most); no RFS"),
+        "{}",
+        found[0].remedy
+    );
+}
+
+/// By the CPUs alone nobody is busy: each is a quarter of the time.
+#[test]
+fn wherever_the_scheduler_moves_it() {
+    let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
+    let found = of(moved);
+    assert_eq!((found[0].cpu, found[0].severity), (None, Severity::Warning));
+    assert!(found[0].evidence[0].ends_with("; last on CPU 2, the scheduler moves it"), "{found:?}");
+    assert!(found[0].evidence[1].starts_with("no CPU has more than 5.0 %"), "{found:?}");
+}
+
+#[test]
+fn what_shows_that_it_is_behind() {
+    let shown = |sketch: Sketch| of(sketch)[0].evidence[2].clone();
+    assert_eq!(
+        shown(redis().tcp(80, 128, 127, None)),
+        "TCP port 80: 128 and 127 connections wait to be accepted at the two looks"
+    );
+    assert_eq!(
+        shown(redis().tcp(80, 0, 0, Some(40))),
+        "TCP port 80: 40 connections with something to be read"
+    );
+    let dropping = redis().udp(53, 0, 900).socket(|held| held.dropped = 1_200.0);
+    assert_eq!(shown(dropping), "UDP port 53: no room for 1,200/s");
+}
+
+#[test]
+fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
+    let sockets = |sockets| {
+        let found = of(redis().last(|process| process.sockets = sockets));
+        assert_eq!(found[0].severity, Severity::Note);
+        assert!(found[0].remedy.starts_with("if it serves this traffic: "), "{}", found[0].remedy);
+        found[0].evidence[2].clone()
+    };
+    assert_eq!(sockets(Fact::Denied(Need::SysPtrace)), "its sockets are not seen: that needs CAP_SYS_PTRACE");
+    let others = SocketRates { held: Vec::new(), others: true };
+    assert_eq!(sockets(Fact::Known(others)), "no socket of it in this namespace is open to everybody");
+    assert_eq!(of(redis().tcp(80, 0, 0, None))[0].severity, Severity::Note, "connections are not seen");
+}
+
+/// A batch job once led the line of what the machine has room for.
+#[test]
+fn only_what_is_seen_to_limit_has_a_room() {
+    let room = |sketch: Sketch| {
+        let (model, rates) = sketch.build();
+        thread_room(&model, &rates).map(|room| room.program)
+    };
+    assert_eq!(room(behind()).as_deref(), Some("redis-server"));
+    let unseen = redis().last(|process| process.sockets = Fact::Denied(Need::SysPtrace));
+    assert_eq!(room(unseen), None);
+}
+
+#[test]
+fn two_workers_are_two() {
+    let worker = |sketch: Sketch, cpu| {
+        let sketch = sketch.works(cpu, 0.985).program("nginx", 0.99, "0-7").thread(cpu, 0.99, 0.001);
+        sketch.tcp(80, 9, 9, None)
+    };
+    let two = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
+    assert_eq!(of(two)[0].title, "nginx: 2 threads are full, other CPUs 98 % idle");
+    let all = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("0-7", worker);
+    assert!(of(all).is_empty(), "one for each CPU");
+    let confined = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
+    let confined =
+        confined.each_program(|process| process.allowed = Fact::Known("2-3".parse().expect("a list")));
+    assert!(of(confined).is_empty(), "it needs more CPUs first: restricted-process");
+}
+
+#[test]
+fn near_misses() {
+    assert!(of(redis().udp(53, 0, 0)).is_empty(), "it polls: its queue is empty");
+    assert!(of(redis().udp(53, 700, 0)).is_empty(), "it keeps up");
+    assert!(of(redis().tcp(80, 0, 0, Some(1))).is_empty(), "the connection that it works on");
+    let none = SocketRates { held: Vec::new(), others: false };
+    assert!(of(redis().last(|process| process.sockets = Fact::Known(none))).is_empty(), "a compiler");
+    let turns = redis().udp(53, 9, 9).last(|process| {
+        let one = process.each[0].clone();
+        process.each =
+            (0..4).map(|tid| crate::model::ThreadRates { tid, ran: 0.25, ..one.clone() }).collect();
+    });
+    assert!(of(turns).is_empty(), "four threads that take turns");
+    let waits = behind().last(|process| process.each[0].waited = 0.06);
+    assert!(of(waits).is_empty(), "it lacks a CPU");
+    assert!(of(behind().receives(2, 0.2, 4e4)).is_empty(), "packets take its CPU");
+    let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
+    assert!(of(moved.receives(5, 0.2, 4e4)).is_empty(), "and may have done so where it was");
+    assert!(
+        of(behind().drops(0, 1.0)).is_empty() && of(behind().missed("eth0", 1.0)).is_empty(),
+        "lost before"
+    );
+    assert_eq!(of(behind().drops(0, 0.2)).len(), 1, "one packet in five seconds");
+    let unused = behind().device("eth1", &[3]).traffic("eth1", 10.0).missed("eth1", 5.0);
+    assert_eq!(of(unused).len(), 1, "it does not come over that one");
+    assert!(of(behind().each("3-7", |sketch, cpu| sketch.works(cpu, 0.8))).is_empty(), "no room elsewhere");
+    assert!(of(behind().traffic("eth0", 300.0)).is_empty(), "no traffic");
+    let hotspot = behind().receives(0, 0.9, 4e4);
+    assert!(of(hotspot).is_empty(), "another CPU drowns in packets");
+}

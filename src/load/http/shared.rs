@@ -1,0 +1,22 @@
+//! What the threads of a load have in common.
+
+use std::sync::Arc;
+
+use super::block::Block;
+use super::request;
+use super::tls::Setup;
+use crate::load::spec::Spec;
+
+/// Made once: requests can have long bodies.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(super) block: Arc<Block>,
+    pub(super) tls: Option<Setup>,
+}
+
+impl Shared {
+    /// The requests of `spec`, with what TLS needs where it is spoken.
+    pub(crate) fn new(spec: &Spec, tls: Option<Setup>) -> Self {
+        Self { block: Arc::new(request::block(spec)), tls }
+    }
+}

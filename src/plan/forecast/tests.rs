@@ -1,0 +1,197 @@
+//! Plans of one's own and of the planner, with and without measured costs.
+
+use super::forecast;
+use crate::diagnose::sketch::Sketch;
+use crate::plan::{Costs, Plan, spread};
+use crate::probe::{CpuRecord, Ipi, NapiRecord, Reading};
+use crate::units::CpuId;
+
+fn plan(settings: &[&str]) -> Plan {
+    let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
+    Plan::of("own", &settings)
+}
+
+#[test]
+fn without_measures_it_says_what_the_planner_says() {
+    let (model, rates) = Sketch::case_a().build();
+    let costs = Costs::unknown("no root".to_owned());
+    for proposal in spread(&model, &rates, None).proposals {
+        let forecast = forecast(&model, &rates, &proposal.plan, &costs).expect("it moves work");
+        let planned = proposal.plan.prediction.expect("predicted");
+        assert_eq!((forecast.after, forecast.busiest), (planned.after, planned.busiest));
+        assert!(forecast.basis.starts_with("not calibrated (no root)"), "{}", forecast.basis);
+        assert!((forecast.packets, forecast.most_after) == (42_000.0, planned.most_after));
+        assert!(forecast.most_before < forecast.most_after);
+    }
+}
+
+#[test]
+fn measured_costs_take_the_place_of_fractions() {
+    let (model, rates) = Sketch::case_a().build();
+    let cpu = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
+    let napi = NapiRecord { polls: 1_000, work: 42_000, ..NapiRecord::default() };
+    let reading = Reading {
+        cpus: [(CpuId(2), cpu)].into(),
+        napis: [((CpuId(2), 5), napi)].into(),
+        ..Reading::default()
+    };
+    let with = |protocol| {
+        let ipi = Ipi { take_ns: 500.0, send_ns: 1_500.0 };
+        let costs = Costs::measured(&reading, 1.0, Some(protocol), Ok(ipi));
+        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 0-1,3-7"]), &costs).expect("it moves work")
+    };
+    let (much, little) = (with(16_000.0), with(4_000.0));
+    assert!((much.before - 0.9).abs() < 1e-9 && much.after < 0.4, "{much:?}");
+    assert!(little.after > 0.7, "{little:?}");
+    assert!(much.basis.starts_with("measured by eBPF"), "{}", much.basis);
+    // No interrupt is free: the others get a little more than what left.
+    assert!(much.total_change > 0.0 && much.total_change < 0.3, "{much:?}");
+    let sum: f64 = much.cpus.iter().map(|load| load.after).sum();
+    assert!(sum <= 1.3 && much.cpus.len() == 8, "{:?}", much.cpus);
+}
+
+/// Where a cost is not known fixed fractions stand in, and a mask in use was never measured without it.
+#[test]
+fn what_was_not_measured_is_said() {
+    let of = |sketch: Sketch, protocol| {
+        let (model, rates) = sketch.build();
+        let cpu = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
+        let napi = NapiRecord { polls: 1_000, work: 42_000, ..NapiRecord::default() };
+        let reading = Reading {
+            cpus: [(CpuId(2), cpu)].into(),
+            napis: [((CpuId(2), 5), napi)].into(),
+            ..Reading::default()
+        };
+        let costs = Costs::measured(&reading, 1.0, protocol, Ok(Ipi { take_ns: 500.0, send_ns: 1_500.0 }));
+        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"]), &costs).expect("it moves work")
+    };
+    let unknown = of(Sketch::case_a(), None);
+    assert!(
+        unknown.basis.starts_with("receive time by eBPF, costs not measured (the protocol"),
+        "{unknown:?}"
+    );
+    assert!(unknown.range.is_some() && (unknown.after - 0.9 * 0.48).abs() < 1e-9, "{unknown:?}");
+    let known = of(Sketch::case_a(), Some(4_000.0));
+    assert!(known.range.is_none() && !known.basis.contains("fixed"), "{known:?}");
+    let anew = of(Sketch::case_a().rps("eth0", "2-5"), Some(4_000.0));
+    assert!(anew.basis.contains("what a mask in use has handed over"), "{anew:?}");
+}
+
+#[test]
+fn settings_that_the_model_does_not_know_are_named() {
+    let (model, rates) = Sketch::case_a().build();
+    let costs = Costs::unknown("no root".to_owned());
+    let own = plan(&["rps eth0/rx-0 = 4-7", "channels eth0 = combined 2"]);
+    let left_out = forecast(&model, &rates, &own, &costs).expect("RPS moves").left_out;
+    assert_eq!(left_out, ["packets go to other queues: channels (1 setting)"]);
+    let why =
+        |settings: &[&str]| forecast(&model, &rates, &plan(settings), &costs).expect_err("nothing moves");
+    assert_eq!(why(&["rps eth0/rx-0 = off"]), "by the model it moves no receive work");
+    assert_eq!(
+        why(&["irq_affinity eth0/rx-0 = 4-7", "xps_cpus eth0/tx-0 = 1"]),
+        "by the model it moves no receive work (the kernel chooses where interrupts go: irq_affinity (1 setting); \
+         other settings: xps_cpus (1 setting))"
+    );
+}
+
+#[test]
+fn a_quiet_interface_is_not_predicted() {
+    let (model, rates) = Sketch::case_a().traffic("eth0", 0.2).build();
+    let costs = Costs::unknown("no root".to_owned());
+    let why = forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"]), &costs);
+    assert_eq!(why, Err("0.2 packets/s are too few to predict from".to_owned()));
+}
+
+/// Two interfaces whose interrupts all land on CPU 0 were once credited with all of its time each: 93 -> -4 %.
+#[test]
+fn interfaces_on_one_cpu_have_one_cpu_to_give() {
+    let sketch = Sketch::new(16).device("eth0", &[0, 0]).device("eth1", &[0]);
+    let sketch = sketch.traffic("eth0", 3e4).traffic("eth1", 3e4).receives(0, 0.93, 6e4);
+    let (model, rates) = sketch.build();
+    let after = |settings: &[&str]| {
+        let costs = Costs::unknown("no root".to_owned());
+        forecast(&model, &rates, &plan(settings), &costs).expect("work moves").after
+    };
+    let one = after(&["rps eth0/rx-0 = 2-7"]);
+    assert!((one - 0.93 * (1.0 - 0.52 / 4.0)).abs() < 1e-6, "a quarter of the packets: {one}");
+    let all = after(&["rps eth0/rx-0 = 2-7", "rps eth0/rx-1 = 2-7", "rps eth1/rx-0 = 8-15"]);
+    assert!((all - 0.93 * 0.48).abs() < 1e-6, "{all}");
+}
+
+#[test]
+fn an_interrupt_that_moves_takes_its_queue_along() {
+    let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
+    let (model, rates) = sketch.build();
+    let costs = Costs::unknown("no root".to_owned());
+    let moved = forecast(&model, &rates, &plan(&["irq_affinity eth0/rx-1 = 4"]), &costs).expect("it moves");
+    assert!((moved.after - 0.45).abs() < 1e-6 && moved.total_change.abs() < 1e-9, "{moved:?}");
+    assert!(moved.range.is_none() && moved.left_out.is_empty(), "nothing is guessed: {moved:?}");
+    assert!(moved.regime().starts_with("this lets the host take 2.2x"), "{}", moved.regime());
+    let stays = forecast(&model, &rates, &plan(&["irq_affinity eth0/rx-1 = 0"]), &costs);
+    assert!(stays.is_err(), "{stays:?}");
+}
+
+/// The setting of one queue once left the packets of the other where they were.
+#[test]
+fn queues_of_one_interrupt_move_together() {
+    let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
+    let (mut model, rates) = sketch.build();
+    model.nics[0].rx[1].irqs = model.nics[0].rx[0].irqs.clone();
+    for queue in ["rx-0", "rx-1"] {
+        let own = plan(&[&format!("irq_affinity eth0/{queue} = 4")]);
+        let moved = forecast(&model, &rates, &own, &Costs::unknown(String::new())).expect("it moves");
+        assert!(moved.after < 1e-9 && moved.busiest == CpuId(4), "{moved:?}");
+    }
+}
+
+/// Hyper-V: the signals of a channel come to one CPU, and no interrupt says so.
+#[test]
+fn a_channel_brings_its_cpu_the_packets() {
+    let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4);
+    let (mut model, rates) = sketch.receives(1, 0.6, 3e4).receives(3, 0.9, 3e4).build();
+    for (queue, cpu) in model.nics[0].rx.iter_mut().zip([1, 3]) {
+        queue.irqs.clear();
+        queue.channel_cpu = Some(CpuId(cpu));
+    }
+    let own = plan(&["rps eth0/rx-0 = 4-7"]);
+    let moved = forecast(&model, &rates, &own, &Costs::unknown(String::new())).expect("it moves");
+    assert!(moved.cpu == CpuId(1) && (moved.after - 0.6 * 0.48).abs() < 1e-9, "{moved:?}");
+    assert!((moved.busiest, moved.busiest_after) == (CpuId(3), 0.9), "{moved:?}");
+}
+
+/// A queue without packets has no cost, and once brought a measured prediction the range of a guess.
+#[test]
+fn an_idle_queue_makes_no_prediction_a_guess() {
+    let sketch = Sketch::case_a().device("eth1", &[3, 4]).queue_traffic("eth1", &[4e4, 0.0]);
+    let (model, rates) = sketch.receives(3, 0.9, 4e4).build();
+    let cpu = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
+    let napi = NapiRecord { polls: 1_000, work: 40_000, ..NapiRecord::default() };
+    let reading = Reading {
+        cpus: [(CpuId(3), cpu)].into(),
+        napis: [((CpuId(3), 5), napi)].into(),
+        ..Reading::default()
+    };
+    let ipi = Ipi { take_ns: 500.0, send_ns: 1_500.0 };
+    let costs = Costs::measured(&reading, 1.0, Some(4_000.0), Ok(ipi));
+    let own = plan(&["rps eth1/rx-0 = 5-7", "rps eth1/rx-1 = 5-7"]);
+    let known = forecast(&model, &rates, &own, &costs).expect("it moves work");
+    assert!(known.range.is_none() && known.basis.starts_with("measured by eBPF"), "{known:?}");
+}
+
+/// A mask that is changed was once said to move nothing, and one that is taken away as well.
+#[test]
+fn a_mask_in_use_can_change() {
+    let sketch =
+        Sketch::case_a().rps("eth0", "4").ksoftirqd(2, 0.0).receives(2, 0.4, 0.0).receives(4, 0.6, 42_000.0);
+    let (model, rates) = sketch.build();
+    let costs = Costs::unknown("no root".to_owned());
+    let of = |value: &str| {
+        let own = plan(&[&format!("rps eth0/rx-0 = {value}")]);
+        let prediction = forecast(&model, &rates, &own, &costs).expect("work moves");
+        let at =
+            |cpu| prediction.cpus.iter().find(|load| load.cpu == CpuId(cpu)).map_or(0.0, |load| load.after);
+        [at(2), at(4), at(5)].map(|time| (time * 100.0).round())
+    };
+    assert_eq!(of("4-5"), [40.0, 30.0, 31.0]);
+    assert_eq!(of("off"), [98.0, 0.0, 1.0]);
+}

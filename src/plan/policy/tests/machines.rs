@@ -1,0 +1,379 @@
+//! Machines on which a plan would do harm: each has what a rule of thumb does not see.
+
+use super::{able, follow, of, only, texts};
+use crate::diagnose::sketch::{Sketch, cpus};
+use crate::model::{Fact, Model, Rates, TxQueue};
+use crate::parse::ethtool::{Coalesce, Rss};
+use crate::plan::Risk;
+use crate::plan::policy::{Options, Policy, Variable};
+use crate::units::IrqId;
+
+/// The queues may outnumber the CPUs and all land on one of them: RPS is then all that spreads their work.
+#[test]
+fn many_queues_on_one_cpu_are_no_reason_to_switch_rps_off() {
+    let crowded = || {
+        let sketch = Sketch::new(8).device("eth0", &[0; 8]).traffic("eth0", 8e4).receives(0, 0.5, 1e4);
+        sketch.all_receive("1-7", 0.4, 1e4).rps("eth0", "1-7")
+    };
+    let plan = |policy: Policy, variables: Option<&[Variable]>, sketch: Sketch| {
+        let (model, rates) = sketch.build();
+        policy.plan(&model, &rates, &Options::default(), variables).plan
+    };
+    assert_eq!(only(&plan(Policy::Minimal, None, crowded()), "rps"), [""; 0], "it moves no interrupt");
+    let rps = plan(Policy::NumaLocal, Some(&[Variable::Rps]), crowded());
+    assert_eq!(only(&rps, "rps"), [""; 0], "queues of one CPU may have one mask");
+    let holding = plan(Policy::NumaLocal, Some(&[Variable::Rps]), crowded().rps("eth0", "0-7"));
+    assert_eq!(
+        only(&holding, "rps"),
+        (0..8).map(|queue| format!("eth0/rx-{queue} = 1-7")).collect::<Vec<_>>()
+    );
+    let both = plan(Policy::NumaLocal, None, crowded());
+    assert_eq!(only(&both, "irq_affinity").len(), 7, "each has a CPU of its own then");
+    assert_eq!(only(&both, "rps"), (0..8).map(|queue| format!("eth0/rx-{queue} = off")).collect::<Vec<_>>());
+
+    let apart = || Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).rps("eth0", "0-7");
+    assert_eq!(only(&plan(Policy::Minimal, None, apart()), "rps").len(), 8);
+    let few = apart().edit("eth0", |nic| {
+        nic.hardware.rss = Fact::Known(Rss { table: vec![0, 1, 2, 3], ..Rss::default() });
+    });
+    assert_eq!(only(&plan(Policy::Minimal, None, few), "rps"), [""; 0], "the table leads to four of them");
+    let uneven = apart().queue_traffic("eth0", &[7e4, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    assert_eq!(
+        only(&plan(Policy::Minimal, None, uneven), "rps"),
+        [""; 0],
+        "one flow has most of the packets"
+    );
+}
+
+/// One CPU was at 98 % with fewer than 50,000 packets a second, and masks kept it from being so.
+#[test]
+fn latency_leaves_work_where_its_cpu_cannot_take_it() {
+    let policed = |sketch: Sketch| of(Policy::Latency, &sketch.build(), &Options::default());
+    assert_eq!(only(&policed(Sketch::case_a()).plan, "rps"), ["eth0/rx-0 = 0-1,3-7"]);
+    let spread = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4.2e4).rps("eth0", "0-1,3-7");
+    let spread = spread.all_receive("0-1,3-7", 0.1, 6e3).receives(2, 0.45, 4.2e4);
+    let kept = policed(spread);
+    assert_eq!(only(&kept.plan, "rps"), [""; 0]);
+    let why = "rps: the mask of one queue of eth0 stays in use: the CPU of its interrupt could not take that work back";
+    assert!(kept.reasons.contains(&why.to_owned()), "{:?}", kept.reasons);
+    let calm = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e3).rps("eth0", "0-1,3-7");
+    assert_eq!(only(&policed(calm.receives(2, 0.1, 4e3)).plan, "rps"), ["eth0/rx-0 = off"]);
+}
+
+/// The load was read from the CPU that the interrupt was to go to: its hyper-thread stayed in the mask, and the next
+/// plan took it out.
+#[test]
+fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
+    let sketch = Sketch::new(8).smt().device("eth0", &[2, 2]).traffic("eth0", 2e4).receives(2, 0.98, 4e4);
+    let (model, rates) = sketch.receives(6, 0.9, 10.0).build();
+    // Of both queues together, which part, one has 90 %.
+    let mut rates = rates;
+    rates.nics.iter_mut().for_each(|nic| nic.queues = [(0, 1.8e4), (1, 2e3)].into());
+    let plan =
+        |model: &Model, rates: &Rates| Policy::NumaLocal.plan(model, rates, &Options::default(), None).plan;
+    let first = plan(&model, &rates);
+    assert_eq!(only(&first, "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"][..1]);
+    assert_eq!(only(&first, "rps"), ["eth0/rx-0 = 1,5", "eth0/rx-1 = 3,7"], "without CPU 4 and 6");
+    let after = follow(&model, &first);
+    let mut moved = rates.clone();
+    (moved.cpus[0].softirq, moved.cpus[2].softirq) = (0.88, 0.1);
+    assert_eq!(texts(&plan(&after, &moved)), [""; 0]);
+    // RPS has taken half of it away: what was not to be in the masks need not come in now.
+    moved.cpus[0].softirq = 0.4;
+    assert_eq!(texts(&plan(&after, &moved)), [""; 0]);
+}
+
+#[test]
+fn the_other_thread_of_a_busy_core_gets_nothing() {
+    let host = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]);
+    let busy = of(Policy::Full, &host.traffic("eth0", 8e5).build(), &Options::default());
+    assert_eq!(only(&busy.plan, "rps"), [""; 0]);
+    let calm = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 8e3).build();
+    assert_eq!(only(&of(Policy::Full, &calm, &Options::default()).plan, "rps").len(), 4);
+}
+
+#[test]
+fn a_bond_is_planned_on_its_devices() {
+    let host = || {
+        let sketch = Sketch::new(8).device("eth0", &[0]).device("eth1", &[0]).veth("bond0");
+        let sketch = sketch.traffic("eth0", 4e4).traffic("eth1", 2e4).traffic("bond0", 6e4);
+        let sketch = sketch.edit("bond0", |nic| {
+            nic.stack.kind = Some("bond".to_owned());
+            nic.stack.physical = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
+        });
+        sketch.build()
+    };
+    let named = Options { nics: vec!["bond0".parse().expect("a name")], ..Options::default() };
+    for options in [Options::default(), named] {
+        for policy in [Policy::Spread, Policy::NumaLocal] {
+            let policed = of(policy, &host(), &options);
+            let masks = only(&policed.plan, "rps");
+            assert!(
+                masks.len() == 2 && masks[0].starts_with("eth0") && masks[1].starts_with("eth1"),
+                "{masks:?}"
+            );
+            let said =
+                policed.plan.notes.iter().any(|note| note.starts_with("bond0 is a bond on eth0, eth1: "));
+            assert!(said || (policy == Policy::NumaLocal && options.nics.is_empty()), "{policed:?}");
+        }
+    }
+    let (model, rates) = host();
+    let spread = crate::plan::spread(&model, &rates, Some(&"bond0".parse().expect("a name")));
+    assert_eq!(texts(&spread.proposals[0].plan), ["rps eth0/rx-0 = 1-7"], "the one that receives most");
+    assert!(spread.proposals[0].plan.notes[0].starts_with("bond0 is a bond on eth0, eth1: "));
+}
+
+#[test]
+fn interfaces_share_out_cpus_together() {
+    let host = Sketch::new(8).device("eth0", &[0, 0]).device("eth1", &[0, 1]);
+    let host = host.traffic("eth0", 4e3).traffic("eth1", 2e3).build();
+    let nics = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
+    let plan = of(Policy::Spread, &host, &Options { nics, ..Options::default() }).plan;
+    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 2", "eth1/rx-0 = 3"], "CPU 1 has one of eth1");
+    assert_eq!(
+        only(&plan, "rps"),
+        ["eth0/rx-0 = 4", "eth0/rx-1 = 6", "eth1/rx-0 = 7", "eth1/rx-1 = 5"],
+        "by the order of their interrupts"
+    );
+}
+
+#[test]
+fn a_node_with_one_cpu_does_not_get_all_queues() {
+    let host = |cpu| Sketch::new(8).nodes(2).device("eth0", &[cpu; 3]).on_node("eth0", 0);
+    let (model, rates) = host(0).build();
+    let options = Options { keep_clean: cpus("1-3"), ..Options::default() };
+    let policed = Policy::NumaLocal.plan(&model, &rates, &options, None);
+    assert_eq!(only(&policed.plan, "irq_affinity"), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
+    let why = &policed.plan.settings[0].why;
+    assert_eq!(why, "node 1, as node 0, where the device is, has fewer CPUs than queues; a core of its own");
+    assert_eq!(
+        texts(&Policy::NumaLocal.plan(&follow(&model, &policed.plan), &rates, &options, None).plan),
+        [""; 0]
+    );
+    let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
+    let plan = of(Policy::NumaLocal, &host(1).build(), &only_two).plan;
+    assert!(plan.settings[0].why.ends_with("shared: there are more queues than CPUs"), "{plan:?}");
+}
+
+#[test]
+fn interrupts_that_are_well_placed_stay() {
+    let plan = |sketch: Sketch| of(Policy::NumaLocal, &sketch.build(), &Options::default()).plan;
+    assert_eq!(only(&plan(Sketch::new(8).device("eth0", &[2])), "irq_affinity"), [""; 0]);
+    let two = Sketch::new(8).nodes(2).device("eth0", &[3, 5, 3]).on_node("eth0", 0);
+    assert_eq!(only(&plan(two), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 1", "eth0/rx-2 = 2"]);
+    let one = Sketch::new(8).nodes(2).device("eth0", &[3, 5]).on_node("eth0", 0);
+    assert_eq!(only(&plan(one), "irq_affinity"), ["eth0/rx-1 = 0"], "CPU 3 is as near as any");
+}
+
+#[test]
+fn threads_that_poll_go_without_rps() {
+    let host = Sketch::case_a().edit("eth0", |nic| nic.napi.threaded = Fact::Known(true)).build();
+    for policy in [Policy::Spread, Policy::NumaLocal, Policy::Latency] {
+        let policed = of(policy, &host, &Options::default());
+        let knobs = only(&policed.plan, "rps").len() + only(&policed.plan, "rfs").len();
+        assert_eq!(knobs, 0, "{policy}");
+        assert!(policed.reasons.iter().any(|why| why.contains("threaded NAPI")), "{:?}", policed.reasons);
+    }
+}
+
+/// Its driver resets the device when the delay crosses 10 us.
+#[test]
+fn minimal_resets_no_link() {
+    let (mut model, _) = able();
+    let (_, rates) = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 2e5).build();
+    let nic = &mut model.nics[0];
+    nic.driver = Some("ixgbe".to_owned());
+    nic.hardware.coalesce = Fact::Known(Coalesce { rx_usecs: Some(0), ..Coalesce::default() });
+    let policed = |policy: Policy, model: &Model| policy.plan(model, &rates, &Options::default(), None);
+    let minimal = policed(Policy::Minimal, &model);
+    assert_eq!(texts(&minimal.plan), [""; 0]);
+    assert!(minimal.reasons[0].contains("ixgbe may reset the link"), "{:?}", minimal.reasons);
+    let full = policed(Policy::Full, &model).plan;
+    assert_eq!(only(&full, "rx_usecs"), ["eth0 = 1"], "adaptive, for this driver");
+    let risk = |knob: &str, model: &Model| {
+        let plan = policed(Policy::Full, model).plan;
+        plan.settings.iter().find(|planned| planned.set.knob == knob).and_then(|planned| planned.risk)
+    };
+    assert_eq!(risk("rx_usecs", &model), Some(Risk::LinkReset));
+    assert_eq!(risk("channels", &model), Some(Risk::LinkReset));
+    model.nics[0].driver = Some("ena".to_owned());
+    assert_eq!(risk("channels", &model), Some(Risk::BriefStall));
+}
+
+#[test]
+fn moderation_is_for_devices_that_ring_often() {
+    let plan = |packets: f64, change: fn(&mut crate::model::Nic)| {
+        let (mut model, _) = able();
+        change(&mut model.nics[0]);
+        let (_, rates) = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", packets).build();
+        only(&Policy::Minimal.plan(&model, &rates, &Options::default(), None).plan, "rx_usecs")
+    };
+    assert_eq!(plan(6e4, |_| {}), ["eth0 = 20"]);
+    assert_eq!(plan(6e3, |_| {}), [""; 0], "few packets, few interrupts");
+    let frames = |nic: &mut crate::model::Nic| {
+        let coalesce = Coalesce { rx_usecs: Some(0), rx_frames: Some(32), ..Coalesce::default() };
+        nic.hardware.coalesce = Fact::Known(coalesce);
+    };
+    assert_eq!(plan(6e4, frames), [""; 0], "one for 32 packets");
+    let deferred = |nic: &mut crate::model::Nic| {
+        (nic.napi.defer_hard_irqs, nic.napi.gro_flush_timeout_ns) = (Fact::Known(2), Fact::Known(20_000));
+    };
+    assert_eq!(plan(6e4, deferred), [""; 0], "the kernel holds them back");
+}
+
+/// The default table of these devices names 16 queues: resetting it would never make it even over 24.
+#[test]
+fn a_table_that_names_all_it_can_is_even() {
+    let table = |entries: Vec<u32>, driver: &str| {
+        let (mut model, rates) = Sketch::new(32).device("eth0", &(0..24).collect::<Vec<_>>()).build();
+        model.nics[0].driver = Some(driver.to_owned());
+        model.nics[0].hardware.rss = Fact::Known(Rss { table: entries, ..Rss::default() });
+        only(&Policy::Full.plan(&model, &rates, &Options::default(), None).plan, "rss")
+    };
+    let sixteen = || (0..128).map(|entry| entry % 16).collect::<Vec<u32>>();
+    assert_eq!(table(sixteen(), "ixgbe"), [""; 0]);
+    assert_eq!(table(sixteen(), "i40e"), ["eth0 = default"]);
+    assert_eq!(table((0..128).map(|entry| entry % 8).collect(), "ixgbe"), ["eth0 = default"]);
+}
+
+#[test]
+fn isolation_takes_all_interrupts_along_and_leaves_something() {
+    let host = || Sketch::new(8).device("eth0", &[0]).device("eth1", &[1]).traffic("eth0", 5e3);
+    let (mut model, rates) = host().build();
+    let tx = |index: u32| crate::model::Irq {
+        number: IrqId(900 + index),
+        action: format!("virtio0-output.{index}"),
+        affinity: Fact::Known(cpus("0")),
+        effective: Fact::Known(cpus("0")),
+        ..crate::model::Irq::default()
+    };
+    model.nics[0].tx = (0..3)
+        .map(|index| TxQueue { index, xps_cpus: Fact::Unsupported, xps_by_rxq: Fact::Unsupported })
+        .collect();
+    model.nics[0].other_irqs = (0..3).map(tx).collect();
+    let plan = Policy::Isolate.plan(&model, &rates, &Options::default(), None).plan;
+    assert_eq!(
+        only(&plan, "irq_affinity"),
+        ["eth0/rx-0 = 7", "eth0/tx-0 = 7", "eth0/tx-1 = 7", "eth0/tx-2 = 7", "eth1/rx-0 = 7"],
+        "the idle one too"
+    );
+    let threads = Sketch::new(2).smt().device("eth0", &[0]).build();
+    let refused = of(Policy::Isolate, &threads, &Options::default());
+    assert_eq!(texts(&refused.plan), [""; 0]);
+    assert!(refused.reasons[0].contains("leaves none to be kept clean"), "{:?}", refused.reasons);
+    assert_eq!(refused.plan.notes.iter().filter(|note| note.contains("CPU ,")).count(), 0);
+    let (mut model, rates) = Sketch::new(16).nodes(2).device("eth0", &[0, 1]).device("eth1", &[8, 9]).build();
+    (model.nics[0].node, model.nics[1].node) = (Some(0), Some(1));
+    let plan = Policy::Isolate.plan(&model, &rates, &Options::default(), None).plan;
+    assert_eq!(
+        only(&plan, "irq_affinity"),
+        ["eth0/rx-0 = 6", "eth0/rx-1 = 7", "eth1/rx-0 = 14", "eth1/rx-1 = 15"],
+        "each in its node"
+    );
+}
+
+/// An idle interrupt stays where it was until it fires: it was once sent back to there.
+#[test]
+fn an_interrupt_that_was_sent_counts_where_it_goes() {
+    let idle = || {
+        let sketch = Sketch::new(8).device("eth0", &[0, 4]);
+        sketch.edit("eth0", |nic| nic.rx[1].irqs[0].effective = Fact::Known(cpus("2")))
+    };
+    let plan = |policy: Policy, sketch: Sketch| of(policy, &sketch.build(), &Options::default()).plan;
+    assert_eq!(only(&plan(Policy::NumaLocal, idle()), "irq_affinity"), [""; 0]);
+    let apart = idle().edit("eth0", |nic| nic.rx[0].irqs[0] = nic.rx[1].irqs[0].clone());
+    let apart = apart.edit("eth0", |nic| nic.rx[1].irqs[0].number = IrqId(7));
+    assert_eq!(only(&plan(Policy::Spread, apart), "irq_affinity"), ["eth0/rx-1 = 0"], "both go to CPU 4");
+}
+
+/// The figures of the masks alone once stood beside a plan that moves interrupts too.
+#[test]
+fn spread_tells_of_the_whole_plan() {
+    let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
+    let plan = of(Policy::Spread, &sketch.build(), &Options::default()).plan;
+    assert!(!only(&plan, "irq_affinity").is_empty() && !only(&plan, "rps").is_empty());
+    let prediction = plan.prediction.expect("work moves");
+    assert!((prediction.after - 0.45 * 0.48).abs() < 1e-6, "half goes, and half of the rest: {prediction:?}");
+    let told: Vec<&String> = plan.notes.iter().filter(|note| note.starts_with("predicted: ")).collect();
+    assert_eq!(told, [&format!("predicted: {prediction}")]);
+}
+
+/// The model has RFS decide where a queue has a table: it says nothing of the mask there.
+#[test]
+fn no_figure_is_better_than_none() {
+    let sketch = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 6e4).rps("eth0", "5-7");
+    let sketch = sketch.receives(0, 0.2, 3e4).receives(1, 0.6, 3e4).all_receive("2-7", 0.1, 1e4);
+    let sketch = sketch.rfs(32_768, "eth0", 0).edit("eth0", |nic| {
+        nic.rx[0].rps_flow_cnt = Fact::Known(16_384);
+        nic.rx[0].rps_cpus = Fact::Known(cpus("0"));
+    });
+    let policed = of(Policy::Spread, &sketch.build(), &Options::default());
+    assert_eq!(texts(&policed.plan), ["rps eth0/rx-0 = 2-4"]);
+    assert_eq!(policed.plan.prediction, None);
+}
+
+#[test]
+fn a_width_is_one_for_virtual_interfaces_too() {
+    let host = |rps: &str| {
+        Sketch::new(8).veth("veth0").traffic("veth0", 6e4).receives(0, 0.6, 6e4).rps("veth0", rps)
+    };
+    let options = Options { cpus_per_queue: Some(2), ..Options::default() };
+    let plan = of(Policy::Spread, &host("").build(), &options).plan;
+    assert_eq!(only(&plan, "rps"), ["veth0/rx-0 = 1-2"]);
+    let why =
+        "no interrupt: as many CPUs as were asked for without CPU 0, where the packets are received now";
+    assert_eq!(plan.settings[0].why, why);
+    assert_eq!(
+        only(&of(Policy::Spread, &host("4-5").build(), &options).plan, "rps"),
+        [""; 0],
+        "these are two as well"
+    );
+    assert_eq!(only(&of(Policy::Spread, &host("1-7").build(), &options).plan, "rps"), ["veth0/rx-0 = 1-2"]);
+}
+
+/// An interrupt once stayed on a CPU that was to be kept clean, and no word of it.
+#[test]
+fn interrupts_leave_cpus_that_are_to_be_kept_clean() {
+    let plan = |irqs: &[u32], clean: &str| {
+        let options = Options { keep_clean: cpus(clean), ..Options::default() };
+        of(Policy::Spread, &Sketch::new(4).device("eth0", irqs).traffic("eth0", 6e4).build(), &options)
+    };
+    let moved = plan(&[1, 3], "3").plan;
+    assert_eq!(only(&moved, "irq_affinity"), ["eth0/rx-1 = 0"]);
+    assert_eq!(moved.settings[0].why, "CPU 3 is to be kept clean");
+    let full = plan(&[0, 1, 2, 3], "2-3");
+    assert_eq!(only(&full.plan, "irq_affinity"), [""; 0]);
+    let why =
+        "irq: there is no CPU without an interrupt for those of eth0 on CPU 2-3, which is to be kept clean";
+    assert!(full.reasons.contains(&why.to_owned()), "{:?}", full.reasons);
+}
+
+/// The doctor and the planner each had a list of slow clocks and of drivers that adapt by number.
+#[test]
+fn what_the_doctor_calls_slow_or_adaptive_the_planner_does() {
+    let (mut model, rates) = able();
+    for (clock, is_slow) in [("hyperv_clocksource_msr", true), ("acpi_pm", true), ("jiffies", false)] {
+        let Fact::Known(clocks) = &mut model.settings.clocksource else { panic!("able has clocks") };
+        clock.clone_into(&mut clocks.current);
+        let plan = Policy::Full.plan(&model, &rates, &Options::default(), None).plan;
+        assert_eq!(only(&plan, "clocksource").len(), usize::from(is_slow), "{clock}");
+    }
+    for (driver, value) in [("igc", "eth0 = 1"), ("ixgbe", "eth0 = 1"), ("tg3", "eth0 = 20")] {
+        let nic = &mut model.nics[0];
+        nic.driver = Some(driver.to_owned());
+        nic.hardware.coalesce = Fact::Known(Coalesce { rx_usecs: Some(0), ..Coalesce::default() });
+        let plan = Policy::Full.plan(&model, &rates, &Options::default(), Some(&[Variable::Moderation])).plan;
+        assert_eq!(only(&plan, "rx_usecs"), [value], "{driver}");
+    }
+}
+
+/// Receive queues were named for them by hand, and masks of CPUs would not count.
+#[test]
+fn transmit_queues_by_receive_queue_get_no_cpus() {
+    let (mut model, rates) = able();
+    model.nics[0].tx[1].xps_by_rxq = Fact::Known(true);
+    let policed = Policy::NumaLocal.plan(&model, &rates, &Options::default(), None);
+    assert_eq!(only(&policed.plan, "xps_cpus"), [""; 0]);
+    let why = "xps: eth0 sends by receive queue (xps_rxqs), which goes before masks of CPUs";
+    assert!(policed.reasons.contains(&why.to_owned()), "{:?}", policed.reasons);
+}

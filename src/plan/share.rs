@@ -1,0 +1,278 @@
+//! How the CPUs around interrupts are shared out to the queues that hand packets to them, for any number of interfaces.
+//!
+//! The rules, from kernel documentation (networking/scaling) and field case C: CPUs of the memory domain of the queue's
+//! interrupt, never one that takes an interrupt, at high packet rates none of its core, and none for two queues of two
+//! CPUs. Queues whose interrupts come to one CPU may have one mask where there are fewer CPUs than queues: their work
+//! is that of one CPU.
+
+use super::ground::{Domain, Ground};
+use super::rps::{HIGH_LOAD, HIGH_RATE};
+use crate::diagnose::EVEN_QUEUES;
+use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
+use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
+use crate::units::{CpuId, CpuMask, Fact, NicName};
+
+/// The machine that CPUs are shared out of.
+#[derive(Clone, Copy)]
+pub(super) struct Machine<'a> {
+    pub(super) model: &'a Model,
+    pub(super) rates: &'a Rates,
+    pub(super) ground: &'a Ground,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wish {
+    /// As many CPUs a queue hands packets to at most.
+    pub(super) width: usize,
+    /// The other threads of a busy core are left out although nothing else is left.
+    pub(super) whole_cores: bool,
+}
+
+/// A queue and the CPUs that it should hand packets to.
+pub(super) struct Part {
+    pub(super) nic: NicName,
+    pub(super) queue: u32,
+    /// Empty where there is none for it.
+    pub(super) mask: CpuMask,
+    /// Whether the mask that it has is this one or a part of it, where no width was asked for: fewer CPUs won in field
+    /// case C.
+    pub(super) has_part: bool,
+    /// Whether the masks that it and the other queues around have are as sound together as the new ones.
+    pub(super) as_sound: bool,
+    pub(super) why: String,
+}
+
+/// A queue on its way to a part.
+struct Asking<'a> {
+    nic: &'a Nic,
+    queue: &'a RxQueue,
+    home: CpuId,
+    /// Where that CPU stands among all: domain by domain, and in its domain.
+    place: (usize, usize),
+    is_busy: bool,
+}
+
+impl Machine<'_> {
+    /// The CPU that takes the packets of a queue first; `None` where nobody knows.
+    pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
+        let one =
+            |mask: &CpuMask| mask.first().filter(|cpu| mask.len() == 1 && self.ground.online.contains(*cpu));
+        let irq = queue.irqs.first();
+        // One that is on its way goes by itself to where it was sent.
+        let sent = irq.filter(|irq| irq.is_pending()).and_then(|irq| irq.affinity.known()).and_then(one);
+        let told = || irq.and_then(|irq| irq.effective.known()).and_then(one);
+        // The CPU of a signal of Hyper-V is no interrupt's.
+        sent.or_else(told).or_else(|| irq_cpus(queue, self.model, self.rates).first()).or(queue.channel_cpu)
+    }
+
+    /// Whether the queues of `nic` bring packets to every CPU that may be used, to all alike: handing them on is then
+    /// redundant. A number of queues alone says nothing: their interrupts may all land on one CPU.
+    pub(super) fn is_covered_by(&self, nic: &Nic) -> bool {
+        if nic.rx.len() < self.ground.usable.len() {
+            return false;
+        }
+        let homes: CpuMask = nic.rx.iter().filter_map(|queue| self.home(queue)).collect();
+        if let Fact::Known(rss) = &nic.hardware.rss
+            && !rss.table.is_empty()
+        {
+            let reached = rss.weights();
+            if nic.rx.iter().any(|queue| !reached.contains_key(&queue.index)) {
+                return false;
+            }
+        }
+        let packets = nic.rx.iter().map(|queue| queue_packets(nic, queue, self.rates));
+        let (most, all) = packets.fold((0.0, 0.0), |(most, all), packets| (packets.max(most), all + packets));
+        self.ground.usable.difference(&homes).is_empty() && most * nic.rx.len() as f64 <= all * EVEN_QUEUES
+    }
+
+    /// A part for each queue of `nics`, those of one interface together, and the queues of which nobody knows where
+    /// their packets are taken.
+    pub(super) fn share_out(&self, nics: &[&Nic], wish: Wish) -> (Vec<Part>, Vec<(NicName, u32)>) {
+        let ground = self.ground;
+        let (mut asking, homeless) = self.asking(nics);
+        asking.sort_by_key(|asking| asking.place);
+        let irqs: CpuMask = asking.iter().map(|asking| asking.home).collect();
+        let others = self.others(nics);
+        let (mut parts, mut given) = (Vec::new(), CpuMask::new());
+        let mut alone: Vec<Asking<'_>> = Vec::new();
+        let mut asking = asking.into_iter().peekable();
+        for (at, domain) in ground.domains.iter().enumerate() {
+            let mut group = Vec::new();
+            while let Some(next) = asking.next_if(|next| next.place.0 == at) {
+                group.push(next);
+            }
+            // A domain without a second CPU is none.
+            if domain.usable.len() < 2 {
+                alone.extend(group);
+            } else if !group.is_empty() {
+                let share = Share { around: Some(domain), irqs: &irqs, given: &given, others: &others, wish };
+                parts.extend(share.of(ground, &group));
+            }
+        }
+        if !alone.is_empty() {
+            given = parts.iter().fold(given, |all, part| all.union(&part.mask));
+            let share = Share { around: None, irqs: &irqs, given: &given, others: &others, wish };
+            parts.extend(share.of(ground, &alone));
+        }
+        parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
+        (parts, homeless)
+    }
+
+    fn asking<'n>(&self, nics: &[&'n Nic]) -> (Vec<Asking<'n>>, Vec<(NicName, u32)>) {
+        let (mut asking, mut homeless) = (Vec::new(), Vec::new());
+        for nic in nics {
+            for queue in &nic.rx {
+                let home = self.home(queue);
+                let Some((home, place)) = home.and_then(|cpu| Some((cpu, self.ground.place(cpu)?))) else {
+                    homeless.push((nic.name.clone(), queue.index));
+                    continue;
+                };
+                let is_busy =
+                    self.load(home) >= HIGH_LOAD || queue_packets(nic, queue, self.rates) >= HIGH_RATE;
+                asking.push(Asking { nic, queue, home, place, is_busy });
+            }
+        }
+        (asking, homeless)
+    }
+
+    /// Receive time of a CPU.
+    pub(super) fn load(&self, cpu: CpuId) -> f64 {
+        self.rates.cpu(cpu).map_or(0.0, receive_time)
+    }
+
+    /// CPUs that take interrupts of interfaces with traffic that get no part here.
+    pub(super) fn others(&self, nics: &[&Nic]) -> CpuMask {
+        let with_traffic =
+            |nic: &&Nic| self.rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
+        let devices = self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device).filter(with_traffic);
+        let others = devices.filter(|nic| nics.iter().all(|own| own.name != nic.name));
+        others.flat_map(|nic| nic.rx.iter().filter_map(|queue| self.home(queue))).collect()
+    }
+}
+
+/// What one group of queues is served from.
+struct Share<'a> {
+    /// The CPUs of this domain, or all that are left.
+    around: Option<&'a Domain>,
+    /// CPUs that take the interrupts of any queue that asks.
+    irqs: &'a CpuMask,
+    /// CPUs that others have got.
+    given: &'a CpuMask,
+    others: &'a CpuMask,
+    wish: Wish,
+}
+
+impl Share<'_> {
+    /// A part for each of `group`, which is in the order of its interrupts' CPUs.
+    fn of(&self, ground: &Ground, group: &[Asking<'_>]) -> Vec<Part> {
+        let all: Vec<CpuId> = match self.around {
+            Some(domain) => domain.usable.clone(),
+            None => ground.in_order().collect(),
+        };
+        let taken = self.irqs.union(self.given);
+        let mut free: Vec<CpuId> = all.into_iter().filter(|cpu| !taken.contains(*cpu)).collect();
+        let mut homes: Vec<CpuId> = group.iter().map(|asking| asking.home).collect();
+        homes.dedup();
+        let cores = match group.iter().any(|asking| asking.is_busy) {
+            true => ground.siblings(&homes.iter().copied().collect()),
+            false => CpuMask::new(),
+        };
+        let mut without = vec!["interrupts"];
+        for (what, name, must) in [
+            (&cores, "their cores", self.wish.whole_cores),
+            (self.others, "other interfaces' interrupts", false),
+        ] {
+            let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
+            let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
+            if rest.len() < free.len() && (must || rest.len() >= needed) {
+                free = rest;
+                without.push(name);
+            }
+        }
+        let masks = self.masks(group, &homes, &free);
+        let as_sound = self.is_as_sound(group, &masks, &free);
+        let place = match self.around.map(|domain| domain.node) {
+            Some(Some(node)) => format!("the CPUs of node {node}"),
+            Some(None) => "the CPUs".to_owned(),
+            None => "the CPUs of other nodes".to_owned(),
+        };
+        let parts = group.iter().zip(masks).map(|(asking, (mask, is_shared))| {
+            let without = without.join(" and ");
+            let why = match (mask.is_empty(), is_shared) {
+                (true, _) if free.is_empty() => {
+                    format!("{place} without those of {without} are none: there is no CPU to hand packets to")
+                }
+                (true, _) => format!(
+                    "{place} without those of {without} are fewer than CPUs with a queue to hand over"
+                ),
+                (false, _) if group.len() == 1 => format!("{place} without those of {without}"),
+                (false, false) => format!("{place} without those of {without}, for this queue alone"),
+                (false, true) => {
+                    format!("{place} without those of {without}, for the queues of CPU {}", asking.home)
+                }
+            };
+            let current = asking.queue.rps_cpus.known().filter(|current| !current.is_empty());
+            let has_part = current.is_some_and(|current| match self.wish.width {
+                usize::MAX => current.difference(&mask).is_empty(),
+                _ => *current == mask,
+            });
+            let (nic, queue) = (asking.nic.name.clone(), asking.queue.index);
+            Part { nic, queue, mask, has_part, as_sound, why }
+        });
+        parts.collect()
+    }
+
+    /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts; nothing where there are fewer
+    /// CPUs than these, as RPS would crowd the work of many CPUs onto few. With it whether others have the same.
+    fn masks(&self, group: &[Asking<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
+        let part =
+            |turn: usize, count: usize| &free[turn * free.len() / count..(turn + 1) * free.len() / count];
+        let cut = |cpus: &[CpuId]| cpus.iter().copied().take(self.wish.width).collect::<CpuMask>();
+        if free.len() >= group.len() {
+            return (0..group.len()).map(|turn| (cut(part(turn, group.len())), false)).collect();
+        }
+        if free.len() < homes.len() {
+            return vec![(CpuMask::new(), false); group.len()];
+        }
+        let mut masks = Vec::new();
+        for (turn, queues) in group.chunk_by(|a, b| a.home == b.home).enumerate() {
+            let of_home = part(turn, homes.len());
+            let count = queues.len();
+            match of_home.len() >= count {
+                true => masks.extend((0..count).map(|queue| {
+                    let own = &of_home[queue * of_home.len() / count..(queue + 1) * of_home.len() / count];
+                    (cut(own), false)
+                })),
+                false => masks.extend((0..count).map(|_| (cut(of_home), true))),
+            }
+        }
+        masks
+    }
+
+    /// Whether the masks that the queues have hold no CPU that these may not hold, and none twice that these hold
+    /// once. Loads change with the masks themselves: what is sound has to stay, or no plan would be the last.
+    fn is_as_sound(&self, group: &[Asking<'_>], masks: &[(CpuMask, bool)], free: &[CpuId]) -> bool {
+        let free: CpuMask = free.iter().copied().collect();
+        let (mut seen, mut of_home) = (CpuMask::new(), CpuMask::new());
+        for (at, (asking, (mask, is_shared))) in group.iter().zip(masks).enumerate() {
+            let Some(current) = asking.queue.rps_cpus.known().filter(|current| !current.is_empty()) else {
+                return false;
+            };
+            if at > 0 && group[at - 1].home != asking.home {
+                seen = seen.union(&of_home);
+                of_home = CpuMask::new();
+            }
+            let twice = match is_shared {
+                true => !current.intersection(&seen).is_empty(),
+                false => !current.intersection(&seen.union(&of_home)).is_empty(),
+            };
+            let is_wide = self.wish.width == usize::MAX || current.len() == mask.len();
+            if twice || !is_wide || !current.difference(&free).is_empty() {
+                return false;
+            }
+            of_home = of_home.union(current);
+        }
+        true
+    }
+}

@@ -1,0 +1,188 @@
+//! What waits in the sockets that anybody may send to, and what the sockets of one process held at two looks.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Counters, Transport, listeners, read};
+use crate::host::{Host, Question};
+use crate::parse;
+use crate::units::Fact;
+
+/// The queue of one socket at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketQueue {
+    /// TCP, listening, or UDP, not connected.
+    pub transport: Transport,
+    /// The local port.
+    pub port: u16,
+    /// Connections that wait to be accepted, or bytes that wait to be read.
+    pub queued: u64,
+    /// Connections or packets that it had no room for since it was made; 0 where that is not told.
+    pub dropped: u64,
+}
+
+/// A socket of a process at two looks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawHeld {
+    /// What it was at the second look.
+    pub now: SocketQueue,
+    /// What waited at the first.
+    pub queued_before: u64,
+    /// What it had no room for in between.
+    pub dropped: u64,
+    /// Connections to the port that have something to be read at the second look. Not asked where the queue
+    /// itself tells that the process is behind, and of UDP.
+    pub unread: Fact<u32>,
+}
+
+/// The sockets of one process that anybody may send to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RawSockets {
+    /// Those of the namespace looked at.
+    pub held: Vec<RawHeld>,
+    /// It has others: of another namespace, connections, or what is neither of the network nor a Unix socket.
+    pub others: bool,
+}
+
+/// The queues of the namespace looked at, by inode.
+pub(super) fn take(host: &dyn Host) -> Fact<BTreeMap<u64, SocketQueue>> {
+    listeners::sockets(host).map(|sockets| {
+        let queue = |(transport, socket): (Transport, parse::NetSocket)| {
+            let (port, queued, dropped) = (socket.port, socket.queued, socket.dropped);
+            (socket.inode, SocketQueue { transport, port, queued, dropped })
+        };
+        sockets.into_iter().map(queue).collect()
+    })
+}
+
+/// The sockets of a process from `before` to `after`, which `host` was just read for.
+pub(super) fn held(host: &dyn Host, pid: u32, before: &Counters, after: &Counters) -> Fact<RawSockets> {
+    let mut open = match listeners::open_sockets(host, pid) {
+        Ok(open) => open,
+        Err(error) => return read::absence(&error),
+    };
+    open.sort_unstable();
+    open.dedup();
+    after.sockets.clone().map(|now| {
+        let then = before.sockets.known();
+        let held = open.iter().filter_map(|inode| {
+            let now = *now.get(inode)?;
+            let then = then.and_then(|then| then.get(inode)).filter(|then| then.port == now.port);
+            let queued_before = then.map_or(0, |then| then.queued);
+            let dropped = then.map_or(0, |then| now.dropped.saturating_sub(then.dropped));
+            let behind = queued_before.min(now.queued) > 0 || dropped > 0;
+            let asked = now.transport == Transport::Tcp && !behind;
+            let unread = if asked { unread(host, now.port) } else { Fact::NotAsked };
+            Some(RawHeld { now, queued_before, dropped, unread })
+        });
+        let held: Vec<RawHeld> = held.collect();
+        let rest: Vec<u64> = open.iter().filter(|inode| !now.contains_key(inode)).copied().collect();
+        RawSockets { held, others: !rest.is_empty() && !are_unix(host, &rest) }
+    })
+}
+
+/// Whether all of these are Unix sockets: every service has one to its journal.
+fn are_unix(host: &dyn Host, inodes: &[u64]) -> bool {
+    let unix = read::parsed(host, "proc/net/unix", parse::unix_sockets);
+    unix.known().is_some_and(|unix| inodes.iter().all(|inode| unix.contains(inode)))
+}
+
+/// Connections to a port that have something to be read.
+fn unread(host: &dyn Host, port: u16) -> Fact<u32> {
+    let mut known = Fact::Unsupported;
+    for question in [Question::TcpConnections { port }, Question::Tcp6Connections { port }] {
+        let asked = read::asked(host, &question, parse::connected_sockets);
+        let asked = asked.map(|sockets| sockets.iter().filter(|socket| socket.queued > 0).count() as u32);
+        known = match (known, asked) {
+            (Fact::Known(sum), Fact::Known(more)) => Fact::Known(sum + more),
+            // A machine without IPv6.
+            (Fact::Known(sum), _) => Fact::Known(sum),
+            (_, asked) => asked,
+        };
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RawSockets, held};
+    use crate::host::{Cause, Question, RecordedHost};
+    use crate::parse::push_message;
+    use crate::sample::{Counters, Inventory, Scope};
+    use crate::units::{Fact, Need};
+
+    /// A UDP socket on port 53 and one TCP listener on port 80, with so much in their queues.
+    fn host(unread: u32, dropped: u32, backlog: u32) -> RecordedHost {
+        let row = |state: &str, port: u32, queued: u32, inode: u32, rest: &str| {
+            format!(
+                "  sl  local_address\n 0: 00000000:{port:04X} 00000000:0000 {state} 0:{queued:X} 0:0 0 0 0 {inode} {rest}\n"
+            )
+        };
+        RecordedHost::new()
+            .with("proc/70/comm", "web\n")
+            .with("proc/net/tcp", row("0A", 80, backlog, 11, "1"))
+            .with("proc/net/udp", row("07", 53, unread, 12, &format!("2 0 {dropped}")))
+            .with_link("proc/70/fd/3", "socket:[11]")
+            .with_link("proc/70/fd/4", "socket:[12]")
+            .with_link("proc/70/fd/5", "socket:[12]")
+    }
+
+    fn look(host: &RecordedHost) -> Counters {
+        Counters::take(host, &Inventory::take(host, Scope::Load))
+    }
+
+    fn between(before: &RecordedHost, after: &RecordedHost) -> RawSockets {
+        held(after, 70, &look(before), &look(after)).known().expect("known").clone()
+    }
+
+    /// A connection with bytes to be read, and one without.
+    fn connections() -> Vec<u8> {
+        let mut answer = Vec::new();
+        for queued in [9_u32, 0] {
+            let mut message = [0; 72];
+            message[..2].copy_from_slice(&[2, 1]);
+            message[56..60].copy_from_slice(&queued.to_ne_bytes());
+            push_message(&mut answer, &message);
+        }
+        answer
+    }
+
+    #[test]
+    fn queues_at_both_looks_and_drops_between_them() {
+        let found = between(&host(700, 4, 0), &host(900, 10, 3));
+        let shown: Vec<_> = found
+            .held
+            .iter()
+            .map(|one| (one.now.port, one.queued_before, one.now.queued, one.dropped))
+            .collect();
+        assert_eq!(shown, [(80, 0, 3, 0), (53, 700, 900, 6)]);
+        assert!(!found.others);
+        let more = || host(0, 0, 0).with_link("proc/70/fd/9", "socket:[99]");
+        assert!(between(&host(0, 0, 0), &more()).others);
+        let unix =
+            |inode| format!("Num RefCount Protocol Flags Type St Inode Path\n0: 3 0 0 0001 03 {inode}\n");
+        assert!(!between(&host(0, 0, 0), &more().with("proc/net/unix", unix(99))).others);
+        assert!(between(&host(0, 0, 0), &more().with("proc/net/unix", unix(98))).others);
+    }
+
+    #[test]
+    fn connections_are_asked_for_where_nobody_waits_to_be_accepted() {
+        let path = Question::TcpConnections { port: 80 }.path();
+        let after = |backlog| host(0, 0, backlog).with(&path, connections());
+        let unread =
+            |before: &RecordedHost, after: &RecordedHost| between(before, after).held[0].unread.clone();
+        assert_eq!(unread(&host(0, 0, 0), &after(0)), Fact::Known(1));
+        assert_eq!(unread(&host(0, 0, 2), &after(2)), Fact::NotAsked);
+        assert_eq!(unread(&host(0, 0, 0), &host(0, 0, 0)), Fact::Unsupported);
+    }
+
+    #[test]
+    fn what_was_not_asked_and_what_is_hidden() {
+        let counters = Counters::take(&host(1, 1, 1), &Inventory::take(&host(1, 1, 1), Scope::Counters));
+        assert_eq!(counters.sockets, Fact::NotAsked, "trials do not pay for it");
+        let hidden = host(1, 1, 1).with_failure("proc/70/fd", Cause::Denied);
+        let seen = look(&hidden);
+        assert_eq!(held(&hidden, 70, &seen, &seen), Fact::Denied(Need::SysPtrace));
+    }
+}

@@ -1,0 +1,119 @@
+//! What arrives of a one-way load, at sinks that are slow, or say nothing.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rxlab::target::sink_query;
+use serde_json::Value;
+
+use super::find::search;
+use super::{millis, spec, steady};
+
+/// Answers queries with the number that `count` makes of the datagrams so far; queries do not wait for them, as
+/// with a sink of several sockets.
+fn sink(mut count: impl FnMut(u64) -> u64 + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut arrived, mut buffer, query) = (0, [0; 2048], sink_query(0));
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            if length == query.len() && buffer[..16] == query[..16] {
+                let number = u64::from_le_bytes(buffer[16..24].try_into().expect("8 bytes"));
+                let answer = [number, count(arrived), 0, 0].map(u64::to_le_bytes).concat();
+                let _ = socket.send_to(&answer, from);
+            } else {
+                arrived += 1;
+                count(arrived);
+            }
+        }
+    });
+    address
+}
+
+fn rxlab(args: &[&str]) -> (Option<i32>, Value, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_rxlab")).args(args).output().expect("the program runs");
+    let json = serde_json::from_slice(&out.stdout).unwrap_or(Value::Null);
+    (out.status.code(), json, String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+/// 50 ms pass until the sink counts a datagram: what it has not counted at the end is not lost.
+#[test]
+fn what_lies_in_the_queue_of_a_sink_is_not_lost() {
+    let mut counted = std::collections::VecDeque::new();
+    let slow = sink(move |arrived| {
+        let now = Instant::now();
+        counted.push_back((now, arrived));
+        let mut done = 0;
+        while let Some((_, count)) = counted.front().filter(|(at, _)| now - *at >= millis(50)).copied() {
+            done = count;
+            if counted.get(1).is_none_or(|(at, _)| now - *at < millis(50)) {
+                break;
+            }
+            counted.pop_front();
+        }
+        done
+    });
+    let _noise = crate::quiet::noisy();
+    let url = format!("udp-sink://{slow}");
+    let args = ["--json", "load", &url, "-c", "2", "--rate", "1000", "--for", "300ms", "--warm-up", "100ms"];
+    let (code, json, complaints) = rxlab(&args);
+    assert_eq!((code, &*complaints), (Some(0), ""));
+    let number = |name: &str| json[name].as_u64().expect("a number");
+    // A warm-up has left 50 ms of datagrams in the queue, or more, which arrive within the measurement.
+    let (sent, received) = (number("requests"), number("received"));
+    assert!(sent >= 250 && (sent..=sent + 300).contains(&received), "{received} of {sent}");
+    let mut spec = spec(&url);
+    spec.rate = steady(1000.0);
+    let mut session = rxlab::load::Session::start(&spec).expect("started");
+    std::thread::sleep(millis(200));
+    let first = session.cut();
+    let (last, arrivals) = session.finish();
+    let total = first.then(&last).with_arrivals(arrivals);
+    assert_eq!(total.received, Some(total.sent));
+    assert!(total.requests >= 150, "{total:?}");
+}
+
+/// A sink that counts 2,000 a second and drops the rest: the highest rate is its own, not the sender's.
+#[test]
+fn the_highest_rate_of_a_sink_is_what_arrives() {
+    let (begun, mut counted, mut before) = (Instant::now(), 0.0, 0);
+    let mut until = begun;
+    let capped = sink(move |arrived| {
+        let now = Instant::now();
+        // Room for ten datagrams that come too early.
+        until = until.max(now - millis(5));
+        for _ in before..arrived {
+            if until <= now {
+                until += Duration::from_micros(500);
+                counted += 1.0;
+            }
+        }
+        before = arrived;
+        counted as u64
+    });
+    let _noise = crate::quiet::noisy();
+    let url = format!("udp-sink://{capped}");
+    // What was run until then is enough.
+    let (found, _) =
+        search(&[&url, "-c", "2", "--slo", "errors<5%", "--for", "200ms"], Duration::from_secs(10));
+    assert!(found["closed_loop"].as_f64().is_some_and(|rate| rate < 4000.0), "{found}");
+    let steps = found["steps"].as_array().expect("steps");
+    assert!(steps.len() > 3, "{found}");
+    for step in steps {
+        let [rate, answered] = ["rate", "answered"].map(|name| step[name].as_f64().expect("a number"));
+        let kept = step["margins"].as_array().is_some_and(|all| all.iter().all(|m| m.as_f64() > Some(0.0)));
+        assert!(answered < 2300.0 && !(kept && rate > 2400.0), "{step}");
+    }
+}
+
+#[test]
+fn the_highest_rate_into_the_dark_is_refused() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let url = format!("udp-sink://{}", socket.local_addr().expect("bound"));
+    let _noise = crate::quiet::noisy();
+    let (code, json, complaints) =
+        rxlab(&["--json", "load", &url, "--find-max", "--slo", "errors<1%", "--for", "50ms"]);
+    assert_eq!((code, json), (Some(5), Value::Null));
+    assert!(complaints.contains("does not tell what arrives"), "{complaints}");
+}

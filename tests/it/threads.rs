@@ -1,0 +1,214 @@
+//! A thread that never pauses, and the queues that it leaves, as the kernel tells of them.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::thread::gettid;
+use rxlab::host::{Action, Host, LiveHost, enter_netns, pin_thread};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::model::{HeldRates, ProcessRates, Rates};
+use rxlab::parse::Scheduling;
+use rxlab::sample::{Counters, Inventory, Scope, Transport, busiest};
+use rxlab::units::{CpuId, Fact};
+
+use crate::doctor::look;
+use crate::flood::Flood;
+use crate::{quiet, require};
+
+/// Of include/uapi/linux/sched.h.
+const SCHED_FIFO: u32 = 1;
+
+fn live() -> LiveHost {
+    LiveHost::open("/".as_ref()).expect("this machine")
+}
+
+/// This process, as two looks a second apart see it.
+fn ourselves(between: impl FnOnce()) -> ProcessRates {
+    let host = live();
+    let look = || Counters::take(&host, &Inventory::take(&host, Scope::Load));
+    let before = look();
+    between();
+    std::thread::sleep(Duration::from_secs(1));
+    let after = look();
+    let rates = Rates::between(&before, &after).expect("time went by");
+    let rates = rates.with_busiest(busiest(&host, &before, &after));
+    let programs = rates.processes.known().expect("programs are seen");
+    programs.iter().find(|process| process.pid == std::process::id()).expect("we spin").clone()
+}
+
+/// One server of each kind that nobody reads: a UDP socket, connections that nobody accepts, and connections
+/// that were accepted and left alone.
+#[test]
+fn a_thread_without_a_pause_and_what_waits_for_it() {
+    let _alone = quiet::alone();
+    let any = (Ipv4Addr::LOCALHOST, 0);
+    let datagrams = UdpSocket::bind(any).expect("bound");
+    let waiting = TcpListener::bind(any).expect("bound");
+    let left_alone = TcpListener::bind(any).expect("bound");
+    let address = |listener: &TcpListener| listener.local_addr().expect("bound");
+    let to = datagrams.local_addr().expect("bound");
+    let sender = UdpSocket::bind(any).expect("bound");
+    let send = || assert_eq!(sender.send_to(&[7; 100], to).expect("sent"), 100);
+    send();
+    let connect = |listener: &TcpListener| TcpStream::connect(address(listener)).expect("connected");
+    let _clients = [connect(&waiting), connect(&waiting)];
+    let mut asking = [connect(&left_alone), connect(&left_alone), connect(&left_alone)];
+    let _accepted = [(); 3].map(|()| left_alone.accept().expect("accepted"));
+
+    let done = AtomicBool::new(false);
+    let (told, number) = mpsc::channel();
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let pid = u32::try_from(gettid().as_raw_nonzero().get()).expect("above 0");
+            // Before all others, if we may: a thread that waits for a CPU is none without a pause. The kernel
+            // leaves 5 % of the time to the others.
+            let scheduling = Scheduling { policy: SCHED_FIFO, priority: 1, nice: 0 };
+            let _ = live().act(&Action::ThreadPolicy { pid, scheduling });
+            told.send(pid).expect("it is waited for");
+            while !done.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let number = number.recv().expect("the thread began");
+        // One of three asks; then a second one.
+        asking[0].write_all(b"ask").expect("sent");
+        let found = (0..20).find_map(|_| {
+            let found = ourselves(|| {
+                send();
+                asking[1].write_all(b"ask").expect("sent");
+            });
+            let thread = found.each.iter().find(|thread| thread.tid == number);
+            let thread = thread.expect("it was there at both looks").clone();
+            assert!(thread.ran + thread.waited > 0.8, "it runs or waits all the time: {thread:?}");
+            (thread.ran >= 0.9).then_some(found)
+        });
+        done.store(true, Relaxed);
+        found
+    });
+    let found = found.expect("it had a CPU for most of one look out of 20");
+
+    let sockets = found.sockets.known().expect("asked for");
+    let held = |transport, port| -> &HeldRates {
+        let held = sockets.held.iter().find(|held| held.transport == transport && held.port == port);
+        held.unwrap_or_else(|| panic!("{transport:?} {port}: {sockets:?}"))
+    };
+    let udp = held(Transport::Udp, to.port());
+    assert!(udp.queued_before > 0 && udp.queued > udp.queued_before, "{udp:?}");
+    assert_eq!((udp.dropped, &udp.unread), (0.0, &Fact::NotAsked));
+    let tcp = held(Transport::Tcp, address(&waiting).port());
+    assert_eq!((tcp.queued_before, tcp.queued), (2, 2), "{tcp:?}");
+    let tcp = held(Transport::Tcp, address(&left_alone).port());
+    assert_eq!((tcp.queued, &tcp.unread), (0, &Fact::Known(2)), "two of three ask: {tcp:?}");
+}
+
+/// Ends what threads wait for, also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// A server of one thread that works longer on a packet than the next one takes to come: the doctor names it.
+#[test]
+fn a_server_of_one_thread_is_named() {
+    if !require::netns() {
+        return;
+    }
+    let _alone = quiet::alone();
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let done = AtomicBool::new(false);
+    let address = (Range::SERVER, 9000);
+    let (told, number) = mpsc::channel();
+    let (server, client) = (range.server.path(), range.client.path());
+    let (found, number) = std::thread::scope(|scope| {
+        let _stop = Stop(&done);
+        scope.spawn(|| {
+            enter_netns(&server).expect("entered");
+            pin_thread(CpuId(1)).expect("CPU 1 is there");
+            let pid = u32::try_from(gettid().as_raw_nonzero().get()).expect("above 0");
+            // Before all others, if we may: a thread that waits for a CPU is none without a pause.
+            let _ = live().act(&Action::ThreadPolicy {
+                pid,
+                scheduling: Scheduling { policy: SCHED_FIFO, priority: 1, nice: 0 },
+            });
+            let socket = UdpSocket::bind(address).expect("bound");
+            socket.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+            told.send(pid).expect("it is waited for");
+            while !done.load(Relaxed) {
+                if socket.recv(&mut [0; 200]).is_ok() {
+                    let began = Instant::now();
+                    while began.elapsed() < Duration::from_micros(250) {
+                        std::hint::spin_loop();
+                    }
+                }
+            }
+        });
+        let number = number.recv().expect("the thread began");
+        scope.spawn(|| {
+            enter_netns(&client).expect("entered");
+            pin_thread(CpuId(0)).expect("CPU 0 is there");
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("bound");
+            let began = Instant::now();
+            let mut sent = 0.0;
+            while !done.load(Relaxed) {
+                // However long a millisecond of rest is here: twice what the server can take.
+                while sent < began.elapsed().as_secs_f64() * 8e3 {
+                    socket.send_to(&[7; 100], address).expect("sent");
+                    sent += 1.0;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        // While other work fills the other CPU, what the load waits for is CPUs.
+        let found = (0..120).find_map(|_| {
+            let (_, report) = look(&range);
+            let findings = report["findings"].as_array().expect("a list");
+            println!("{} {findings:?}", report["load"]);
+            let named = findings.iter().find(|finding| finding["id"] == "single-thread-limit")?;
+            Some((named.clone(), report["load"]["thread"].clone()))
+        });
+        (found, number)
+    });
+    let (finding, room) = found.expect("named at one look");
+    assert_eq!(finding["severity"], "warning", "{finding:#}");
+    assert_eq!(
+        (room["pid"].as_u64(), room["tid"].as_u64()),
+        (Some(std::process::id().into()), Some(number.into()))
+    );
+    let evidence = finding["evidence"].to_string();
+    assert!(evidence.contains("UDP port 9000: ") && evidence.contains("on CPU 1"), "{finding:#}");
+}
+
+/// The time of threads that poll is system time: a CPU full of it had no receive work.
+#[test]
+fn threads_that_poll_are_receive_time() {
+    let Some(flood) = Flood::start("0", &[]) else { return };
+    let host = LiveHost::open_in_namespace(Path::new("/"), &flood.range.server.path()).expect("opened");
+    if !flood.has_napi() {
+        return;
+    }
+    let look = || {
+        let inventory = Inventory::take(&host, Scope::Load);
+        (Counters::take(&host, &inventory), inventory)
+    };
+    let between = || {
+        let (before, _) = look();
+        std::thread::sleep(Duration::from_secs(1));
+        let (after, inventory) = look();
+        Rates::between(&before, &after).expect("time went by").accounted(&inventory)
+    };
+    let polls = |rates: &Rates| rates.cpus.iter().map(|cpu| cpu.napi).sum::<f64>();
+    assert_eq!(polls(&between()), 0.0, "in softirqs");
+    host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let rates = between();
+    let ran: f64 = look().0.napi_threads.values().map(|thread| thread.ran_ns as f64 / 1e9).sum();
+    assert!(polls(&rates) > 0.02, "the flood takes more than that: {rates:?}");
+    assert!(polls(&rates) * rates.seconds <= ran, "{ran} s since they began: {rates:?}");
+    assert_eq!(rates.unseen, []);
+}

@@ -1,0 +1,62 @@
+//! One queue for eight CPUs, and a firewall: most of a packet's cost is above the driver, where RPS can move it.
+
+use rxlab::probe::Steal;
+use rxlab::report::findings::DoctorReport;
+use rxlab::units::{CpuId, CpuMask};
+
+use super::guest;
+
+/// A look that missed what is there is repeated: this machine has other work as well.
+const JOB: &str = r#"
+for look in 1 2 3 4 5; do
+    ran doctor rxlab doctor --for 3s --json > answer
+    grep -q one-core-hotspot answer && break
+done
+cat answer
+ran before rxlab steal --for 4s --tier ebpf --json
+ran plan rxlab plan rps --nic eth0 --for 2s -o rps.toml
+ran apply rxlab apply rps.toml
+part mask
+cat /sys/class/net/eth0/queues/rx-0/rps_cpus
+ran after rxlab steal --for 6s --tier ebpf --json
+"#;
+
+/// NET_RX time of each CPU, in seconds.
+fn net_rx(answer: &guest::Answer, name: &str) -> Vec<f64> {
+    let (code, text) = answer.ran(name);
+    assert_eq!(code, 0, "{name}: {text}");
+    let steal: Steal = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let time = |ns: Option<&u64>| *ns.expect("measured") as f64 / 1e9;
+    steal.cpus.iter().map(|cpu| time(cpu.net_rx_ns.known())).collect()
+}
+
+#[test]
+fn the_cpu_that_drowned_in_a_firewall_does_no_more_than_the_others() {
+    let job = [guest::FIREWALL, "walls 50\n", guest::FLOODED, JOB].concat();
+    if !crate::require::nft() {
+        return;
+    }
+    let Some(answer) = guest::run_with(&["nft"], "8cpu-firewall", &job, Some(&guest::flood(2048, 1200)))
+    else {
+        return;
+    };
+    let (_, text) = answer.ran("doctor");
+    let report: DoctorReport = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
+    let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot: {text}"));
+    assert_eq!(hotspot.cpu, Some(CpuId(2)), "{hotspot:?}");
+    let before = net_rx(&answer, "before");
+    println!("NET_RX time, seconds: {before:.2?}");
+    assert!(before[2] > 0.9 * before.iter().sum::<f64>(), "the time is CPU 2's: {before:?}");
+
+    for name in ["plan", "apply"] {
+        let (code, text) = answer.ran(name);
+        assert_eq!(code, 0, "{name}: {text}");
+    }
+    let mask = CpuMask::from_hex(answer.part("mask").trim()).expect("a mask");
+    assert!(!mask.contains(CpuId(2)) && mask.len() > 3, "{mask}");
+    let after = net_rx(&answer, "after");
+    println!("with RPS on {mask}: {after:.2?}");
+    let mean = mask.iter().map(|cpu| after[cpu.0 as usize]).sum::<f64>() / mask.len() as f64;
+    assert!(after[2] < 1.5 * mean, "CPU 2 is still far above the mask's mean of {mean:.2}: {after:?}");
+}
