@@ -89,7 +89,8 @@ rate_error() {
 
 connections() {
   local count=100000 rate=20000 seconds=20
-  [ -z "$small" ] || count=2000 rate=1000 seconds=1
+  # Long enough to be looked at, also where starting a program takes a second.
+  [ -z "$small" ] || count=2000 rate=1000 seconds=4
   # Both ends are a process each; as root either raises its limit itself, where that is allowed.
   local files
   files=$( (ulimit -Hn $((count + 1000)) && ulimit -Hn) 2>/dev/null || ulimit -Hn)

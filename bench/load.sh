@@ -6,7 +6,9 @@
 # Server on one CPU (`rxlab target`, a fresh one for each run), client on another. What counts is
 # client CPU time for each request: user and system time of the client process by rusage, requests
 # counted by the server. Peers take turns, so that a machine that changes its speed changes it for
-# all; medians are compared, and ratios, never a lone rate. The single runs are kept beside the table.
+# all: a ratio is that of two runs of one round, and the median of the rounds' ratios is what counts.
+# The single runs are kept beside the table: case, client, round, requests, wall, user and system time of
+# the client, CPU time of the server, p99.
 #
 # --small takes one short run of a few cases with the peers that are there: it only proves that all of
 # this runs. Peers are installed to RXLAB_PEERS (/var/tmp/rxlab-peers) and, as Debian packages, by
@@ -165,9 +167,11 @@ in_us() {
 
 number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"; }
 
-# run CASE PEER CONNECTIONS DEPTH RATE SECONDS [FREEZE]: one line to runs.txt. FREEZE stops the server
+# run ROUND CASE PEER CONNECTIONS DEPTH RATE SECONDS [FREEZE]: one line to runs.txt. FREEZE stops the server
 # for half a second in the middle. A CASE that begins with udp- goes to the UDP echo.
 run() {
+  local turn=$1
+  shift
   local case=$1 peer=$2 freeze=${7:-} server_of=http scheme=http counted=requests path=/simple
   case $case in udp-*) server_of=udp_echo scheme=udp counted=echoed path="" ;; esac
   mkfifo "$work/target"
@@ -200,7 +204,7 @@ run() {
     late=$(p99 "$peer" "$work/printed")
     if [ "$code" = 0 ] && [ "${requests:-0}" -gt 0 ]; then
       read -r wall user system <"$work/time"
-      echo "$case $peer $requests $wall $user $system $cpu ${late:--}" >>"$work/runs.txt"
+      echo "$case $peer $turn $requests $wall $user $system $cpu ${late:--}" >>"$work/runs.txt"
     else
       say "$case: $peer failed with $code: $(tail -n 1 "$work/complaints")"
     fi
@@ -244,7 +248,7 @@ for ((turn = 1; turn <= repeats; turn++)); do
     [ "$freeze" != - ] && [ "$turn" -gt 3 ] && continue
     for peer in $peers; do
       known "$peer" || continue
-      run "$case" "$peer" "$connections" "$depth" "$rate" "$length" "${freeze#-}" </dev/null
+      run "$turn" "$case" "$peer" "$connections" "$depth" "$rate" "$length" "${freeze#-}" </dev/null
     done
   done < <(cases)
 done
@@ -258,9 +262,9 @@ if [ -z "$small" ]; then
       low=-1 high=${#rates[@]}
       while [ $((high - low)) -gt 1 ]; do
         middle=$(((low + high) / 2))
-        run "max-${rates[middle]}k" "$peer" 64 1 "${rates[middle]}000" "$seconds" </dev/null
+        run "$turn" "max-${rates[middle]}k" "$peer" 64 1 "${rates[middle]}000" "$seconds" </dev/null
         held=$(tail -n 1 "$work/runs.txt" | awk -v job="max-${rates[middle]}k" -v peer="$peer" \
-          -v want="$((rates[middle] * 1000 * seconds))" '$1 == job && $2 == peer && $3 >= 0.99 * want { print "yes" }')
+          -v want="$((rates[middle] * 1000 * seconds))" '$1 == job && $2 == peer && $4 >= 0.99 * want { print "yes" }')
         if [ -n "$held" ]; then low=$middle; else high=$middle; fi
       done
       [ "$low" -ge 0 ] && echo "$peer ${rates[low]}" >>"$work/held.txt"
@@ -280,21 +284,27 @@ table() {
   for peer in rxlab $here; do echo "# $(version "$peer" 2>&1 | head -n 1)"; done
   [ -z "$missing" ] || echo "# not here:$missing"
   echo
-  echo "client CPU time a request in us (ratio: of the median to that of the first line of the case)"
+  echo "client CPU time a request in us, and its ratio to that of the first client of the case:"
+  echo "median of the rounds (lowest to highest)"
   awk "$median"'
     { key = $1 " " $2
       if (!(key in runs)) { keys[++count] = key; if (!($1 in first)) first[$1] = key }
-      n = ++runs[key]; cost[key, n] = ($5 + $6) * 1e6 / $3; rate[key, n] = $3 / $4; if ($8 != "-") late[key, ++lates[key]] = $8 }
+      n = ++runs[key]; cost[key, n] = us[key, $3] = ($6 + $7) * 1e6 / $4; rate[key, n] = $4 / $5; round[key, n] = $3
+      if ($9 != "-") late[key, ++lates[key]] = $9 }
     END {
-      printf "%-14s %-14s %9s %9s %9s %7s %5s %12s %10s\n", "case", "client", "median", "min", "max", "ratio", "runs", "requests/s", "p99 us"
+      printf "%-14s %-14s %9s %9s %9s  %-24s %5s %12s %10s\n", "case", "client", "median", "min", "max", "ratio", "runs", "requests/s", "p99 us"
       for (k = 1; k <= count; k++) {
-        key = keys[k]; n = runs[key]
-        for (i = 1; i <= n; i++) { list[i] = cost[key, i]; rates[i] = rate[key, i] }
-        m[key] = median(list, n)
+        key = keys[k]; n = runs[key]; split(key, part, " "); pairs = 0
+        for (i = 1; i <= n; i++) {
+          list[i] = cost[key, i]; rates[i] = rate[key, i]; of = first[part[1]] SUBSEP round[key, i]
+          if (of in us) ratios[++pairs] = cost[key, i] / us[of]
+        }
         for (i = 1; i <= lates[key]; i++) p99[i] = late[key, i]
-        split(key, part, " ")
-        printf "%-14s %-14s %9.3f %9.3f %9.3f %7.2f %5d %12d %10s\n", part[1], part[2], m[key], list[1], list[n],
-          m[key] / m[first[part[1]]], n, median(rates, n), lates[key] ? sprintf("%.0f", median(p99, lates[key])) : "-"
+        middle = median(list, n)
+        ratio = key == first[part[1]] ? "1.00" : pairs ? sprintf("%.2f", median(ratios, pairs)) : "-"
+        if (pairs > 1 && key != first[part[1]]) ratio = ratio sprintf(" (%.2f to %.2f)", ratios[1], ratios[pairs])
+        printf "%-14s %-14s %9.3f %9.3f %9.3f  %-24s %5d %12d %10s\n", part[1], part[2], middle, list[1], list[n],
+          ratio, n, median(rates, n), lates[key] ? sprintf("%.0f", median(p99, lates[key])) : "-"
       } }' <(grep -v '^max-' "$work/runs.txt")
   if [ -s "$work/held.txt" ]; then
     echo

@@ -121,7 +121,8 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// ENOENT, ENODEV, ENXIO, ENOTDIR, EOPNOTSUPP, EPROTONOSUPPORT, ESRCH: this machine has no such thing, or not any more.
+    /// ENOENT, ENODEV, ENXIO, ENOTDIR, EOPNOTSUPP, EPROTONOSUPPORT, ESRCH: this machine has no such thing, or not any
+    /// more.
     Missing,
     /// EACCES, EPERM: it is there, we may not.
     Denied,

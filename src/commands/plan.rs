@@ -22,8 +22,8 @@ use crate::units::{CpuMask, NicName, parse_duration};
 /// the plan is made of your own values, checked against this machine.
 ///
 /// Policies: spread (receive work of one interface on several CPUs; the default), numa-local (interrupts and packets
-/// near the device), isolate (no receive work on the application's CPUs), latency (no packet is held back), minimal (only
-/// what is safe and needs no looking after), full (all that may help).
+/// near the device), isolate (no receive work on the application's CPUs), latency (no packet is held back), minimal
+/// (only what is safe and needs no looking after), full (all that may help).
 ///
 /// A policy's plan can have several variables: channels, rss, moderation, irq, xps, rps, rfs, clocksource. To try
 /// them one at a time, plan, try and keep one after the other: rxlab plan numa-local.irq -o irq.toml

@@ -101,8 +101,8 @@ pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool
 }
 
 /// The CPU that takes most of what RPS hands on of a queue, although others may: its hash has the ports, so there are
-/// too few flows for any mask. `None` where interrupts or `lo` may bring that CPU as many: the counters do not tell them
-/// apart.
+/// too few flows for any mask. `None` where interrupts or `lo` may bring that CPU as many: the counters do not tell
+/// them apart.
 pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<CpuId> {
     let mask = queue.rps_cpus.known()?.intersection(&model.usable());
     // RFS goes by the reader, and a server of one thread reads many flows.

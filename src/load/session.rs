@@ -106,9 +106,9 @@ struct Running {
 }
 
 impl Session {
-    /// Opens the connections and starts the load: to the first address of the host that can be reached. Within two seconds of the last that opened either the load runs or the
-    /// error says why it does not: the target is down when a thread could not open a single
-    /// connection.
+    /// Opens the connections and starts the load: to the first address of the host that can be reached. Within two
+    /// seconds of the last that opened either the load runs or the error says why it does not: the target is down when
+    /// a thread could not open a single connection.
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
         let destinations = Destination::of(spec)

@@ -288,8 +288,8 @@ mod tests {
         assert!((mostly_one - one).abs() < 0.02, "{one} {mostly_one}");
     }
 
-    /// The practice range on a virtual machine, flat out: 3.6 us a packet. With RPS the one CPU went from 14.8 to 13.2 %, as the
-    /// interrupts cost it what the protocol work had, and the other from 0 to 9.3 % (docs/prediction.md).
+    /// The practice range on a virtual machine, flat out: 3.6 us a packet. With RPS the one CPU went from 14.8 to 13.2
+    /// %, as the interrupts cost it what the protocol work had, and the other from 0 to 9.3 % (docs/prediction.md).
     #[test]
     fn interrupts_of_a_virtual_machine_eat_what_was_moved() {
         let ran = CpuRecord { ns: [147_500_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };

@@ -1,10 +1,10 @@
 //! Receive work that moves from CPU to CPU: whose part of a CPU's receive time is whose, and where it goes.
 //!
-//! The model: the CPU that takes a queue's interrupt does all of the work of its packets, or with RPS a fixed part of it
-//! (interrupt, polling, hashing, the inter-processor interrupt), and the rest costs more where it is done. Queues share
-//! the receive time of a CPU by their packets, so that no CPU can give away more than it has. All receive time of a
-//! CPU is taken for that of the queues that are known to bring it, and traffic to stay the same; a CPU that is full now
-//! will do more work, not the same work in less time.
+//! The model: the CPU that takes a queue's interrupt does all of the work of its packets, or with RPS a fixed part of
+//! it (interrupt, polling, hashing, the inter-processor interrupt), and the rest costs more where it is done. Queues
+//! share the receive time of a CPU by their packets, so that no CPU can give away more than it has. All receive time of
+//! a CPU is taken for that of the queues that are known to bring it, and traffic to stay the same; a CPU that is full
+//! now will do more work, not the same work in less time.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -316,7 +316,8 @@ mod tests {
         assert_eq!(of_a_device(&Sketch::case_a().build().1, "0-1", "0-1"), None);
     }
 
-    /// Measured with 540,000 packets/s before and 615,000 after: CPU 0 45 -> 24.5 %, CPU 1 0 -> 68 %: for the same traffic 22 and 60 %.
+    /// Measured with 540,000 packets/s before and 615,000 after: CPU 0 45 -> 24.5 %, CPU 1 0 -> 68 %: for the same
+    /// traffic 22 and 60 %.
     #[test]
     fn on_two_cpus_the_other_one_becomes_the_busiest() {
         let (_, rates) = Sketch::new(2).veth("veth0").receives(0, 0.46, 5.4e5).receives(1, 0.0, 0.0).build();

@@ -5,8 +5,9 @@
 //! machine does meanwhile meets all of them alike. Each run gives margins (above 0: kept). A rate
 //! holds when the interval of each of its mean margins is above 0, and fails when that of one is below.
 //! Looks are planned: after 6, 12 and 24 runs of a rate; the 5 % of error are shared by all looks at all
-//! rates, and for a failure, of which there is one chance for each margin, by the margins as well. So the answer, "holds here, fails there", is wrong in at most one search of twenty.
-//! A rate above one that fails is taken to fail, one below one that holds to hold.
+//! rates, and for a failure, of which there is one chance for each margin, by the margins as well. So the answer,
+//! "holds here, fails there", is wrong in at most one search of twenty. A rate above one that fails is taken to fail,
+//! one below one that holds to hold.
 //!
 //! No load is run here: [`Search`] says at which rate, and is told the margins.
 

@@ -15,8 +15,8 @@ fn worth(regime: &Regime) -> Vec<Family> {
     regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect()
 }
 
-/// One queue, its interrupt on CPU 2: 98 % softirq there, 1.2 times today's load fits the machine. The packet rate was not
-/// published.
+/// One queue, its interrupt on CPU 2: 98 % softirq there, 1.2 times today's load fits the machine. The packet rate was
+/// not published.
 #[test]
 fn case_a_spreads_and_adds_nothing() {
     let (model, rates) = Sketch::case_a().build();
@@ -29,8 +29,8 @@ fn case_a_spreads_and_adds_nothing() {
     assert_eq!(worth(&regime), [Family::Rps, Family::Rfs]);
 }
 
-/// 8 queues on 8 CPUs that are full with requests, 97,000 packets/s, 12,000 interrupts/s on each interrupt's CPU, 0 to 3 % of it
-/// receive work.
+/// 8 queues on 8 CPUs that are full with requests, 97,000 packets/s, 12,000 interrupts/s on each interrupt's CPU, 0 to
+/// 3 % of it receive work.
 fn case_b(receive: f64, packets: f64) -> Regime {
     let cpus: Vec<u32> = (0..8).collect();
     let mut sketch = Sketch::new(8).device("eth0", &cpus).traffic("eth0", packets);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::target::{self, SINK_TOTALS_LEN, sink_query};
 
-/// How long one query may take; there are [`SinkTotals::TRIES`] of them: on a machine with more to do than CPUs the sink may
-/// not have its turn for a second.
+/// How long one query may take; there are [`SinkTotals::TRIES`] of them: on a machine with more to do than CPUs the
+/// sink may not have its turn for a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// For how long nothing must come in for a sink to have settled: longer than its threads wait for a CPU.

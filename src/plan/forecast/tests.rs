@@ -11,6 +11,18 @@ fn plan(settings: &[&str]) -> Plan {
     Plan::of("own", &settings)
 }
 
+/// What eBPF tells of a second in which one queue of `packets` drowns `cpu`, and costs by it.
+fn drowning(cpu: u32, packets: u64, protocol: Option<f64>) -> Costs {
+    let ran = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
+    let napi = NapiRecord { polls: 1_000, work: packets, ..NapiRecord::default() };
+    let reading = Reading {
+        cpus: [(CpuId(cpu), ran)].into(),
+        napis: [((CpuId(cpu), 5), napi)].into(),
+        ..Reading::default()
+    };
+    Costs::measured(&reading, 1.0, protocol, Ok(Ipi { take_ns: 500.0, send_ns: 1_500.0 }))
+}
+
 #[test]
 fn without_measures_it_says_what_the_planner_says() {
     let (model, rates) = Sketch::case_a().build();
@@ -28,16 +40,8 @@ fn without_measures_it_says_what_the_planner_says() {
 #[test]
 fn measured_costs_take_the_place_of_fractions() {
     let (model, rates) = Sketch::case_a().build();
-    let cpu = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
-    let napi = NapiRecord { polls: 1_000, work: 42_000, ..NapiRecord::default() };
-    let reading = Reading {
-        cpus: [(CpuId(2), cpu)].into(),
-        napis: [((CpuId(2), 5), napi)].into(),
-        ..Reading::default()
-    };
     let with = |protocol| {
-        let ipi = Ipi { take_ns: 500.0, send_ns: 1_500.0 };
-        let costs = Costs::measured(&reading, 1.0, Some(protocol), Ok(ipi));
+        let costs = drowning(2, 42_000, Some(protocol));
         forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 0-1,3-7"]), &costs).expect("it moves work")
     };
     let (much, little) = (with(16_000.0), with(4_000.0));
@@ -55,14 +59,7 @@ fn measured_costs_take_the_place_of_fractions() {
 fn what_was_not_measured_is_said() {
     let of = |sketch: Sketch, protocol| {
         let (model, rates) = sketch.build();
-        let cpu = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
-        let napi = NapiRecord { polls: 1_000, work: 42_000, ..NapiRecord::default() };
-        let reading = Reading {
-            cpus: [(CpuId(2), cpu)].into(),
-            napis: [((CpuId(2), 5), napi)].into(),
-            ..Reading::default()
-        };
-        let costs = Costs::measured(&reading, 1.0, protocol, Ok(Ipi { take_ns: 500.0, send_ns: 1_500.0 }));
+        let costs = drowning(2, 42_000, protocol);
         forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"]), &costs).expect("it moves work")
     };
     let unknown = of(Sketch::case_a(), None);
@@ -164,15 +161,7 @@ fn a_channel_brings_its_cpu_the_packets() {
 fn an_idle_queue_makes_no_prediction_a_guess() {
     let sketch = Sketch::case_a().device("eth1", &[3, 4]).queue_traffic("eth1", &[4e4, 0.0]);
     let (model, rates) = sketch.receives(3, 0.9, 4e4).build();
-    let cpu = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
-    let napi = NapiRecord { polls: 1_000, work: 40_000, ..NapiRecord::default() };
-    let reading = Reading {
-        cpus: [(CpuId(3), cpu)].into(),
-        napis: [((CpuId(3), 5), napi)].into(),
-        ..Reading::default()
-    };
-    let ipi = Ipi { take_ns: 500.0, send_ns: 1_500.0 };
-    let costs = Costs::measured(&reading, 1.0, Some(4_000.0), Ok(ipi));
+    let costs = drowning(3, 40_000, Some(4_000.0));
     let own = plan(&["rps eth1/rx-0 = 5-7", "rps eth1/rx-1 = 5-7"]);
     let known = forecast(&model, &rates, &own, &costs).expect("it moves work");
     assert!(known.range.is_none() && known.basis.starts_with("measured by eBPF"), "{known:?}");

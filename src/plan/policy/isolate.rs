@@ -1,7 +1,7 @@
 //! `isolate`: receive work on few CPUs, and none on those of the application.
 //!
-//! Published: field cases B and D gave the last CPUs to the interrupts and the others to the server. It costs what these
-//! CPUs would have done: 8.6 % of computing with 16 of 128 (published, case D).
+//! Published: field cases B and D gave the last CPUs to the interrupts and the others to the server. It costs what
+//! these CPUs would have done: 8.6 % of computing with 16 of 128 (published, case D).
 
 use super::Variable;
 use crate::plan::draft::Draft;

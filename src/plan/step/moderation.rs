@@ -9,8 +9,8 @@ use crate::plan::care::care_with;
 use crate::plan::draft::{Draft, What};
 use crate::units::{Fact, NicName};
 
-/// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts a second of a queue, for
-/// a delay that only latency-bound services notice.
+/// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts a second of a queue,
+/// for a delay that only latency-bound services notice.
 const MODERATE: u32 = 20;
 
 /// Of a driver that shows moderation whether or not the device has it (VIRTIO_NET_F_NOTF_COAL).

@@ -1,17 +1,20 @@
-//! The search for the highest rate, on a server whose limit is known: one thread that computes.
+//! The search for the highest rate, on servers whose limit is known.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::target;
 use crate::process::Running;
 
-/// What a search found, and whether it was asked for what it has when `patience` was over: a busy machine makes it
-/// long.
-pub(super) fn search(args: &[&str], patience: Duration) -> (Value, bool) {
+/// A busy machine makes a search long: after this time it is asked for what it has.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// What a search found, and whether that is an answer: there is none where `patience` was over before, or where no
+/// rate held because others take this machine's CPUs. Either way no run at `most` a second or more kept its limits.
+pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bool) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
     command.args(["--json", "load", "--find-max"]).args(args).stdin(Stdio::null());
     let mut running = Running::start(&mut command);
@@ -25,64 +28,71 @@ pub(super) fn search(args: &[&str], patience: Duration) -> (Value, bool) {
     let out = running.output();
     let found: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"));
     assert_eq!(found["schema"], "rxlab.find-max/1");
-    // On a machine whose CPUs others take no rate may hold: that ends without a figure too.
-    let code = if found["interrupted"] == true {
-        130
-    } else if found["holds"].is_null() {
-        5
-    } else {
-        0
+    let code = match (&found["interrupted"], &found["holds"]) {
+        (Value::Bool(true), _) => 130,
+        (_, Value::Null) => 5,
+        _ => 0,
     };
     assert_eq!(out.status.code(), Some(code), "{out:?}");
-    (found, code != 0)
-}
-
-#[test]
-fn the_highest_rate_of_one_thread_that_computes() {
-    let _noise = crate::quiet::noisy();
-    let target = target(1);
-    let url = format!("http://{}/compute?us=2000", target.addresses().http.expect("served"));
-    let (found, interrupted) =
-        search(&[&url, "-c", "16", "--slo", "p90<40ms", "--for", "200ms"], Duration::from_secs(40));
-    // At most 500 a second by its work; how far below, the machine decides. The work was measured in a
-    // moment of its own, so a tenth more is no surprise.
-    let number = |name: &str| found[name].as_f64();
-    assert!((1.0..=550.0).contains(&number("closed_loop").expect("measured")), "{found}");
     let steps = found["steps"].as_array().expect("steps");
     let kept = |step: &&Value| {
         step["margins"].as_array().is_some_and(|all| all.iter().all(|m| m.as_f64() > Some(0.0)))
     };
     let rate = |step: &Value| step["rate"].as_f64().expect("a rate");
-    assert!(steps.iter().filter(kept).all(|step| rate(step) < 560.0), "{found}");
+    assert!(steps.iter().filter(kept).all(|step| rate(step) < most), "{found}");
     assert!(steps.iter().any(|step| step["values"][0].is_number()), "{found}");
-    if !interrupted {
+    if code == 0 {
+        let number = |name: &str| found[name].as_f64();
         let holds = number("holds").expect("one holds");
-        assert!(holds < 560.0 && number("fails").is_none_or(|fails| fails > holds), "{found}");
+        assert!(holds < most && number("fails").is_none_or(|fails| fails > holds), "{found}");
         let decides = steps.iter().filter(|step| step["decides"] == true).count();
         assert!(decides >= 6, "{decides} runs decide");
     }
+    (found, code == 0)
 }
 
-/// Eight connections and 10 ms an answer are 800 a second at most, however fast the machine is.
+/// A target of one thread, and the address of `path` there. A process of its own: a search looks at the server's CPU time,
+/// and that of the other tests is none of its.
+fn serve(path: &str) -> (Running, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    command.args(["--json", "target", "--http", "127.0.0.1:0", "--threads", "1"]).stdin(Stdio::null());
+    let mut server = Running::start(&mut command);
+    let mut line = String::new();
+    BufReader::new(server.stdout()).read_line(&mut line).expect("readable");
+    let started: Value = serde_json::from_str(&line).expect("JSON");
+    let url = format!("http://{}{path}", started["addresses"]["http"].as_str().expect("served"));
+    (server, url)
+}
+
+/// 500 a second at most, by its work; how far below, the machine decides. The work was measured in a moment of its
+/// own, so a tenth more is no surprise.
+#[test]
+fn the_highest_rate_of_one_thread_that_computes() {
+    let _noise = crate::quiet::noisy();
+    let (_server, url) = serve("/compute?us=2000");
+    let (found, _) = search(&[&url, "-c", "16", "--slo", "p90<40ms", "--for", "200ms"], PATIENCE, 560.0);
+    let closed = found["closed_loop"].as_f64().expect("measured");
+    assert!((1.0..=550.0).contains(&closed), "{found}");
+}
+
+/// Eight connections and 10 ms an answer are 800 a second at most, however fast the machine is. A busy one makes
+/// delays longer, never shorter; a run holds some answers of what was due before it.
 #[test]
 fn a_search_on_a_server_with_a_known_limit_ends_around_it() {
     let _noise = crate::quiet::noisy();
-    let target = target(1);
-    let url = format!("http://{}/delay?us=10000", target.addresses().http.expect("served"));
-    let (found, interrupted) =
-        search(&[&url, "-c", "8", "--slo", "p90<100ms", "--for", "150ms"], Duration::from_secs(180));
-    if interrupted {
-        return;
+    let (_server, url) = serve("/delay?us=10000");
+    let (found, answered) =
+        search(&[&url, "-c", "8", "--slo", "p90<100ms", "--for", "150ms"], PATIENCE, 850.0);
+    if answered {
+        let number = |name: &str| found[name].as_f64().unwrap_or_else(|| panic!("no {name}: {found}"));
+        assert!(number("holds") >= number("closed_loop") / 4.0 && number("fails") < 1200.0, "{found}");
     }
-    let number = |name: &str| found[name].as_f64().unwrap_or_else(|| panic!("no {name}: {found}"));
-    let (holds, fails) = (number("holds"), number("fails"));
-    // A busy machine makes delays longer, never shorter; a run holds some answers of what was due before it.
-    assert!((200.0..=850.0).contains(&holds), "{holds} holds, {fails} fails");
-    assert!(holds < fails && fails < 1200.0, "{holds} holds, {fails} fails");
     // Whose limit it was is said of a run above it: all connections were busy, or a busy machine kept this client from
     // its CPU.
-    let mut steps = found["steps"].as_array().expect("steps").iter();
-    assert!(steps.any(|step| step["elsewhere"].is_string() || step["client_limited"].is_string()), "{found}");
+    let steps = found["steps"].as_array().expect("steps");
+    let says = |step: &Value| step["elsewhere"].is_string() || step["client_limited"].is_string();
+    let got_there = answered || steps.iter().any(|step| step["rate"].as_f64() > Some(1000.0));
+    assert!(!got_there || steps.iter().any(says), "{found}");
     if let Some(sign) = found["elsewhere"].as_str() {
         assert!(sign.contains("--connections"), "{sign}");
     }

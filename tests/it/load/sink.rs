@@ -95,15 +95,13 @@ fn the_highest_rate_of_a_sink_is_what_arrives() {
     let _noise = crate::quiet::noisy();
     let url = format!("udp-sink://{capped}");
     // What was run until then is enough.
-    let (found, _) =
-        search(&[&url, "-c", "2", "--slo", "errors<5%", "--for", "200ms"], Duration::from_secs(10));
+    let args = [&url, "-c", "2", "--slo", "errors<5%", "--for", "200ms"];
+    let (found, _) = search(&args, Duration::from_secs(10), 2400.0);
     assert!(found["closed_loop"].as_f64().is_some_and(|rate| rate < 4000.0), "{found}");
     let steps = found["steps"].as_array().expect("steps");
     assert!(steps.len() > 3, "{found}");
     for step in steps {
-        let [rate, answered] = ["rate", "answered"].map(|name| step[name].as_f64().expect("a number"));
-        let kept = step["margins"].as_array().is_some_and(|all| all.iter().all(|m| m.as_f64() > Some(0.0)));
-        assert!(answered < 2300.0 && !(kept && rate > 2400.0), "{step}");
+        assert!(step["answered"].as_f64().expect("a number") < 2300.0, "{step}");
     }
 }
 
