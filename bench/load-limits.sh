@@ -105,7 +105,8 @@ connections() {
   client=$!
   local most=0 rss open
   while kill -0 "$client" 2>/dev/null; do
-    open=$(ls "/proc/$client/fd" 2>/dev/null | wc -l)
+    # It may end in between.
+    open=$(ls "/proc/$client/fd" 2>/dev/null | wc -l) || true
     [ "$open" -gt "$most" ] && most=$open
     rss=$(awk '/^VmHWM/ { print $2 }' "/proc/$client/status" 2>/dev/null || true)
     [ -z "$rss" ] || echo "$rss" >"$work/rss"
