@@ -50,9 +50,9 @@ fn the_benchmark_of_the_limits_runs() {
         let line = table.lines().find(|line| line.trim_start().starts_with(begin));
         line.unwrap_or_else(|| panic!("{begin}: {table}\n{complaints}")).to_owned()
     };
-    // How many of the 1000 that are due are sent in this second is the machine's affair: it is busy.
+    // Nothing is judged here: the machine is busy.
     let sent = line("1000 ").split_whitespace().nth(3).and_then(|sent| sent.parse::<u64>().ok());
-    assert!(sent.is_some_and(|sent| (1..=1010).contains(&sent)), "{table}");
+    assert!(sent.is_some_and(|sent| (500..=1010).contains(&sent)), "{table}");
     let open = line("open at most").split([' ', ',']).find_map(|word| word.parse::<u64>().ok());
     assert!(open.is_some_and(|open| open > 1000), "{table}");
     assert!(line("first ").ends_with(": too short to judge"), "{table}");

@@ -26,6 +26,15 @@ fn live() -> LiveHost {
     LiveHost::open("/".as_ref()).expect("this machine")
 }
 
+/// The number of this thread. It runs before all others, if we may: a thread that waits for a CPU is none without a
+/// pause. The kernel leaves 5 % of the time to the others.
+fn before_all_others() -> u32 {
+    let pid = u32::try_from(gettid().as_raw_nonzero().get()).expect("above 0");
+    let scheduling = Scheduling { policy: SCHED_FIFO, priority: 1, nice: 0 };
+    let _ = live().act(&Action::ThreadPolicy { pid, scheduling });
+    pid
+}
+
 /// This process, as two looks a second apart see it.
 fn ourselves(between: impl FnOnce()) -> ProcessRates {
     let host = live();
@@ -63,12 +72,7 @@ fn a_thread_without_a_pause_and_what_waits_for_it() {
     let (told, number) = mpsc::channel();
     let found = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let pid = u32::try_from(gettid().as_raw_nonzero().get()).expect("above 0");
-            // Before all others, if we may: a thread that waits for a CPU is none without a pause. The kernel
-            // leaves 5 % of the time to the others.
-            let scheduling = Scheduling { policy: SCHED_FIFO, priority: 1, nice: 0 };
-            let _ = live().act(&Action::ThreadPolicy { pid, scheduling });
-            told.send(pid).expect("it is waited for");
+            told.send(before_all_others()).expect("it is waited for");
             while !done.load(Relaxed) {
                 std::hint::spin_loop();
             }
@@ -131,15 +135,9 @@ fn a_server_of_one_thread_is_named() {
         scope.spawn(|| {
             enter_netns(&server).expect("entered");
             pin_thread(CpuId(1)).expect("CPU 1 is there");
-            let pid = u32::try_from(gettid().as_raw_nonzero().get()).expect("above 0");
-            // Before all others, if we may: a thread that waits for a CPU is none without a pause.
-            let _ = live().act(&Action::ThreadPolicy {
-                pid,
-                scheduling: Scheduling { policy: SCHED_FIFO, priority: 1, nice: 0 },
-            });
             let socket = UdpSocket::bind(address).expect("bound");
             socket.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
-            told.send(pid).expect("it is waited for");
+            told.send(before_all_others()).expect("it is waited for");
             while !done.load(Relaxed) {
                 if socket.recv(&mut [0; 200]).is_ok() {
                     let began = Instant::now();

@@ -103,10 +103,7 @@ pub(super) fn hosts() -> Vec<Host> {
             let own = rates.irqs.iter_mut().filter(|rates| sent.contains(&rates.irq));
             own.for_each(|rates| rates.per_cpu = [(CpuId(100), 5e3)].into());
         })
-        .lacks("queues-share-a-cpu", "rx-1 moves to the CPU of rx-0", |model, rates| {
-            let first = irq_cpus(&model.nics[0].rx[0], model, rates).first().expect("it has a place");
-            moves(model, rates, 1, first.0);
-        })
+        .lacks("queues-share-a-cpu", "rx-1 moves to the CPU of rx-0", joins)
         .lacks("one-core-hotspot", "one of the 16 is at 95 % and the others at 30 %", |_, rates| {
             let busy: Vec<usize> =
                 (0..rates.cpus.len()).filter(|cpu| rates.cpus[*cpu].softirq > 0.5).collect();
@@ -127,10 +124,7 @@ pub(super) fn hosts() -> Vec<Host> {
         .lacks("xps-mismatch", "the CPUs of tx-0 are on node 1", |model, _| {
             model.nics[0].tx[0].xps_cpus = Fact::Known("8-11".parse().expect("a list"));
         })
-        .lacks("queues-share-a-cpu", "rx-1 moves to the CPU of rx-0", |model, rates| {
-            let first = irq_cpus(&model.nics[0].rx[0], model, rates).first().expect("it has a place");
-            moves(model, rates, 1, first.0);
-        }),
+        .lacks("queues-share-a-cpu", "rx-1 moves to the CPU of rx-0", joins),
         under_load("e1000e-4cpu under load", "e1000e-4cpu", &[]),
     ];
     as_captured.chain(loaded).collect()
@@ -153,4 +147,10 @@ fn every_captured_host_is_in_the_table() {
     let mut listed: Vec<&str> = IDLE.iter().chain([&LOADED]).copied().collect();
     listed.sort_unstable();
     assert_eq!(there, listed);
+}
+
+/// The interrupt of eth0/rx-1 goes where that of rx-0 lands.
+fn joins(model: &mut Model, rates: &mut Rates) {
+    let first = irq_cpus(&model.nics[0].rx[0], model, rates).first().expect("it has a place");
+    moves(model, rates, 1, first.0);
 }

@@ -64,15 +64,19 @@ fn serve(path: &str) -> (Running, String) {
     (server, url)
 }
 
-/// 500 a second at most, by its work; how far below, the machine decides. The work was measured in a moment of its
-/// own, so a tenth more is no surprise.
+/// 500 a second by its work, which is measured when the server starts: the machine may be faster or slower then than
+/// later, but not by half. What the server answered when more was due is what it could do.
 #[test]
 fn the_highest_rate_of_one_thread_that_computes() {
     let _noise = crate::quiet::noisy();
     let (_server, url) = serve("/compute?us=2000");
-    let (found, _) = search(&[&url, "-c", "16", "--slo", "p90<40ms", "--for", "200ms"], PATIENCE, 560.0);
-    let closed = found["closed_loop"].as_f64().expect("measured");
-    assert!((1.0..=550.0).contains(&closed), "{found}");
+    let (found, answered) =
+        search(&[&url, "-c", "16", "--slo", "p90<40ms", "--for", "200ms"], PATIENCE, 1000.0);
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert!((1.0..1000.0).contains(&number(&found["closed_loop"])), "{found}");
+    let steps = found["steps"].as_array().expect("steps");
+    let fastest = steps.iter().map(|step| number(&step["answered"])).fold(0.0, f64::max);
+    assert!(!answered || number(&found["holds"]) <= 1.01 * fastest, "{fastest}: {found}");
 }
 
 /// Eight connections and 10 ms an answer are 800 a second at most, however fast the machine is. A busy one makes
@@ -82,10 +86,12 @@ fn a_search_on_a_server_with_a_known_limit_ends_around_it() {
     let _noise = crate::quiet::noisy();
     let (_server, url) = serve("/delay?us=10000");
     let (found, answered) =
-        search(&[&url, "-c", "8", "--slo", "p90<100ms", "--for", "150ms"], PATIENCE, 850.0);
+        search(&[&url, "-c", "8", "--slo", "p90<100ms", "--for", "150ms"], 4 * PATIENCE, 1000.0);
     if answered {
         let number = |name: &str| found[name].as_f64().unwrap_or_else(|| panic!("no {name}: {found}"));
-        assert!(number("holds") >= number("closed_loop") / 4.0 && number("fails") < 1200.0, "{found}");
+        let holds = number("holds");
+        assert!((number("closed_loop") / 3.0..=850.0).contains(&holds), "{found}");
+        assert!(number("fails") < 1200.0, "{found}");
     }
     // Whose limit it was is said of a run above it: all connections were busy, or a busy machine kept this client from
     // its CPU.
