@@ -32,7 +32,7 @@ fn net_rx(answer: &guest::Answer, name: &str) -> Vec<f64> {
 
 #[test]
 fn the_cpu_that_drowned_in_a_firewall_does_no_more_than_the_others() {
-    let job = [guest::FIREWALL, "walls 50\n", guest::FLOODED, JOB].concat();
+    let job = [guest::FIREWALL, "walls 50\n", guest::FLOODED, "drown\n", JOB].concat();
     if !crate::require::nft() {
         return;
     }

@@ -56,7 +56,8 @@ sleep 1
 "#;
 
 /// A firewall of a hundred rules, none of which concerns a packet of the flood; they are walked through as often
-/// as its chain `input` jumps there.
+/// as its chain `input` jumps there. How much of a CPU that takes depends on the machine that the guest is emulated
+/// on: `drown` lets it grow until CPU 2 is in softirq for 40 % of its time.
 pub(super) const FIREWALL: &str = r#"
 {
     echo 'table ip firewall {'
@@ -67,7 +68,28 @@ pub(super) const FIREWALL: &str = r#"
     echo '}'
 } > rules
 nft -f rules >&2
-walls() { for n in $(seq "$1"); do nft add rule ip firewall input jump blocked >&2; done; }
+built=0
+walls() {
+    built=$((built + $1))
+    for n in $(seq "$1"); do echo 'add rule ip firewall input jump blocked'; done | nft -f - >&2
+}
+softirq() {
+    set -- $(grep '^cpu2 ' /proc/stat)
+    echo $8 $(($2 + $3 + $4 + $5 + $6 + $7 + $8 + $9))
+}
+drowning() {
+    before=$(softirq)
+    sleep 2
+    set -- $before $(softirq)
+    [ $((100 * ($3 - $1))) -gt $((40 * ($4 - $2))) ]
+}
+drown() {
+    for look in $(seq 20); do
+        drowning && break
+        walls $((2 + built / 3))
+    done
+    echo "$built walls" >&2
+}
 "#;
 
 /// A peer that sends so many packets a second to a sink in the guest, once it knows where that is.
