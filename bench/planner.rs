@@ -116,6 +116,7 @@ fn rates(cpus: u32) -> Rates {
         napi: 0.0,
         net_rx: 1e3,
         net_tx: 0.0,
+        other_softirqs: BTreeMap::new(),
         packets: 1e4,
         dropped: 0.0,
         time_squeeze: 0.0,

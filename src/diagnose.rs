@@ -42,6 +42,7 @@ mod rps_redundant;
 mod single_queue_no_rps;
 mod single_thread_limit;
 mod slow_clocksource;
+mod softirq_not_receive;
 mod stolen_cpu;
 mod threaded_napi_beside_rps;
 mod time_squeeze;
@@ -139,6 +140,7 @@ pub const RULES: &[Rule] = &[
     hash_imbalance::RULE,
     interrupt_rate::RULE,
     time_squeeze::RULE,
+    softirq_not_receive::RULE,
     stolen_cpu::RULE,
     app_on_irq_cpu::RULE,
     restricted_process::RULE,

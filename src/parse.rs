@@ -39,7 +39,7 @@ pub use schedstat::{on_cpu_ns, thread_name, waiting_ns};
 pub use scheduling::{Scheduling, parent, scheduling, with_allowed_cpus, with_scheduling};
 pub use sock_diag::{connected_sockets, listening_sockets};
 pub use sockets::{NetSocket, tcp_listeners, udp_listeners, unix_sockets};
-pub use softirqs::{Softirqs, softirqs};
+pub use softirqs::{NET_RX, NET_TX, SOFTIRQS, SoftirqRuns, softirqs};
 pub use softnet::{SoftnetRow, softnet};
 pub use stat::{CpuTimes, Stat, stat};
 pub(crate) use wire::NESTED;

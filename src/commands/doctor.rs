@@ -6,7 +6,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::source::{self, From, Source};
-use super::{look, machine};
+use super::{look, machine, status};
+use crate::apply::Live;
 use crate::cli::Global;
 use crate::diagnose::Finding;
 use crate::error::{CommandError, Kind};
@@ -61,6 +62,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         report.plans.retain(|proposal| proposal.nic == *name);
         report.paths.retain(|path| path.nic == *name);
     }
+    report.notes.extend(drifted(global, &source));
     let mut out = anstream::stdout().lock();
     if global.json {
         writeln!(out, "{}", super::json(&report)?)?;
@@ -76,6 +78,23 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     } else {
         Ok(())
     }
+}
+
+/// How much of what rxlab has set is no longer so: what is wrong may be what somebody has put back.
+fn drifted(global: &Global, source: &Source) -> Option<String> {
+    let all = match status::transactions(global, source) {
+        Ok(all) => all,
+        Err(error) => return Some(format!("what rxlab has set is not known: {}", error.message)),
+    };
+    let values = || all.iter().flat_map(|transaction| &transaction.values);
+    let is_gone = |live: &Live| matches!(live, Live::Original | Live::Drifted { .. } | Live::Gone);
+    let drifted = values().filter(|value| is_gone(&value.live)).count();
+    (drifted > 0).then(|| {
+        format!(
+            "{drifted} of {} values that rxlab has set are no longer so: `rxlab status` says which, and who probably did it",
+            values().count()
+        )
+    })
 }
 
 /// Whether it is about this interface, or about none in particular.

@@ -41,10 +41,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.watch {
         return watch::run(global, args.every, args.length);
     }
-    let all = match source::open(global, &args.from)? {
-        Source::Live(_) => of_machine(global)?,
-        Source::Snapshot(snapshot) => of_snapshot(&snapshot)?,
-    };
+    let all = transactions(global, &source::open(global, &args.from)?)?;
     let mut out = std::io::stdout().lock();
     if global.json {
         let value = json!({ "schema": "rxlab.status/1", "transactions": all });
@@ -55,6 +52,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         all.iter().try_for_each(|transaction| print(&mut out, transaction))?;
     }
     verdict(&all)
+}
+
+/// What is applied there.
+pub(super) fn transactions(global: &Global, source: &Source) -> Result<Vec<TransactionStatus>, CommandError> {
+    match source {
+        Source::Live(_) => of_machine(global),
+        Source::Snapshot(snapshot) => of_snapshot(snapshot),
+    }
 }
 
 /// The exit code of `all`, for they have been printed.

@@ -48,6 +48,7 @@ impl Sketch {
             napi: 0.0,
             net_rx: 20.0,
             net_tx: 0.0,
+            other_softirqs: BTreeMap::new(),
             packets: 30.0,
             dropped: 0.0,
             time_squeeze: 0.0,
@@ -193,6 +194,13 @@ impl Sketch {
     /// NET_RX runs of a CPU, when they differ from its packets.
     pub(crate) fn net_rx(self, cpu: u32, runs: f64) -> Self {
         self.cpu(cpu, |rates| rates.net_rx = runs)
+    }
+
+    /// Runs a second of another softirq vector on a CPU.
+    pub(crate) fn softirqs(self, cpu: u32, vector: &str, runs: f64) -> Self {
+        self.cpu(cpu, |rates| {
+            rates.other_softirqs.insert(vector.to_owned(), runs);
+        })
     }
 
     /// Time of a CPU in processes.

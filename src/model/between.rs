@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::parse::{CpuTimes, InterruptLine, QueueCounters};
+use crate::parse::{CpuTimes, InterruptLine, NET_RX, NET_TX, QueueCounters, SOFTIRQS};
 use crate::sample::{Counters, CpuCounters, Inventory, NicCounters};
 use crate::units::{CpuId, Fact, IrqId, NicName};
 
@@ -139,6 +139,7 @@ fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuRates {
         napi: 0.0,
         net_rx: 0.0,
         net_tx: 0.0,
+        other_softirqs: BTreeMap::new(),
         packets: 0.0,
         dropped: 0.0,
         time_squeeze: 0.0,
@@ -163,6 +164,7 @@ fn add_events(rates: CpuRates, previous: &Counters, current: &Counters, seconds:
     CpuRates {
         net_rx: wide(|c| c.net_rx),
         net_tx: wide(|c| c.net_tx),
+        other_softirqs: other_softirqs(&before, &after, seconds),
         packets: narrow(|c| c.processed),
         dropped: narrow(|c| c.dropped),
         time_squeeze: narrow(|c| c.time_squeeze),
@@ -170,6 +172,15 @@ fn add_events(rates: CpuRates, previous: &Counters, current: &Counters, seconds:
         flow_limit: narrow(|c| c.flow_limit),
         ..rates
     }
+}
+
+/// The vectors that are not the network's and ran in between.
+fn other_softirqs(before: &CpuCounters, after: &CpuCounters, seconds: f64) -> BTreeMap<String, f64> {
+    let runs = (0..).zip(SOFTIRQS).zip(before.softirqs.iter().zip(after.softirqs));
+    let others = runs.filter(|((vector, _), _)| ![NET_RX, NET_TX].contains(vector));
+    let rates = others
+        .map(|((_, name), (before, after))| (name.to_owned(), after.wrapping_sub(*before) as f64 / seconds));
+    rates.filter(|(_, rate)| *rate > 0.0).collect()
 }
 
 fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -> NicRates {
@@ -306,6 +317,17 @@ mod tests {
         assert_eq!(rates.cpus[0].packets, 10.0);
         assert_eq!((rates.cpus[0].softirq, rates.cpus[0].idle), (0.5, 0.5));
         assert_eq!(rates.gaps, ["interrupt counts: this kernel does not have it"]);
+    }
+
+    /// An idle vector is no news, and the network's have fields of their own.
+    #[test]
+    fn other_softirqs_go_by_name() {
+        let runs = |softirqs| CpuCounters { softirqs, ..CpuCounters::default() };
+        let a = counters(1, &[(0, times(0, 0), runs([5, 250, 0, 10, 7, 0, 0, 0, 0, 9]))]);
+        let b = counters(3, &[(0, times(9, 0), runs([5, 750, 4, 90, 8, 0, 0, 0, 0, 9]))]);
+        let rates = Rates::between(&a, &b).expect("an interval");
+        let expected = [("TIMER", 250.0), ("BLOCK", 0.5)].map(|(name, rate)| (name.to_owned(), rate));
+        assert_eq!(rates.cpus[0].other_softirqs, expected.into());
     }
 
     #[test]

@@ -79,6 +79,9 @@ pub struct CpuRates {
     pub net_rx: f64,
     /// NET_TX softirq runs a second.
     pub net_tx: f64,
+    /// Runs a second of the other softirq vectors that ran, by name (`BLOCK`). How often, not for how long.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_softirqs: BTreeMap<String, f64>,
     /// Packets that went up the stack here (softnet column 1).
     pub packets: f64,
     /// Backlog drops (column 2).

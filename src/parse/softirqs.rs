@@ -5,33 +5,39 @@ use std::collections::BTreeMap;
 use super::{ParseError, counter, header};
 use crate::units::CpuId;
 
-/// Runs of the two network vectors by CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Softirqs {
-    /// NET_RX runs.
-    pub net_rx: BTreeMap<CpuId, u64>,
-    /// NET_TX runs.
-    pub net_tx: BTreeMap<CpuId, u64>,
-}
+/// The softirq vectors by number, as the kernel prints them (`softirq_to_name` in kernel/softirq.c).
+pub const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+/// NET_TX among [`SOFTIRQS`].
+pub const NET_TX: u32 = 2;
+/// NET_RX among [`SOFTIRQS`].
+pub const NET_RX: u32 = 3;
 
-/// Parses `/proc/softirqs`; vectors other than the network's are skipped.
-pub fn softirqs(text: &str) -> Result<Softirqs, ParseError> {
+/// Runs of each of [`SOFTIRQS`], in their order; 0 of one that this kernel does not have.
+pub type SoftirqRuns = [u64; SOFTIRQS.len()];
+
+/// Parses `/proc/softirqs`: runs by CPU. Vectors of other names are skipped.
+pub fn softirqs(text: &str) -> Result<BTreeMap<CpuId, SoftirqRuns>, ParseError> {
     let cpus = header(text.lines().next())?;
-    let mut rows: BTreeMap<&str, BTreeMap<CpuId, u64>> = BTreeMap::new();
+    let mut runs: Vec<SoftirqRuns> = vec![SoftirqRuns::default(); cpus.len()];
+    let mut seen = [false; SOFTIRQS.len()];
     for (number, line) in (1..).zip(text.lines()).skip(1) {
         let mut words = line.split_whitespace();
-        let Some(name @ ("NET_RX:" | "NET_TX:")) = words.next() else { continue };
+        let name = words.next().and_then(|word| word.strip_suffix(':'));
+        let Some(vector) = SOFTIRQS.iter().position(|known| Some(*known) == name) else { continue };
         let counts: Vec<u64> = words.map(|word| counter(number, word)).collect::<Result<_, _>>()?;
         if counts.len() != cpus.len() {
-            let what = format!("{name} has {} columns for {} CPUs", counts.len(), cpus.len());
+            let what = format!("{}: has {} columns for {} CPUs", SOFTIRQS[vector], counts.len(), cpus.len());
             return Err(ParseError::at(number, what));
         }
-        rows.insert(name, cpus.iter().copied().zip(counts).collect());
+        runs.iter_mut().zip(counts).for_each(|(runs, count)| runs[vector] = count);
+        seen[vector] = true;
     }
-    let mut row = |name: &str| {
-        rows.remove(name).ok_or_else(|| ParseError::at(text.lines().count(), format!("no line `{name}`")))
-    };
-    Ok(Softirqs { net_rx: row("NET_RX:")?, net_tx: row("NET_TX:")? })
+    if let Some(vector) = [NET_RX, NET_TX].into_iter().find(|vector| !seen[*vector as usize]) {
+        let what = format!("no line `{}:`", SOFTIRQS[vector as usize]);
+        return Err(ParseError::at(text.lines().count(), what));
+    }
+    Ok(cpus.into_iter().zip(runs).collect())
 }
 
 #[cfg(test)]
@@ -43,11 +49,15 @@ mod tests {
 
     #[test]
     fn columns_follow_the_header() {
-        let text = "                    CPU0       CPU2\n          HI:          1          0\n      NET_TX:         12          3\n      NET_RX:        770       2011\n";
+        let text = "                    CPU0       CPU2\n          HI:          1          0\n      NET_TX:         12          3\n      NET_RX:        770       2011\n       BLOCK:         31          7\n         NEW:         99         99\n";
         let counts = softirqs(text).expect("valid");
-        assert_eq!(counts.net_rx[&CpuId(2)], 2011);
-        assert_eq!(counts.net_tx[&CpuId(0)], 12);
-        assert!(!counts.net_rx.contains_key(&CpuId(1)));
+        assert_eq!(counts[&CpuId(0)], [1, 0, 12, 770, 31, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            counts[&CpuId(2)],
+            [0, 0, 3, 2011, 7, 0, 0, 0, 0, 0],
+            "no row of another name has a place"
+        );
+        assert_eq!(counts.len(), 2);
     }
 
     #[test]
@@ -60,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(text in "( *CPU[0-9]{1,3}){0,4}\n(NET_[RT]X:( [0-9]{1,22}){0,5}\n){0,3}|.{0,60}") {
+        fn never_panics(text in "( *CPU[0-9]{1,3}){0,4}\n((NET_[RT]X|BLOCK|NEW):( [0-9]{1,22}){0,5}\n){0,4}|.{0,60}") {
             let _ = softirqs(&text);
         }
     }

@@ -34,7 +34,7 @@ use crate::sample::{Counters, Inventory};
 use crate::units::{CpuId, CpuMask};
 
 pub use event::{Event, Kind};
-pub use item::{Cause, Item, NET_RX, NET_TX, Poll, Run, Slice, Work, softirq_name};
+pub use item::{Cause, Item, Poll, Run, Slice, Work, softirq_name};
 pub use order::Order;
 pub use pairing::Pairing;
 pub use summary::{Burst, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace, Trace};

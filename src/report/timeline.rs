@@ -8,7 +8,8 @@ mod line;
 
 use std::collections::BTreeSet;
 
-use crate::probe::trace::{Cause, Item, NET_RX, Poll, Slice, Work, softirq_name};
+use crate::parse::NET_RX;
+use crate::probe::trace::{Cause, Item, Poll, Slice, Work, softirq_name};
 use crate::probe::{Class, Names};
 use crate::units::{CpuId, QueueId};
 

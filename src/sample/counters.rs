@@ -49,6 +49,9 @@ pub struct CpuCounters {
     pub net_rx: u64,
     /// NET_TX softirq runs.
     pub net_tx: u64,
+    /// Runs of all softirqs, these two among them; 0 in recordings from before this was read.
+    #[serde(default)]
+    pub softirqs: parse::SoftirqRuns,
     /// Packets that went up the stack.
     pub processed: u32,
     /// Backlog drops.
@@ -131,15 +134,16 @@ impl Counters {
 /// Joins the two sources by CPU. Rows of old kernels say no CPU; they are matched by position only
 /// when there is exactly one row for each CPU of /proc/softirqs, which lists all possible CPUs.
 fn per_cpu(
-    softirqs: Fact<parse::Softirqs>,
+    softirqs: Fact<BTreeMap<CpuId, parse::SoftirqRuns>>,
     softnet: Fact<Vec<parse::SoftnetRow>>,
 ) -> (Fact<BTreeMap<CpuId, CpuCounters>>, Fact<()>) {
     let cpus = softirqs.map(|softirqs| {
-        let count = |cpu, net_rx| {
-            let net_tx = softirqs.net_tx.get(cpu).copied().unwrap_or_default();
-            (*cpu, CpuCounters { net_rx, net_tx, ..CpuCounters::default() })
+        let count = |(cpu, softirqs): (CpuId, parse::SoftirqRuns)| {
+            let runs = |vector: u32| softirqs[vector as usize];
+            let (net_rx, net_tx) = (runs(parse::NET_RX), runs(parse::NET_TX));
+            (cpu, CpuCounters { net_rx, net_tx, softirqs, ..CpuCounters::default() })
         };
-        softirqs.net_rx.iter().map(|(cpu, net_rx)| count(cpu, *net_rx)).collect()
+        softirqs.into_iter().map(count).collect()
     });
     let Fact::Known(mut cpus): Fact<BTreeMap<CpuId, CpuCounters>> = cpus else {
         return (cpus, softnet.map(|_| ()));
@@ -204,13 +208,15 @@ fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThr
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::{Counters, CpuCounters, per_cpu};
     use crate::host::RecordedHost;
     use crate::parse::{self, SoftnetRow};
     use crate::sample::{Inventory, Scope};
     use crate::units::{CpuId, Fact};
 
-    fn softirqs() -> Fact<parse::Softirqs> {
+    fn softirqs() -> Fact<BTreeMap<CpuId, parse::SoftirqRuns>> {
         Fact::Known(parse::softirqs("CPU0 CPU1\nNET_TX: 1 2\nNET_RX: 3 4\n").expect("valid"))
     }
 
@@ -248,7 +254,13 @@ mod tests {
         let cpus = cpus.known().expect("known").clone();
         assert_eq!(
             cpus[&CpuId(1)],
-            CpuCounters { net_rx: 4, net_tx: 2, processed: 9, ..CpuCounters::default() }
+            CpuCounters {
+                net_rx: 4,
+                net_tx: 2,
+                softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0],
+                processed: 9,
+                ..CpuCounters::default()
+            }
         );
         assert_eq!(cpus[&CpuId(0)].processed, 0);
     }

@@ -126,6 +126,32 @@ fn a_container_that_tuning_has_missed() {
     assert_eq!(missed(), None, "all are");
 }
 
+/// Another rxlab, with a journal of its own, is the stranger.
+#[test]
+fn what_somebody_else_put_back_is_noted() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let [ours, strange] = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
+    let run = |state: &Path, args: &[&str]| {
+        rxlab(state, args).arg("--netns").arg(range.server.path()).output().expect("rxlab runs")
+    };
+    let set = |state: &Path, cpu: &str| {
+        let out = run(state, &["apply", "--setting", &format!("rps srv0/rx-0 = {cpu}")]);
+        assert!(out.status.success(), "{out:?}");
+    };
+    let noted = || {
+        let out = run(ours.path(), &["doctor", "--json", "--for", "200ms"]);
+        let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {out:?}"));
+        report["notes"].to_string().contains("1 of 1 values that rxlab has set are no longer so")
+    };
+    set(ours.path(), "0");
+    assert!(!noted(), "it is as it was set");
+    set(strange.path(), "1");
+    assert!(noted(), "it is not");
+}
+
 #[test]
 fn a_quiet_host_gets_no_advice() {
     if !require::netns() {

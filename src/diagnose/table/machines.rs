@@ -15,6 +15,10 @@ pub(super) fn hosts() -> Vec<Host> {
         .fold(Sketch::case_a(), |host, (cpu, softirq)| host.receives(cpu, softirq, 6e3));
     let two_queues = || Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 4e4);
     let modest = || Sketch::new(4).device("eth0", &[1]).traffic("eth0", 2e4).receives(1, 0.15, 2e4);
+    let disks = |softirq: f64| {
+        let host = one_queue().receives(2, 0.1, 4e4).softirqs(5, "BLOCK", 41e3);
+        host.receives(5, softirq, 40.0)
+    };
     vec![
         Host::new("idle: 8 CPUs, one queue", Sketch::new(8).device("eth0", &[2]).irqbalance(), &[]),
         Host::new("case A", Sketch::case_a(), &["backlog-drops", "single-queue-no-rps"]),
@@ -28,6 +32,19 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("the same with RPS", modest().rps("eth0", "0,2-3"), &["single-queue-no-rps"]),
         Host::new("RPS to all CPUs, the interrupt's at half", shared(0.49, "0-7"), &["one-core-hotspot"]),
         Host::new("RPS without the interrupt's CPU", shared(0.49, "0-1,3-7"), &["rps-mask-contains-irq-cpu"]),
+        Host::new("disk requests drown a CPU", disks(0.93), &["one-core-hotspot"]).lacks(
+            "one-core-hotspot",
+            "a third of the packets is there",
+            |_, rates| {
+                rates.cpus[5].packets = 2e4;
+                rates.cpus[5].net_rx = 2e4;
+            },
+        ),
+        Host::new("disk requests take half of a CPU", disks(0.5), &["softirq-not-receive"]).lacks(
+            "softirq-not-receive",
+            "they take most of it",
+            |_, rates| receives(rates, 5, 0.9),
+        ),
         Host::new("RFS, global table only", two_queues().rfs(32768, "eth0", 0), &[]),
         Host::new("RFS complete", two_queues().rfs(32768, "eth0", 16384), &["rfs-half-configured"]),
         Host::new(

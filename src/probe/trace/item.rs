@@ -2,16 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::parse::SOFTIRQS;
 use crate::probe::Class;
 use crate::units::CpuId;
-
-/// NET_TX among the softirqs (include/linux/interrupt.h).
-pub const NET_TX: u32 = 2;
-/// NET_RX among the softirqs.
-pub const NET_RX: u32 = 3;
-/// The softirqs by number, as /proc/softirqs names them.
-const SOFTIRQS: [&str; 10] =
-    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
 /// The name of a softirq.
 pub fn softirq_name(vector: u32) -> &'static str {

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{Event, Kind};
-use super::item::{Cause, Item, NET_RX, Poll, Run, Slice, Work};
+use super::item::{Cause, Item, Poll, Run, Slice, Work};
 use super::lane::Lane;
+use crate::parse::NET_RX;
 use crate::units::CpuId;
 
 /// Takes what items come of an event.

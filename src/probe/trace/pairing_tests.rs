@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::event::{Event, Kind};
-use super::item::{Item, NET_RX, NET_TX, Slice, Work};
+use super::item::{Item, Slice, Work};
 use super::pairing::Pairing;
+use crate::parse::{NET_RX, NET_TX};
 use crate::probe::Class;
 use crate::units::CpuId;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::bursts::Bursts;
-use super::item::{Item, NET_RX, Poll, Run, Slice, Work};
+use super::item::{Item, Poll, Run, Slice, Work};
 use super::spread::Lengths;
 use super::summary::{Burst, LongRun};
+use crate::parse::NET_RX;
 use crate::probe::NapiPolls;
 use crate::units::CpuId;
 

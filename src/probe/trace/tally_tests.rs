@@ -3,9 +3,9 @@
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
 use super::event::{Event, Kind};
-use super::item::NET_RX;
 use super::pairing_tests::events;
 use super::{Pairing, Tally, Trace};
+use crate::parse::NET_RX;
 use crate::probe::Names;
 use crate::units::CpuId;
 

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::Timeline;
+use crate::parse::NET_RX;
 use crate::probe::Names;
-use crate::probe::trace::{Event, Kind, NET_RX, Pairing};
+use crate::probe::trace::{Event, Kind, Pairing};
 use crate::units::CpuId;
 
 fn file(events: Vec<Event>) -> String {
