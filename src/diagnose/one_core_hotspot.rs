@@ -1,7 +1,8 @@
 //! One CPU does far more than its part of the receive work, and is short of time for it.
 
 use super::evidence::{
-    TRAFFIC, busy, by_threads, carrier, headroom, irq_cpus, may_be_lo, queue_packets, receiving, tier,
+    TRAFFIC, busy, by_threads, carrier, headroom, irq_cpus, is_for_others, may_be_lo, queue_packets,
+    receiving, tier,
 };
 use super::figures::{count, percent, plural, times};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
@@ -57,7 +58,7 @@ pub(super) const RULE: Rule = Rule {
             count(PACKETS)
         )
     },
-    silent: "the load is balanced, the busy CPU is not busy with packets or they may be those of `lo`, the machine \
+    silent: "the load is balanced, the busy CPU is not busy with packets (softirq-not-receive) or they may be those of `lo`, the machine \
              has two CPUs and RPS already moved the work to the other one, or RPS is on and has too few flows to spread (hash-imbalance)",
     evidence: "the hot CPU's share of receive time, packets and NET_RX runs beside the others', its ksoftirqd, what the hypervisor takes, its queue, interrupt and RPS mask, the headroom",
     cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without RPS, or a mask of one CPU, puts all of it on one CPU. Where kernel threads poll, they are processed where the queue's thread runs.",
@@ -105,7 +106,8 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let receives = cpu.packets.max(cpu.net_rx) >= TRAFFIC / 2.0
         && (share_of(rates, cpu, |c| c.packets) >= part
             || share_of(rates, cpu, |c| c.net_rx) >= part
-            || takes_interrupts());
+            || takes_interrupts())
+        && !is_for_others(model, rates, cpu);
     let drowns = time >= DROWNING
         && lopsided(rates, share, ODDS_OF_DROWNING)
         && time >= ODDS_OF_DROWNING * of_receivers(rates, cpu, &equals(model, rates, hottest)).1;

@@ -40,6 +40,12 @@ pub(super) fn hosts() -> Vec<Host> {
                 rates.cpus[5].net_rx = 2e4;
             },
         ),
+        Host::new(
+            "disk requests beside few packets",
+            disks(0.93).receives(5, 0.93, 3e3),
+            &["one-core-hotspot"],
+        )
+        .lacks("one-core-hotspot", "NET_RX runs as often", |_, rates| rates.cpus[5].net_rx = 41e3),
         Host::new("disk requests take half of a CPU", disks(0.5), &["softirq-not-receive"]).lacks(
             "softirq-not-receive",
             "they take most of it",

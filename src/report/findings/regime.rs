@@ -72,9 +72,12 @@ fn knobs(knobs: &[&Worth]) -> String {
     let mut table =
         Table::new([Column::left("setting"), Column::left("trial"), Column::left("because").wrapping()])
             .indented(8);
+    let mut above = None;
     for worth in knobs {
         let (style, word) = if worth.trial { (STRONG, "yes") } else { (FAINT, "no") };
-        table.row([worth.knob.name().into(), Cell::styled(style, word), worth.why.clone().into()]);
+        let why = if above == Some(&worth.why) { "the same" } else { worth.why.as_str() };
+        table.row([worth.knob.name().into(), Cell::styled(style, word), why.into()]);
+        above = Some(&worth.why);
     }
     table.render()
 }

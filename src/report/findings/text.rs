@@ -154,6 +154,13 @@ mod tests {
     }
 
     #[test]
+    fn disks_drown_a_cpu() {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 2e3).receives(2, 0.02, 2e3);
+        let sketch = sketch.receives(5, 0.93, 40.0).ksoftirqd(5, 0.6).softirqs(5, "TIMER", 250.0);
+        insta::assert_snapshot!(plain(sketch.softirqs(5, "BLOCK", 41e3)));
+    }
+
+    #[test]
     fn many_queues_and_several_findings() {
         insta::assert_snapshot!(shown(&many(), Detail::All));
     }
