@@ -63,12 +63,13 @@ fn the_hotspot_is_where_the_counters_say() {
             println!("attempt {attempt}, sender on {sender}: exit {code}, NET_RX {runs:?}");
             let findings = report["findings"].as_array().expect("a list");
             let Some(hotspot) = findings.iter().find(|finding| finding["id"] == "one-core-hotspot") else {
+                println!("{report:#}");
                 return false;
             };
             assert_eq!(code, 1);
             assert_eq!(hotspot["cpu"], hottest, "{hotspot:#}");
             assert_eq!((hotspot["nic"].as_str(), hottest.to_string().as_str()), (Some("srv0"), sender));
-            assert_eq!(report["plans"][0]["name"], "rps");
+            assert_eq!(report["plans"][0]["name"], "rps", "{report:#}");
             true
         });
         assert!(found, "a flat out sender on CPU {sender} was not seen");
