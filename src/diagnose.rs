@@ -4,6 +4,7 @@
 //! [`Rates`] on it to findings: they never see a host, and they do not choose values (that is
 //! `plan`). A quiet machine gets no finding.
 
+mod elsewhere;
 pub mod evidence;
 pub mod figures;
 mod places;
@@ -263,6 +264,7 @@ mod tests {
     #[allow(clippy::disallowed_methods)] // Looks at the source tree.
     fn every_rule_has_a_file_and_every_file_a_rule() {
         let helpers = [
+            "elsewhere",
             "evidence",
             "figures",
             "places",

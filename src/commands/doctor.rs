@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use super::source::{self, From, Source};
 use super::{look, machine, status};
-use crate::apply::Live;
+use crate::apply::{Live, State};
 use crate::cli::Global;
 use crate::diagnose::Finding;
 use crate::error::{CommandError, Kind};
+use crate::plan::Target;
 use crate::report::findings::{self, Detail, DoctorReport};
+use crate::report::text::clean;
 use crate::sample::{Inventory, Scope};
 use crate::units::{NicName, parse_duration};
 
@@ -62,7 +64,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         report.plans.retain(|proposal| proposal.nic == *name);
         report.paths.retain(|path| path.nic == *name);
     }
-    report.notes.extend(drifted(global, &source));
+    report.notes.splice(0..0, drifted(global, &source, args.nic.as_ref()));
     let mut out = anstream::stdout().lock();
     if global.json {
         writeln!(out, "{}", super::json(&report)?)?;
@@ -80,19 +82,28 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
 }
 
-/// How much of what rxlab has set is no longer so: what is wrong may be what somebody has put back.
-fn drifted(global: &Global, source: &Source) -> Option<String> {
+/// How much of what rxlab has set is no longer so: what is wrong may be what somebody has put back. What is being
+/// applied, or was left half applied, need not have been set yet.
+fn drifted(global: &Global, source: &Source, nic: Option<&NicName>) -> Option<String> {
     let all = match status::transactions(global, source) {
         Ok(all) => all,
-        Err(error) => return Some(format!("what rxlab has set is not known: {}", error.message)),
+        Err(error) => return Some(clean(&format!("what rxlab has set is not known: {}", error.message))),
     };
-    let values = || all.iter().flat_map(|transaction| &transaction.values);
-    let is_gone = |live: &Live| matches!(live, Live::Original | Live::Drifted { .. } | Live::Gone);
-    let drifted = values().filter(|value| is_gone(&value.live)).count();
-    (drifted > 0).then(|| {
+    let settled = all.iter().filter(|transaction| transaction.state != State::Unfinished);
+    let concerns = |of: &Target| nic.is_none_or(|nic| of.nic().is_none_or(|of| of == nic));
+    let values = settled.flat_map(|transaction| &transaction.values).filter(|value| concerns(&value.target));
+    let (mut held, mut gone) = (0, 0);
+    for value in values {
+        match value.live {
+            Live::Original | Live::Drifted { .. } | Live::Gone => gone += 1,
+            Live::Kept | Live::Unreadable { .. } => held += 1,
+            Live::Covered { .. } => {}
+        }
+    }
+    (gone > 0).then(|| {
+        let all = held + gone;
         format!(
-            "{drifted} of {} values that rxlab has set are no longer so: `rxlab status` says which, and who probably did it",
-            values().count()
+            "{gone} of {all} values that rxlab has set are no longer so: `rxlab status` says which, and who probably did it"
         )
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! A program that is pinned to that one CPU is [`super::stolen_cpu`]'s.
 
+use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, may_be_lo, receive_time, tier};
 use super::figures::percent;
 use super::workload::{FULL, ROOM, common, interrupt_cpus, landings, named, nic_on, processing, programs};
@@ -60,6 +61,7 @@ pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
     let shared = |cpu: &&CpuRates| {
         takes.contains(cpu.cpu)
             && !may_be_lo(model, rates, cpu.cpu)
+            && !is_elsewhere(model, rates, cpu)
             && busy(cpu) >= FULL
             && receive_time(cpu) >= RECEIVES
             && processing(cpu) >= RUNS

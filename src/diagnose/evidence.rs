@@ -19,12 +19,9 @@ pub const LOST: f64 = 1.0;
 /// system call, so its work lies where the sender runs, not where an interrupt lands.
 pub const LOOPBACK_SHARE: f64 = 0.5;
 
-/// The most that one packet can cost, in seconds: a tenth of it on real machines, this much on emulated ones. What
-/// a CPU spends in softirq beyond it is for timers, disks or `lo`.
+/// The most that one packet can cost, in seconds: a tenth of it on real machines, this much on emulated ones, without a
+/// firewall of thousands of rules. What a CPU spends in softirq beyond it is for timers, disks or `lo`.
 pub const DEAREST: f64 = 100e-6;
-
-/// Softirqs that disks and drivers raise. The others run at every tick of a busy CPU.
-const OF_DISKS_AND_DRIVERS: [&str; 4] = ["HI", "BLOCK", "IRQ_POLL", "TASKLET"];
 
 /// Part of a CPU's receive time, and of its packets, that must be a device's beside a busy `lo`.
 const OF_A_DEVICE: f64 = 0.5;
@@ -188,16 +185,6 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
         // interface that carries less is not where this CPU's work comes from.
         busiest(queues().collect()).filter(|found| packets(found) >= here / 10.0)
     })
-}
-
-/// Whether a CPU's softirq time is rather for disks or drivers: their softirqs run there more often than NET_RX, and
-/// what arrives there or is brought by an interrupt accounts for less than half of that time, at the dearest.
-pub fn is_for_others(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool {
-    let others: f64 = OF_DISKS_AND_DRIVERS.iter().filter_map(|name| cpu.other_softirqs.get(*name)).sum();
-    let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-    let landing = queues.filter(|(_, queue)| irq_cpus(queue, model, rates).contains(cpu.cpu));
-    let brought: f64 = landing.map(|(nic, queue)| queue_packets(nic, queue, rates)).sum();
-    others > cpu.net_rx && cpu.packets.max(brought) * DEAREST < receive_time(cpu) / 2.0
 }
 
 /// How many times today's load fits.

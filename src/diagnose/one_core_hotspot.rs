@@ -1,8 +1,8 @@
 //! One CPU does far more than its part of the receive work, and is short of time for it.
 
+use super::elsewhere;
 use super::evidence::{
-    TRAFFIC, busy, by_threads, carrier, headroom, irq_cpus, is_for_others, may_be_lo, queue_packets,
-    receiving, tier,
+    TRAFFIC, busy, by_threads, carrier, headroom, irq_cpus, may_be_lo, queue_packets, receiving, tier,
 };
 use super::figures::{count, percent, plural, times};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
@@ -71,13 +71,16 @@ pub(super) const RULE: Rule = Rule {
 struct Hot<'a> {
     cpu: &'a CpuRates,
     share: f64,
+    /// How many others receive, and their mean receive time.
+    others: (usize, f64),
 }
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     if rates.cpus.len() < 2 {
         return Vec::new();
     }
-    let hot = by_time(model, rates).filter(|hot| !may_be_lo(model, rates, hot.cpu.cpu));
+    let receive = elsewhere::without(model, rates);
+    let hot = by_time(model, &receive).filter(|hot| !may_be_lo(model, rates, hot.cpu.cpu));
     let Some(hot) = hot.or_else(|| by_packets(model, rates)) else { return Vec::new() };
     let carrier = carrier(model, rates, hot.cpu.cpu);
     let is_told = |(nic, queue): (&Nic, &RxQueue)| {
@@ -106,13 +109,13 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let receives = cpu.packets.max(cpu.net_rx) >= TRAFFIC / 2.0
         && (share_of(rates, cpu, |c| c.packets) >= part
             || share_of(rates, cpu, |c| c.net_rx) >= part
-            || takes_interrupts())
-        && !is_for_others(model, rates, cpu);
+            || takes_interrupts());
     let drowns = time >= DROWNING
         && lopsided(rates, share, ODDS_OF_DROWNING)
         && time >= ODDS_OF_DROWNING * of_receivers(rates, cpu, &equals(model, rates, hottest)).1;
     let lopsided = drowns || (share >= MOST && lopsided(rates, share, ODDS));
-    (time >= BUSY && receives && lopsided).then_some(Hot { cpu, share })
+    let others = of_receivers(rates, cpu, &model.online());
+    (time >= BUSY && receives && lopsided).then_some(Hot { cpu, share, others })
 }
 
 /// Whether a CPU receives for more time than ticks show: what they give to programs may be receive work.
@@ -134,7 +137,8 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     // After an interrupt receive work runs long enough for ticks to hit it.
     let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| nic.kind == NicKind::Device);
     let own = !rings && !may_be_lo(model, rates, hottest);
-    (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided && own).then_some(Hot { cpu, share })
+    let others = of_receivers(rates, cpu, &model.online());
+    (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided && own).then_some(Hot { cpu, share, others })
 }
 
 /// The CPUs that take packets of the device that brings a CPU its work, by interrupt or mask: what they do is what it
@@ -186,7 +190,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
         severity: if time.max(busy(hot.cpu)) >= FULL { Severity::Critical } else { Severity::Warning },
         nic: carrier.map(|(nic, _)| nic.name.clone()),
         cpu: Some(cpu),
-        title: match of_receivers(rates, hot.cpu, &model.online()) {
+        title: match hot.others {
             (receive @ 1.., mean) if hot.share < MOST => format!(
                 "CPU {cpu} receives for {} of its time, {} for {}",
                 percent(time),

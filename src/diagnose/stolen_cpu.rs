@@ -1,5 +1,6 @@
 //! Receive work takes a CPU away from the program that is pinned there.
 
+use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, carrier, may_be_lo, receive_time, receiving};
 use super::figures::{count, percent};
 use super::workload::{FULL, named, processing, programs};
@@ -110,7 +111,8 @@ fn is_robbed(model: &Model, rates: &Rates, process: &ProcessRates, cpu: &CpuRate
     });
     // Ticks in softirqs may be in the program's own account.
     let own = process.cpu >= OWN * processing(cpu);
-    brought && own && busy(cpu) >= FULL && receiving(cpu) >= STOLEN && receiving(cpu) >= ODDS * mean
+    let packets = brought && !is_elsewhere(model, rates, cpu);
+    packets && own && busy(cpu) >= FULL && receiving(cpu) >= STOLEN && receiving(cpu) >= ODDS * mean
 }
 
 #[cfg(test)]

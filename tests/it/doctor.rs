@@ -142,15 +142,15 @@ fn what_somebody_else_put_back_is_noted() {
         let out = run(state, &["apply", "--setting", &format!("rps srv0/rx-0 = {cpu}")]);
         assert!(out.status.success(), "{out:?}");
     };
-    let noted = || {
-        let out = run(ours.path(), &["doctor", "--json", "--for", "200ms"]);
+    let noted = |nic: &str| {
+        let out = run(ours.path(), &["doctor", "--json", "--for", "200ms", "--nic", nic]);
         let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {out:?}"));
         report["notes"].to_string().contains("1 of 1 values that rxlab has set are no longer so")
     };
     set(ours.path(), "0");
-    assert!(!noted(), "it is as it was set");
+    assert!(!noted("srv0"), "it is as it was set");
     set(strange.path(), "1");
-    assert!(noted(), "it is not");
+    assert!(noted("srv0") && !noted("lo"), "it is not");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Machines with one CPU that is short of time, lost packets, or steering that is set by halves.
 
-use super::{Host, receives};
+use super::{Host, moves, receives};
 use crate::diagnose::sketch::Sketch;
 
 pub(super) fn hosts() -> Vec<Host> {
@@ -46,6 +46,16 @@ pub(super) fn hosts() -> Vec<Host> {
             &["one-core-hotspot"],
         )
         .lacks("one-core-hotspot", "NET_RX runs as often", |_, rates| rates.cpus[5].net_rx = 41e3),
+        Host::new("disk requests drown a CPU, packets another", disks(0.93).receives(2, 0.85, 4e4), &[]),
+        Host::new(
+            "disk requests rob a pinned program",
+            disks(0.8).works(5, 0.19).program("postgres", 0.19, "5"),
+            &["stolen-cpu"],
+        )
+        .lacks("stolen-cpu", "the interrupt of eth0 and its packets are there", |model, rates| {
+            moves(model, rates, 0, 5);
+            rates.cpus[5].packets = 4e4;
+        }),
         Host::new("disk requests take half of a CPU", disks(0.5), &["softirq-not-receive"]).lacks(
             "softirq-not-receive",
             "they take most of it",

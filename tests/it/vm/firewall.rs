@@ -43,7 +43,7 @@ fn the_cpu_that_drowned_in_a_firewall_does_no_more_than_the_others() {
     let (_, text) = answer.ran("doctor");
     let report: DoctorReport = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
-    let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot: {text}"));
+    let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot, walls {}: {text}", answer.part("walls")));
     assert_eq!(hotspot.cpu, Some(CpuId(2)), "{hotspot:?}");
     let before = net_rx(&answer, "before");
     println!("NET_RX time, seconds: {before:.2?}");

@@ -84,11 +84,12 @@ drowning() {
     [ $((100 * ($3 - $1))) -gt $((40 * ($4 - $2))) ]
 }
 drown() {
-    for look in $(seq 20); do
+    for look in $(seq 14); do
         drowning && break
         walls $((2 + built / 3))
     done
-    echo "$built walls" >&2
+    part walls
+    echo "$built in $look looks"
 }
 "#;
 

@@ -86,7 +86,7 @@ fn the_hotspot_and_its_interrupt_are_named() {
     assert_eq!(code, 1, "{text}");
     let report: DoctorReport = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
-    let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot: {text}"));
+    let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot, walls {}: {text}", answer.part("walls")));
     assert_eq!(hotspot.cpu.map(|cpu| cpu.0), Some(2), "{hotspot:?}");
     assert_eq!(hotspot.nic.as_ref().map(|nic| nic.as_str()), Some("eth0"), "{hotspot:?}");
     let place = format!("IRQ {} -> CPU 2", answer.part("irq").trim());

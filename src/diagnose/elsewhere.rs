@@ -1,0 +1,138 @@
+//! Softirq time that is not for received packets: on which CPUs it is known to be spent otherwise. No verdicts here.
+
+use std::borrow::Cow;
+
+use super::evidence::{DEAREST, TRAFFIC, irq_cpus, queue_packets, receive_time};
+use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+use crate::units::{CpuId, CpuMask};
+
+/// Packets, and NET_RX runs, a second below which hardly any of a full CPU's time is theirs: at the dearest 100 us
+/// each, 5 %.
+pub(super) const FEW: f64 = TRAFFIC / 2.0;
+
+/// The softirqs of disks. Tasklets are drivers' too, but network drivers are among those.
+const OF_DISKS: [&str; 2] = ["BLOCK", "IRQ_POLL"];
+
+/// Softirq time from which it matters what it is for.
+const MUCH: f64 = 0.25;
+
+/// Whether a CPU's softirq time is not for received packets: hardly any are processed there or brought there, or the
+/// softirqs of disks run there more often than NET_RX, and the packets do not account for half of the time. Never where
+/// packets are not counted.
+pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool {
+    let counted = |value: fn(&CpuRates) -> f64| rates.cpus.iter().any(|cpu| value(cpu) > 0.0);
+    if !counted(|cpu| cpu.packets) || !counted(|cpu| cpu.net_rx) {
+        return false;
+    }
+    let brought = brought(model, rates, cpu.cpu);
+    let disks: f64 = OF_DISKS.iter().filter_map(|name| cpu.other_softirqs.get(*name)).sum();
+    let hardly_any = cpu.packets.max(cpu.net_rx) < FEW && brought < TRAFFIC;
+    hardly_any || (disks > cpu.net_rx && cpu.packets.max(brought) * DEAREST < receive_time(cpu) / 2.0)
+}
+
+/// The rates without much softirq time that is elsewhere: what is left is receive work, or may be.
+pub(super) fn without<'a>(model: &Model, rates: &'a Rates) -> Cow<'a, Rates> {
+    let much = rates.cpus.iter().filter(|cpu| in_softirq(cpu) >= MUCH);
+    let elsewhere: CpuMask = much.filter(|cpu| is_elsewhere(model, rates, cpu)).map(|cpu| cpu.cpu).collect();
+    if elsewhere.is_empty() {
+        return Cow::Borrowed(rates);
+    }
+    let mut rates = rates.clone();
+    for cpu in rates.cpus.iter_mut().filter(|cpu| elsewhere.contains(cpu.cpu)) {
+        (cpu.irq, cpu.softirq, cpu.ksoftirqd) = (0.0, 0.0, 0.0);
+    }
+    Cow::Owned(rates)
+}
+
+/// Time of a CPU in softirqs or its ksoftirqd. Threads that poll queues are in neither: they receive packets.
+pub(super) fn in_softirq(cpu: &CpuRates) -> f64 {
+    cpu.softirq.max(cpu.ksoftirqd).min(1.0)
+}
+
+/// The receive queues of devices that bring a CPU packets, or may: their interrupt lands there or it is not known where
+/// it does, or they are handed on to it.
+pub(super) fn bringing<'a>(
+    model: &'a Model,
+    rates: &Rates,
+    cpu: CpuId,
+) -> impl Iterator<Item = (&'a Nic, &'a RxQueue)> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    queues.filter(move |(_, queue)| {
+        let lands = irq_cpus(queue, model, rates);
+        let handed = queue.rps_cpus.known().is_some_and(|mask| mask.contains(cpu));
+        handed || lands.contains(cpu) || lands.is_empty() && queue.channel_cpu.is_none_or(|of| of == cpu)
+    })
+}
+
+/// The packets a second of those queues: before any are joined, and not parted among the CPUs of a mask.
+fn brought(model: &Model, rates: &Rates, cpu: CpuId) -> f64 {
+    bringing(model, rates, cpu).map(|(nic, queue)| queue_packets(nic, queue, rates)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_elsewhere, without};
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::{CpuRates, Model, Rates};
+    use crate::units::CpuId;
+
+    fn of(host: &(Model, Rates)) -> bool {
+        is_elsewhere(&host.0, &host.1, &host.1.cpus[5])
+    }
+
+    /// CPU 5 is full of softirqs, and eth0's interrupt on CPU 2.
+    fn host() -> Sketch {
+        let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e5);
+        host.receives(2, 0.85, 4e5).receives(5, 0.93, 40.0).softirqs(5, "BLOCK", 3e3)
+    }
+
+    #[test]
+    fn hardly_a_packet() {
+        assert!(of(&host().build()));
+        assert!(!of(&host().softirqs(5, "BLOCK", 0.0).receives(5, 0.93, 600.0).build()), "some arrive");
+        assert!(!of(&host().softirqs(5, "BLOCK", 0.0).net_rx(5, 600.0).build()), "or NET_RX runs");
+    }
+
+    #[test]
+    fn more_disks_than_packets() {
+        let beside = |packets: f64, runs: f64| of(&host().receives(5, 0.93, packets).net_rx(5, runs).build());
+        assert!(beside(4e3, 2e3));
+        assert!(!beside(5e3, 2e3), "at the dearest they take half of it");
+        assert!(!beside(4e3, 4e3), "disks are the fewer");
+        let tasklets = host().softirqs(5, "BLOCK", 0.0).softirqs(5, "TASKLET", 3e3).softirqs(5, "HI", 3e3);
+        assert!(!of(&tasklets.receives(5, 0.93, 2e3).build()), "those of network drivers, it may be");
+    }
+
+    /// An RPS target of a kernel whose softnet rows name no CPU: 300 packets a run.
+    #[test]
+    fn never_where_packets_are_not_counted() {
+        let without = |clear: fn(&mut CpuRates)| {
+            let mut host = host().build();
+            host.1.cpus.iter_mut().for_each(clear);
+            of(&host)
+        };
+        assert!(without(|_| ()));
+        assert!(!without(|cpu| cpu.packets = 0.0) && !without(|cpu| cpu.net_rx = 0.0));
+    }
+
+    #[test]
+    fn never_where_a_queue_may_bring_them() {
+        assert!(!of(&host().rps("eth0", "4-7").build()), "handed on");
+        let (mut model, rates) = host().build();
+        model.nics[0].rx[0].irqs.clear();
+        assert!(!of(&(model.clone(), rates.clone())), "a USB device: whoever takes its interrupt");
+        model.nics[0].rx[0].channel_cpu = Some(CpuId(2));
+        assert!(of(&(model.clone(), rates.clone())), "a channel of VMBus goes to another CPU");
+        model.nics[0].rx[0].channel_cpu = Some(CpuId(5));
+        assert!(!of(&(model, rates)), "or to this one");
+    }
+
+    #[test]
+    fn what_is_left_is_receive_work() {
+        let (model, rates) = host().build();
+        let left = without(&model, &rates);
+        assert_eq!((left.cpus[5].softirq, left.cpus[2].softirq), (0.0, 0.85));
+        assert_eq!(left.cpus[0], rates.cpus[0], "a trifle stays where it is");
+    }
+}
