@@ -20,7 +20,7 @@ const PURPOSES: [(&str, &str); 9] = [
     ("NET_TX", "packets to send"),
     ("BLOCK", "finished disk requests"),
     ("IRQ_POLL", "polled disks"),
-    ("TASKLET", "tasklets of drivers"),
+    ("TASKLET", "tasklets, mostly of drivers"),
     ("SCHED", "balancing between CPUs"),
     ("HRTIMER", "timers of high resolution"),
     ("RCU", "memory to free after RCU"),
@@ -45,8 +45,8 @@ pub(super) const RULE: Rule = Rule {
                often there, other CPUs like it",
     cause: "Softirqs also finish disk requests, run timers and tasklets, and free memory after RCU. A CPU full of \
             these looks the same in top as one full of packets.",
-    remedy: "No setting of the receive path makes it less; a queue's interrupt is better off elsewhere. `rxlab trace --out FILE` shows each softirq by name \
-             and length, `rxlab steal` whom it robs.",
+    remedy: "No setting of the receive path makes it less; a queue's interrupt is better off elsewhere. \
+             `rxlab trace --out FILE` shows each softirq by name and length, `rxlab steal` whom it robs.",
     source: "include/linux/interrupt.h, kernel/softirq.c (the vectors); /proc/softirqs in proc(5)",
     check,
 };
@@ -114,10 +114,10 @@ fn why(most: Option<&str>) -> String {
     match purpose {
         Some((name, purpose)) => {
             format!(
-                "the work is not of the receive path; {name} ({purpose}) runs most often, which does not say for how long"
+                "most of it is not receive work; {name} ({purpose}) runs most often, which does not say for how long"
             )
         }
-        None => "the work is not of the receive path".to_owned(),
+        None => "most of it is not receive work".to_owned(),
     }
 }
 
@@ -165,10 +165,7 @@ mod tests {
         let (model, mut rates) = disks(0.93).build();
         rates.cpus[5].other_softirqs.clear();
         let found = check(&model, &rates);
-        assert_eq!(
-            (found[0].evidence.len(), found[0].why.as_str()),
-            (2, "the work is not of the receive path")
-        );
+        assert_eq!((found[0].evidence.len(), found[0].why.as_str()), (2, "most of it is not receive work"));
     }
 
     #[test]
