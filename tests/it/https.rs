@@ -55,6 +55,7 @@ fn a_connection_a_request_is_a_handshake_a_request() {
 #[test]
 fn a_large_body_comes_whole() {
     let Some(nginx) = Nginx::start_tls() else { return };
+    let _noise = crate::quiet::noisy();
     let root = nginx.directory.path().join("html");
     std::fs::create_dir(&root).expect("made");
     std::fs::write(root.join("large"), vec![b'x'; 3_000_000]).expect("written");
@@ -88,6 +89,7 @@ fn who_is_not_trusted_is_not_talked_to() {
 #[test]
 fn a_server_that_stops_speaking_tls_is_counted_as_that() {
     let Some(nginx) = Nginx::start_tls() else { return };
+    let _noise = crate::quiet::noisy();
     let mut spec = spec(&nginx);
     (spec.no_keepalive, spec.connections) = (true, 2);
     let mut session = Session::start(&spec).expect("started");
@@ -120,6 +122,7 @@ fn a_server_that_stops_speaking_tls_is_counted_as_that() {
 #[test]
 fn the_program_says_how_many_handshakes() {
     let Some(nginx) = Nginx::start_tls() else { return };
+    let _noise = crate::quiet::noisy();
     let url = format!("https://127.0.0.1:{}/load", nginx.port);
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
     let out =

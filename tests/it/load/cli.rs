@@ -21,6 +21,7 @@ fn output(args: &[&str]) -> Output {
 
 #[test]
 fn a_load_on_a_target_both_as_programs() {
+    let _noise = crate::quiet::noisy();
     let mut command = rxlab(&["--json", "target", "--http", "127.0.0.1:0", "--udp-sink", "127.0.0.1:0"]);
     let mut server = Running::start(&mut command);
     let mut lines = BufReader::new(server.stdout()).lines();
@@ -70,6 +71,7 @@ fn a_load_on_a_target_both_as_programs() {
 
 #[test]
 fn a_prometheus_that_is_down_is_said_and_no_error() {
+    let _noise = crate::quiet::noisy();
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
@@ -97,6 +99,7 @@ fn a_target_that_is_down_is_one_line_and_code_5() {
 
 #[test]
 fn only_errors_is_code_5() {
+    let _noise = crate::quiet::noisy();
     let target = target(1);
     let url = format!("http://{}/nowhere", target.addresses().http.expect("served"));
     let load = output(&["load", &url, "--for", "50ms"]);
@@ -129,6 +132,7 @@ fn wrong_flags_are_code_2() {
 
 #[test]
 fn ctrl_c_gives_the_result_so_far() {
+    let _noise = crate::quiet::noisy();
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
     let load = Running::start(&mut rxlab(&["load", &url, "--for", "60s", "--json"]));
@@ -145,6 +149,7 @@ fn ctrl_c_gives_the_result_so_far() {
 /// As with `rxlab load ... | head -0`: the reader has seen enough.
 #[test]
 fn a_closed_pipe_is_no_error() {
+    let _noise = crate::quiet::noisy();
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
     let mut load = Running::start(&mut rxlab(&["load", &url, "--for", "50ms"]));

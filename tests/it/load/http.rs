@@ -81,6 +81,7 @@ fn a_target_that_is_down_is_said_at_once() {
 
 #[test]
 fn a_target_that_goes_away_and_comes_back_is_used_again() {
+    let _noise = crate::quiet::noisy();
     // An address of its own, so that no other test takes the port in between.
     let start = |address| {
         let spec = rxlab::target::Spec { http: Some(address), ..Default::default() };

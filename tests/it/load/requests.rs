@@ -14,7 +14,7 @@ use rxlab::target::Target;
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{millis, run, spec, steady, target};
+use super::{millis, run, run_held, spec, steady, target};
 use crate::process::Running;
 use crate::require;
 
@@ -245,8 +245,9 @@ fn connections_to_different_places_share_their_ports() {
     };
     ports("40000 40003");
     let [(_one, first), (_other, second)] = [start(8001), start(8002)];
+    let _noise = crate::quiet::noisy();
     let session = Session::start(&first).expect("started");
-    let total = run(&second, millis(50));
+    let total = run_held(&second, millis(50));
     assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
     assert!(session.stop().errors.is_empty());
 }
