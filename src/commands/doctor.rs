@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use super::source::{self, From, Source};
 use super::{look, machine, status};
-use crate::apply::{Live, State};
+use crate::apply::{Live, State, ValueStatus};
 use crate::cli::Global;
 use crate::diagnose::Finding;
 use crate::error::{CommandError, Kind};
-use crate::plan::Target;
 use crate::report::findings::{self, Detail, DoctorReport};
 use crate::report::text::clean;
 use crate::sample::{Inventory, Scope};
@@ -60,7 +59,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let (model, rates) = look::look(&source, args.length)?;
     let mut report = findings::doctor(&model, &rates);
     if let Some(name) = &args.nic {
-        report.findings.retain(|finding| concerns(finding, name));
+        report.findings.retain(|finding| concerns(finding.nic.as_ref(), name));
         report.plans.retain(|proposal| proposal.nic == *name);
         report.paths.retain(|path| path.nic == *name);
     }
@@ -90,27 +89,25 @@ fn drifted(global: &Global, source: &Source, nic: Option<&NicName>) -> Option<St
         Err(error) => return Some(clean(&format!("what rxlab has set is not known: {}", error.message))),
     };
     let settled = all.iter().filter(|transaction| transaction.state != State::Unfinished);
-    let concerns = |of: &Target| nic.is_none_or(|nic| of.nic().is_none_or(|of| of == nic));
-    let values = settled.flat_map(|transaction| &transaction.values).filter(|value| concerns(&value.target));
-    let (mut held, mut gone) = (0, 0);
-    for value in values {
-        match value.live {
-            Live::Original | Live::Drifted { .. } | Live::Gone => gone += 1,
-            Live::Kept | Live::Unreadable { .. } => held += 1,
-            Live::Covered { .. } => {}
-        }
-    }
+    let ours = |value: &&ValueStatus| {
+        nic.is_none_or(|nic| concerns(value.target.nic(), nic)) && !matches!(value.live, Live::Covered { .. })
+    };
+    let values: Vec<&ValueStatus> =
+        settled.flat_map(|transaction| &transaction.values).filter(ours).collect();
+    let is_gone =
+        |value: &&&ValueStatus| matches!(value.live, Live::Original | Live::Drifted { .. } | Live::Gone);
+    let gone = values.iter().filter(is_gone).count();
     (gone > 0).then(|| {
-        let all = held + gone;
         format!(
-            "{gone} of {all} values that rxlab has set are no longer so: `rxlab status` says which, and who probably did it"
+            "{gone} of {} values that rxlab has set are no longer so: `rxlab status` says which, and who probably did it",
+            values.len()
         )
     })
 }
 
-/// Whether it is about this interface, or about none in particular.
-fn concerns(finding: &Finding, nic: &NicName) -> bool {
-    finding.nic.as_ref().is_none_or(|of| of == nic)
+/// Whether something of this interface, or of none in particular, is about `nic`.
+fn concerns(of: Option<&NicName>, nic: &NicName) -> bool {
+    of.is_none_or(|of| of == nic)
 }
 
 fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result<(), CommandError> {

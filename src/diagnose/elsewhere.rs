@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::evidence::{DEAREST, TRAFFIC, irq_cpus, queue_packets, receive_time};
-use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+use super::evidence::{DEAREST, TRAFFIC, in_softirq, queue_packets, receive_time};
+use super::workload::{Landing, landings};
+use crate::model::{CpuRates, Model, Nic, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
 /// Packets, and NET_RX runs, a second below which hardly any of a full CPU's time is theirs: at the dearest 100 us
@@ -24,7 +25,9 @@ pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool
     if !counted(|cpu| cpu.packets) || !counted(|cpu| cpu.net_rx) {
         return false;
     }
-    let brought = brought(model, rates, cpu.cpu);
+    // Before any packets are joined, and not parted among the CPUs of a mask.
+    let brought: f64 =
+        bringing(model, rates, cpu.cpu).map(|(nic, queue)| queue_packets(nic, queue, rates)).sum();
     let disks: f64 = OF_DISKS.iter().filter_map(|name| cpu.other_softirqs.get(*name)).sum();
     let hardly_any = cpu.packets.max(cpu.net_rx) < FEW && brought < TRAFFIC;
     hardly_any || (disks > cpu.net_rx && cpu.packets.max(brought) * DEAREST < receive_time(cpu) / 2.0)
@@ -44,11 +47,6 @@ pub(super) fn without<'a>(model: &Model, rates: &'a Rates) -> Cow<'a, Rates> {
     Cow::Owned(rates)
 }
 
-/// Time of a CPU in softirqs or its ksoftirqd. Threads that poll queues are in neither: they receive packets.
-pub(super) fn in_softirq(cpu: &CpuRates) -> f64 {
-    cpu.softirq.max(cpu.ksoftirqd).min(1.0)
-}
-
 /// The receive queues of devices that bring a CPU packets, or may: their interrupt lands there or it is not known where
 /// it does, or they are handed on to it.
 pub(super) fn bringing<'a>(
@@ -56,18 +54,11 @@ pub(super) fn bringing<'a>(
     rates: &Rates,
     cpu: CpuId,
 ) -> impl Iterator<Item = (&'a Nic, &'a RxQueue)> {
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-    let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-    queues.filter(move |(_, queue)| {
-        let lands = irq_cpus(queue, model, rates);
+    let bring = move |Landing { queue, cpus, .. }: &Landing<'_>| {
         let handed = queue.rps_cpus.known().is_some_and(|mask| mask.contains(cpu));
-        handed || lands.contains(cpu) || lands.is_empty() && queue.channel_cpu.is_none_or(|of| of == cpu)
-    })
-}
-
-/// The packets a second of those queues: before any are joined, and not parted among the CPUs of a mask.
-fn brought(model: &Model, rates: &Rates, cpu: CpuId) -> f64 {
-    bringing(model, rates, cpu).map(|(nic, queue)| queue_packets(nic, queue, rates)).sum()
+        handed || cpus.contains(cpu) || cpus.is_empty() && queue.channel_cpu.is_none_or(|of| of == cpu)
+    };
+    landings(model, rates).into_iter().filter(bring).map(|landing| (landing.nic, landing.queue))
 }
 
 #[cfg(test)]

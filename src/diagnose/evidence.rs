@@ -33,7 +33,12 @@ const OF_A_DEVICE: f64 = 0.5;
 /// (timers, block) are in it too: rules ask for packets beside time. Threads that poll queues are
 /// system time, not softirq time: theirs comes on top.
 pub fn receive_time(cpu: &CpuRates) -> f64 {
-    (cpu.softirq.max(cpu.ksoftirqd) + cpu.napi).min(1.0)
+    (in_softirq(cpu) + cpu.napi).min(1.0)
+}
+
+/// Time of a CPU in softirqs or its ksoftirqd. Threads that poll queues are in neither: they receive packets.
+pub fn in_softirq(cpu: &CpuRates) -> f64 {
+    cpu.softirq.max(cpu.ksoftirqd).min(1.0)
 }
 
 /// Whether threads that poll queues do most of a CPU's receive work: no interrupt and no mask brought it there.

@@ -1,14 +1,12 @@
 //! A CPU drowns in softirq, and what packets arrive there do not account for it: its time goes elsewhere.
 
-use super::elsewhere::{FEW, bringing, in_softirq, is_elsewhere};
-use super::evidence::{TRAFFIC, queue_packets, tier};
+use super::elsewhere::{FEW, bringing, is_elsewhere};
+use super::evidence::{TRAFFIC, in_softirq, queue_packets, tier};
 use super::figures::{count, percent};
+use super::ring_overruns::DROWNING;
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
 use crate::units::{CpuId, CpuMask};
-
-/// Softirq time of a CPU that drowns.
-const DROWNING: f64 = 0.8;
 
 /// Runs a second from which a vector is worth its name; a tick alone makes 100 to 1000 of `TIMER` and `RCU`.
 const NAMED: f64 = 1.0;

@@ -1,12 +1,14 @@
 //! Rates between two samples: deltas that survive wrapping, hotplug and vanished interfaces.
 
+mod cpu;
+
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::parse::{CpuTimes, InterruptLine, NET_RX, NET_TX, QueueCounters, SOFTIRQS};
-use crate::sample::{Counters, CpuCounters, Inventory, NicCounters};
+use crate::parse::{InterruptLine, QueueCounters};
+use crate::sample::{Counters, Inventory, NicCounters};
 use crate::units::{CpuId, Fact, IrqId, NicName};
 
 /// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten of them no change says
@@ -40,12 +42,12 @@ impl Rates {
         if before == after && seconds >= TICKS_FOR_SURE {
             return Err(IntervalError::Still);
         }
-        let polled = polled(previous, current, seconds);
+        let polled = cpu::polled(previous, current, seconds);
         let cpus = before
             .iter()
-            .filter_map(|(cpu, before)| Some(time_shares(*cpu, *before, *after.get(cpu)?)))
+            .filter_map(|(cpu, before)| Some(cpu::time_shares(*cpu, *before, *after.get(cpu)?)))
             .map(|rates| CpuRates { napi: polled.get(&rates.cpu).copied().unwrap_or_default(), ..rates })
-            .map(|rates| add_events(rates, previous, current, seconds))
+            .map(|rates| cpu::add_events(rates, previous, current, seconds))
             .collect();
         let nics = previous
             .nics
@@ -84,19 +86,6 @@ impl Rates {
     }
 }
 
-/// Time of the threads that poll, by CPU, as fractions of wall time.
-fn polled(previous: &Counters, current: &Counters, seconds: f64) -> BTreeMap<CpuId, f64> {
-    let mut polled = BTreeMap::new();
-    for (pid, now) in &current.napi_threads {
-        let Some(then) = previous.napi_threads.get(pid) else { continue };
-        let ran = now.ran_ns.saturating_sub(then.ran_ns) as f64 / 1e9 / seconds;
-        for cpu in [then.cpu, now.cpu] {
-            *polled.entry(cpu).or_default() += ran / 2.0;
-        }
-    }
-    polled
-}
-
 fn gaps(counters: &Counters) -> Vec<String> {
     let gaps = [
         gap("softirq counts", &counters.cpus),
@@ -114,73 +103,6 @@ fn gap<T>(what: &str, fact: &Fact<T>) -> Option<String> {
         Fact::Denied(need) => Some(format!("{what}: needs {need}")),
         Fact::Broken(why) => Some(format!("{what}: {why}")),
     }
-}
-
-/// Shares of the time that the CPU itself accounted: with dynamic ticks an idle CPU's sum can lag
-/// behind the clock, and shares of the sum stay between 0 and 1.
-fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuRates {
-    // idle and iowait of a CPU may step back (proc_stat(5)): a step back counts as nothing.
-    let delta = |field: fn(&CpuTimes) -> u64| field(&after).saturating_sub(field(&before)) as f64;
-    let (user, system) = (delta(|t| t.user) + delta(|t| t.nice), delta(|t| t.system));
-    let (irq, softirq) = (delta(|t| t.irq), delta(|t| t.softirq));
-    let (steal, idle) = (delta(|t| t.steal), delta(|t| t.idle) + delta(|t| t.iowait));
-    let total = user + system + irq + softirq + steal + idle;
-    let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
-    CpuRates {
-        cpu,
-        user: share(user),
-        system: share(system),
-        irq: share(irq),
-        softirq: share(softirq),
-        steal: share(steal),
-        // No tick at all is an idle CPU, not a missing one.
-        idle: if total > 0.0 { share(idle) } else { 1.0 },
-        ksoftirqd: 0.0,
-        napi: 0.0,
-        net_rx: 0.0,
-        net_tx: 0.0,
-        other_softirqs: BTreeMap::new(),
-        packets: 0.0,
-        dropped: 0.0,
-        time_squeeze: 0.0,
-        rps_ipis: 0.0,
-        flow_limit: 0.0,
-    }
-}
-
-fn add_events(rates: CpuRates, previous: &Counters, current: &Counters, seconds: f64) -> CpuRates {
-    let counters = |of: &Counters| of.cpus.known().and_then(|cpus| cpus.get(&rates.cpu).copied());
-    let ran = |of: &Counters| of.ksoftirqd_ns.get(&rates.cpu).copied();
-    let ksoftirqd = match (ran(previous), ran(current)) {
-        (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 1e9 / seconds,
-        _ => 0.0,
-    };
-    let rates = CpuRates { ksoftirqd, ..rates };
-    let (Some(before), Some(after)) = (counters(previous), counters(current)) else { return rates };
-    let wide = |field: fn(&CpuCounters) -> u64| field(&after).wrapping_sub(field(&before)) as f64 / seconds;
-    // The kernel's softnet counters are 32 bits wide: their difference is right modulo 2^32.
-    let narrow =
-        |field: fn(&CpuCounters) -> u32| f64::from(field(&after).wrapping_sub(field(&before))) / seconds;
-    CpuRates {
-        net_rx: wide(|c| c.net_rx),
-        net_tx: wide(|c| c.net_tx),
-        other_softirqs: other_softirqs(&before, &after, seconds),
-        packets: narrow(|c| c.processed),
-        dropped: narrow(|c| c.dropped),
-        time_squeeze: narrow(|c| c.time_squeeze),
-        rps_ipis: narrow(|c| c.received_rps),
-        flow_limit: narrow(|c| c.flow_limit),
-        ..rates
-    }
-}
-
-/// The vectors that are not the network's and ran in between.
-fn other_softirqs(before: &CpuCounters, after: &CpuCounters, seconds: f64) -> BTreeMap<String, f64> {
-    let runs = (0..).zip(SOFTIRQS).zip(before.softirqs.iter().zip(after.softirqs));
-    let others = runs.filter(|((vector, _), _)| ![NET_RX, NET_TX].contains(vector));
-    let rates = others
-        .map(|((_, name), (before, after))| (name.to_owned(), after.wrapping_sub(*before) as f64 / seconds));
-    rates.filter(|(_, rate)| *rate > 0.0).collect()
 }
 
 fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -> NicRates {

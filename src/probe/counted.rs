@@ -6,6 +6,7 @@ use super::Class;
 use super::processes::Processes;
 use super::steal::{CpuSteal, Steal, Tier};
 use crate::host::Host;
+use crate::parse::NET_RX;
 use crate::sample::{Counters, CpuCounters, Inventory, Scope};
 use crate::units::{CpuId, Fact};
 
@@ -87,7 +88,7 @@ fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
             cpu,
             net_rx_ns: time(|times| times.softirq),
             runs: counted(cpu, &before.counters, &after.counters, |now, then| {
-                now.net_rx.saturating_sub(then.net_rx)
+                now.runs(NET_RX).saturating_sub(then.runs(NET_RX))
             }),
             hard_irq_ns: time(|times| times.irq),
             by_class,

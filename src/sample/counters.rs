@@ -45,12 +45,7 @@ pub struct Counters {
 /// Counters of one CPU. The softnet ones are 32 bits wide and wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CpuCounters {
-    /// NET_RX softirq runs.
-    pub net_rx: u64,
-    /// NET_TX softirq runs.
-    pub net_tx: u64,
-    /// Runs of all softirqs, these two among them; 0 in recordings from before this was read.
-    #[serde(default)]
+    /// Softirq runs.
     pub softirqs: parse::SoftirqRuns,
     /// Packets that went up the stack.
     pub processed: u32,
@@ -64,6 +59,13 @@ pub struct CpuCounters {
     /// were to go.
     #[serde(default)]
     pub flow_limit: u32,
+}
+
+impl CpuCounters {
+    /// Runs of one softirq, by its number among [`parse::SOFTIRQS`].
+    pub fn runs(&self, vector: u32) -> u64 {
+        self.softirqs[vector as usize]
+    }
 }
 
 /// A thread of the kernel that polls queues in place of softirqs. Its time is system time, not softirq time.
@@ -138,11 +140,7 @@ fn per_cpu(
     softnet: Fact<Vec<parse::SoftnetRow>>,
 ) -> (Fact<BTreeMap<CpuId, CpuCounters>>, Fact<()>) {
     let cpus = softirqs.map(|softirqs| {
-        let count = |(cpu, softirqs): (CpuId, parse::SoftirqRuns)| {
-            let runs = |vector: u32| softirqs[vector as usize];
-            let (net_rx, net_tx) = (runs(parse::NET_RX), runs(parse::NET_TX));
-            (cpu, CpuCounters { net_rx, net_tx, softirqs, ..CpuCounters::default() })
-        };
+        let count = |(cpu, softirqs)| (cpu, CpuCounters { softirqs, ..CpuCounters::default() });
         softirqs.into_iter().map(count).collect()
     });
     let Fact::Known(mut cpus): Fact<BTreeMap<CpuId, CpuCounters>> = cpus else {
@@ -254,13 +252,7 @@ mod tests {
         let cpus = cpus.known().expect("known").clone();
         assert_eq!(
             cpus[&CpuId(1)],
-            CpuCounters {
-                net_rx: 4,
-                net_tx: 2,
-                softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0],
-                processed: 9,
-                ..CpuCounters::default()
-            }
+            CpuCounters { softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0], processed: 9, ..CpuCounters::default() }
         );
         assert_eq!(cpus[&CpuId(0)].processed, 0);
     }

@@ -33,7 +33,7 @@ pub(super) fn run(
         let (model, rates) = looked?;
         let mut findings = diagnose(&model, &rates);
         if let Some(nic) = nic {
-            findings.retain(|finding| concerns(finding, nic));
+            findings.retain(|finding| concerns(finding.nic.as_ref(), nic));
         }
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut out = std::io::stdout().lock();

@@ -86,7 +86,7 @@ fn a_search_on_a_server_with_a_known_limit_ends_around_it() {
     let _noise = crate::quiet::noisy();
     let (_server, url) = serve("/delay?us=10000");
     let (found, answered) =
-        search(&[&url, "-c", "8", "--slo", "p90<100ms", "--for", "150ms"], 4 * PATIENCE, 1000.0);
+        search(&[&url, "-c", "8", "--slo", "p90<100ms", "--for", "150ms"], 4 * PATIENCE, 850.0);
     if answered {
         let number = |name: &str| found[name].as_f64().unwrap_or_else(|| panic!("no {name}: {found}"));
         let holds = number("holds");
