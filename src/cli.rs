@@ -41,6 +41,16 @@ pub struct Global {
         default_value = "/var/lib/rxlab"
     )]
     pub state_dir: PathBuf,
+    /// Where the lock of this machine is, empty after a boot
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        value_name = "DIR",
+        env = "RXLAB_RUN_DIR",
+        default_value = "/run/rxlab"
+    )]
+    pub run_dir: PathBuf,
 }
 
 /// Where help lists what every command takes.

@@ -18,6 +18,7 @@ mod netlink;
 mod netns;
 mod open_files;
 mod overlay;
+mod process_id;
 mod question;
 mod recorded;
 mod recording;
@@ -32,9 +33,10 @@ pub use action::Action;
 pub use ethtool_change::EthtoolChange;
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
-pub use netns::{enter_netns, netns_path};
+pub use netns::{Hidden, Namespace, enter_netns, netns_path};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
+pub use process_id::ProcessId;
 pub use question::{EthtoolGet, Question};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::RecordingHost;
@@ -80,6 +82,30 @@ pub trait Host: Send + Sync {
 
     /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.
     fn now_ns(&self) -> u64;
+
+    /// The inode of a directory. In sysfs no other directory has it before the next boot, and a device keeps it
+    /// under another name and in another network namespace (64-bit kernfs ids, Linux 5.5). Recordings have none.
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        Err(HostError::new(Operation::List, path, Cause::Missing))
+    }
+
+    /// The network namespace that this is seen from; `None` below any root but `/`, where files are all there is.
+    fn namespace(&self) -> Option<&Namespace> {
+        None
+    }
+
+    /// Every network namespace of the machine, the one that this is seen from included. An error where some may
+    /// be out of sight.
+    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
+        Ok(Vec::new())
+    }
+
+    /// The same machine seen from another of its network namespaces. `home` is the one whose `proc/sys/net`
+    /// counts: some files in there exist in the initial namespace only.
+    fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
+        let _ = home;
+        Err(OpenError::Namespace { path: namespace.path.clone(), errno: rustix::io::Errno::NOENT })
+    }
 
     /// [`Host::read`] as UTF-8 text.
     fn read_text(&self, path: &str) -> Result<String, HostError> {

@@ -1,10 +1,17 @@
-//! Several transactions back, the newest first. How one goes back is not decided here.
+//! Open transactions put back, the newest first. How a value goes back is not decided here.
+
+use std::time::Duration;
 
 use serde::Serialize;
+use thiserror::Error;
 
+use super::Transaction;
 use super::covered::covered_by;
-use super::undo::Undo;
-use crate::journal::History;
+use super::locate::{look, reach};
+use super::undo::{Undo, UndoOptions};
+use crate::host::{Hidden, Host};
+use crate::journal::{Archived, History, JournalError, Open, Store, Unreadable};
+use crate::model::Identity;
 
 /// A transaction that was left alone: a newer one with the same values could not be put back. To the
 /// older one the newer one's value would be somebody else's, and it would be closed over it.
@@ -14,6 +21,116 @@ pub struct Waiting {
     pub id: String,
     /// The newer one that has to go first.
     pub behind: String,
+}
+
+/// A transaction could not be tried.
+#[derive(Debug, Error)]
+pub enum UndoError {
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Where its values are is not known. It stays open.
+    #[error("the network namespace of transaction {id} was not found: {hidden}")]
+    Lost {
+        /// Which transaction.
+        id: String,
+        /// What is out of sight.
+        hidden: Hidden,
+    },
+    /// Nothing open is meant.
+    #[error("transaction {0} belongs to another root")]
+    OtherRoot(String),
+    /// A newer one has to be undone first.
+    #[error("transaction {newer} has changed the same values after {id}")]
+    Covered {
+        /// The one that was asked for.
+        id: String,
+        /// The newer one.
+        newer: String,
+    },
+}
+
+/// Which of the open transactions are put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// All of them.
+    All,
+    /// The newest.
+    Last,
+    /// The one whose id begins so.
+    Id(&'a str),
+}
+
+/// What [`undo`] did.
+#[derive(Debug)]
+pub struct Undone {
+    /// Transactions that were put into the archive: nothing of them can be undone.
+    pub archived: Vec<Archived>,
+    /// Files that were passed over, because they cannot be read.
+    pub unreadable: Vec<Unreadable>,
+    /// What became of those that were chosen.
+    pub done: Backwards<UndoError>,
+}
+
+/// Puts open transactions of the machine below `root` back. `own` is the machine seen from our own network
+/// namespace; that of each transaction is found from there, anew under the lock.
+pub fn undo(
+    store: &Store,
+    own: &dyn Host,
+    (root, identity): (&str, &Identity),
+    which: Which<'_>,
+    options: UndoOptions,
+) -> Result<Undone, UndoError> {
+    let lock = store.lock(Duration::ZERO)?;
+    let archived = store.sweep(&lock, root, &identity.boot_id)?;
+    let open = store.open(root, &identity.boot_id)?;
+    let (chosen, unreadable) = choose(store, which, open)?;
+    drop(lock);
+    let stuck = unreadable.iter().map(|file| (file.id.clone(), file.readable.clone())).collect();
+    let done = backwards(&chosen, stuck, |id, _| {
+        let transaction = Transaction::resume(store, id, Duration::ZERO)?;
+        undo_one(transaction, own, options)
+    });
+    Ok(Undone { archived, unreadable, done })
+}
+
+/// Puts one transaction back on the machine that it was made on.
+pub(super) fn undo_one(
+    transaction: Transaction,
+    own: &dyn Host,
+    options: UndoOptions,
+) -> Result<Undo, UndoError> {
+    let lost = |hidden| UndoError::Lost { id: transaction.id().to_owned(), hidden };
+    let reached = match transaction.journal().history().begin() {
+        Some(begin) => reach(own, begin).map_err(lost)?,
+        None => None,
+    };
+    let host = reached.as_deref().unwrap_or(own);
+    Ok(transaction.undo_with(host, &look(host), options))
+}
+
+type Chosen = (Vec<(String, History)>, Vec<Unreadable>);
+
+fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoError> {
+    let Open { mut transactions, mut unreadable } = open;
+    let text = match which {
+        Which::All => return Ok((transactions, unreadable)),
+        Which::Last => return Ok((transactions.pop().into_iter().collect(), unreadable)),
+        Which::Id(text) => text,
+    };
+    let id = store.find(text)?;
+    let Some(at) = transactions.iter().position(|(open, _)| *open == id) else {
+        // Damage of the one that was asked for is an error of its own.
+        store.load(&id)?;
+        return Err(UndoError::OtherRoot(id));
+    };
+    unreadable.retain(|file| file.id > id);
+    let newer = transactions.split_off(at + 1);
+    let chosen = transactions.split_off(at);
+    if let Some(cover) = covered_by(&chosen[0].1, &newer) {
+        return Err(UndoError::Covered { newer: cover.to_owned(), id });
+    }
+    Ok((chosen, unreadable))
 }
 
 /// What became of several transactions.
@@ -28,15 +145,16 @@ pub struct Backwards<E> {
 }
 
 /// Undoes `open` (the oldest first, as [`crate::journal::Store::open_of`] gives them) from the newest on
-/// with `undo`.
-pub fn backwards<E>(
+/// with `undo`. Those that cannot be put back at all are `stuck`.
+fn backwards<E>(
     open: &[(String, History)],
+    mut stuck: Vec<(String, History)>,
     mut undo: impl FnMut(&str, &History) -> Result<Undo, E>,
 ) -> Backwards<E> {
     let mut result = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
-    let mut stuck: Vec<(String, History)> = Vec::new();
     for (id, history) in open.iter().rev() {
-        if let Some(behind) = covered_by(history, &stuck) {
+        let newer: Vec<_> = stuck.iter().filter(|(other, _)| other > id).cloned().collect();
+        if let Some(behind) = covered_by(history, &newer) {
             result.waiting.push(Waiting { id: id.clone(), behind: behind.to_owned() });
             stuck.push((id.clone(), history.clone()));
             continue;
@@ -60,20 +178,28 @@ pub fn backwards<E>(
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::time::Duration;
 
-    use super::{Backwards, Waiting, backwards};
-    use crate::apply::{ApplyError, BeginInfo, Transaction};
+    use super::{Backwards, UndoError, Waiting, Which, undo};
+    use crate::apply::{BeginInfo, Transaction, UndoOptions};
     use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
     use crate::journal::{Disk, Store};
     use crate::knob::testbed::model;
 
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+    const OTHER: &str = "sys/class/net/veth0/queues/rx-0/rps_cpus";
 
     fn set(store: &Store, host: &dyn Host, setting: &str) -> String {
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm: None };
+        let info = BeginInfo {
+            identity: &identity,
+            root,
+            netns: None,
+            home: None,
+            applier: None,
+            what: String::new(),
+            confirm: None,
+        };
         let mut transaction = Transaction::begin(store, info).expect("begun");
         transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
         let id = transaction.id().to_owned();
@@ -81,12 +207,9 @@ mod tests {
         id
     }
 
-    fn undo(store: &Store, host: &dyn Host) -> Backwards<ApplyError> {
-        let open = store.open_of("/", "boot-1").expect("listed");
-        backwards(&open, |id, _| {
-            let transaction = Transaction::resume(store, id, Duration::ZERO)?;
-            Ok(transaction.undo(host, &model()))
-        })
+    fn undo_all(store: &Store, host: &dyn Host) -> Backwards<UndoError> {
+        let machine = ("/", &model().identity);
+        undo(store, host, machine, Which::All, UndoOptions::default()).expect("tried").done
     }
 
     /// The kernel is busy while the newer of two goes back. The older one once took the newer one's
@@ -95,17 +218,21 @@ mod tests {
     fn an_older_transaction_waits_for_a_newer_one_that_is_stuck() {
         let state = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(Disk::new(state.path()));
-        let host = RecordedHost::new().with(RPS, "3\n").with("proc/irq/24/smp_affinity", "01\n");
+        let machine = |mask: &str| {
+            let host = RecordedHost::new().with(RPS, mask).with(OTHER, "0\n");
+            host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+        };
+        let host = machine("3\n");
         let older = set(&store, &host, "rps eth0/rx-0 = 4");
-        set(&store, &host, "irq_affinity eth0/rx-0 = 5");
+        set(&store, &host, "rps veth0/rx-0 = 5");
         let newer = set(&store, &host, "rps eth0/rx-0 = 5");
-        let busy = Rule { suffix: "rps_cpus".into(), mishap: Mishap::Refuse(Cause::Errno(16)) };
+        let busy = Rule { suffix: RPS.into(), mishap: Mishap::Refuse(Cause::Errno(16)) };
         let host = FlakyHost::new(host, vec![busy], Fuse::new(None, || ()));
-        let first = undo(&store, &host);
+        let first = undo_all(&store, &host);
         assert_eq!(first.waiting, [Waiting { id: older, behind: newer }]);
         assert_eq!(first.undone.iter().map(|undo| undo.closed).collect::<Vec<_>>(), [false, true]);
-        let host = RecordedHost::new().with(RPS, "20\n").with("proc/irq/24/smp_affinity", "01\n");
-        let second = undo(&store, &host);
+        let host = machine("20\n");
+        let second = undo_all(&store, &host);
         assert!(second.waiting.is_empty() && second.undone.iter().all(|undo| undo.closed));
         assert_eq!(host.read_text(RPS).as_deref(), Ok("3"));
     }

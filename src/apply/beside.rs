@@ -7,24 +7,32 @@ use super::check::knob_of;
 use crate::host::Host;
 use crate::journal::{Armed, Beside, Touched};
 use crate::knob::{Knob, KnobError};
-use crate::model::{DeviceAddress, Model};
+use crate::model::Model;
 use crate::plan::{Setting, Target};
 use crate::sample::{Inventory, Scope};
+use crate::units::NicName;
 
-/// The values that a write of `knob` to `target` may throw away, as they are. What cannot be read is
-/// not there to be thrown away.
-pub(super) fn beside(host: &dyn Host, model: &Model, knob: &dyn Knob, target: &Target) -> Vec<Beside> {
+/// The values that a write of `knob` to `target` may throw away, as they are. One that exists and cannot be read
+/// just now is an error: it could not be set again.
+pub(super) fn beside(
+    host: &dyn Host,
+    model: &Model,
+    knob: &dyn Knob,
+    target: &Target,
+) -> Result<Vec<Beside>, ApplyError> {
     let mut values = Vec::new();
     for name in knob.disturbs() {
         // A name without a knob fails the registry's test.
         let Ok(knob) = knob_of(name) else { continue };
         for target in knob.targets(model).into_iter().filter(|other| other.nic() == target.nic()) {
-            if let Ok(value) = knob.read(host, model, &target) {
-                values.push(Beside { knob: (*name).to_owned(), target, value });
+            match knob.read(host, model, &target) {
+                Ok(value) => values.push(Beside { knob: (*name).to_owned(), target, value }),
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
-    values
+    Ok(values)
 }
 
 /// What a write of a target may throw away: the values `there` now, and those of queues that an earlier write of
@@ -67,9 +75,9 @@ fn choice(host: &dyn Host, model: &Model, value: &Beside, target: &Target) -> Op
 
 /// Those of `values` that are still there, as they are now. What the driver has chosen for the queues of now
 /// is nobody's will for others: such a one stays as it was.
-pub(super) fn now(host: &dyn Host, model: &Model, device: &DeviceAddress, values: &[Beside]) -> Vec<Beside> {
+pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Beside]) -> Vec<Beside> {
     let read = |value: &Beside| {
-        let target = present(model, device, &value.target)?;
+        let target = value.target.of_nic(nic);
         let knob = knob_of(&value.knob).ok()?;
         let live = knob.read(host, model, &target).ok()?;
         let as_it_was = knob.driver_s_choice(host, model, &target, &live).is_some()
@@ -91,14 +99,9 @@ fn is_same(value: &Beside, other: &Beside) -> bool {
 }
 
 /// Those of `values` in whose place there is now what a new queue has.
-pub(super) fn made_anew(
-    host: &dyn Host,
-    model: &Model,
-    device: &DeviceAddress,
-    values: &[Beside],
-) -> Vec<Beside> {
+pub(super) fn made_anew(host: &dyn Host, model: &Model, nic: &NicName, values: &[Beside]) -> Vec<Beside> {
     let is_fresh = |live: &Beside| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
-    let live: Vec<Beside> = now(host, model, device, values).into_iter().filter(is_fresh).collect();
+    let live: Vec<Beside> = now(host, model, nic, values).into_iter().filter(is_fresh).collect();
     values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect()
 }
 
@@ -107,13 +110,13 @@ pub(super) fn made_anew(
 pub(super) fn replay(
     host: &dyn Host,
     model: &Model,
-    device: &DeviceAddress,
+    nic: &NicName,
     values: &[Beside],
     armed: &Armed,
 ) -> Result<Vec<Setting>, ApplyError> {
     let mut replayed = Vec::new();
     for Beside { knob, target, value } in values {
-        let Some(target) = present(model, device, target) else { continue };
+        let target = target.of_nic(nic);
         let knob = knob_of(knob)?;
         let value = &knob.restated(host, model, &target, value);
         let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
@@ -136,6 +139,12 @@ pub(super) fn replay(
     Ok(replayed)
 }
 
+/// Whether a value does not exist just now, so that no write can throw it away: also what this kernel or device
+/// does not have.
+fn is_absent(error: &KnobError) -> bool {
+    is_gone(error) || matches!(error, KnobError::Lacks { .. })
+}
+
 /// Whether a value cannot be had because what it belonged to is no more.
 pub(super) fn is_gone(error: &KnobError) -> bool {
     matches!(
@@ -146,11 +155,6 @@ pub(super) fn is_gone(error: &KnobError) -> bool {
             | KnobError::NotThere { .. }
             | KnobError::Unsupported { .. }
     )
-}
-
-fn present(model: &Model, device: &DeviceAddress, target: &Target) -> Option<Target> {
-    let nic = model.nics.iter().find(|nic| nic.address == *device)?;
-    Some(target.of_nic(&nic.name))
 }
 
 /// The machine as it is now, of the interfaces that `before` has: what else there may be in the namespace
@@ -176,6 +180,7 @@ mod tests {
             knob: "channels".to_owned(),
             target: "eth0".parse().expect("a target"),
             device: None,
+            ids: None,
             seq: 1,
             original: "combined 2".to_owned(),
             wanted: "combined 1".to_owned(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::ApplyError;
-use crate::host::Host;
+use crate::host::{Cause, Host, HostError, Operation};
 use crate::knob::{self, KNOBS, Knob, KnobError};
 use crate::model::{DeviceAddress, Model};
 use crate::parse;
@@ -19,11 +19,23 @@ pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
 /// and for an interface or a process that is not there.
 pub(super) fn device_of(host: &dyn Host, model: &Model, target: &Target) -> Option<DeviceAddress> {
     match target {
-        Target::Process(pid) => {
-            let stat = host.read_text(&format!("proc/{pid}/stat")).ok()?;
-            Some(DeviceAddress::of_process(*pid, parse::process_stat(&stat).ok()?.began_ticks))
-        }
+        Target::Process(_) => process_of(host, target).ok()?,
         _ => model.nic(target.nic()?).map(|nic| nic.address.clone()),
+    }
+}
+
+/// The lasting address of the process that a target names; `None` when there is none, and for other targets. An
+/// error where that cannot be known.
+pub(super) fn process_of(host: &dyn Host, target: &Target) -> Result<Option<DeviceAddress>, HostError> {
+    let Target::Process(pid) = target else { return Ok(None) };
+    let path = format!("proc/{pid}/stat");
+    match host.read_text(&path) {
+        Ok(stat) => match parse::process_stat(&stat) {
+            Ok(stat) => Ok(Some(DeviceAddress::of_process(*pid, stat.began_ticks))),
+            Err(_) => Err(HostError::new(Operation::Read, &path, Cause::NotText)),
+        },
+        Err(error) if error.cause == Cause::Missing => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

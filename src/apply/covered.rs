@@ -35,16 +35,17 @@ fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &Hi
     mine.is_same(theirs) && in_one_namespace(history, theirs, other)
 }
 
-/// Virtual interfaces of one name in two namespaces are two.
+/// Virtual interfaces of one name in two namespaces are two. What sysfs calls them tells them apart by itself; only
+/// journals of earlier versions do not have it.
 fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
     let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
     let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
-    !is_virtual || netns(other) == netns(history)
+    !is_virtual || theirs.ids.is_some() || netns(other) == netns(history)
 }
 
 /// Whether the write of one target may have thrown away another, and undo of it sets that again.
 fn throws_away(writer: &Touched, value: &Touched) -> bool {
     let is_it =
         |beside: &Beside| beside.knob == value.knob && beside.target.lasting() == value.target.lasting();
-    writer.device == value.device && writer.beside.iter().any(is_it)
+    writer.is_on_same_device(value) && writer.beside.iter().any(is_it)
 }

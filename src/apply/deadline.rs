@@ -4,21 +4,35 @@
 //! transaction from the journal alone, so it does its work also when the process that applied was
 //! killed.
 
-#![allow(clippy::disallowed_methods)] // Starting the guard is this file's purpose.
+#![allow(clippy::disallowed_methods)] // Starting the guard is this file's purpose, and it kills who keeps the lock.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::journal::{History, Store};
+use super::backwards::undo_one;
+use super::{Transaction, UndoOptions};
+use crate::host::{Host, LiveHost, OpenError, ProcessId};
+use crate::journal::{History, JournalError, LockError, Outcome, Store};
+use crate::parse;
 
-/// How often the guard looks whether the change was confirmed.
+/// How often the guard reads the journal while it waits.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// The first and the longest pause between two attempts to put a change back.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// How long after the deadline another process may keep the lock before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a guard may take to say that it stands.
 const STAND: Duration = Duration::from_secs(10);
@@ -73,29 +87,142 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
     Err(io::Error::other(said.to_owned()))
 }
 
-/// How a watch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watch {
-    /// The transaction was confirmed, closed or never had a deadline: nothing to do.
-    Over,
-    /// The deadline has passed: undo, after looking again under the lock.
-    Due,
+/// What a guard needs of the world outside the journal. A test simulates it.
+pub trait Watchpost {
+    /// CLOCK_BOOTTIME in nanoseconds.
+    fn now(&self) -> u64;
+
+    /// Waits.
+    fn sleep(&self, pause: Duration);
+
+    /// Whether the guard was told to end. It puts the change back first: nothing would guard it any more.
+    fn is_told_to_end(&self) -> bool;
+
+    /// Whether a process still runs or is stopped.
+    fn is_alive(&self, process: ProcessId) -> bool;
+
+    /// Kills the process that holds the lock `path`, after making sure that it still does.
+    fn kill_holder(&self, path: &Path, holder: ProcessId);
+
+    /// The machine seen from our own network namespace, opened anew.
+    fn open(&self) -> Result<Box<dyn Host>, OpenError>;
 }
 
-/// Waits for the deadline of a transaction, of which `history` is what it says by now. `stop` ends the
-/// wait as if the deadline had passed: a guard that is told to end must not leave the change unguarded.
-/// Nor does a journal that cannot be read for a while end it.
-pub fn watch(store: &Store, id: &str, history: &History, stop: &AtomicBool) -> Watch {
-    let mut known = history.pending_deadline();
-    while let Some(deadline_at) = known {
-        let left = Duration::from_nanos(deadline_at.saturating_sub(boottime()));
-        if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return Watch::Due;
+/// Holds the deadline of a transaction: returns once it is confirmed or closed, or once what is left of it is for a
+/// user to decide. `history` is what the journal says by now.
+///
+/// The change is put back at the deadline, when told to end, and as soon as the applier has died before everything was
+/// set. What fails is tried again, with pauses of up to 5 s, for as long as it takes; a journal that cannot be
+/// read for a while ends nothing. A process that keeps the lock for 5 s beyond the deadline is killed: it is stopped, or
+/// hangs, and undo does the rest of its work.
+pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
+    let mut known = history.clone();
+    loop {
+        match store.load(id) {
+            Ok(Some(history)) => known = history,
+            Ok(None) if store.is_archived(id) => return,
+            // Not readable just now. What was known still holds.
+            Ok(None) | Err(_) => {}
         }
-        std::thread::sleep(left.min(LOOK));
-        if let Ok(history) = store.load(id) {
-            known = history.and_then(|history| history.pending_deadline());
+        let Some(deadline) = known.pending_deadline() else { return };
+        let left = Duration::from_nanos(deadline.saturating_sub(post.now()));
+        let died =
+            !known.is_complete() && known.begin().and_then(|b| b.applier).is_some_and(|a| !post.is_alive(a));
+        if left.is_zero() || died || post.is_told_to_end() {
+            break;
         }
+        post.sleep(left.min(LOOK));
     }
-    Watch::Over
+    let due = post.now();
+    let [mut pause, longest] = PAUSES;
+    loop {
+        match put_back(store, id, post) {
+            Attempt::Over => return,
+            Attempt::Locked(path, Some(holder)) if post.now().saturating_sub(due) >= nanoseconds(GRACE) => {
+                post.kill_holder(&path, holder);
+            }
+            Attempt::Locked(..) | Attempt::Failed => {}
+        }
+        post.sleep(pause);
+        pause = (2 * pause).min(longest);
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How one attempt to put a change back ended.
+enum Attempt {
+    /// It is back, was confirmed meanwhile, or waits for a user.
+    Over,
+    /// Another process has the lock.
+    Locked(PathBuf, Option<ProcessId>),
+    /// It may go better the next time.
+    Failed,
+}
+
+fn put_back(store: &Store, id: &str, post: &dyn Watchpost) -> Attempt {
+    let transaction = match Transaction::resume(store, id, Duration::ZERO) {
+        Ok(transaction) => transaction,
+        Err(JournalError::Lock(LockError::Held { path, holder })) => return Attempt::Locked(path, holder),
+        Err(JournalError::Unknown { .. }) if store.is_archived(id) => return Attempt::Over,
+        Err(_) => return Attempt::Failed,
+    };
+    if transaction.journal().history().pending_deadline().is_none() {
+        return Attempt::Over;
+    }
+    let Ok(own) = post.open() else { return Attempt::Failed };
+    let Ok(undo) = undo_one(transaction, &*own, UndoOptions::default()) else { return Attempt::Failed };
+    let is_for_user = |outcome: &Outcome| outcome.settles() || matches!(outcome, Outcome::Drift { .. });
+    let only_user = undo.journal_error.is_none() && undo.outcomes.iter().all(|one| is_for_user(&one.outcome));
+    if undo.closed || only_user { Attempt::Over } else { Attempt::Failed }
+}
+
+/// This process as a guard.
+pub struct LiveWatchpost {
+    /// The root of the machine.
+    pub root: PathBuf,
+    /// Set when it is told to end.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Watchpost for LiveWatchpost {
+    fn now(&self) -> u64 {
+        boottime()
+    }
+
+    fn sleep(&self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
+
+    fn is_told_to_end(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn is_alive(&self, process: ProcessId) -> bool {
+        process.is_alive()
+    }
+
+    fn kill_holder(&self, path: &Path, holder: ProcessId) {
+        // A process that cannot be opened or signalled has ended meanwhile, or the next attempt tries again.
+        let _ = kill_holder(path, holder);
+    }
+
+    fn open(&self) -> Result<Box<dyn Host>, OpenError> {
+        Ok(Box::new(LiveHost::open(&self.root)?))
+    }
+}
+
+/// Kills the holder if the kernel says that it has the lock. The process is opened before it is asked about, so that
+/// no other one of the same number is hit.
+fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
+    let pid = Pid::from_raw(holder.pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let inode = std::fs::metadata(path)?.ino();
+    let locks = std::fs::read_to_string("/proc/locks")?;
+    if holder.is_alive() && parse::holds_lock(&locks, holder.pid, inode) {
+        pidfd_send_signal(process, Signal::KILL)?;
+    }
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! Why a change was not made, each in one line.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 use crate::error::Kind;
@@ -75,6 +77,33 @@ pub enum ApplyError {
         /// On what.
         target: Target,
     },
+    /// Between the note in the journal and the write, another program was there.
+    #[error("{subject} was changed meanwhile: {why}")]
+    ChangedMeanwhile {
+        /// Knob and target.
+        subject: String,
+        /// What differs.
+        why: String,
+    },
+    /// A transaction that cannot be read has changed the same target: what it was before is not known.
+    #[error("{subject} is in the transaction {id}, which cannot be read: {why}")]
+    Unreadable {
+        /// Knob and target.
+        subject: String,
+        /// Which transaction.
+        id: String,
+        /// Why it cannot be read.
+        why: String,
+    },
+    /// Transactions are open in another journal of this machine: undo of one would take the values of the other for
+    /// a stranger's.
+    #[error("transaction {id} is open in another journal, {}", state.display())]
+    OtherJournal {
+        /// The state directory of that journal.
+        state: PathBuf,
+        /// One of its transactions.
+        id: String,
+    },
     /// An earlier change has a deadline that is still running.
     #[error("transaction {id} waits for its confirmation")]
     Pending {
@@ -95,9 +124,12 @@ impl ApplyError {
     pub fn kind(&self) -> Kind {
         match self {
             ApplyError::UnknownKnob { .. } | ApplyError::Twice { .. } => Kind::Usage,
-            ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } | ApplyError::Pending { .. } => {
-                Kind::Changed
-            }
+            ApplyError::OtherHost { .. }
+            | ApplyError::OtherDevice { .. }
+            | ApplyError::Pending { .. }
+            | ApplyError::ChangedMeanwhile { .. }
+            | ApplyError::Unreadable { .. }
+            | ApplyError::OtherJournal { .. } => Kind::Changed,
             ApplyError::Knob(error) => error.kind(),
             ApplyError::NotReplayed { error, .. } => error.kind(),
             ApplyError::Journal(error) => error.kind(),

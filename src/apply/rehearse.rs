@@ -45,6 +45,8 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
         identity: &model.identity,
         root: Path::new("/"),
         netns: None,
+        home: None,
+        applier: None,
         what: "a rehearsal".to_owned(),
         confirm: None,
     };

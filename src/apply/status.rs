@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::covered::covering;
 use super::drift::{Scene, Suspect, suspects};
+use super::locate::{Place, locate};
 use super::surroundings::surroundings;
-use super::undo::present_target;
-use crate::host::Host;
-use crate::journal::{History, Namespace, Outcome, Touched};
+use crate::host::{Host, Namespace};
+use crate::journal::{History, Outcome, Touched};
 use crate::knob::{self, KnobError};
 use crate::model::Model;
 use crate::plan::Target;
@@ -130,7 +130,7 @@ pub fn status(
     let mut drifted = Vec::new();
     for touched in touched.iter().filter(open) {
         let by = covering(touched, history, newer);
-        let value = value(touched, by, host, model);
+        let value = value(history, touched, by, host, model);
         if !value.live.holds() {
             drifted.push((values.len(), touched));
         }
@@ -141,7 +141,10 @@ pub fn status(
         let now = surroundings(host, model, &touched);
         for (index, touched) in drifted {
             let Some(knob) = knob::find(&touched.knob) else { continue };
-            let target = present_target(host, model, touched);
+            let target = match locate(host, model, history, touched) {
+                Place::Here(target) | Place::There(_, _, target) => Some(target),
+                Place::Gone | Place::Unknown(_) => None,
+            };
             let scene = Scene {
                 host,
                 model,
@@ -183,21 +186,29 @@ impl Live {
     }
 }
 
-fn value(touched: &Touched, covered_by: Option<&str>, host: &dyn Host, model: &Model) -> ValueStatus {
-    let target = present_target(host, model, touched);
-    let live = match (covered_by, &target, knob::find(&touched.knob)) {
-        (Some(id), _, _) => Live::Covered { by: id.to_owned() },
-        (_, None, _) => Live::Gone,
-        (_, _, None) => Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) },
-        (_, Some(target), Some(knob)) => match knob.read(host, model, target) {
-            Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
-            Ok(live) if knob.same(&touched.original, &live) => Live::Original,
-            Ok(value) => Live::Drifted { value },
-            Err(
-                KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. } | KnobError::NotThere { .. },
-            ) => Live::Gone,
-            Err(error) => Live::Unreadable { why: error.to_string() },
-        },
+fn value(
+    history: &History,
+    touched: &Touched,
+    covered_by: Option<&str>,
+    host: &dyn Host,
+    model: &Model,
+) -> ValueStatus {
+    let place = locate(host, model, history, touched);
+    let (target, live) = match (covered_by, place) {
+        (Some(id), Place::Here(target) | Place::There(_, _, target)) => {
+            (Some(target), Live::Covered { by: id.to_owned() })
+        }
+        (Some(id), _) => (None, Live::Covered { by: id.to_owned() }),
+        (None, Place::Here(target)) => {
+            let live = live(touched, host, model, &target);
+            (Some(target), live)
+        }
+        (None, Place::There(host, model, target)) => {
+            let live = live(touched, &*host, &model, &target);
+            (Some(target), live)
+        }
+        (None, Place::Gone) => (None, Live::Gone),
+        (None, Place::Unknown(why)) => (None, Live::Unreadable { why }),
     };
     ValueStatus {
         knob: touched.knob.clone(),
@@ -206,6 +217,19 @@ fn value(touched: &Touched, covered_by: Option<&str>, host: &dyn Host, model: &M
         wanted: touched.wanted.clone(),
         live,
         suspects: Vec::new(),
+    }
+}
+
+fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> Live {
+    let Some(knob) = knob::find(&touched.knob) else {
+        return Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) };
+    };
+    match knob.read(host, model, target) {
+        Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
+        Ok(live) if knob.same(&touched.original, &live) => Live::Original,
+        Ok(value) => Live::Drifted { value },
+        Err(KnobError::UnknownQueue { .. } | KnobError::NotThere { .. }) => Live::Gone,
+        Err(error) => Live::Unreadable { why: error.to_string() },
     }
 }
 
@@ -229,7 +253,15 @@ mod tests {
         let host = RecordedHost::new().with(RPS, "3\n").with(IFINDEX, "4\n");
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm: None };
+        let info = BeginInfo {
+            identity: &identity,
+            root,
+            netns: None,
+            home: None,
+            applier: None,
+            what: String::new(),
+            confirm: None,
+        };
         let mut transaction = Transaction::begin(&store, info).expect("begun");
         let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
         if complete {

@@ -8,11 +8,14 @@ use serde::Serialize;
 
 use super::beside;
 use super::check::{device_of, knob_of};
+use super::locate::ids_of;
 use super::surroundings::surroundings;
-use super::undo::{self, Undo};
+use super::undo::{self, Undo, UndoOptions};
 use super::{ApplyError, boottime};
-use crate::host::Host;
-use crate::journal::{Archived, Begin, Intent, Journal, JournalError, Namespace, Store, Touched};
+use crate::host::{Host, Namespace, ProcessId};
+use crate::journal::{
+    Archived, Begin, History, Intent, Journal, JournalError, Open, Store, SysfsIds, Touched, Unreadable,
+};
 use crate::knob::Knob;
 use crate::model::{Identity, Model};
 use crate::plan::{Setting, Target};
@@ -23,8 +26,12 @@ pub struct BeginInfo<'a> {
     pub identity: &'a Identity,
     /// The root it is looked at through.
     pub root: &'a Path,
-    /// The network namespace, when it is not our own.
+    /// The network namespace that was entered; `None` for our own.
     pub netns: Option<Namespace>,
+    /// Our own network namespace, in which `proc/sys/net` is read and written.
+    pub home: Option<Namespace>,
+    /// The process that applies.
+    pub applier: Option<ProcessId>,
     /// Who and for what, in one line.
     pub what: String,
     /// Undone after this time unless confirmed.
@@ -66,6 +73,8 @@ pub struct Failure {
 pub struct Transaction {
     journal: Journal,
     archived: Vec<Archived>,
+    // What they have changed must not be changed again: the values before that are in them alone.
+    unreadable: Vec<Unreadable>,
 }
 
 impl Transaction {
@@ -75,9 +84,17 @@ impl Transaction {
         let lock = store.lock(Duration::ZERO)?;
         let root = info.root.to_string_lossy().into_owned();
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
-        let open = store.open_of(&root, &info.identity.boot_id)?;
-        if let Some((id, _)) = open.into_iter().find(|(_, history)| history.pending_deadline().is_some()) {
+        let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
+        let waits = |history: &History| history.pending_deadline().is_some();
+        if let Some((id, _)) = transactions.into_iter().find(|(_, history)| waits(history)) {
             return Err(ApplyError::Pending { id });
+        }
+        for (state, other) in store.others(&lock)? {
+            let Open { transactions, unreadable } = other.open(&root, &info.identity.boot_id)?;
+            let ids = transactions.into_iter().map(|(id, _)| id).chain(unreadable.into_iter().map(|u| u.id));
+            if let Some(id) = ids.into_iter().next() {
+                return Err(ApplyError::OtherJournal { state, id });
+            }
         }
         let nanoseconds = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let begin = Begin {
@@ -86,17 +103,19 @@ impl Transaction {
             boot_id: info.identity.boot_id.clone(),
             root,
             netns: info.netns,
+            home: info.home,
+            applier: info.applier,
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             what: info.what,
             deadline: info.confirm.map(|wait| boottime().saturating_add(nanoseconds(wait))),
         };
-        Ok(Self { journal: store.begin(lock, begin)?, archived })
+        Ok(Self { journal: store.begin(lock, begin)?, archived, unreadable })
     }
 
     /// Takes the lock and goes on with an open transaction.
     pub fn resume(store: &Store, id: &str, patience: Duration) -> Result<Self, JournalError> {
         let lock = store.lock(patience)?;
-        Ok(Self { journal: store.resume(lock, id)?, archived: Vec::new() })
+        Ok(Self { journal: store.resume(lock, id)?, archived: Vec::new(), unreadable: Vec::new() })
     }
 
     /// Its id, for `rxlab undo ID`.
@@ -159,15 +178,20 @@ impl Transaction {
             let (kept, replayed) = (before.clone(), Vec::new());
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
-        let device = device_of(host, model, target);
-        let mut beside = beside::beside(host, model, knob, target);
+        let (device, ids) = (device_of(host, model, target), ids_of(host, target));
+        if let Some(Unreadable { id, why, .. }) = self
+            .unreadable
+            .iter()
+            .find(|file| file.readable.touched().iter().any(|t| t.is_of(knob.name(), target, (&device, ids))))
+        {
+            let subject = format!("{} {target}", setting.knob);
+            return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
+        }
+        let mut beside = beside::beside(host, model, knob, target)?;
         if !knob.disturbs().is_empty() {
             let touched = self.journal.history().touched();
-            let lasting = target.lasting();
-            let earlier = touched
-                .iter()
-                .find(|t| t.knob == knob.name() && t.device == device && t.target.lasting() == lasting);
-            beside = beside::carried(earlier, beside);
+            let is_it = |t: &&Touched| t.is_of(knob.name(), target, (&device, ids));
+            beside = beside::carried(touched.iter().find(is_it), beside);
         }
         let (chosen, set) = beside::by_whom(host, model, &beside);
         let armed = self.journal.arm(Intent {
@@ -175,11 +199,17 @@ impl Transaction {
             knob: setting.knob.clone(),
             target: target.clone(),
             device: device.clone(),
+            ids,
             before: before.clone(),
             after: setting.value.clone(),
             beside,
             foreign,
         })?;
+        // The journal took its time: what was set meanwhile is not ours to overwrite.
+        if let Err(error) = still_so(knob, host, model, target, (ids, &before)) {
+            let _ = self.journal.failed(&armed, &error.to_string(), true);
+            return Err(error);
+        }
         let written = knob
             .write(host, model, target, &setting.value, &armed)
             .and_then(|()| knob.read(host, model, target))
@@ -189,9 +219,9 @@ impl Transaction {
                     return Ok((kept, Vec::new()));
                 }
                 *model = beside::rediscover(host, model);
-                let Some(device) = &device else { return Ok((kept, Vec::new())) };
+                let Some(nic) = target.nic() else { return Ok((kept, Vec::new())) };
                 let values = [beside::left_over(host, model, chosen), set].concat();
-                Ok((kept, beside::replay(host, model, device, &values, &armed)?))
+                Ok((kept, beside::replay(host, model, nic, &values, &armed)?))
             });
         // Only now the write is done: what is there beside it is not what its driver happened to leave.
         let (kept, replayed) = match written {
@@ -199,7 +229,7 @@ impl Transaction {
             Err(error) => {
                 // The intent alone tells undo that the value may have changed; the line about the
                 // failure is for people.
-                let _ = self.journal.failed(&armed, &error.to_string());
+                let _ = self.journal.failed(&armed, &error.to_string(), false);
                 return Err(error);
             }
         };
@@ -272,8 +302,33 @@ impl Transaction {
     }
 
     /// Puts every value back that is still ours, newest target first, and closes the transaction
-    /// when nothing is left to do. `model` must be fresh.
+    /// when nothing is left to do. `host` is the machine of the transaction, as [`super::reach`] gives it, and
+    /// `model` must be fresh.
     pub fn undo(self, host: &dyn Host, model: &Model) -> Undo {
-        undo::run(self.journal, host, model)
+        self.undo_with(host, model, UndoOptions::default())
+    }
+
+    /// [`Transaction::undo`] with options.
+    pub fn undo_with(self, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
+        undo::run(self.journal, host, model, options)
+    }
+}
+
+/// Refuses to go on where a value is no longer the one that the journal has, or belongs to another interface.
+fn still_so(
+    knob: &dyn Knob,
+    host: &dyn Host,
+    model: &Model,
+    target: &Target,
+    (ids, before): (Option<SysfsIds>, &str),
+) -> Result<(), ApplyError> {
+    let subject = format!("{} {target}", knob.name());
+    let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
+    if ids_of(host, target) != ids {
+        return changed("it is another interface or queue now".to_owned());
+    }
+    match knob.read(host, model, target)? {
+        live if knob.same(before, &live) => Ok(()),
+        live => changed(format!("it was {before} and is {live} now")),
     }
 }

@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::beside;
-use super::check::device_of;
+use super::locate::{Place, has_queue, ids_of, locate, was_made_again};
 use crate::host::Host;
 use crate::journal::{Beside, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, Knob, KnobError};
-use crate::model::{DeviceAddress, Model, NicKind};
+use crate::model::{DeviceAddress, Model};
 use crate::plan::Target;
+use crate::units::NicName;
 
 /// What was found and done about one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,15 +55,14 @@ impl Undo {
     }
 }
 
-/// The part of a model that holds when a transaction's network namespace is no more: the machine
-/// and its hardware, which falls back to the initial namespace. A virtual interface of the same
-/// name here is another one.
-pub fn without_namespace(mut model: Model) -> Model {
-    model.nics.retain(|nic| nic.kind == NicKind::Device);
-    model
+/// How undo treats what it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UndoOptions {
+    /// Write the original over a value that another program has set.
+    pub force: bool,
 }
 
-pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo {
+pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
     let mut outcomes = Vec::new();
     let mut journal_error = None;
     let mut settled = true;
@@ -72,32 +72,31 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
             continue;
         }
-        let target = present_target(host, &model, &touched);
-        let outcome = match &target {
-            Some(target) => put_back(&mut journal, host, &mut model, &touched, target),
-            None => Outcome::Gone,
+        let place = locate(host, &model, journal.history(), &touched);
+        let (target, outcome) = match place {
+            Place::Here(target) => {
+                let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
+                (target, outcome)
+            }
+            Place::There(host, model, target) => {
+                let mut model = Cow::Owned(*model);
+                let outcome = put_back(&mut journal, &*host, &mut model, &touched, &target, options);
+                (target, outcome)
+            }
+            Place::Gone => (touched.target.clone(), Outcome::Gone),
+            Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
         };
         settled &= outcome.settles();
         if let Err(error) = journal.undone(touched.seq, &outcome) {
             journal_error.get_or_insert(error);
         }
-        let trouble = match &outcome {
-            Outcome::Unchanged | Outcome::Restored => false,
-            // A virtual device takes its values with it when it goes, and so do processes and threads; hardware
-            // should not go.
-            Outcome::Gone => {
-                let fleeting = knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
-                !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
-            }
-            Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Failed { .. } => true,
-        };
         outcomes.push(UndoOutcome {
+            trouble: is_trouble(&touched, &outcome),
             knob: touched.knob,
-            target: target.unwrap_or(touched.target),
+            target,
             original: touched.original,
             wanted: touched.wanted,
             outcome,
-            trouble,
         });
     }
     let mut closed = false;
@@ -110,19 +109,16 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model) -> Undo 
     Undo { id: journal.id().to_owned(), outcomes, closed, journal_error }
 }
 
-/// The target by the names of now: the device is found by its lasting address. Another process with the same number
-/// is not the target.
-pub(super) fn present_target(host: &dyn Host, model: &Model, touched: &Touched) -> Option<Target> {
-    match (touched.target.nic(), &touched.device) {
-        (None, device) => {
-            let is_same = device.is_none() || device_of(host, model, &touched.target) == *device;
-            is_same.then(|| touched.target.clone())
+fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Unchanged | Outcome::Restored => false,
+        // A virtual device takes its values with it when it goes, and so do processes and threads; hardware
+        // should not go.
+        Outcome::Gone => {
+            let fleeting = knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
+            !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         }
-        (Some(_), Some(device)) => {
-            let nic = model.nics.iter().find(|nic| nic.address == *device)?;
-            Some(touched.target.of_nic(&nic.name))
-        }
-        (Some(_), None) => None,
+        Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Away | Outcome::Failed { .. } => true,
     }
 }
 
@@ -150,17 +146,26 @@ fn put_back(
     model: &mut Cow<'_, Model>,
     touched: &Touched,
     target: &Target,
+    options: UndoOptions,
 ) -> Outcome {
     let failed = |why: String| Outcome::Failed { why };
     let Some(knob) = knob::find(&touched.knob) else {
         return failed(format!("this version has no knob `{}`", touched.knob));
     };
+    let found = ids_of(host, target);
+    if let (Some(then), Some(found)) = (touched.ids, found)
+        && touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
+        && then.interface != found.interface
+    {
+        return failed("another interface has its name now".to_owned());
+    }
     let live = match knob.read(host, model, target) {
         Ok(live) => live,
-        // The queue went away, and the kernel frees what belonged to it; or the process or thread has ended. An
-        // interrupt is not among them: it is missing while its interface is down, and comes back with its value.
-        Err(KnobError::UnknownQueue { .. } | KnobError::UnknownNic { .. } | KnobError::NotThere { .. }) => {
-            return Outcome::Gone;
+        // The process or thread has ended. An interrupt is not among them: it is missing while its interface is
+        // down, and comes back with its value.
+        Err(KnobError::NotThere { .. }) => return Outcome::Gone,
+        Err(error @ KnobError::UnknownQueue { .. }) => {
+            return without_queue(knob, host, touched, target, &error);
         }
         Err(error) => return failed(error.to_string()),
     };
@@ -168,8 +173,11 @@ fn put_back(
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
-    if !is_original && !is_ours(knob, touched, &live) {
-        return Outcome::Drift { live };
+    if !is_original && !is_ours(knob, touched, &live) && !options.force {
+        let fresh = knob.is_fresh(host, &live);
+        if !(fresh && was_made_again(host, touched, target, journal.history())) {
+            return Outcome::Drift { live, fresh };
+        }
     }
     if !is_original && let Err(error) = knob.spares(host, model, target, &touched.original, &touched.beside) {
         return failed(error.to_string());
@@ -177,8 +185,21 @@ fn put_back(
     let Some(armed) = journal.arm_restore(touched.seq) else {
         return failed("its intent is not in the journal".to_owned());
     };
-    let beside = beside_values(journal, host, model, touched, is_original);
+    let beside = match target.nic() {
+        Some(nic) => beside_values(journal, host, model, touched, nic, is_original),
+        None => touched.beside.clone(),
+    };
     if !is_original {
+        // What was set while the journal was written is not ours to overwrite, nor is another interface that has
+        // the name by now.
+        if ids_of(host, target).map(|ids| ids.interface) != found.map(|ids| ids.interface) {
+            return failed("another interface has its name now".to_owned());
+        }
+        match knob.read(host, model, target) {
+            Ok(now) if knob.same(&live, &now) => {}
+            Ok(now) => return failed(format!("it was changed to {now} meanwhile")),
+            Err(error) => return failed(error.to_string()),
+        }
         let written = knob
             .write(host, model, target, &touched.original, &armed)
             .and_then(|()| knob.read(host, model, target));
@@ -188,12 +209,29 @@ fn put_back(
             Err(error) => return failed(error.to_string()),
         }
     }
-    let (Some(device), false) = (&touched.device, beside.is_empty()) else { return Outcome::Restored };
+    let (Some(nic), false) = (target.nic(), beside.is_empty()) else { return Outcome::Restored };
     *model = Cow::Owned(beside::rediscover(host, model));
-    match beside::replay(host, model, device, &beside, &armed) {
+    match beside::replay(host, model, nic, &beside, &armed) {
         Ok(replayed) if is_original && replayed.is_empty() => Outcome::Unchanged,
         Ok(_) => Outcome::Restored,
         Err(error) => failed(error.to_string()),
+    }
+}
+
+/// The queue is not in the model. Where it does not exist the kernel has freed our value with it; what a new one
+/// begins with is the original, or is not, and then the original waits for the queue.
+fn without_queue(
+    knob: &dyn Knob,
+    host: &dyn Host,
+    touched: &Touched,
+    target: &Target,
+    error: &KnobError,
+) -> Outcome {
+    match has_queue(host, target) {
+        Ok(false) if knob.is_fresh(host, &touched.original) => Outcome::Gone,
+        Ok(false) => Outcome::Away,
+        Ok(true) => Outcome::Failed { why: error.to_string() },
+        Err(error) => Outcome::Failed { why: error.to_string() },
     }
 }
 
@@ -223,18 +261,19 @@ fn beside_values(
     host: &dyn Host,
     model: &Model,
     touched: &Touched,
+    nic: &NicName,
     is_original: bool,
 ) -> Vec<Beside> {
     if let Some(held) = &touched.held {
         return beside::overlaid(&touched.beside, held);
     }
-    let (Some(device), true) = (&touched.device, touched.unsettled.is_empty()) else {
+    if !touched.unsettled.is_empty() {
         return touched.beside.clone();
-    };
-    if is_original {
-        return beside::made_anew(host, model, device, &touched.beside);
     }
-    let held = beside::now(host, model, device, &touched.beside);
+    if is_original {
+        return beside::made_anew(host, model, nic, &touched.beside);
+    }
+    let held = beside::now(host, model, nic, &touched.beside);
     // Its room was set aside with the intent. Where no room can be set aside, a full disk must not keep the
     // machine from being restored all the same.
     let _ = journal.holding(touched.seq, &held);

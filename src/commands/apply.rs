@@ -11,6 +11,7 @@ use super::{files, machine, place};
 use crate::apply::{self, BeginInfo, Transaction, launch_guard};
 use crate::cli::Global;
 use crate::error::CommandError;
+use crate::host::ProcessId;
 use crate::plan::{Plan, Setting};
 use crate::units::parse_duration;
 
@@ -59,6 +60,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         identity: &machine.model.identity,
         root: &root,
         netns: machine.netns.clone(),
+        home: place::home(&root),
+        applier: ProcessId::own(),
         what: format!("apply {}", plan.name),
         confirm: args.confirm,
     };

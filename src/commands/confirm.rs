@@ -1,17 +1,13 @@
 //! `rxlab confirm`: keep a change that has a deadline.
 
 use std::io::Write;
-use std::time::Duration;
 
 use serde_json::json;
 
 use super::{machine, place};
-use crate::apply::Transaction;
+use crate::apply::{self, ConfirmError};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-
-/// How long to wait for a guard or another command that is just at the journal.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Keep a change that was applied with --confirm
 #[derive(Debug, clap::Args)]
@@ -22,36 +18,10 @@ pub struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
-    let machine = machine::open(global)?;
-    let store = place::store(global);
+    let identity = machine::open(global)?.model.identity;
     let root = place::root(global)?;
-    let open = store.open_of(&root.to_string_lossy(), &machine.model.identity.boot_id);
-    let mut waiting = open.map_err(place::journal_error)?;
-    waiting.retain(|(_, history)| history.pending_deadline().is_some());
-    if let Some(text) = &args.id {
-        let id = store.find(text).map_err(place::journal_error)?;
-        waiting.retain(|(waiting, _)| *waiting == id);
-    }
-    let Some((id, _)) = waiting.pop() else {
-        return Err(CommandError::new(Kind::Changed, "nothing waits for a confirmation")
-            .hint("a change whose deadline has passed was put back; see `rxlab status`"));
-    };
-    let transaction = Transaction::resume(&store, &id, PATIENCE).map_err(place::journal_error)?;
-    // Under the lock the guard cannot act; what it did before shows here.
-    let history = transaction.journal().history();
-    if history.pending_deadline().is_none() {
-        return Err(CommandError::new(Kind::Changed, format!("transaction {id} waits no longer")));
-    }
-    if !history.is_complete() {
-        let message = format!("transaction {id} was stopped before everything was set");
-        return Err(CommandError::new(Kind::Changed, message).hint(format!("`rxlab undo {id}` puts it back")));
-    }
-    // Past the deadline, of which some could not be put back yet.
-    if history.touched().iter().any(|touched| touched.outcome.is_some()) {
-        return Err(CommandError::new(Kind::Changed, format!("transaction {id} is being put back"))
-            .hint(format!("`rxlab undo {id}` finishes it")));
-    }
-    transaction.confirm().map_err(place::journal_error)?;
+    let machine = (&*root.to_string_lossy(), &identity);
+    let id = apply::confirm(&place::store(global), machine, args.id.as_deref()).map_err(explain)?;
     let mut out = std::io::stdout().lock();
     if global.json {
         let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
@@ -60,4 +30,17 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         writeln!(out, "transaction {id} stays; `rxlab undo {id}` puts it back")?;
     }
     Ok(())
+}
+
+fn explain(error: ConfirmError) -> CommandError {
+    let changed = |error: &ConfirmError| CommandError::new(Kind::Changed, error);
+    match error {
+        ConfirmError::Journal(error) => place::journal_error(error),
+        ConfirmError::NothingWaits => {
+            changed(&error).hint("a change whose deadline has passed was put back; see `rxlab status`")
+        }
+        ConfirmError::TooLate(_) => changed(&error),
+        ConfirmError::Incomplete(ref id) => changed(&error).hint(format!("`rxlab undo {id}` puts it back")),
+        ConfirmError::GoesBack(ref id) => changed(&error).hint(format!("`rxlab undo {id}` finishes it")),
+    }
 }

@@ -85,7 +85,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 /// applied, or was left half applied, need not have been set yet.
 fn drifted(global: &Global, source: &Source, nic: Option<&NicName>) -> Option<String> {
     let all = match status::transactions(global, source) {
-        Ok(all) => all,
+        Ok((all, _)) => all,
         Err(error) => return Some(clean(&format!("what rxlab has set is not known: {}", error.message))),
     };
     let settled = all.iter().filter(|transaction| transaction.state != State::Unfinished);

@@ -4,17 +4,12 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use super::place;
-use crate::apply::{Transaction, Watch, watch};
+use crate::apply::{LiveWatchpost, hold_deadline};
 use crate::cli::Global;
 use crate::error::CommandError;
-use crate::journal::{History, JournalError, Outcome};
-
-/// How often an undo that could not put everything back is tried.
-const ATTEMPTS: u32 = 5;
-const PAUSE: Duration = Duration::from_secs(1);
+use crate::journal::History;
 
 /// Put a transaction back at its deadline unless it is confirmed
 #[derive(Debug, clap::Args)]
@@ -37,20 +32,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     out.flush()?;
     drop(out);
     let history = stood?;
-    let store = place::store(global);
-    if watch(&store, &args.id, &history, &stop) == Watch::Over {
-        return Ok(());
-    }
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
-            std::thread::sleep(PAUSE);
-        }
-        // An error may pass, such as a machine that is short of memory just now.
-        if let Ok(true) = undo(global, &args.id) {
-            return Ok(());
-        }
-    }
-    Err(CommandError::failed(format!("transaction {} could not be put back", args.id)))
+    let post = LiveWatchpost { root: place::root(global)?, stop };
+    hold_deadline(&place::store(global), &args.id, &history, &post);
+    Ok(())
 }
 
 /// Makes this process independent of the terminal and of whoever started it, and makes sure that
@@ -67,23 +51,4 @@ fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<History, C
     let begin = history.begin().ok_or_else(|| CommandError::usage("the transaction never began"))?;
     place::of_transaction(global, begin)?;
     Ok(history)
-}
-
-/// Undoes unless it was confirmed meanwhile; waits for whoever has the lock. `false`: not
-/// everything could be put back.
-fn undo(global: &Global, id: &str) -> Result<bool, CommandError> {
-    let store = place::store(global);
-    let transaction = match Transaction::resume(&store, id, Duration::MAX) {
-        Ok(transaction) => transaction,
-        Err(JournalError::Unknown { .. }) => return Ok(true),
-        Err(error) => return Err(place::journal_error(error)),
-    };
-    let history = transaction.journal().history();
-    let Some(begin) = history.begin().filter(|_| history.pending_deadline().is_some()) else {
-        return Ok(true);
-    };
-    let machine = place::of_transaction(global, begin)?;
-    let undo = transaction.undo(&machine.host, &machine.model);
-    let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
-    Ok(undo.closed || !undo.outcomes.iter().any(|undone| failed(&undone.outcome)))
 }

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::{LiveHost, netns_path};
-use crate::journal::Namespace;
+use crate::host::{LiveHost, Namespace, netns_path};
 use crate::model::{Model, Nic};
 use crate::sample::{Inventory, Scope};
 use crate::units::{CpuMask, NicName};

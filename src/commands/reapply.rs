@@ -11,7 +11,9 @@ use super::{machine, undo};
 use crate::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
+use crate::host::Host;
 use crate::journal::{History, Store};
+use crate::model::Model;
 use crate::report::text::{clean, paragraph};
 
 /// Set again what somebody else has changed: only values that rxlab set and that are still applied
@@ -44,22 +46,17 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let root = place::root(global)?.to_string_lossy().into_owned();
         let boot_id = machine::open(global)?.model.identity.boot_id;
         let open = || {
-            let open = store.open_of(&root, &boot_id).map_err(place::journal_error)?;
-            place::nothing_waits(&open).map(|()| open)
+            let open = store.open(&root, &boot_id).map_err(place::journal_error)?;
+            place::warn(&open.unreadable);
+            place::nothing_waits(&open.transactions).map(|()| open.transactions)
         };
         let open_now = open()?;
-        let preview = |id: &str| {
-            of_one(global, id, &open_now, |history, newer, machine| {
-                preview_reapply(history, newer, &machine.host, &machine.model)
-            })
-        };
+        let preview = |id: &str| of_one(global, id, &open_now, preview_reapply);
         let set = |id: &str| {
             let mut transaction =
                 Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
             // Under the lock nobody begins anything: what is open now stays so.
-            of_one(global, id, &open()?, |_, newer, machine| {
-                transaction.reapply(newer, &machine.host, &machine.model)
-            })
+            of_one(global, id, &open()?, |_, newer, host, model| transaction.reapply(newer, host, model))
         };
         for id in chosen(&store, args, &open_now)? {
             match if args.dry_run { preview(&id) } else { set(&id) } {
@@ -95,14 +92,15 @@ fn of_one(
     global: &Global,
     id: &str,
     open: &[(String, History)],
-    act: impl FnOnce(&History, &[(String, History)], &machine::Machine) -> Option<Vec<Reapplied>>,
+    act: impl FnOnce(&History, &[(String, History)], &dyn Host, &Model) -> Option<Vec<Reapplied>>,
 ) -> Result<Option<Vec<Reapplied>>, CommandError> {
     let at = open.iter().position(|(open, _)| open == id);
     let gone = || CommandError::new(Kind::Changed, format!("transaction {id} was put back meanwhile"));
     let at = at.ok_or_else(gone)?;
     let history = &open[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };
-    Ok(act(history, &open[at + 1..], &place::of_transaction(global, begin)?))
+    let (host, model) = place::of_transaction(global, begin)?;
+    Ok(act(history, &open[at + 1..], &*host, &model))
 }
 
 fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {

@@ -14,7 +14,8 @@ use crate::apply::status;
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::Host;
-use crate::journal::{Disk, Folder, History, Namespace, Storage};
+use crate::host::Namespace;
+use crate::journal::{Disk, Folder, History, Storage};
 use crate::snapshot::Snapshot;
 use crate::units::parse_duration;
 

@@ -12,7 +12,7 @@ use super::{machine, place};
 use crate::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words, status};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::History;
+use crate::journal::{History, Open, Unreadable};
 use crate::model::Model;
 use crate::report::text::{clean, paragraph};
 use crate::sample::{Inventory, Scope};
@@ -41,30 +41,39 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.watch {
         return watch::run(global, args.every, args.length);
     }
-    let all = transactions(global, &source::open(global, &args.from)?)?;
+    let (all, unreadable) = transactions(global, &source::open(global, &args.from)?)?;
     let mut out = std::io::stdout().lock();
     if global.json {
-        let value = json!({ "schema": "rxlab.status/1", "transactions": all });
+        let unreadable: Vec<_> =
+            unreadable.iter().map(|u| json!({ "id": u.id, "file": u.path, "why": u.why })).collect();
+        let value = json!({ "schema": "rxlab.status/1", "transactions": all, "unreadable": unreadable });
         writeln!(out, "{value:#}")?;
-    } else if all.is_empty() {
+    } else if all.is_empty() && unreadable.is_empty() {
         writeln!(out, "nothing is applied")?;
     } else {
         all.iter().try_for_each(|transaction| print(&mut out, transaction))?;
     }
-    verdict(&all)
+    drop(out);
+    if !global.json {
+        place::warn(&unreadable);
+    }
+    verdict(&all, &unreadable)
 }
 
+/// Transactions compared with the machine, and files that cannot be read.
+pub(super) type Standing = (Vec<TransactionStatus>, Vec<Unreadable>);
+
 /// What is applied there.
-pub(super) fn transactions(global: &Global, source: &Source) -> Result<Vec<TransactionStatus>, CommandError> {
+pub(super) fn transactions(global: &Global, source: &Source) -> Result<Standing, CommandError> {
     match source {
         Source::Live(_) => of_machine(global),
-        Source::Snapshot(snapshot) => of_snapshot(snapshot),
+        Source::Snapshot(snapshot) => Ok((of_snapshot(snapshot)?, Vec::new())),
     }
 }
 
 /// The exit code of `all`, for they have been printed.
-fn verdict(all: &[TransactionStatus]) -> Result<(), CommandError> {
-    if all.iter().all(TransactionStatus::is_fine) {
+fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), CommandError> {
+    if unreadable.is_empty() && all.iter().all(TransactionStatus::is_fine) {
         Ok(())
     } else {
         Err(CommandError::silent(Kind::Findings))
@@ -72,17 +81,18 @@ fn verdict(all: &[TransactionStatus]) -> Result<(), CommandError> {
 }
 
 /// The transactions of the journal, each compared with the namespace that it was made in.
-fn of_machine(global: &Global) -> Result<Vec<TransactionStatus>, CommandError> {
+fn of_machine(global: &Global) -> Result<Standing, CommandError> {
     let root = place::root(global)?.to_string_lossy().into_owned();
     let boot_id = machine::open(global)?.model.identity.boot_id;
-    let open = place::store(global).open_of(&root, &boot_id).map_err(place::journal_error)?;
+    let Open { transactions: open, unreadable } =
+        place::store(global).open(&root, &boot_id).map_err(place::journal_error)?;
     let mut all = Vec::new();
     for (index, (_, history)) in open.iter().enumerate() {
         let Some(begin) = history.begin() else { continue };
-        let machine = place::of_transaction(global, begin)?;
-        all.extend(status(history, &open[index + 1..], &machine.host, &machine.model));
+        let (host, model) = place::of_transaction(global, begin)?;
+        all.extend(status(history, &open[index + 1..], &*host, &model));
     }
-    Ok(all)
+    Ok((all, unreadable))
 }
 
 /// The transactions that were open when the snapshot was taken, compared with the machine of then.

@@ -6,15 +6,16 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{machine, place};
-use crate::apply::{self, Backwards, Transaction, Undo, UndoOutcome, Waiting, covered_by};
+use crate::apply::{self, Backwards, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::{History, Outcome, Store};
+use crate::journal::{Outcome, Store};
 use crate::report::text::paragraph;
+use crate::sample::{Inventory, Scope};
 
 /// Put back what was applied: every open transaction, the newest first
 ///
-/// A value that somebody else has changed since is reported and left alone.
+/// A value that another program has changed since is reported and left alone.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this transaction
@@ -23,57 +24,71 @@ pub struct Args {
     /// Only the newest transaction
     #[arg(long, conflicts_with = "id")]
     last: bool,
+    /// Also overwrite values that another program has changed since
+    #[arg(long)]
+    force: bool,
+    /// Give the transaction up: leave its values as they are, and do not look for them again
+    #[arg(long, requires = "id", conflicts_with_all = ["force", "last"])]
+    forget: bool,
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let store = place::store(global);
-    let mut archived = Vec::new();
-    let mut chosen = Vec::new();
+    if let (true, Some(id)) = (args.forget, &args.id) {
+        return forget(global, &store, id);
+    }
+    let which = match &args.id {
+        Some(id) => Which::Id(id),
+        None if args.last => Which::Last,
+        None => Which::All,
+    };
     // Without any journal there is nothing to lock, and no directory is made for a lock.
-    if !store.open_ids().map_err(place::journal_error)?.is_empty() {
-        let root = place::root(global)?.to_string_lossy().into_owned();
-        let boot_id = machine::open(global)?.model.identity.boot_id;
-        let lock = store.lock(Duration::ZERO).map_err(place::journal_error)?;
-        let swept = store.sweep(&lock, &root, &boot_id).map_err(place::journal_error)?;
-        archived = place::archived_lines(&swept);
-        chosen = choose(&store, &args, store.open_of(&root, &boot_id).map_err(place::journal_error)?)?;
-    } else if let Some(id) = &args.id {
-        store.find(id).map_err(place::journal_error)?;
+    if store.open_ids().map_err(place::journal_error)?.is_empty() {
+        if let Some(id) = &args.id {
+            store.find(id).map_err(place::journal_error)?;
+        }
+        let error = None;
+        let done = Backwards { undone: Vec::new(), waiting: Vec::new(), error };
+        return report(global, &Undone { archived: Vec::new(), unreadable: Vec::new(), done });
     }
-    let done = apply::backwards(&chosen, |id, history| {
-        let begin = history.begin().ok_or_else(|| CommandError::failed("the transaction never began"))?;
-        let transaction = Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
-        // Under the lock: until it was had, another process may have made queues and interrupts anew.
-        let machine = place::of_transaction(global, begin)?;
-        Ok(transaction.undo(&machine.host, &machine.model))
-    });
-    report(global, &archived, &done)?;
-    match done.error {
-        Some(error) => Err(error),
-        None => exit(&done.undone),
-    }
+    let root = place::root(global)?;
+    let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
+    let identity = machine::describe(&Inventory::take(&own, Scope::Path))?.identity;
+    let options = UndoOptions { force: args.force };
+    let machine = (&*root.to_string_lossy(), &identity);
+    let undone = apply::undo(&store, &own, machine, which, options).map_err(explain)?;
+    report(global, &undone)?;
+    place::warn(&undone.unreadable);
+    let by_id = args.id.is_some();
+    exit(undone, by_id)
 }
 
-fn choose(
-    store: &Store,
-    args: &Args,
-    mut open: Vec<(String, History)>,
-) -> Result<Vec<(String, History)>, CommandError> {
-    if args.last {
-        return Ok(open.pop().into_iter().collect());
+/// Gives a transaction up: its values stay as they are.
+fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
+    let id = store.find(id).map_err(place::journal_error)?;
+    let lock = store.lock(Duration::ZERO).map_err(place::journal_error)?;
+    store.forget(&lock, &id).map_err(place::journal_error)?;
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        writeln!(out, "{:#}", json!({ "schema": "rxlab.undo/1", "forgotten": id }))?;
+    } else {
+        writeln!(out, "transaction {id} is given up: its values stay as they are, and undo skips them")?;
     }
-    let Some(text) = &args.id else { return Ok(open) };
-    let id = store.find(text).map_err(place::journal_error)?;
-    let Some(at) = open.iter().position(|(open, _)| *open == id) else {
-        return Err(of_another_root(&id));
-    };
-    let newer = open.split_off(at + 1);
-    let chosen = open.split_off(at);
-    if let Some(cover) = covered_by(&chosen[0].1, &newer) {
-        let message = format!("transaction {cover} has changed the same values after {id}");
-        return Err(CommandError::new(Kind::Changed, message).hint(format!("run `rxlab undo {cover}` first")));
+    Ok(())
+}
+
+fn explain(error: UndoError) -> CommandError {
+    match error {
+        UndoError::Journal(error) => place::journal_error(error),
+        UndoError::OtherRoot(_) => CommandError::new(Kind::Changed, error),
+        UndoError::Lost { ref id, .. } => {
+            let hint = format!("`rxlab undo --forget {id}` gives its values up");
+            CommandError::new(Kind::Changed, &error).hint(hint)
+        }
+        UndoError::Covered { ref newer, .. } => {
+            CommandError::new(Kind::Changed, &error).hint(format!("run `rxlab undo {newer}` first"))
+        }
     }
-    Ok(chosen)
 }
 
 /// The transaction is open, and not among those of this root and boot.
@@ -81,8 +96,9 @@ pub(super) fn of_another_root(id: &str) -> CommandError {
     CommandError::new(Kind::Changed, format!("transaction {id} belongs to another root"))
 }
 
-fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) -> Result<(), CommandError> {
-    let Backwards { undone, waiting, error } = done;
+fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
+    let Backwards { undone, waiting, error } = &all.done;
+    let archived = place::archived_lines(&all.archived);
     let mut out = std::io::stdout().lock();
     if global.json {
         let one = |undo: &Undo| json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
@@ -94,7 +110,7 @@ fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) 
         return Ok(());
     }
     archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    if undone.is_empty() && error.is_none() {
+    if undone.is_empty() && waiting.is_empty() && all.unreadable.is_empty() && error.is_none() {
         writeln!(out, "nothing to undo")?;
     }
     for undo in undone {
@@ -124,17 +140,29 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
         Outcome::Unchanged => format!("was {original} already"),
         Outcome::Restored => format!("back to {original}"),
         Outcome::Altered { kept } => format!("set back to {original}, but the kernel kept {kept}"),
-        Outcome::Drift { live } => format!(
-            "left alone: somebody changed it to {live} since (it was {original} before and {} after the change)",
+        Outcome::Drift { live, fresh: false } => format!(
+            "left alone: another program changed it to {live} (it was {original} before and {} after the change)",
             undone.wanted
         ),
+        Outcome::Drift { live, fresh: true } => format!(
+            "left alone: it is {live}, which the kernel gives a new queue, and was {original} before; \
+             `rxlab undo --force` sets that, `rxlab undo --forget` gives it up"
+        ),
+        Outcome::Away => {
+            format!("the queue does not exist now; {original} is set once it does, by another undo")
+        }
         Outcome::Gone if undone.trouble => format!("the device is gone (the value was {original})"),
         Outcome::Gone => "gone, and its value with it".to_owned(),
         Outcome::Failed { why } => format!("not put back to {original}: {why}"),
     }
 }
 
-fn exit(undone: &[Undo]) -> Result<(), CommandError> {
+/// Without `by_id`, files that were passed over count: not everything is back.
+fn exit(all: Undone, by_id: bool) -> Result<(), CommandError> {
+    let Backwards { undone, waiting, error } = all.done;
+    if let Some(error) = error {
+        return Err(explain(error));
+    }
     let failed = |outcome: &UndoOutcome| matches!(outcome.outcome, Outcome::Failed { .. });
     if undone.iter().any(|undo| undo.outcomes.iter().any(failed)) {
         return Err(CommandError::failed("not every value could be put back").hint("run `rxlab undo` again"));
@@ -142,5 +170,9 @@ fn exit(undone: &[Undo]) -> Result<(), CommandError> {
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
         return Err(CommandError::failed(format!("the values are back, but {error}")));
     }
-    if undone.iter().all(Undo::is_clean) { Ok(()) } else { Err(CommandError::silent(Kind::Changed)) }
+    if !by_id && !all.unreadable.is_empty() {
+        return Err(CommandError::silent(Kind::Failed));
+    }
+    let is_done = waiting.is_empty() && undone.iter().all(Undo::is_clean);
+    if is_done { Ok(()) } else { Err(CommandError::silent(Kind::Changed)) }
 }

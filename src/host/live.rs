@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::time::{ClockId, clock_gettime};
@@ -15,7 +15,11 @@ use thiserror::Error;
 use super::action::act_on_answer;
 use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
-use super::{Action, Host, HostError, Operation, Question, enter_netns};
+use super::netns::{all as all_namespaces, in_netns};
+use super::{Action, Hidden, Host, HostError, Namespace, Operation, Question};
+
+/// Files of the network namespace of whoever reads them.
+const SYSCTLS: &str = "proc/sys/net/";
 
 /// A machine below a directory of this one.
 ///
@@ -24,7 +28,11 @@ use super::{Action, Host, HostError, Operation, Question, enter_netns};
 #[derive(Debug)]
 pub struct LiveHost {
     root: OwnedFd,
-    namespace: Option<Namespace>,
+    entered: Option<Entered>,
+    // Unknown below any root but `/`.
+    namespace: Option<Box<Namespace>>,
+    // Whose `proc/sys/net` counts, where that is not ours.
+    home: Option<PathBuf>,
     // Sockets speak of the running kernel, so only of the root `/`. Below any other root answers are
     // files.
     kernel: Option<Kernel>,
@@ -32,7 +40,7 @@ pub struct LiveHost {
 
 /// Another network namespace of the running kernel.
 #[derive(Debug)]
-struct Namespace {
+struct Entered {
     // A detached sysfs mount. It has no mount point, so nothing has to be cleaned up: it goes away with
     // this descriptor.
     sys: OwnedFd,
@@ -74,8 +82,10 @@ impl LiveHost {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| OpenError::Root { path: path.to_owned(), errno })?;
-        let kernel = (path == Path::new("/")).then(|| Kernel::new(None));
-        Ok(Self { root, namespace: None, kernel })
+        let is_ours = path == Path::new("/");
+        let kernel = is_ours.then(|| Kernel::new(None));
+        let namespace = if is_ours { Namespace::own().ok().map(Box::new) } else { None };
+        Ok(Self { root, entered: None, namespace, home: None, kernel })
     }
 
     /// This machine as seen from a network namespace: `sys`, `proc/net` and `proc/self/ns/net` come from
@@ -86,12 +96,12 @@ impl LiveHost {
     /// CAP_SYS_ADMIN.
     pub fn open_in_namespace(root: &Path, namespace: &Path) -> Result<Self, OpenError> {
         let mut host = Self::open(root)?;
-        let sys = std::thread::scope(|scope| {
-            // A thread of its own: only it changes namespace, and it ends here.
-            scope.spawn(|| sysfs_of(namespace)).join().expect("the namespace thread does not panic")
-        });
-        host.namespace = Some(Namespace { sys: sys?, file: namespace.to_owned() });
-        host.kernel = host.kernel.map(|_| Kernel::new(Some(namespace.to_owned())));
+        let sys = in_netns(namespace, || sysfs_of(namespace))??;
+        host.entered = Some(Entered { sys, file: namespace.to_owned() });
+        if host.kernel.is_some() {
+            host.namespace = Some(Box::new(Namespace::of(namespace)?));
+            host.kernel = Some(Kernel::new(Some(namespace.to_owned())));
+        }
         Ok(host)
     }
 
@@ -99,8 +109,8 @@ impl LiveHost {
     fn place<'a>(&self, path: &'a str) -> (&OwnedFd, &'a str) {
         // Other file systems are mounted below these two, and a mount of sysfs alone has them not.
         let elsewhere = |rest: &str| rest.starts_with("fs/") || rest.starts_with("kernel/");
-        match (&self.namespace, path.strip_prefix("sys/")) {
-            (Some(namespace), Some(rest)) if !elsewhere(rest) => (&namespace.sys, rest),
+        match (&self.entered, path.strip_prefix("sys/")) {
+            (Some(entered), Some(rest)) if !elsewhere(rest) => (&entered.sys, rest),
             _ => (&self.root, path),
         }
     }
@@ -114,17 +124,14 @@ impl LiveHost {
     ) -> Result<T, Errno> {
         let own = path.strip_prefix("proc/self/").map(str::to_owned);
         let own = own.or_else(|| path.strip_prefix("proc/net/").map(|rest| format!("net/{rest}")));
-        match (own, &self.kernel, &self.namespace) {
-            (Some(rest), Some(_), Some(namespace)) if rest.starts_with("net/") || rest == "ns/net" => {
-                let inside = || {
-                    // A namespace that went away has nothing to show.
-                    enter_netns(&namespace.file).map_err(|_| Errno::NOENT)?;
-                    act(&self.root, &format!("proc/thread-self/{rest}"))
-                };
-                // A thread of its own: only it changes namespace, and it ends here.
-                std::thread::scope(|scope| {
-                    scope.spawn(inside).join().expect("the namespace thread does not panic")
-                })
+        if let Some(home) = self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)) {
+            return in_netns(home, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
+        }
+        match (own, &self.kernel, &self.entered) {
+            (Some(rest), Some(_), Some(entered)) if rest.starts_with("net/") || rest == "ns/net" => {
+                let inside = || act(&self.root, &format!("proc/thread-self/{rest}"));
+                // A namespace that went away has nothing to show.
+                in_netns(&entered.file, inside).map_err(|_| Errno::NOENT)?
             }
             // The first process speaks for a machine that we only see from outside. Recordings have no
             // processes that would know better than their files.
@@ -140,8 +147,8 @@ impl LiveHost {
     }
 }
 
+/// A private mount of sysfs, for the thread that is in `namespace` already.
 fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
-    enter_netns(namespace)?;
     let mount = || {
         let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
@@ -157,12 +164,22 @@ impl Host for LiveHost {
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        let failed = |errno: Errno| HostError::new(Operation::Write, path, errno);
-        let (root, place) = self.place(path);
-        // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
-        let file = open_file(root, place, OFlags::WRONLY | OFlags::TRUNC).map_err(failed)?;
-        let written = rustix::io::write(&file.file, value).map_err(failed)?;
-        if written == value.len() { Ok(()) } else { Err(failed(Errno::IO)) }
+        let write = |root: &OwnedFd, path: &str| {
+            // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
+            let file = open_file(root, path, OFlags::WRONLY | OFlags::TRUNC)?;
+            let written = rustix::io::write(&file.file, value)?;
+            if written == value.len() { Ok(()) } else { Err(Errno::IO) }
+        };
+        let written = match &self.home {
+            Some(home) if path.starts_with(SYSCTLS) => {
+                in_netns(home, || write(&self.root, path)).unwrap_or(Err(Errno::NOENT))
+            }
+            _ => {
+                let (root, place) = self.place(path);
+                write(root, place)
+            }
+        };
+        written.map_err(|errno| HostError::new(Operation::Write, path, errno))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
@@ -216,6 +233,34 @@ impl Host for LiveHost {
         let now = clock_gettime(ClockId::Boottime);
         // Boot time is never negative.
         now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    }
+
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        let inode = |root: &OwnedFd, path: &str| {
+            Ok(fstat(open(root, path, OFlags::PATH | OFlags::DIRECTORY)?)?.st_ino)
+        };
+        self.with(path, inode).map_err(|errno| HostError::new(Operation::List, path, errno))
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_deref()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
+        if self.kernel.is_some() { all_namespaces() } else { Ok(Vec::new()) }
+    }
+
+    fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
+        let own = Namespace::own().ok();
+        let is_own = |other: &Namespace| own.as_ref().is_some_and(|own| own.is_same(other));
+        let root = Path::new("/");
+        let host = if is_own(namespace) {
+            Self::open(root)?
+        } else {
+            Self::open_in_namespace(root, &namespace.path)?
+        };
+        let home = home.filter(|home| !is_own(home)).map(|home| home.path.clone());
+        Ok(Box::new(Self { home, ..host }))
     }
 }
 

@@ -1,12 +1,186 @@
-//! Network namespaces: how one is named, and how a thread moves into it.
+//! Network namespaces: how one is named, recognised and found, and how a thread moves into it.
 
+#![allow(clippy::disallowed_methods)] // Looks for namespaces where processes have them.
+
+use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::OpenError;
+use super::socket::netns_cookie;
+
+/// The namespace of the thread that asks.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
+/// one sees only part of the processes of the machine.
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// A network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// A file through which it was entered, such as `/run/netns/lab`. `/proc/thread-self/ns/net` is the
+    /// namespace of the process itself.
+    pub path: PathBuf,
+    /// Inode of that file. The kernel gives it to a later namespace once this one is gone.
+    pub inode: u64,
+    /// `SO_NETNS_COOKIE` (kernel 5.14): no other namespace has it before the next boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<u64>,
+}
+
+/// Some network namespaces may be out of sight, so that a search of all of them proves nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Hidden(pub String);
+
+impl Namespace {
+    /// The namespace of the calling thread. Needs no privilege.
+    pub fn own() -> io::Result<Self> {
+        let inode = std::fs::metadata(OWN)?.ino();
+        Ok(Self { path: PathBuf::from(OWN), inode, cookie: netns_cookie() })
+    }
+
+    /// The namespace that the file `path` stands for. Needs CAP_SYS_ADMIN for another one than our own.
+    pub fn of(path: &Path) -> Result<Self, OpenError> {
+        let failed = |error: &io::Error| OpenError::Namespace {
+            path: path.to_owned(),
+            errno: Errno::from_io_error(error).unwrap_or(Errno::IO),
+        };
+        let path = std::path::absolute(path).map_err(|error| failed(&error))?;
+        let inode = std::fs::metadata(&path).map_err(|error| failed(&error))?.ino();
+        match Self::own() {
+            Ok(own) if own.inode == inode => Ok(Self { path, ..own }),
+            _ => Ok(Self { cookie: cookie_of(&path)?, path, inode }),
+        }
+    }
+
+    /// Whether both are one namespace. Where a cookie is missing (kernels before 5.14, journals of earlier
+    /// versions) the inode has to do.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self.cookie, other.cookie) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => self.inode == other.inode,
+        }
+    }
+
+    /// Whether it was the process's own when it was written down, and not one that it was told to enter.
+    pub fn was_own(&self) -> bool {
+        self.path == Path::new(OWN)
+    }
+}
+
+fn cookie_of(namespace: &Path) -> Result<Option<u64>, OpenError> {
+    in_netns(namespace, || Ok(netns_cookie()))?
+}
+
+/// Runs `act` on a thread in the network namespace of `path`.
+pub(super) fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
+    std::thread::scope(|scope| {
+        // A thread of its own: only it changes namespace, and it ends here.
+        let inside = || enter_netns(path).map(|()| act());
+        scope.spawn(inside).join().expect("the namespace thread does not panic")
+    })
+}
+
+/// Every network namespace that a process lives in or holds open, or that has a name, each once.
+///
+/// An error where some may be out of sight: in a container, which sees its own processes only, or where a
+/// process may not be looked at.
+pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
+    let hidden =
+        |what: &str, error: &io::Error| Hidden(format!("cannot look for namespaces in {what}: {error}"));
+    let inode = std::fs::metadata("/proc/self/ns/pid").map_err(|error| hidden("/proc", &error))?.ino();
+    if inode != INITIAL_PID_NAMESPACE {
+        return Err(Hidden("namespaces outside this container are out of sight".to_owned()));
+    }
+    let mut found: BTreeMap<u64, PathBuf> = BTreeMap::new();
+    let mut add = |path: PathBuf| -> io::Result<()> {
+        match std::fs::metadata(&path) {
+            Ok(file) => {
+                found.entry(file.ino()).or_insert(path);
+                Ok(())
+            }
+            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    };
+    for path in entries("/run/netns".as_ref()).map_err(|error| hidden("/run/netns", &error))? {
+        add(path).map_err(|error| hidden("/run/netns", &error))?;
+    }
+    for process in entries("/proc".as_ref()).map_err(|error| hidden("/proc", &error))? {
+        let is_process = process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some();
+        if is_process {
+            of_process(&process, &mut add).map_err(|error| hidden(&process.to_string_lossy(), &error))?;
+        }
+    }
+    let mut all = Vec::new();
+    for path in mounted().map_err(|error| hidden("/proc/self/mountinfo", &error))? {
+        add(path).map_err(|error| hidden("/proc/self/mountinfo", &error))?;
+    }
+    for path in found.into_values() {
+        match Namespace::of(&path) {
+            Ok(namespace) => all.push(namespace),
+            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => {}
+            Err(error) => return Err(Hidden(error.to_string())),
+        }
+    }
+    Ok(all)
+}
+
+/// The namespaces that the threads of a process are in, and those it holds open.
+fn of_process(process: &Path, add: &mut impl FnMut(PathBuf) -> io::Result<()>) -> io::Result<()> {
+    for thread in entries(&process.join("task"))? {
+        add(thread.join("ns/net"))?;
+    }
+    for file in entries(&process.join("fd"))? {
+        match std::fs::read_link(&file) {
+            Ok(target) if target.to_string_lossy().starts_with("net:[") => add(file)?,
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Files on which a namespace is mounted, such as those of container engines.
+fn mounted() -> io::Result<Vec<PathBuf>> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    // ID PARENT MAJOR:MINOR ROOT MOUNT-POINT OPTIONS ... - TYPE SOURCE SUPER-OPTIONS (proc(5)).
+    let point = |line: &str| {
+        let mut fields = line.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        root.starts_with("net:[").then(|| PathBuf::from(point))
+    };
+    Ok(mounts.lines().filter_map(point).collect())
+}
+
+/// What is in a directory; nothing when it is not there.
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(directory) {
+        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).filter(not_gone).collect(),
+        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_gone(entry: &io::Result<PathBuf>) -> bool {
+    !entry.as_ref().is_err_and(is_gone)
+}
+
+/// ENOENT, and ESRCH, which procfs gives for a process that ends.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
 
 /// Moves the calling thread, and no other, into the network namespace of `path`: a file such as
 /// `/run/netns/NAME` or `/proc/PID/ns/net`. Sockets keep the namespace in which they were made, so
@@ -33,21 +207,20 @@ pub fn netns_path(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::{enter_netns, netns_path};
+    use super::Namespace;
 
     #[test]
-    fn the_three_ways_to_name_a_namespace() {
-        assert_eq!(netns_path("blue"), Path::new("/run/netns/blue"));
-        assert_eq!(netns_path("1234"), Path::new("/proc/1234/ns/net"));
-        assert_eq!(netns_path("/proc/self/ns/net"), Path::new("/proc/self/ns/net"));
-        assert_eq!(netns_path("12a"), Path::new("/run/netns/12a"));
+    fn a_process_has_one_namespace_under_two_names() {
+        let own = Namespace::own().expect("every thread has one");
+        let same = Namespace::of("/proc/self/ns/net".as_ref()).expect("the same");
+        assert!(own.is_same(&same) && own.was_own() && !same.was_own(), "{own:?} {same:?}");
+        assert!(Namespace::of("/run/netns/there-is-none".as_ref()).is_err());
     }
 
     #[test]
-    fn a_missing_namespace_is_named() {
-        let error = enter_netns(Path::new("/run/netns/no-such")).expect_err("not there");
-        assert!(error.to_string().starts_with("cannot enter the network namespace /run/netns/no-such: "));
+    fn a_namespace_made_later_with_the_same_inode_is_another_one() {
+        let first = Namespace { path: "/run/netns/x".into(), inode: 7, cookie: Some(1) };
+        assert!(!first.is_same(&Namespace { cookie: Some(2), ..first.clone() }));
+        assert!(first.is_same(&Namespace { cookie: None, ..first.clone() }), "written by an earlier version");
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::{Action, Host, HostError, Operation, Question};
+use super::{Action, Hidden, Host, HostError, Namespace, Operation, Question};
 
 /// Another host with changes laid over it. It keeps whatever it is given, which is more than a kernel does.
 pub struct OverlayHost<'a> {
@@ -64,6 +64,18 @@ impl Host for OverlayHost<'_> {
 
     fn now_ns(&self) -> u64 {
         self.below.now_ns()
+    }
+
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        self.below.inode(path)
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        self.below.namespace()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
+        self.below.namespaces()
     }
 }
 

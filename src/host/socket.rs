@@ -8,10 +8,14 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use rustix::net::{AddressFamily, SocketType};
 
 /// Numbers that SO_MEMINFO tells, and which of them counts the drops (`linux/sock_diag.h`).
 const MEMINFO: usize = 9;
 const DROPS: usize = 8;
+
+/// `include/uapi/asm-generic/socket.h`; the libc crate does not have it.
+const SO_NETNS_COOKIE: libc::c_int = 71;
 
 /// Gives a socket a receive buffer of `bytes`. Without CAP_NET_ADMIN the kernel clamps it to `rmem_max`.
 pub fn receive_buffer(socket: impl AsFd, bytes: usize) -> Result<(), Errno> {
@@ -38,6 +42,26 @@ pub fn dropped(socket: impl AsFd) -> Option<u32> {
     };
     let told = result == 0 && length as usize >= (DROPS + 1) * size_of::<u32>();
     told.then_some(numbers[DROPS])
+}
+
+/// `SO_NETNS_COOKIE` of the calling thread's network namespace: a number that no other namespace has before the
+/// next boot. `None` before Linux 5.14, and where no socket can be had.
+pub(super) fn netns_cookie() -> Option<u64> {
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).ok()?;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to a number that outlives the call, and how many it wrote
+    // to `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0 && length as usize == size_of::<u64>()).then_some(cookie)
 }
 
 /// Leaves the port of a socket that is bound to port 0 open until it connects, so that connections to

@@ -1,16 +1,21 @@
-//! Journal files in a directory: `STATE/journal/ID.jsonl`, `STATE/journal/archive/ID.jsonl` and
-//! `STATE/lock`.
+//! Journal files in a directory: `STATE/journal/ID.jsonl`, `STATE/journal/archive/ID.jsonl` and, of a machine that
+//! is only files, `STATE/lock`. The running machine has one lock, `RUN/lock`, whatever state directory is used: a
+//! file system that goes read-only does not take it along, and two journals never change one machine at a time.
 
 #![allow(clippy::disallowed_methods)] // The journal is kept in files.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 
 use super::storage::{Folder, Lock, LockError, Storage};
+use crate::host::ProcessId;
 
 /// Suffix of the files.
 const SUFFIX: &str = ".jsonl";
@@ -20,12 +25,19 @@ const SUFFIX: &str = ".jsonl";
 #[derive(Debug, Clone)]
 pub struct Disk {
     state: PathBuf,
+    run: Option<PathBuf>,
 }
 
 impl Disk {
-    /// Files below `state`.
+    /// Files below `state`, which has its own lock.
     pub fn new(state: impl Into<PathBuf>) -> Self {
-        Self { state: state.into() }
+        Self { state: state.into(), run: None }
+    }
+
+    /// Files below `state`, locked in `run`, which is empty after a boot, together with all other journals of
+    /// this machine.
+    pub fn of_this_machine(state: impl Into<PathBuf>, run: impl Into<PathBuf>) -> Self {
+        Self { state: state.into(), run: Some(run.into()) }
     }
 
     fn folder(&self, folder: Folder) -> PathBuf {
@@ -57,12 +69,35 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
         None => Path::new("/"),
     };
     make_directory(parent)?;
-    match std::fs::create_dir(path) {
+    match DirBuilder::new().mode(0o755).create(path) {
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made?,
     }
     sync_directory(parent)
+}
+
+/// Refuses a directory in which others than root and the user of this process can replace files.
+fn trusted(directory: &Path) -> Result<(), LockError> {
+    let untrusted = |why: String| Err(LockError::Untrusted { path: directory.to_owned(), why });
+    let status = match std::fs::metadata(directory) {
+        Ok(status) => status,
+        Err(error) => return Err(LockError::Io { path: directory.to_owned(), error }),
+    };
+    let us = rustix::process::geteuid().as_raw();
+    if ![0, us].contains(&status.uid()) {
+        return untrusted(format!("it belongs to user {}", status.uid()));
+    }
+    if status.mode() & 0o022 != 0 {
+        return untrusted(format!("its mode {:o} lets other users write to it", status.mode() & 0o7777));
+    }
+    Ok(())
+}
+
+/// What the lock file says of the process that holds it.
+fn holder(text: &str) -> Option<ProcessId> {
+    let (pid, start) = text.trim_end().split_once(' ')?;
+    Some(ProcessId { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
 impl Storage for Disk {
@@ -108,11 +143,12 @@ impl Storage for Disk {
     }
 
     fn truncate(&self, id: &str, length: u64) -> io::Result<()> {
-        let file = self.open_existing(id)?;
-        // Also to set the length that it has gives the room back.
-        if file.metadata()?.len() == length {
+        // Setting the length that it has would give back the room that was set aside, and a file system that has
+        // gone read-only would refuse it.
+        if std::fs::metadata(self.path(Folder::Open, id))?.len() == length {
             return Ok(());
         }
+        let file = self.open_existing(id)?;
         file.set_len(length)?;
         file.sync_all()
     }
@@ -127,25 +163,49 @@ impl Storage for Disk {
     }
 
     fn lock(&self) -> Result<Lock, LockError> {
-        let path = self.state.join("lock");
+        let directory = self.run.as_ref().unwrap_or(&self.state);
+        let path = directory.join("lock");
         let failed = |error| LockError::Io { path: path.clone(), error };
         make_directory(&self.folder(Folder::Archive)).map_err(failed)?;
+        make_directory(directory).map_err(failed)?;
+        let journal = [self.state.clone(), self.folder(Folder::Open), self.folder(Folder::Archive)];
+        journal.iter().chain([directory]).try_for_each(|directory| trusted(directory))?;
         let mut options = OpenOptions::new();
-        let mut file =
-            options.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        options.read(true).write(true).create(true).truncate(false).mode(0o644);
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let mut file = options.custom_flags(flags).open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                let holder = file.read_to_string(&mut text).ok().and_then(|_| holder(&text));
                 return Err(LockError::Held { path, holder });
             }
         }
-        // The process id is a courtesy to those who find the lock taken; a full disk must not keep
-        // anybody from undoing.
-        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        // Who holds it is a courtesy to those who find it taken; a full disk must not keep anyone from undoing.
+        let own = ProcessId::own().map_or_else(String::new, |own| format!("{} {}\n", own.pid, own.start));
+        let _ = file.set_len(0).and_then(|()| file.write_all(own.as_bytes()));
         Ok(Lock::new(file))
+    }
+
+    // The list holds paths, each with a NUL behind it.
+    fn claim(&self) -> io::Result<Vec<PathBuf>> {
+        let Some(run) = &self.run else { return Ok(Vec::new()) };
+        let state = self.state.canonicalize()?;
+        let mut options = OpenOptions::new();
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let options = options.read(true).append(true).create(true).mode(0o644).custom_flags(flags);
+        let mut list = options.open(run.join("journals"))?;
+        let mut bytes = Vec::new();
+        list.read_to_end(&mut bytes)?;
+        let known = bytes.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        let mut known: Vec<PathBuf> = known.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+        if !known.contains(&state) {
+            list.write_all(&[state.as_os_str().as_bytes(), b"\0"].concat())?;
+        }
+        known.retain(|other| *other != state);
+        Ok(known)
     }
 
     fn path(&self, folder: Folder, id: &str) -> PathBuf {
@@ -155,6 +215,7 @@ impl Storage for Disk {
 
 #[cfg(test)]
 mod tests {
+    use crate::host::ProcessId;
     use std::os::unix::fs::MetadataExt;
 
     use super::{Disk, Folder, Lock, LockError, Storage};
@@ -215,7 +276,7 @@ mod tests {
         let disk = Disk::new(state.path());
         let lock = disk.lock().expect("free");
         match disk.lock() {
-            Err(LockError::Held { holder, .. }) => assert_eq!(holder, Some(std::process::id())),
+            Err(LockError::Held { holder, .. }) => assert_eq!(holder, ProcessId::own()),
             other => panic!("{other:?}"),
         }
         drop(lock);

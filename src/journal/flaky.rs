@@ -113,6 +113,11 @@ impl<S: Storage> Storage for FlakyStorage<S> {
         self.inner.lock()
     }
 
+    fn claim(&self) -> io::Result<Vec<PathBuf>> {
+        self.fuse.step();
+        self.inner.claim()
+    }
+
     fn path(&self, folder: Folder, id: &str) -> PathBuf {
         self.inner.path(folder, id)
     }

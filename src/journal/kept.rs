@@ -44,13 +44,16 @@ mod tests {
     use crate::model::DeviceAddress;
 
     fn history(deadline: Option<u64>, netns: bool, values: &[(&str, &str)], end: &[Record]) -> History {
-        let netns = netns.then(|| crate::journal::Namespace { path: "/run/netns/x".into(), inode: 1 });
+        let netns =
+            netns.then(|| crate::host::Namespace { path: "/run/netns/x".into(), inode: 1, cookie: None });
         let mut records = vec![Record::Begin(Begin {
             schema: Begin::SCHEMA.into(),
             id: String::new(),
             boot_id: String::new(),
             root: "/".into(),
             netns,
+            home: None,
+            applier: None,
             started: String::new(),
             what: String::new(),
             deadline,
@@ -61,6 +64,7 @@ mod tests {
                 knob: "rps".into(),
                 target: format!("{nic}/rx-0").parse().expect("a target"),
                 device: Some(DeviceAddress(format!("pci:of-{}", nic.trim_end_matches(char::is_alphabetic)))),
+                ids: None,
                 before: "off".into(),
                 after: (*after).into(),
                 beside: Vec::new(),

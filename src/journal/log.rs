@@ -40,10 +40,16 @@ pub struct Journal {
 }
 
 impl Journal {
-    pub(super) fn new(storage: Arc<dyn Storage>, id: String, history: History, lock: Lock) -> Self {
+    pub(super) fn new(
+        storage: Arc<dyn Storage>,
+        id: String,
+        history: History,
+        torn: bool,
+        lock: Lock,
+    ) -> Self {
         let mut room = Room::default();
         history.records.iter().for_each(|record| room.count(record));
-        Self { storage, id, history, torn: false, room, _lock: lock }
+        Self { storage, id, history, torn, room, _lock: lock }
     }
 
     /// The transaction.
@@ -95,9 +101,9 @@ impl Journal {
         self.append(Record::Done { seq: armed.seq, kept: kept.to_owned() })
     }
 
-    /// The write was refused, or its outcome is not known.
-    pub fn failed(&mut self, armed: &Armed, why: &str) -> Result<(), JournalError> {
-        self.append(Record::Failed { seq: armed.seq, why: why.to_owned() })
+    /// The write was refused, or its outcome is not known; or it was not even tried.
+    pub fn failed(&mut self, armed: &Armed, why: &str, untried: bool) -> Result<(), JournalError> {
+        self.append(Record::Failed { seq: armed.seq, why: why.to_owned(), untried })
     }
 
     /// What undo did about the target first touched by intent `seq`.
@@ -122,8 +128,12 @@ impl Journal {
         self.sync()
     }
 
-    /// Nothing is left to undo: the file goes to the archive.
+    /// Nothing is left to undo: the file goes to the archive. One that a later version has written to stays.
     pub fn close(&mut self) -> Result<(), JournalError> {
+        if self.history.records.contains(&Record::Unknown) {
+            let path = self.storage.path(Folder::Open, &self.id);
+            return Err(JournalError::LaterVersion { path });
+        }
         self.append(Record::Closed)?;
         self.sync()?;
         self.storage.archive(&self.id).map_err(|error| self.error("archive", error))

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Namespace, Surroundings};
+use super::Surroundings;
+use crate::host::{Namespace, ProcessId};
 use crate::model::DeviceAddress;
 use crate::plan::Target;
 
@@ -27,6 +28,9 @@ pub enum Record {
         seq: u64,
         /// Why, in one line.
         why: String,
+        /// It was not even tried: nothing of the value is on the machine.
+        #[serde(default, skip_serializing_if = "is_false")]
+        untried: bool,
     },
     /// The machine around the values, once they were set: for a later look to compare with.
     Surroundings(Surroundings),
@@ -52,6 +56,9 @@ pub enum Record {
     },
     /// Nothing of this transaction is left to undo.
     Closed,
+    /// A kind that a later version has added. What it says is not known here, so the transaction is never closed.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The first line of a transaction.
@@ -65,9 +72,16 @@ pub struct Begin {
     pub boot_id: String,
     /// The root that the machine was looked at through, absolute.
     pub root: String,
-    /// The network namespace, when it was not our own.
+    /// The network namespace that was entered; `None` for the process's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<Namespace>,
+    /// The process's own network namespace, in which `proc/sys/net` was read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Namespace>,
+    /// The process that applies, by number and start. Its guard need not wait once it has
+    /// ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applier: Option<ProcessId>,
     /// Start, RFC 3339 in UTC; for people only.
     pub started: String,
     /// Who began it and for what, in one line; for people only.
@@ -96,6 +110,9 @@ pub struct Intent {
     /// of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceAddress>,
+    /// What sysfs calls the interface and the queue, under whatever name they are found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<SysfsIds>,
     /// The value before, in the knob's text form.
     pub before: String,
     /// The value to be written.
@@ -106,6 +123,17 @@ pub struct Intent {
     /// `before` is somebody else's: it had come in the place of ours, and ours is set again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub foreign: bool,
+}
+
+/// Inodes of directories in sysfs. No other directory has them before the next boot, and an interface keeps its
+/// own under another name and in another network namespace (see [`crate::host::Host::inode`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SysfsIds {
+    /// Of the interface.
+    pub interface: u64,
+    /// Of the queue, for a target that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<u64>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
@@ -138,13 +166,21 @@ pub enum Outcome {
         /// What was read back.
         kept: String,
     },
-    /// Somebody else has changed the value since; it was left alone.
+    /// Another program or an administrator has changed the value since; it was left alone.
     Drift {
         /// The value found.
         live: String,
+        /// It is what the kernel gives a new queue, and nothing shows whether the kernel made the queue again or
+        /// the value was set on purpose. The original is kept until that is decided.
+        #[serde(default, skip_serializing_if = "is_false")]
+        fresh: bool,
     },
-    /// The device, its network namespace, the process or the thread is no more, and the value with it.
+    /// The device, the process or the thread no longer exists, and its value with it. For a device this is
+    /// proven: every network namespace was searched for it.
     Gone,
+    /// The queue does not exist just now, and the original is not what the kernel gives a new queue: it is put
+    /// back once the queue is there again.
+    Away,
     /// The value could be neither read nor restored.
     Failed {
         /// Why, in one line.
@@ -155,7 +191,11 @@ pub enum Outcome {
 impl Outcome {
     /// Whether nothing is left to do about the target.
     pub fn settles(&self) -> bool {
-        matches!(self, Outcome::Unchanged | Outcome::Restored | Outcome::Drift { .. } | Outcome::Gone)
+        match self {
+            Outcome::Unchanged | Outcome::Restored | Outcome::Gone => true,
+            Outcome::Drift { fresh, .. } => !fresh,
+            Outcome::Away | Outcome::Altered { .. } | Outcome::Failed { .. } => false,
+        }
     }
 }
 
@@ -186,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_line_is_its_sum_and_its_json() {
-        let record = Record::Undone { seq: 3, outcome: Outcome::Drift { live: "4-7".into() } };
+        let record = Record::Undone { seq: 3, outcome: Outcome::Drift { live: "4-7".into(), fresh: false } };
         let line = record.to_line();
         let text = String::from_utf8(line.clone()).expect("text");
         assert!(

@@ -1,6 +1,6 @@
 //! From the bytes of a journal file back to what happened. Pure: files are read elsewhere.
 
-use super::record::{Begin, Beside, Intent, Outcome, Record};
+use super::record::{Begin, Beside, Intent, Outcome, Record, SysfsIds};
 use super::surroundings::Surroundings;
 use crate::model::DeviceAddress;
 use crate::plan::Target;
@@ -10,18 +10,18 @@ use crate::plan::Target;
 pub struct History {
     /// Every valid line, in order.
     pub records: Vec<Record>,
-    /// Length of the valid lines in bytes. What comes after is a torn line: the process was killed
+    /// Length of the whole lines in bytes. What comes after is a torn line: the process was killed
     /// or the disk was full while it was appended, so nothing was done on the strength of it.
     pub valid_bytes: u64,
 }
 
-/// A line that is wrong and is not the last one: no crash does that.
+/// A whole line that is wrong: no crash does that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Counted from 1.
+    /// The first such line, counted from 1.
     pub line: usize,
-    /// What the lines before it say.
-    pub before: History,
+    /// What all valid lines say.
+    pub readable: History,
 }
 
 /// One target that a transaction has written to, or was about to.
@@ -33,6 +33,8 @@ pub struct Touched {
     pub target: Target,
     /// The device by its lasting address.
     pub device: Option<DeviceAddress>,
+    /// What sysfs called the interface and the queue at the last intent.
+    pub ids: Option<SysfsIds>,
     /// The first intent.
     pub seq: u64,
     /// The value before the first intent: what undo goes back to.
@@ -59,7 +61,12 @@ pub struct Touched {
 impl Touched {
     /// Whether both are the same tunable of the same thing.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.place() == other.place()
+        self.is_of(&other.knob, &other.target, (&other.device, other.ids))
+    }
+
+    /// Whether both belong to the same interface or process, whatever its name was at the time.
+    pub fn is_on_same_device(&self, other: &Self) -> bool {
+        is_same_device((&self.device, self.ids), (&other.device, other.ids))
     }
 
     /// Takes in what a further write found. A queue that an earlier one took away still has the values from
@@ -76,32 +83,66 @@ impl Touched {
         }
     }
 
-    fn place(&self) -> (&String, &Option<DeviceAddress>, String) {
-        (&self.knob, &self.device, self.target.lasting())
+    /// Whether it is the tunable `knob` of `target`, which belongs to `device`.
+    pub fn is_of(
+        &self,
+        knob: &str,
+        target: &Target,
+        device: (&Option<DeviceAddress>, Option<SysfsIds>),
+    ) -> bool {
+        self.knob == knob
+            && self.target.lasting() == target.lasting()
+            && is_same_device((&self.device, self.ids), device)
+    }
+}
+
+/// Hardware keeps its address when its driver makes the interface again; a virtual interface that is made again
+/// is another one. Journals of earlier versions have addresses alone.
+fn is_same_device(
+    (mine, my_ids): (&Option<DeviceAddress>, Option<SysfsIds>),
+    (theirs, their_ids): (&Option<DeviceAddress>, Option<SysfsIds>),
+) -> bool {
+    let by_address = || mine == theirs;
+    match (my_ids, their_ids) {
+        (Some(my_ids), Some(their_ids)) if my_ids.interface == their_ids.interface => true,
+        (Some(_), Some(_)) => by_address() && !mine.as_ref().is_some_and(DeviceAddress::is_virtual),
+        _ => by_address(),
     }
 }
 
 impl History {
-    /// Reads a file. A wrong last line is a torn one and is left out.
+    /// Reads a file. A last line without its line feed was torn by a crash and is left out: nothing was done on the
+    /// strength of it.
     pub fn parse(bytes: &[u8]) -> Result<Self, Damage> {
         let mut history = Self::default();
+        let mut damaged = None;
+        let mut number = 0;
         let mut rest = bytes;
         while !rest.is_empty() {
             let (line, after) = match rest.iter().position(|b| *b == b'\n') {
                 Some(end) => (&rest[..end], &rest[end + 1..]),
-                None => return Ok(history),
+                None => {
+                    // All is there but the line feed, which is another byte: no crash does that.
+                    let flipped =
+                        rest.split_last().is_some_and(|(_, line)| Record::from_line(line).is_some());
+                    damaged = damaged.or(flipped.then_some(number + 1));
+                    break;
+                }
             };
+            number += 1;
             // Only the first line is a begin, and nothing else is the first line.
-            let in_place = |record: &Record| matches!(record, Record::Begin(_)) == history.records.is_empty();
+            let in_place = |record: &Record| matches!(record, Record::Begin(_)) == (number == 1);
             match Record::from_line(line).filter(in_place) {
                 Some(record) => history.records.push(record),
-                None if after.is_empty() => return Ok(history),
-                None => return Err(Damage { line: history.records.len() + 1, before: history }),
+                None => damaged = damaged.or(Some(number)),
             }
             history.valid_bytes += line.len() as u64 + 1;
             rest = after;
         }
-        Ok(history)
+        match damaged {
+            Some(line) => Err(Damage { line, readable: history }),
+            None => Ok(history),
+        }
     }
 
     /// The first line; `None` when the process was killed before it was whole, and so before
@@ -121,6 +162,11 @@ impl History {
     /// Whether the user confirmed.
     pub fn is_confirmed(&self) -> bool {
         self.records.contains(&Record::Confirmed)
+    }
+
+    /// Whether it has the schema of this version. Single records may be of a kind that a later version added.
+    pub(super) fn is_readable(&self) -> bool {
+        self.begin().is_some_and(|begin| begin.schema == Begin::SCHEMA)
     }
 
     /// Whether nothing is left to undo.
@@ -158,15 +204,23 @@ impl History {
         // Which target an intent belongs to, by `seq - 1`.
         let mut owner: Vec<(u64, usize)> = Vec::new();
         let of = |owner: &[(u64, usize)], seq| owner.iter().rev().find(|(s, _)| *s == seq).map(|(_, i)| *i);
+        let untried = |record: &Record| match record {
+            Record::Failed { seq, untried: true, .. } => Some(*seq),
+            _ => None,
+        };
+        let untried: Vec<u64> = self.records.iter().filter_map(untried).collect();
         for record in &self.records {
             match record {
+                Record::Intent(intent) if untried.contains(&intent.seq) => {}
                 Record::Intent(intent) => {
-                    let place = (&intent.knob, &intent.device, intent.target.lasting());
-                    let index = all.iter().position(|t| t.place() == place).unwrap_or_else(|| {
+                    let device = (&intent.device, intent.ids);
+                    let is_it = |t: &Touched| t.is_of(&intent.knob, &intent.target, device);
+                    let index = all.iter().position(is_it).unwrap_or_else(|| {
                         all.push(Touched {
                             knob: intent.knob.clone(),
                             target: intent.target.clone(),
                             device: intent.device.clone(),
+                            ids: intent.ids,
                             seq: intent.seq,
                             original: intent.before.clone(),
                             wanted: String::new(),
@@ -183,6 +237,7 @@ impl History {
                     let own = own(&all, intent);
                     let touched = &mut all[index];
                     touched.wanted.clone_from(&intent.after);
+                    touched.ids = intent.ids;
                     touched.outcome = None;
                     touched.held = None;
                     touched.found_beside(&intent.beside, &own);
@@ -226,7 +281,8 @@ fn own(all: &[Touched], intent: &Intent) -> Vec<(String, String)> {
     if intent.beside.is_empty() {
         return Vec::new();
     }
-    let on_it = all.iter().filter(|touched| touched.device == intent.device);
+    let is_on_it = |t: &&Touched| is_same_device((&t.device, t.ids), (&intent.device, intent.ids));
+    let on_it = all.iter().filter(is_on_it);
     on_it.map(|touched| (touched.knob.clone(), touched.target.lasting())).collect()
 }
 

@@ -49,6 +49,7 @@ mod tests {
             knob: knob.into(),
             target,
             device: None,
+            ids: None,
             before: "4".into(),
             after: "2".into(),
             beside: vec![one; beside],

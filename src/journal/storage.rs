@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::host::ProcessId;
+
 /// Open transactions and finished ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folder {
@@ -46,6 +48,12 @@ pub trait Storage: Send + Sync {
     /// Takes the one lock under which files are changed, or says who has it. Does not wait.
     fn lock(&self) -> Result<Lock, LockError>;
 
+    /// Makes these files known as a journal of the machine, and gives the state directories of the others. Call
+    /// it under the lock.
+    fn claim(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+
     /// The path of a file, for messages.
     fn path(&self, folder: Folder, id: &str) -> PathBuf;
 }
@@ -82,12 +90,20 @@ impl Drop for Lock {
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process has it.
-    #[error("process {} holds the lock {}", holder.map_or("?".to_owned(), |pid| pid.to_string()), path.display())]
+    #[error("process {} holds the lock {}", holder.map_or("?".to_owned(), |holder| holder.pid.to_string()), path.display())]
     Held {
         /// The lock file.
         path: PathBuf,
         /// Who, when the file says it.
-        holder: Option<u32>,
+        holder: Option<ProcessId>,
+    },
+    /// Others than we could write to the journal.
+    #[error("{} cannot be trusted with the journal: {why}", path.display())]
+    Untrusted {
+        /// The directory.
+        path: PathBuf,
+        /// Who could write to it.
+        why: String,
     },
     /// It cannot be had.
     #[error("cannot take the lock {}: {error}", path.display())]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::disk::Disk;
 use super::log::Journal;
 use super::record::{Begin, Record};
 use super::recover::{Damage, History};
@@ -40,6 +41,13 @@ pub enum JournalError {
         /// The first wrong line.
         line: usize,
     },
+    /// A later version has written records that are not understood here: only that one knows what else there is
+    /// to undo.
+    #[error("a later version of rxlab has written to the journal {}: undo with that version", path.display())]
+    LaterVersion {
+        /// The file.
+        path: PathBuf,
+    },
     /// No open transaction has this id.
     #[error("there is no open transaction `{id}`{}", open_list(open))]
     Unknown {
@@ -64,6 +72,7 @@ impl JournalError {
     /// What it means for the exit code.
     pub fn kind(&self) -> Kind {
         match self {
+            JournalError::Lock(LockError::Untrusted { .. }) => Kind::Denied,
             JournalError::Io { error, .. } | JournalError::Lock(LockError::Io { error, .. }) => {
                 match error.kind() {
                     io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
@@ -83,6 +92,28 @@ pub enum Archived {
     OtherBoot(String),
     /// It never began, or had been closed: a process was killed just then.
     Leftover(String),
+}
+
+/// The open transactions of one boot of a machine.
+#[derive(Debug, Default)]
+pub struct Open {
+    /// Those that can be undone, the oldest first.
+    pub transactions: Vec<(String, History)>,
+    /// Files that cannot be read whole, the oldest first. What they hold is undone by hand.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// The file of a transaction that cannot be read whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The transaction.
+    pub id: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+    /// What the valid lines say.
+    pub readable: History,
 }
 
 /// The transactions of one state directory.
@@ -127,7 +158,23 @@ impl Store {
         }
     }
 
-    /// What an open transaction says; `None` when it is in the archive by now.
+    /// Whether a transaction is in the archive.
+    pub fn is_archived(&self, id: &str) -> bool {
+        self.storage.read(Folder::Archive, id).is_ok()
+    }
+
+    /// Makes this known as a journal of the machine, and gives the others with their state directories. Call it
+    /// under the lock.
+    pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
+        let others = self.storage.claim().map_err(|error| JournalError::Io {
+            verb: "register",
+            path: self.storage.path(Folder::Open, ""),
+            error,
+        })?;
+        Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
+    }
+
+    /// What an open transaction says; `None` when it is not among the open ones.
     pub fn load(&self, id: &str) -> Result<Option<History>, JournalError> {
         match self.parse(id)? {
             Some(Err(damage)) => Err(self.damaged(id, &damage)),
@@ -148,24 +195,43 @@ impl Store {
         JournalError::Damaged { path: self.storage.path(Folder::Open, id), line: damage.line }
     }
 
-    /// The open transactions of this boot of the machine below `root`, oldest first. One that never
-    /// began is none; a damaged one is an error, because nobody knows what it holds, unless its first
-    /// line says that it is of another root or boot.
-    pub fn open_of(&self, root: &str, boot_id: &str) -> Result<Vec<(String, History)>, JournalError> {
-        let mut open = Vec::new();
+    /// Everything open of this boot of the machine below `root`. One that never began is left out; one that cannot
+    /// be read counts, unless its first line says that it is of another root or boot.
+    pub fn open(&self, root: &str, boot_id: &str) -> Result<Open, JournalError> {
+        let mut open = Open::default();
         for id in self.open_ids()? {
-            let ours = |begin: &Begin| begin.root == root && !other_boot(begin, boot_id);
-            match self.parse(&id)? {
-                Some(Ok(history)) if !history.is_closed() && history.begin().is_some_and(ours) => {
-                    open.push((id, history));
+            let is_ours = |begin: &Begin| begin.root == root && !other_boot(begin, boot_id);
+            let path = self.storage.path(Folder::Open, &id);
+            let (readable, why) = match self.parse(&id) {
+                Ok(None) => continue,
+                Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
+                    continue;
                 }
-                Some(Err(damage)) if damage.before.begin().is_none_or(ours) => {
-                    return Err(self.damaged(&id, &damage));
+                Ok(Some(Ok(history))) if history.is_readable() => {
+                    open.transactions.push((id, history));
+                    continue;
                 }
-                _ => {}
-            }
+                Ok(Some(Ok(history))) => (history, "a later version of rxlab has written it".to_owned()),
+                Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
+                    (damage.readable, format!("line {} is damaged", damage.line))
+                }
+                Ok(Some(Err(_))) => continue,
+                Err(JournalError::Io { error, .. }) => (History::default(), error.to_string()),
+                Err(error) => return Err(error),
+            };
+            open.unreadable.push(Unreadable { id, path, why, readable });
         }
         Ok(open)
+    }
+
+    /// [`Store::open`] without what cannot be read.
+    pub fn open_of(&self, root: &str, boot_id: &str) -> Result<Vec<(String, History)>, JournalError> {
+        Ok(self.open(root, boot_id)?.transactions)
+    }
+
+    /// Puts a transaction into the archive as it is: nothing of it will be undone.
+    pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
+        self.storage.archive(id).map_err(|error| self.error("archive", id, error))
     }
 
     /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is
@@ -173,7 +239,7 @@ impl Store {
     pub fn begin(&self, lock: Lock, begin: Begin) -> Result<Journal, JournalError> {
         let id = self.next_id(&begin)?;
         self.storage.create(&id).map_err(|error| self.error("create", &id, error))?;
-        let mut journal = Journal::new(self.storage.clone(), id.clone(), History::default(), lock);
+        let mut journal = Journal::new(self.storage.clone(), id.clone(), History::default(), false, lock);
         journal.append(Record::Begin(Begin { id, ..begin }))?;
         journal.sync()?;
         Ok(journal)
@@ -183,8 +249,9 @@ impl Store {
     pub fn resume(&self, lock: Lock, id: &str) -> Result<Journal, JournalError> {
         let unknown = || JournalError::Unknown { id: id.to_owned(), open: Vec::new() };
         let history = self.load(id)?.ok_or_else(unknown)?;
-        self.storage.truncate(id, history.valid_bytes).map_err(|error| self.error("truncate", id, error))?;
-        let journal = Journal::new(self.storage.clone(), id.to_owned(), history, lock);
+        // A file system that has gone read-only must not keep the machine from being restored.
+        let torn = self.storage.truncate(id, history.valid_bytes).is_err();
+        let journal = Journal::new(self.storage.clone(), id.to_owned(), history, torn, lock);
         // What was cut off took the room behind it along. Going back does without, if it must.
         let _ = journal.set_aside(0);
         Ok(journal)
@@ -195,9 +262,9 @@ impl Store {
     pub fn sweep(&self, _lock: &Lock, root: &str, boot_id: &str) -> Result<Vec<Archived>, JournalError> {
         let mut archived = Vec::new();
         for id in self.open_ids()? {
-            let Some(parsed) = self.parse(&id)? else { continue };
+            let Ok(Some(parsed)) = self.parse(&id) else { continue };
             let damaged = parsed.is_err();
-            let history = parsed.unwrap_or_else(|damage| damage.before);
+            let history = parsed.unwrap_or_else(|damage| damage.readable);
             let why = match history.begin() {
                 Some(begin) if begin.root == root && other_boot(begin, boot_id) => Archived::OtherBoot(id),
                 _ if damaged => continue,
@@ -205,8 +272,10 @@ impl Store {
                 _ => Archived::Leftover(id),
             };
             let (Archived::OtherBoot(id) | Archived::Leftover(id)) = &why;
-            self.storage.archive(id).map_err(|error| self.error("archive", id, error))?;
-            archived.push(why);
+            // What cannot be put away, on a file system that has gone read-only, is passed over wherever it matters.
+            if self.storage.archive(id).is_ok() {
+                archived.push(why);
+            }
         }
         Ok(archived)
     }
@@ -239,7 +308,7 @@ impl Store {
 mod tests {
     use std::time::Duration;
 
-    use super::{Archived, Begin, JournalError, Store};
+    use super::{Archived, Begin, Store};
     use crate::journal::{Disk, Storage};
 
     /// A damaged file of a boot that is over once kept every command from the journal until somebody
@@ -251,7 +320,8 @@ mod tests {
         let id = begin(&store, "a");
         let disk = Disk::new(state.path());
         disk.append(&id, b"what is this\nand this\n").expect("appended");
-        assert!(matches!(store.open_of("/", "a"), Err(JournalError::Damaged { line: 2, .. })));
+        let open = store.open("/", "a").expect("listed");
+        assert_eq!((open.transactions, open.unreadable[0].why.as_str()), (vec![], "line 2 is damaged"));
         assert_eq!(store.open_of("/", "b").expect("not of this boot"), []);
         assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
         let sweep = |boot_id: &str| {
@@ -270,6 +340,8 @@ mod tests {
             boot_id: boot_id.into(),
             root: "/".into(),
             netns: None,
+            home: None,
+            applier: None,
             started: String::new(),
             what: String::new(),
             deadline: None,

@@ -177,7 +177,8 @@ pub(crate) fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
     }
     let feature = ["rx-ntuple-filter"];
     let features = features_answer(&feature, if on { &feature } else { &[] }, &[]);
-    RecordedHost::new().with(&path(EthtoolGet::Features), features).with(&path(EthtoolGet::Rules), rules)
+    let host = RecordedHost::new().with("sys/class/net/eth0/operstate", "up\n");
+    host.with(&path(EthtoolGet::Features), features).with(&path(EthtoolGet::Rules), rules)
 }
 
 /// The proof that a write may happen, from a journal that nobody reads.
@@ -191,6 +192,8 @@ pub(crate) fn armed() -> Armed {
         boot_id: "boot-1".into(),
         root: "/".into(),
         netns: None,
+        home: None,
+        applier: None,
         started: String::new(),
         what: String::new(),
         deadline: None,
@@ -201,6 +204,7 @@ pub(crate) fn armed() -> Armed {
         knob: "test".into(),
         target: Target::Host,
         device: None,
+        ids: None,
         before: String::new(),
         after: String::new(),
         beside: Vec::new(),

@@ -79,6 +79,12 @@ pub fn is_runnable(text: &str) -> Result<bool, ParseError> {
     }
 }
 
+/// Whether a process has ended and only its exit code is left: field 3 of its `stat` is `Z` or `X`.
+pub fn has_ended(text: &str) -> bool {
+    let state = text.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
+    matches!(state, Some("Z" | "X" | "x"))
+}
+
 /// The process ids in `children`.
 pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
     let pid = |word: &str| {

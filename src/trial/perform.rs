@@ -20,8 +20,8 @@ use super::spec::Spec;
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
 use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
-use crate::host::Host;
-use crate::journal::{Namespace, Store};
+use crate::host::{Host, Namespace, ProcessId};
+use crate::journal::Store;
 use crate::model::Model;
 use crate::plan::{Prediction, Setting};
 use crate::sample::Inventory;
@@ -197,6 +197,8 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Opti
         identity: &model.identity,
         root: setup.root,
         netns: setup.netns.clone(),
+        home: Namespace::own().ok().filter(|_| setup.root == Path::new("/")),
+        applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
         confirm: Some(longest(spec)),
     };

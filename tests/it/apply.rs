@@ -1,9 +1,8 @@
 //! apply, status and undo as the user sees them, on a machine of plain files.
 
-use rxlab::apply::{BeginInfo, Transaction};
-use rxlab::journal::{Disk, Namespace, Storage};
+use rxlab::journal::{Disk, Storage};
 
-use crate::tree::{Tree, model, said};
+use crate::tree::{Tree, said};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
@@ -125,7 +124,7 @@ fn what_somebody_else_changed_is_reported_and_left() {
     assert!(text.contains("rps eth0/rx-0 = 2-3  (was off)  DRIFTED: it is 5 now"), "{text}");
     let (code, text) = said(&tree.rxlab(&["undo"]));
     assert_eq!(code, 4, "{text}");
-    assert!(text.contains("rps eth0/rx-0: left alone: somebody changed it to 5 since"), "{text}");
+    assert!(text.contains("rps eth0/rx-0: left alone: another program changed it to 5"), "{text}");
     assert!(text.contains("rps eth0/rx-1: back to off"), "{text}");
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "0".into()));
     assert_eq!(said(&tree.rxlab(&["undo"])), (0, "nothing to undo\n".into()));
@@ -163,45 +162,62 @@ fn transactions_are_undone_newest_first() {
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
-/// A transaction in a network namespace that is no more: its interfaces went with it, the machine's
-/// own value did not. An interface of the same name here is another one.
+/// One damaged file once kept every healthy transaction from being undone, shown and confirmed.
 #[test]
-fn a_namespace_that_is_gone_took_its_values_along() {
+fn a_damaged_journal_is_passed_over() {
     let tree = Tree::new();
-    let identity = model().identity;
-    let root = tree.root();
-    let netns = Some(Namespace { path: "/run/netns/no-such-one".into(), inode: 1 });
-    let info = BeginInfo { identity: &identity, root: &root, netns, what: "a test".into(), confirm: None };
-    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    for setting in ["rps veth0/rx-0 = 1", "rfs_entries host = 1024"] {
-        let setting = setting.parse().expect("a setting");
-        transaction.set(&tree.host(), &mut model(), &setting).expect("set");
-    }
-    transaction.keep().expect("kept");
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    let damaged = tree.store().open_ids().expect("listed").remove(0);
+    let file = tree.state().join(format!("journal/{damaged}.jsonl"));
+    let text =
+        std::fs::read_to_string(&file).expect("readable").replace("\"before\":\"off\"", "\"before\":\"1\"");
+    // The intent is damaged, so what it was about is known from nowhere; a second one is whole.
+    std::fs::write(&file, text).expect("written");
+    let other = ["apply", "--setting", "rps eth0/rx-1 = 1"];
+    assert_eq!(said(&tree.rxlab(&other)).0, 0, "it shares no target");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 1 && text.contains("rps eth0/rx-1 = 1") && text.contains("line 2 is damaged"), "{text}");
     let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert_eq!(code, 0, "{text}");
-    assert!(text.contains("rps veth0/rx-0: gone, and its value with it"), "{text}");
-    assert!(text.contains("rfs_entries host: back to 0"), "{text}");
-    assert_eq!(tree.rps("veth0", 0), "2", "the interface of the same name is left alone");
+    assert!(code == 5 && text.contains("rps eth0/rx-1: back to off"), "{text}");
+    assert!(text.contains(&format!("passed over transaction {damaged}: line 2 is damaged")), "{text}");
+    assert_eq!(tree.rps("eth0", 1), "0");
+    let confirm = [&other[..], &["--confirm", "60s"]].concat();
+    assert_eq!(said(&tree.rxlab(&confirm)).0, 0);
+    assert_eq!(said(&tree.rxlab(&["confirm"])).0, 0, "a healthy change can be confirmed");
+    assert_eq!(said(&tree.rxlab(&["reapply"])).0, 0);
+    let (code, text) = said(&tree.rxlab(&["undo", "--forget", &damaged]));
+    assert!(code == 0 && text.contains("is given up"), "{text}");
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
 }
 
+/// What a damaged transaction has changed must not be changed again: the value before both is in its file alone.
 #[test]
-fn a_damaged_journal_is_named() {
+fn a_target_of_a_damaged_journal_is_not_touched() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    let damaged = tree.store().open_ids().expect("listed").remove(0);
+    let file = tree.state().join(format!("journal/{damaged}.jsonl"));
+    let text = std::fs::read_to_string(&file).expect("readable");
+    std::fs::write(&file, text.replace("\"complete\"", "\"complexe\"")).expect("written");
+    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"]));
+    assert!(code == 4 && text.contains("is in the transaction") && text.contains("is damaged"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "c", "as it was");
+}
+
+/// A later version may add kinds of records. They are no damage, and only that version can close the transaction.
+#[test]
+fn records_of_a_later_version_are_no_damage() {
+    use std::io::Write;
     let tree = Tree::new();
     assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
     let id = tree.store().open_ids().expect("listed").remove(0);
-    let file = tree.state().join(format!("journal/{id}.jsonl"));
-    let text =
-        std::fs::read_to_string(&file).expect("readable").replace("\"before\":\"off\"", "\"before\":\"1\"");
-    std::fs::write(&file, text).expect("written");
-    for command in [&["undo"][..], &["status"], &RPS] {
-        let (code, text) = said(&tree.rxlab(command));
-        // RPS is set already, so apply has nothing to do and does not get to the journal.
-        if command != RPS {
-            assert!(code == 5 && text.contains("is damaged at line 2"), "{text}");
-        }
-    }
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 1"]));
-    assert!(code == 5 && text.contains("is damaged at line 2"), "{text}");
-    assert_eq!(tree.rps("eth0", 1), "00");
+    let path = tree.state().join(format!("journal/{id}.jsonl"));
+    let json = "{\"record\":\"of_the_future\",\"what\":7}";
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).expect("opened");
+    writeln!(file, "{:08x} {json}", crc32fast::hash(json.as_bytes())).expect("written");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert!(code == 5 && text.contains("a later version of rxlab has written"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "0", "what is understood is put back");
+    assert_eq!(tree.store().open_ids().expect("listed"), [id]);
 }

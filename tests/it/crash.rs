@@ -30,7 +30,15 @@ const WORK: &str = "RXLAB_TEST_CRASH_WORK";
 
 fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyError> {
     let identity = model().identity;
-    let info = BeginInfo { identity: &identity, root, netns: None, what: "a test".into(), confirm: None };
+    let info = BeginInfo {
+        identity: &identity,
+        root,
+        netns: None,
+        home: None,
+        applier: None,
+        what: "a test".into(),
+        confirm: None,
+    };
     Transaction::begin(store, info)
 }
 
@@ -348,6 +356,10 @@ impl Host for Watching {
     }
     fn now_ns(&self) -> u64 {
         self.inner.now_ns()
+    }
+
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        self.inner.inode(path)
     }
 }
 

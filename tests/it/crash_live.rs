@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use rxlab::apply::{self, BeginInfo, Transaction};
-use rxlab::host::{FlakyHost, Fuse, Host, LiveHost};
-use rxlab::journal::{Disk, FlakyStorage, Namespace, Store};
+use rxlab::host::{FlakyHost, Fuse, Host, LiveHost, Namespace};
+use rxlab::journal::{Disk, FlakyStorage, Store};
 use rxlab::knob::KNOBS;
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::model::Model;
@@ -56,6 +56,8 @@ fn change(store: &Store, host: &dyn Host, netns: &Path, texts: &[&str]) {
         identity: &model.identity,
         root: "/".as_ref(),
         netns,
+        home: None,
+        applier: None,
         what: "a test".into(),
         confirm: None,
     };

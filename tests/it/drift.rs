@@ -142,8 +142,15 @@ fn ended_at_every_operation_of_a_reapply() {
         let tree = Tree::new();
         let original = tree.values();
         let (identity, root) = (model().identity, tree.root());
-        let info =
-            BeginInfo { identity: &identity, root: &root, netns: None, what: "a test".into(), confirm: None };
+        let info = BeginInfo {
+            identity: &identity,
+            root: &root,
+            netns: None,
+            home: None,
+            applier: None,
+            what: "a test".into(),
+            confirm: None,
+        };
         let transaction = Transaction::begin(&tree.store(), info).expect("begun");
         let id = transaction.id().to_owned();
         transaction.apply(&tree.host(), &model(), &settings, &AtomicBool::new(false)).expect("applied");
@@ -167,7 +174,7 @@ fn ended_at_every_operation_of_a_reapply() {
             assert!(is_theirs || value == original[&name], "{name} = {value}, ended at {at:?}");
             let told = undo.outcomes.iter().any(|outcome| {
                 name == format!("{} {}", outcome.knob, outcome.target)
-                    && outcome.outcome == Outcome::Drift { live: value.clone() }
+                    && outcome.outcome == Outcome::Drift { live: value.clone(), fresh: false }
             });
             assert_eq!(is_theirs, told, "{name} = {value}, ended at {at:?}");
             left += usize::from(is_theirs);

@@ -193,4 +193,8 @@ impl<H: Host> Host for Driver<H> {
     fn now_ns(&self) -> u64 {
         self.inner.now_ns()
     }
+
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        self.inner.inode(path)
+    }
 }

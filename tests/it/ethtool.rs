@@ -43,7 +43,8 @@ fn a_veth_is_changed_and_changed_back() {
     let state = tempfile::tempdir().expect("a temporary directory");
     let rxlab = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        command.arg("--netns").arg(namespace.path()).arg("--state-dir").arg(state.path()).args(arguments);
+        command.arg("--netns").arg(namespace.path()).arg("--state-dir").arg(state.path());
+        command.arg("--run-dir").arg(state.path().join("run")).args(arguments);
         said(&command.output().expect("rxlab runs"))
     };
     let all: Vec<String> = settings.iter().map(Setting::to_string).collect();

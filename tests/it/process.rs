@@ -21,7 +21,13 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 /// `rxlab` with its own state directory and nobody at the keyboard.
 pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command.arg("--state-dir").arg(state).args(args).stdin(Stdio::null());
+    command
+        .arg("--state-dir")
+        .arg(state)
+        .arg("--run-dir")
+        .arg(state.join("run"))
+        .args(args)
+        .stdin(Stdio::null());
     command
 }
 

@@ -40,6 +40,10 @@ impl Host for Counting {
     fn now_ns(&self) -> u64 {
         self.inner.now_ns()
     }
+
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        self.inner.inode(path)
+    }
 }
 
 #[test]

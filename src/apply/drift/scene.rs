@@ -120,6 +120,7 @@ impl Case {
             knob: self.setting.knob.clone(),
             target: self.setting.target.clone(),
             device: (!address.0.is_empty()).then(|| address.clone()),
+            ids: None,
             seq: 1,
             original: "1".into(),
             wanted: self.setting.value.clone(),

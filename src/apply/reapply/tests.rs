@@ -34,7 +34,15 @@ impl Bench {
     fn begin(&self, confirm: Option<Duration>) -> Transaction {
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm };
+        let info = BeginInfo {
+            identity: &identity,
+            root,
+            netns: None,
+            home: None,
+            applier: None,
+            what: String::new(),
+            confirm,
+        };
         Transaction::begin(&self.store, info).expect("begun")
     }
 
@@ -111,7 +119,7 @@ fn a_strangers_value_that_comes_back_is_left_alone() {
     bench.write(RPS, "40");
     assert_eq!(bench.live(&id), Live::Drifted { value: "6".into() });
     let undo = bench.undo(&id);
-    assert_eq!(undo.outcomes[0].outcome, Outcome::Drift { live: "6".into() });
+    assert_eq!(undo.outcomes[0].outcome, Outcome::Drift { live: "6".into(), fresh: false });
     assert_eq!(bench.read(RPS), "40");
 }
 
@@ -125,7 +133,7 @@ fn a_reapply_that_was_killed_before_its_write_leaves_the_strangers_value() {
     let ignore = Rule { suffix: "rps_cpus".into(), mishap: Mishap::Refuse(Cause::Errno(16)) };
     let busy = FlakyHost::new(host().with(RPS, "20"), vec![ignore], Fuse::new(None, || ()));
     assert!(matches!(bench.reapply(&id, &busy), Reapply::Failed { why } if why.contains("try again")));
-    assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "5".into() });
+    assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "5".into(), fresh: false });
     assert_eq!(bench.read(RPS), "20");
 }
 
@@ -154,7 +162,7 @@ fn a_strangers_mixture_of_our_values_is_not_ours() {
     mix(&bench);
     assert_eq!(bench.reapply(&id, &bench.host), Reapply::Reapplied { was: "4;1".into() });
     mix(&bench);
-    assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "4;1".into() });
+    assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "4;1".into(), fresh: false });
 }
 
 #[test]

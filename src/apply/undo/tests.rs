@@ -38,7 +38,15 @@ impl Bench {
     fn begin(&self) -> Transaction {
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm: None };
+        let info = BeginInfo {
+            identity: &identity,
+            root,
+            netns: None,
+            home: None,
+            applier: None,
+            what: String::new(),
+            confirm: None,
+        };
         Transaction::begin(&self.store(), info).expect("begun")
     }
 
@@ -159,10 +167,19 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
     let bench = Bench::new();
     let host = host().with("sys/class/net/veth0/queues/rx-0/rps_cpus", "0\n");
     let set = |inode: Option<u64>, setting: &str| {
-        let netns = inode.map(|inode| crate::journal::Namespace { path: "/run/netns/x".into(), inode });
+        let netns =
+            inode.map(|inode| crate::host::Namespace { path: "/run/netns/x".into(), inode, cookie: None });
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo { identity: &identity, root, netns, what: String::new(), confirm: None };
+        let info = BeginInfo {
+            identity: &identity,
+            root,
+            netns,
+            home: None,
+            applier: None,
+            what: String::new(),
+            confirm: None,
+        };
         let mut transaction = Transaction::begin(&bench.store(), info).expect("begun");
         transaction.set(&host, &mut model(), &setting.parse().expect("a setting")).expect("set");
         transaction.keep().expect("kept");
@@ -183,7 +200,7 @@ fn an_interrupt_comes_back_with_its_interface() {
     const LINK: &str = "proc/irq/39/smp_affinity";
     let bench = Bench::new();
     let up = with_link_irq();
-    let host = RecordedHost::new().with(LINK, "01\n");
+    let host = RecordedHost::new().with(LINK, "01\n").with("sys/class/net/eth0/operstate", "down\n");
     let setting = "irq_affinity eth0/irq-eth0 = 5".parse().expect("a setting");
     let mut transaction = bench.begin();
     transaction.set(&host, &mut up.clone(), &setting).expect("set");

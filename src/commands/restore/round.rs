@@ -9,6 +9,7 @@ use super::super::{apply as apply_command, place};
 use crate::apply::{self, ApplyError, BeginInfo, Failure, Transaction};
 use crate::cli::Global;
 use crate::error::CommandError;
+use crate::host::ProcessId;
 use crate::journal::{JournalError, LockError};
 use crate::knob::{self, KnobError};
 use crate::persist::{Found, found, groups};
@@ -145,6 +146,8 @@ fn write(
         identity: &machine.model.identity,
         root: &root,
         netns: machine.netns.clone(),
+        home: place::home(&root),
+        applier: ProcessId::own(),
         what: "restore".to_owned(),
         confirm: None,
     };

@@ -33,7 +33,7 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
     let start = Instant::now();
     let mut desk = NewsDesk::default();
     loop {
-        let all = of_machine(global)?;
+        let (all, unreadable) = of_machine(global)?;
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut out = std::io::stdout().lock();
         for news in desk.look(&all) {
@@ -52,7 +52,7 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
         sleep(left.unwrap_or(every).min(every), &stop);
         let over = length.is_some_and(|length| start.elapsed() >= length);
         if over || stop.load(Ordering::Relaxed) {
-            return verdict(&all);
+            return verdict(&all, &unreadable);
         }
     }
 }

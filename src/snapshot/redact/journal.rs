@@ -17,6 +17,7 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
                 if let Some(netns) = &mut begin.netns {
                     netns.path = WITHHELD.into();
                 }
+                (begin.home, begin.applier) = (None, None);
             }
             Record::Intent(intent) => {
                 if let Some(device) = &mut intent.device {
@@ -50,6 +51,8 @@ mod tests {
             boot_id: "473d721b-2896-4eb5-a890-2cb48c991713".into(),
             root: "/home/alice/root".into(),
             netns: None,
+            home: None,
+            applier: None,
             started: "2026-01-01T00:00:00Z".into(),
             what: "apply /home/alice/rps.toml".into(),
             deadline: None,

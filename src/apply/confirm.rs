@@ -1,0 +1,61 @@
+//! A change that has a deadline is confirmed, so that it stays.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::Transaction;
+use crate::journal::{JournalError, Store};
+use crate::model::Identity;
+
+/// Why a change was not confirmed.
+#[derive(Debug, Error)]
+pub enum ConfirmError {
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Nothing has a deadline that is still running.
+    #[error("nothing waits for a confirmation")]
+    NothingWaits,
+    /// Its deadline ended while we waited for the lock.
+    #[error("transaction {0} no longer waits for a confirmation")]
+    TooLate(String),
+    /// Only part of it was set.
+    #[error("transaction {0} was stopped before everything was set")]
+    Incomplete(String),
+    /// Its deadline has passed, and part of it could not be put back yet.
+    #[error("transaction {0} is being put back")]
+    GoesBack(String),
+}
+
+/// How long a confirmation waits for the lock: a guard or another command may just have it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Confirms the transaction whose id begins with `id`, or the one that waits, and gives its id.
+pub fn confirm(
+    store: &Store,
+    (root, identity): (&str, &Identity),
+    id: Option<&str>,
+) -> Result<String, ConfirmError> {
+    let mut waiting = store.open_of(root, &identity.boot_id)?;
+    waiting.retain(|(_, history)| history.pending_deadline().is_some());
+    if let Some(text) = id {
+        let id = store.find(text)?;
+        waiting.retain(|(waiting, _)| *waiting == id);
+    }
+    let (id, _) = waiting.pop().ok_or(ConfirmError::NothingWaits)?;
+    let transaction = Transaction::resume(store, &id, PATIENCE)?;
+    // Under the lock the guard cannot act; what it did before shows here.
+    let history = transaction.journal().history();
+    if history.pending_deadline().is_none() {
+        return Err(ConfirmError::TooLate(id));
+    }
+    if !history.is_complete() {
+        return Err(ConfirmError::Incomplete(id));
+    }
+    if history.touched().iter().any(|touched| touched.outcome.is_some()) {
+        return Err(ConfirmError::GoesBack(id));
+    }
+    transaction.confirm()?;
+    Ok(id)
+}

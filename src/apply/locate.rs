@@ -1,0 +1,233 @@
+//! Finds the machine of a transaction and the devices of its values again: under another name, in another network
+//! namespace, or proves that they no longer exist.
+//!
+//! A list that cannot be read proves nothing. That a device is gone is said only after every network namespace
+//! was searched for it.
+
+use rustix::io::Errno;
+
+use super::check::process_of;
+use crate::host::{Cause, Hidden, Host, HostError, Namespace, Operation};
+use crate::journal::{Begin, History, SysfsIds, Touched};
+use crate::model::{DeviceAddress, Model};
+use crate::plan::Target;
+use crate::sample::{Inventory, Scope};
+use crate::units::{NicName, QueueId};
+
+const INTERFACES: &str = "sys/class/net";
+
+/// The machine as the process of a transaction saw it; `None` where `host`, which is seen from our own network
+/// namespace, is that. The home namespace stands in for an entered one that no longer exists. An error where the
+/// namespace was not found and some may be out of sight.
+pub fn reach(host: &dyn Host, begin: &Begin) -> Result<Option<Box<dyn Host>>, Hidden> {
+    let is_ours = |namespace: &Namespace| host.namespace().is_some_and(|own| own.is_same(namespace));
+    let Some(wanted) = begin.netns.as_ref().or(begin.home.as_ref()).filter(|_| host.namespace().is_some())
+    else {
+        return Ok(None);
+    };
+    let home = match begin.home.as_ref().filter(|home| !is_ours(home)) {
+        Some(home) => find(host, home, None)?.and_then(|found| found.namespace().cloned()),
+        None => None,
+    };
+    if home.is_none() && is_ours(wanted) {
+        return Ok(None);
+    }
+    match (find(host, wanted, home.as_ref())?, &home) {
+        (Some(found), _) => Ok(Some(found)),
+        (None, Some(home)) => find(host, home, Some(home)),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The machine seen from `namespace`; `None` when that no longer exists.
+fn find(
+    host: &dyn Host,
+    namespace: &Namespace,
+    home: Option<&Namespace>,
+) -> Result<Option<Box<dyn Host>>, Hidden> {
+    let open = |at: &Namespace| {
+        let opened = host.seen_from(at, home).ok()?;
+        let is_it = opened.namespace().is_some_and(|found| found.is_same(namespace));
+        is_it.then_some(opened)
+    };
+    // The file it was entered through may be gone and the namespace not: `/proc/PID/ns/net` goes with its
+    // process, while others live on in there.
+    if let Some(opened) = open(namespace) {
+        return Ok(Some(opened));
+    }
+    let all = host.namespaces()?;
+    let same = all.iter().find(|other| other.is_same(namespace));
+    same.map(|same| open(same).ok_or_else(|| Hidden(format!("cannot enter {}", same.path.display()))))
+        .transpose()
+}
+
+/// Where the target of a value is now.
+pub(super) enum Place {
+    /// On the machine looked at, by its present name.
+    Here(Target),
+    /// In another network namespace.
+    There(Box<dyn Host>, Box<Model>, Target),
+    /// Nowhere: its device or process no longer exists.
+    Gone,
+    /// Not known, and why.
+    Unknown(String),
+}
+
+/// Finds the target of a value again. `host` and `model` are the machine of the transaction, as [`reach`] gives it.
+pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched: &Touched) -> Place {
+    let Some(device) = &touched.device else {
+        return match touched.target.nic() {
+            None => Place::Here(touched.target.clone()),
+            Some(nic) => Place::Unknown(format!("the journal does not say which device {nic} was")),
+        };
+    };
+    if touched.target.nic().is_none() {
+        return match process_of(host, &touched.target) {
+            Ok(Some(now)) if now == *device => Place::Here(touched.target.clone()),
+            Ok(_) => Place::Gone,
+            Err(error) => Place::Unknown(error.to_string()),
+        };
+    }
+    let here = || in_one(host, model, device, touched.ids);
+    let begin = history.begin();
+    let is_home =
+        begin.is_none_or(|begin| match (begin.netns.as_ref().or(begin.home.as_ref()), host.namespace()) {
+            (Some(then), Some(now)) => then.is_same(now),
+            _ => true,
+        });
+    // An interface in another namespace can be told from ours by its id alone, unless it is hardware.
+    let is_known = touched.ids.is_some() || !device.is_virtual();
+    if is_home || is_known {
+        match here() {
+            Ok(Some(name)) => return Place::Here(touched.target.of_nic(&name)),
+            Ok(None) => {}
+            Err(error) => return Place::Unknown(error.to_string()),
+        }
+    }
+    if host.namespace().is_none() {
+        return Place::Gone;
+    }
+    if !is_known {
+        return Place::Unknown(
+            "written by an earlier version, which did not note what sysfs calls it".to_owned(),
+        );
+    }
+    elsewhere(host, begin, device, touched).unwrap_or_else(|hidden| Place::Unknown(hidden.to_string()))
+}
+
+/// Searches all network namespaces.
+fn elsewhere(
+    host: &dyn Host,
+    begin: Option<&Begin>,
+    device: &DeviceAddress,
+    touched: &Touched,
+) -> Result<Place, Hidden> {
+    let all = host.namespaces()?;
+    for namespace in &all {
+        let home =
+            begin.and_then(|begin| all.iter().find(|n| begin.home.as_ref().is_some_and(|h| h.is_same(n))));
+        let opened = host.seen_from(namespace, home).map_err(|error| Hidden(error.to_string()))?;
+        let model = Box::new(look(&*opened));
+        match in_one(&*opened, &model, device, touched.ids) {
+            Ok(Some(name)) => return Ok(Place::There(opened, model, touched.target.of_nic(&name))),
+            Ok(None) => {}
+            Err(error) => return Err(Hidden(format!("{}: {error}", namespace.path.display()))),
+        }
+    }
+    Ok(Place::Gone)
+}
+
+/// The receive path as it is now.
+pub(super) fn look(host: &dyn Host) -> Model {
+    Model::new(&Inventory::take(host, Scope::Path))
+}
+
+/// What the device is called in the namespace looked at; `None` when it is not there. An error where that cannot
+/// be known.
+fn in_one(
+    host: &dyn Host,
+    model: &Model,
+    device: &DeviceAddress,
+    ids: Option<SysfsIds>,
+) -> Result<Option<NicName>, HostError> {
+    let mut there = Vec::new();
+    for name in host.list(INTERFACES)? {
+        // Files such as bonding_masters stand next to the interfaces.
+        let Ok(nic) = name.parse::<NicName>() else { continue };
+        match host.inode(&format!("{INTERFACES}/{nic}")) {
+            Ok(inode) => there.push((nic, Some(inode))),
+            Err(error) if error.cause == Cause::Missing && model.nic(&nic).is_some() => {
+                there.push((nic, None))
+            }
+            Err(error) if error.cause == Cause::Missing => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let by_id = |(_, inode): &&(NicName, Option<u64>)| {
+        ids.is_some_and(|ids| inode.is_some_and(|inode| inode == ids.interface))
+    };
+    if let Some((name, _)) = there.iter().find(by_id) {
+        return Ok(Some(name.clone()));
+    }
+    for (name, inode) in &there {
+        // A virtual interface with another id is another one, whatever its name is.
+        if device.is_virtual() && ids.is_some() && inode.is_some() {
+            continue;
+        }
+        match model.nic(name) {
+            Some(nic) if nic.address == *device => return Ok(Some(name.clone())),
+            Some(_) => {}
+            // It was not read, or it came since: it may be the one.
+            None => {
+                return Err(HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What sysfs calls the interface and the queue of a target; `None` for other targets and where nothing is known.
+pub(super) fn ids_of(host: &dyn Host, target: &Target) -> Option<SysfsIds> {
+    let nic = target.nic()?;
+    let interface = host.inode(&format!("{INTERFACES}/{nic}")).ok()?;
+    let queue = match target {
+        Target::Queue { queue, .. } => host.inode(&queue_path(nic, *queue)).ok(),
+        _ => None,
+    };
+    Some(SysfsIds { interface, queue })
+}
+
+/// Whether the queue of a target exists. An error where that cannot be known.
+pub(super) fn has_queue(host: &dyn Host, target: &Target) -> Result<bool, HostError> {
+    let Target::Queue { nic, queue } = target else { return Ok(true) };
+    match host.list(&queue_path(nic, *queue)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.cause == Cause::Missing => {
+            // The interface itself may have gone or been renamed meanwhile.
+            host.list(&format!("{INTERFACES}/{nic}/queues")).map(|_| false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn queue_path(nic: &NicName, queue: QueueId) -> String {
+    format!("{INTERFACES}/{nic}/queues/{queue}")
+}
+
+/// Whether what a value belongs to was made again since its last intent, so that the kernel or the driver has
+/// reset it: another interface or queue has taken its place, or `then` and `now` show other numbers of queues.
+pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target, history: &History) -> bool {
+    let (Some(then), Some(now)) = (touched.ids, ids_of(host, target)) else { return false };
+    if then.interface != now.interface {
+        return true;
+    }
+    if let (Some(then), Some(now)) = (then.queue, now.queue) {
+        // These two live in the queue's own object; a driver may reset others without making it again.
+        if then != now || ["rps", "rfs"].contains(&touched.knob.as_str()) {
+            return then != now;
+        }
+    }
+    let Some((nic, device)) = target.nic().zip(touched.device.as_ref()) else { return false };
+    let then = history.surroundings().and_then(|around| around.device(device));
+    then.is_some_and(|then| super::surroundings::has_other_queues(host, then, nic))
+}
