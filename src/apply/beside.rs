@@ -167,8 +167,11 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 
 #[cfg(test)]
 mod tests {
-    use super::carried;
+    use super::{beside, carried};
+    use crate::host::{Cause, RecordedHost};
     use crate::journal::{Beside, Touched};
+    use crate::knob;
+    use crate::knob::testbed::model;
 
     fn rps(queue: u32, value: &str) -> Beside {
         let target = format!("eth0/rx-{queue}").parse().expect("a target");
@@ -191,6 +194,19 @@ mod tests {
             held: None,
             outcome: None,
         }
+    }
+
+    /// A value that was busy just then was once taken for none, thrown away by the write, and never set again.
+    #[test]
+    fn a_value_that_cannot_be_read_is_not_thrown_away() {
+        let channels = knob::find("channels").expect("a knob");
+        let target = "eth0".parse().expect("a target");
+        let kept = |host: &RecordedHost| beside(host, &model(), channels, &target);
+        let path = "sys/class/net/eth0/queues/rx-1/rps_cpus";
+        let host = RecordedHost::new().with(path, "2\n");
+        assert_eq!(kept(&host).expect("read"), [rps(1, "1")], "what this machine does not have is not kept");
+        let busy = host.with_failure(path, Cause::Errno(16));
+        assert!(kept(&busy).expect_err("busy").to_string().contains("busy"));
     }
 
     #[test]

@@ -31,6 +31,10 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The first and the longest pause between two attempts to put a change back.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
+/// How long a journal may be absent after the deadline, without a break, before the guard ends: whoever deletes it
+/// leaves nothing to put back from.
+const ABSENT: Duration = Duration::from_secs(60);
+
 /// How long after the deadline another process may keep the lock before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -118,16 +122,20 @@ pub trait Watchpost {
 pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut known = history.clone();
     loop {
-        match store.load(id) {
-            Ok(Some(history)) => known = history,
+        let is_fresh = match store.load(id) {
+            Ok(Some(history)) => {
+                known = history;
+                true
+            }
             Ok(None) if store.is_archived(id) => return,
             // Not readable just now. What was known still holds.
-            Ok(None) | Err(_) => {}
-        }
+            Ok(None) | Err(_) => false,
+        };
         let Some(deadline) = known.pending_deadline() else { return };
         let left = Duration::from_nanos(deadline.saturating_sub(post.now()));
-        let died =
-            !known.is_complete() && known.begin().and_then(|b| b.applier).is_some_and(|a| !post.is_alive(a));
+        let died = is_fresh
+            && !known.is_complete()
+            && known.begin().and_then(|b| b.applier).is_some_and(|a| !post.is_alive(a));
         if left.is_zero() || died || post.is_told_to_end() {
             break;
         }
@@ -135,14 +143,21 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
     }
     let due = post.now();
     let [mut pause, longest] = PAUSES;
+    let mut seen = due;
     loop {
         match put_back(store, id, post) {
             Attempt::Over => return,
+            Attempt::Absent if post.now().saturating_sub(seen) >= nanoseconds(ABSENT) => return,
+            Attempt::Absent => {
+                post.sleep(pause);
+                continue;
+            }
             Attempt::Locked(path, Some(holder)) if post.now().saturating_sub(due) >= nanoseconds(GRACE) => {
                 post.kill_holder(&path, holder);
             }
             Attempt::Locked(..) | Attempt::Failed => {}
         }
+        seen = post.now();
         post.sleep(pause);
         pause = (2 * pause).min(longest);
     }
@@ -158,6 +173,8 @@ enum Attempt {
     Over,
     /// Another process has the lock.
     Locked(PathBuf, Option<ProcessId>),
+    /// The journal is neither among the open ones nor in the archive.
+    Absent,
     /// It may go better the next time.
     Failed,
 }
@@ -167,6 +184,7 @@ fn put_back(store: &Store, id: &str, post: &dyn Watchpost) -> Attempt {
         Ok(transaction) => transaction,
         Err(JournalError::Lock(LockError::Held { path, holder })) => return Attempt::Locked(path, holder),
         Err(JournalError::Unknown { .. }) if store.is_archived(id) => return Attempt::Over,
+        Err(JournalError::Unknown { .. }) => return Attempt::Absent,
         Err(_) => return Attempt::Failed,
     };
     if transaction.journal().history().pending_deadline().is_none() {

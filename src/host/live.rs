@@ -251,14 +251,10 @@ impl Host for LiveHost {
     }
 
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
+        // Also of our own: what is mounted on /sys may show another one.
+        let host = Self::open_in_namespace(Path::new("/"), &namespace.path)?;
         let own = Namespace::own().ok();
         let is_own = |other: &Namespace| own.as_ref().is_some_and(|own| own.is_same(other));
-        let root = Path::new("/");
-        let host = if is_own(namespace) {
-            Self::open(root)?
-        } else {
-            Self::open_in_namespace(root, &namespace.path)?
-        };
         let home = home.filter(|home| !is_own(home)).map(|home| home.path.clone());
         Ok(Box::new(Self { home, ..host }))
     }

@@ -20,6 +20,8 @@ use super::socket::netns_cookie;
 /// The namespace of the thread that asks.
 const OWN: &str = "/proc/thread-self/ns/net";
 
+const OWN_THREAD: &str = "/proc/thread-self";
+
 /// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
 /// one sees only part of the processes of the machine.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
@@ -93,63 +95,99 @@ pub(super) fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> 
 
 /// Every network namespace that a process lives in or holds open, or that has a name, each once.
 ///
-/// An error where some may be out of sight: in a container, which sees its own processes only, or where a
-/// process may not be looked at.
+/// An error where some may be out of sight: in a container, which sees its own processes only, or where a process
+/// that may not be looked into lives in a namespace that nothing else shows. What such a process holds open without
+/// living in it is not searched.
 pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
-    let hidden =
-        |what: &str, error: &io::Error| Hidden(format!("cannot look for namespaces in {what}: {error}"));
-    let inode = std::fs::metadata("/proc/self/ns/pid").map_err(|error| hidden("/proc", &error))?.ino();
+    let hidden = |what: &Path, error: &io::Error| {
+        Hidden(format!("cannot look for namespaces in {}: {error}", what.display()))
+    };
+    let inode =
+        std::fs::metadata("/proc/self/ns/pid").map_err(|error| hidden("/proc".as_ref(), &error))?.ino();
     if inode != INITIAL_PID_NAMESPACE {
         return Err(Hidden("namespaces outside this container are out of sight".to_owned()));
     }
-    let mut found: BTreeMap<u64, PathBuf> = BTreeMap::new();
-    let mut add = |path: PathBuf| -> io::Result<()> {
+    let mut seen = Seen::default();
+    for (place, paths) in
+        [("/run/netns", entries("/run/netns".as_ref())), ("/proc/self/mountinfo", mounted())]
+    {
+        let added = paths.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
+        added.map_err(|error| hidden(place.as_ref(), &error))?;
+    }
+    for process in entries("/proc".as_ref()).map_err(|error| hidden("/proc".as_ref(), &error))? {
+        if process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some() {
+            seen.add_process(&process).map_err(|error| hidden(&process, &error))?;
+        }
+    }
+    let mut all = Vec::new();
+    let mut marks = Vec::new();
+    for path in seen.paths.into_values() {
+        match Namespace::of(&path)
+            .and_then(|found| Ok((found, in_netns(&path, || mark(OWN_THREAD.as_ref()))?)))
+        {
+            Ok((namespace, mark)) => {
+                marks.extend(mark.ok());
+                all.push(namespace);
+            }
+            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => {}
+            Err(error) => return Err(Hidden(error.to_string())),
+        }
+    }
+    match seen.closed.into_iter().find(|(_, mark)| !marks.contains(mark)) {
+        Some((thread, _)) => Err(Hidden(format!("{} lives in a namespace out of sight", thread.display()))),
+        None => Ok(all),
+    }
+}
+
+/// What a search has come across.
+#[derive(Default)]
+struct Seen {
+    /// A file for each namespace, by inode.
+    paths: BTreeMap<u64, PathBuf>,
+    /// Threads that may not be looked into, with the marks of their namespaces.
+    closed: Vec<(PathBuf, u64)>,
+}
+
+impl Seen {
+    fn add(&mut self, path: PathBuf) -> io::Result<()> {
         match std::fs::metadata(&path) {
             Ok(file) => {
-                found.entry(file.ino()).or_insert(path);
+                self.paths.entry(file.ino()).or_insert(path);
                 Ok(())
             }
             Err(error) if is_gone(&error) => Ok(()),
             Err(error) => Err(error),
         }
-    };
-    for path in entries("/run/netns".as_ref()).map_err(|error| hidden("/run/netns", &error))? {
-        add(path).map_err(|error| hidden("/run/netns", &error))?;
     }
-    for process in entries("/proc".as_ref()).map_err(|error| hidden("/proc", &error))? {
-        let is_process = process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some();
-        if is_process {
-            of_process(&process, &mut add).map_err(|error| hidden(&process.to_string_lossy(), &error))?;
+
+    /// The namespaces that the threads of a process are in, and those it holds open.
+    fn add_process(&mut self, process: &Path) -> io::Result<()> {
+        for thread in entries(&process.join("task"))? {
+            match self.add(thread.join("ns/net")) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => match mark(&thread) {
+                    Ok(mark) => self.closed.push((thread, mark)),
+                    Err(gone) if is_gone(&gone) => {}
+                    Err(_) => return Err(error),
+                },
+                added => added?,
+            }
         }
-    }
-    let mut all = Vec::new();
-    for path in mounted().map_err(|error| hidden("/proc/self/mountinfo", &error))? {
-        add(path).map_err(|error| hidden("/proc/self/mountinfo", &error))?;
-    }
-    for path in found.into_values() {
-        match Namespace::of(&path) {
-            Ok(namespace) => all.push(namespace),
-            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => {}
-            Err(error) => return Err(Hidden(error.to_string())),
+        for file in entries(&process.join("fd"))? {
+            match std::fs::read_link(&file) {
+                Ok(target) if target.to_string_lossy().starts_with("net:[") => self.add(file)?,
+                Ok(_) => {}
+                Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(())
     }
-    Ok(all)
 }
 
-/// The namespaces that the threads of a process are in, and those it holds open.
-fn of_process(process: &Path, add: &mut impl FnMut(PathBuf) -> io::Result<()>) -> io::Result<()> {
-    for thread in entries(&process.join("task"))? {
-        add(thread.join("ns/net"))?;
-    }
-    for file in entries(&process.join("fd"))? {
-        match std::fs::read_link(&file) {
-            Ok(target) if target.to_string_lossy().starts_with("net:[") => add(file)?,
-            Ok(_) => {}
-            Err(error) if is_gone(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+/// The inode of a file in the procfs of a thread's network namespace: no two namespaces that exist have the same. Unlike
+/// `ns/net` it may be asked of any process.
+fn mark(thread: &Path) -> io::Result<u64> {
+    Ok(std::fs::metadata(thread.join("net/dev"))?.ino())
 }
 
 /// Files on which a namespace is mounted, such as those of container engines.

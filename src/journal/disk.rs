@@ -20,8 +20,7 @@ use crate::host::ProcessId;
 /// Suffix of the files.
 const SUFFIX: &str = ".jsonl";
 
-/// Files below one state directory. Making one touches nothing; the directories are made by the
-/// first [`Storage::lock`].
+/// Files below one state directory. Making one touches nothing; the directories are made with the first file.
 #[derive(Debug, Clone)]
 pub struct Disk {
     state: PathBuf,
@@ -82,6 +81,8 @@ fn trusted(directory: &Path) -> Result<(), LockError> {
     let untrusted = |why: String| Err(LockError::Untrusted { path: directory.to_owned(), why });
     let status = match std::fs::metadata(directory) {
         Ok(status) => status,
+        // One that is not there yet will be ours.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(LockError::Io { path: directory.to_owned(), error }),
     };
     let us = rustix::process::geteuid().as_raw();
@@ -121,6 +122,7 @@ impl Storage for Disk {
     }
 
     fn create(&self, id: &str) -> io::Result<()> {
+        make_directory(&self.folder(Folder::Archive))?;
         OpenOptions::new().write(true).create_new(true).open(self.path(Folder::Open, id))?;
         sync_directory(&self.folder(Folder::Open))
     }
@@ -166,7 +168,6 @@ impl Storage for Disk {
         let directory = self.run.as_ref().unwrap_or(&self.state);
         let path = directory.join("lock");
         let failed = |error| LockError::Io { path: path.clone(), error };
-        make_directory(&self.folder(Folder::Archive)).map_err(failed)?;
         make_directory(directory).map_err(failed)?;
         let journal = [self.state.clone(), self.folder(Folder::Open), self.folder(Folder::Archive)];
         journal.iter().chain([directory]).try_for_each(|directory| trusted(directory))?;
@@ -192,6 +193,7 @@ impl Storage for Disk {
     // The list holds paths, each with a NUL behind it.
     fn claim(&self) -> io::Result<Vec<PathBuf>> {
         let Some(run) = &self.run else { return Ok(Vec::new()) };
+        make_directory(&self.state)?;
         let state = self.state.canonicalize()?;
         let mut options = OpenOptions::new();
         let flags = OFlags::NOFOLLOW.bits().cast_signed();

@@ -2,7 +2,7 @@
 
 use rxlab::journal::{Disk, Storage};
 
-use crate::tree::{Tree, said};
+use crate::tree::{PCI, Tree, said};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
@@ -220,4 +220,50 @@ fn records_of_a_later_version_are_no_damage() {
     assert!(code == 5 && text.contains("a later version of rxlab has written"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "0", "what is understood is put back");
     assert_eq!(tree.store().open_ids().expect("listed"), [id]);
+}
+
+/// Who can replace files in the state directory decides what undo writes as root.
+#[test]
+fn a_state_directory_that_others_can_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let tree = Tree::new();
+    let state = tree.state();
+    std::fs::create_dir(&state).expect("made");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("permitted");
+    let (code, text) = said(&tree.rxlab(&RPS));
+    assert!(code == 3 && text.contains("its mode 777 lets other users write to it"), "{code} {text}");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+    if crate::require::root() {
+        std::os::unix::fs::chown(&state, Some(65534), None).expect("given away");
+        let (code, text) = said(&tree.rxlab(&RPS));
+        assert!(code == 3 && text.contains("it belongs to user 65534"), "{code} {text}");
+    }
+    assert_eq!(tree.rps("eth0", 0), "00");
+}
+
+#[test]
+fn a_planted_lock_is_not_followed() {
+    let tree = Tree::new();
+    let victim = tree.path().join("victim");
+    std::fs::write(&victim, "precious").expect("written");
+    std::fs::create_dir(tree.state()).expect("made");
+    std::os::unix::fs::symlink(&victim, tree.state().join("lock")).expect("linked");
+    let (code, text) = said(&tree.rxlab(&RPS));
+    assert!(code == 5 && text.contains("cannot take the lock"), "{code} {text}");
+    assert_eq!(std::fs::read_to_string(&victim).expect("readable"), "precious");
+    assert_eq!(tree.rps("eth0", 0), "00");
+}
+
+/// A second interface of a PCI function makes the first one's address a longer one. The first was once taken for gone.
+#[test]
+fn a_sibling_changes_no_device() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    let sibling = format!("{PCI}/net/eth0s1");
+    tree.write(&format!("{sibling}/queues/rx-0/rps_cpus"), "00\n");
+    tree.write(&format!("{sibling}/operstate"), "up\n");
+    tree.link("sys/class/net/eth0s1", "../../devices/pci0000:00/0000:00:03.0/net/eth0s1");
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert!(code == 0 && text.contains("rps eth0/rx-0: back to off"), "{code} {text}");
+    assert_eq!(tree.rps("eth0", 0), "0");
 }

@@ -48,6 +48,27 @@ pub(crate) fn copy_program(to: &Path) {
     assert!(status.expect("cp runs").success());
 }
 
+/// Kills the guards of the journals below `directory`: a test that ends before a deadline leaves one behind.
+pub(crate) fn end_guards(directory: &Path) {
+    for pid in guards(directory) {
+        // It may end by itself just now.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// The processes `rxlab guard` of the journals below `directory`.
+pub(crate) fn guards(directory: &Path) -> Vec<Pid> {
+    let is_guard = |pid: &u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
+        let below = |word: &&[u8]| word.starts_with(directory.as_os_str().as_encoded_bytes());
+        words.contains(&b"guard".as_slice()) && words.iter().any(below)
+    };
+    let pids = std::fs::read_dir("/proc").expect("listed").flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(is_guard).filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
+}
+
 /// A running program, killed when the test ends before it.
 pub(crate) struct Running {
     child: Option<Child>,

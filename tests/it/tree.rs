@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
@@ -14,6 +15,7 @@ use rxlab::parse::{push_attribute, push_message};
 use rxlab::sample::{Inventory, Scope};
 
 use crate::answers::answers;
+use crate::process::end_guards;
 
 const INTERRUPTS: &str = "           CPU0       CPU1
  24:  1  2  PCI-MSI 1-edge  eth0-TxRx-0
@@ -29,6 +31,8 @@ pub(crate) const PCI: &str = "sys/devices/pci0000:00/0000:00:03.0";
 /// A temporary machine and a state directory beside it.
 pub(crate) struct Tree {
     directory: tempfile::TempDir,
+    // Whether a command may have left a guard behind.
+    has_guard: AtomicBool,
 }
 
 impl Tree {
@@ -36,7 +40,8 @@ impl Tree {
         // In memory: thousands of these are made, and whether a disk syncs is not what they test.
         let memory = Path::new("/dev/shm");
         let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let tree = Self { directory: directory.expect("a temporary directory") };
+        let directory = directory.expect("a temporary directory");
+        let tree = Self { directory, has_guard: AtomicBool::new(false) };
         let files = [
             ("proc/sys/kernel/hostname", "treehost\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
@@ -191,12 +196,22 @@ impl Tree {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
         command.arg("--root").arg(self.root()).arg("--state-dir").arg(self.state()).args(args);
+        let guarded = args.iter().any(|word| ["--confirm", "guard", "trial"].contains(word));
+        self.has_guard.fetch_or(guarded, Ordering::Relaxed);
         command
     }
 
     /// The value of every target of every knob.
     pub(crate) fn values(&self) -> BTreeMap<String, String> {
         values(&self.host())
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if self.has_guard.load(Ordering::Relaxed) {
+            end_guards(self.path());
+        }
     }
 }
 

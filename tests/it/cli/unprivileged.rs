@@ -8,7 +8,7 @@ use crate::process::copy_program;
 use crate::require;
 use crate::tree::said;
 
-/// A copy of the program that everybody may run, and a state directory that everybody may write.
+/// A copy of the program that everybody may run, and a state directory of the user who runs it.
 struct Place {
     directory: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl Place {
         copy_program(&place.program());
         open(&place.program(), 0o755);
         std::fs::create_dir(place.state()).expect("created");
-        open(&place.state(), 0o777);
+        std::os::unix::fs::chown(place.state(), Some(65534), None).expect("given away");
         Some(place)
     }
 
@@ -42,7 +42,8 @@ impl Place {
     fn rxlab(&self, args: &[&str]) -> Output {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]);
-        command.arg(self.program()).arg("--state-dir").arg(self.state()).args(args);
+        command.arg(self.program()).arg("--state-dir").arg(self.state());
+        command.arg("--run-dir").arg(self.state().join("run")).args(args);
         command.current_dir("/").output().expect("setpriv runs")
     }
 
@@ -101,8 +102,7 @@ fn changing_says_what_is_denied_and_changes_nothing() {
     let (code, text) = said(&place.rxlab(&["status"]));
     assert!(code == 0 && text == "nothing is applied\n", "{text}");
     let Some(place) = Place::new() else { return };
-    let closed = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(place.state(), closed).expect("permitted");
+    std::os::unix::fs::chown(place.state(), Some(0), None).expect("taken back");
     place.refused(&[&["apply"], &setting[..]].concat(), "Permission denied");
     assert_eq!(masks(), before);
 }

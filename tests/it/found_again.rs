@@ -1,0 +1,367 @@
+//! Undo on the running kernel after the world has changed: an interface under another name, in another network
+//! namespace, made again or out of sight. Each of these once closed the transaction with our value still set, or
+//! wrote to a stranger.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rxlab::host::{Host, LiveHost};
+use rxlab::journal::{Disk, Store};
+use rxlab::lab::{Namespace, Range, RangeSpec};
+
+use crate::process::{Running, end_guards, guards, wait_for};
+use crate::require;
+use crate::tree::said;
+
+/// Two namespaces with a veth pair of two queues, and a journal of their own.
+struct World {
+    range: Range,
+    state: tempfile::TempDir,
+}
+
+impl World {
+    /// `None` when this is skipped.
+    fn new() -> Option<Self> {
+        if !require::netns() {
+            return None;
+        }
+        let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+        Some(Self { range, state: tempfile::tempdir().expect("a temporary directory") })
+    }
+
+    fn state(&self) -> PathBuf {
+        self.state.path().join("state")
+    }
+
+    /// `rxlab` in our own network namespace.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        self.places(&mut command).args(args).stdin(Stdio::null());
+        command
+    }
+
+    fn places<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.arg("--state-dir").arg(self.state()).arg("--run-dir").arg(self.state.path().join("run"))
+    }
+
+    fn rxlab(&self, args: &[&str]) -> (i32, String) {
+        said(&self.command(args).output().expect("rxlab runs"))
+    }
+
+    /// `rxlab --netns SERVER`.
+    fn on_server(&self, args: &[&str]) -> (i32, String) {
+        let netns = self.range.server.path();
+        self.rxlab(&[&["--netns", netns.to_str().expect("text")], args].concat())
+    }
+
+    /// A shell script in `namespace`, with a mount namespace of its own whose /sys shows it. `$@` is rxlab.
+    fn inside(&self, namespace: &Namespace, script: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", namespace.path().display()));
+        command.args(["unshare", "--mount", "sh", "-euc"]);
+        command.arg(format!("mount -t sysfs sysfs /sys\n{script}")).arg("sh");
+        command.arg(env!("CARGO_BIN_EXE_rxlab"));
+        self.places(&mut command).stdin(Stdio::null());
+        command
+    }
+
+    fn apply(&self, setting: &str) {
+        let (code, text) = self.on_server(&["apply", "--setting", setting]);
+        assert_eq!(code, 0, "{text}");
+    }
+
+    fn has_open(&self) -> bool {
+        !Store::new(Disk::new(self.state())).open_ids().expect("listed").is_empty()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        end_guards(self.state.path());
+    }
+}
+
+fn mask_path(nic: &str, queue: u32) -> String {
+    format!("sys/class/net/{nic}/queues/rx-{queue}/rps_cpus")
+}
+
+fn host(namespace: &Namespace) -> LiveHost {
+    LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened")
+}
+
+fn mask(namespace: &Namespace, nic: &str, queue: u32) -> String {
+    host(namespace).read_text(&mask_path(nic, queue)).expect("there").trim().to_owned()
+}
+
+fn set_mask(namespace: &Namespace, nic: &str, queue: u32, mask: &str) {
+    host(namespace).write(&mask_path(nic, queue), mask.as_bytes()).expect("written");
+}
+
+#[test]
+fn an_interface_under_another_name() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    set_mask(server, "srv0", 0, "1");
+    world.apply("rps srv0/rx-0 = 0-1");
+    server.ip("link set srv0 down").expect("down");
+    server.ip("link set srv0 name lan7").expect("renamed");
+    let (code, text) = world.rxlab(&["status"]);
+    assert!(code == 0 && text.contains("rps lan7/rx-0 = 0-1  (was 0)  kept"), "{text}");
+    let (code, text) = world.rxlab(&["undo"]);
+    assert!(code == 0 && text.contains("rps lan7/rx-0: back to 0"), "{text}");
+    assert_eq!((mask(server, "lan7", 0).as_str(), world.has_open()), ("1", false));
+}
+
+/// The name is another interface's by the time of the undo, which has our value as well.
+#[test]
+fn a_name_that_changed_hands() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    world.apply("rps srv0/rx-0 = 0-1");
+    server.ip("link set srv0 down").expect("down");
+    server.ip("link set srv0 name lan7").expect("renamed");
+    server.ip("link add srv0 type veth peer name other").expect("added");
+    set_mask(server, "srv0", 0, "3");
+    let (code, text) = world.rxlab(&["undo"]);
+    assert!(code == 0 && text.contains("rps lan7/rx-0: back to off"), "{text}");
+    assert_eq!(mask(server, "lan7", 0), "0");
+    assert_eq!(mask(server, "srv0", 0), "3", "a stranger's, whatever its value");
+}
+
+#[test]
+fn an_interface_in_another_namespace() {
+    let Some(world) = World::new() else { return };
+    let (server, client) = (&world.range.server, &world.range.client);
+    world.apply("rps srv0/rx-0 = 0-1");
+    server.ip(&format!("link set srv0 netns {}", client.path().display())).expect("moved");
+    let (code, text) = world.rxlab(&["undo"]);
+    assert!(code == 0 && text.contains("rps srv0/rx-0: back to off"), "{text}");
+    assert_eq!((mask(client, "srv0", 0).as_str(), world.has_open()), ("0", false));
+}
+
+#[test]
+fn an_interface_that_went_and_came_back() {
+    let Some(world) = World::new() else { return };
+    let (server, client) = (&world.range.server, &world.range.client);
+    world.apply("rps srv0/rx-0 = 0-1");
+    server.ip(&format!("link set srv0 netns {}", client.path().display())).expect("moved");
+    client.ip(&format!("link set srv0 name srv9 netns {}", server.path().display())).expect("moved back");
+    let (code, text) = world.rxlab(&["undo"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!((mask(server, "srv9", 0).as_str(), world.has_open()), ("0", false));
+}
+
+/// The change was made in the process's own namespace, and the undo runs in another one.
+#[test]
+fn undo_from_another_namespace() {
+    let Some(world) = World::new() else { return };
+    let (server, client) = (&world.range.server, &world.range.client);
+    let apply = "exec \"$@\" apply --setting 'rps srv0/rx-0 = 0-1'";
+    let (code, text) = said(&world.inside(server, apply).output().expect("it runs"));
+    assert_eq!(code, 0, "{text}");
+    // An interface of the same name here is another one.
+    client.ip("link add srv0 type veth peer name other").expect("added");
+    set_mask(client, "srv0", 0, "3");
+    let (code, text) = said(&world.inside(client, "exec \"$@\" undo").output().expect("it runs"));
+    assert!(code == 0 && text.contains("rps srv0/rx-0: back to off"), "{text}");
+    assert_eq!((mask(server, "srv0", 0).as_str(), mask(client, "srv0", 0).as_str()), ("0", "3"));
+    assert!(!world.has_open());
+}
+
+/// The kernel gives the inode of a namespace that is gone to the next one, and container engines call every first
+/// interface eth0.
+#[test]
+fn a_namespace_that_took_the_place_of_another() {
+    let Some(world) = World::new() else { return };
+    let inner = Namespace::new().expect("made");
+    inner.ip("link add eth0 type veth peer name eth1").expect("added");
+    let netns = inner.path();
+    let apply = ["--netns", netns.to_str().expect("text"), "apply", "--setting", "rps eth0/rx-0 = 0-1"];
+    let (code, text) = world.rxlab(&apply);
+    assert_eq!(code, 0, "{text}");
+    drop(inner);
+    let later = Namespace::new().expect("made");
+    later.ip("link add eth0 type veth peer name eth1").expect("added");
+    set_mask(&later, "eth0", 0, "3");
+    let (code, text) = world.rxlab(&["undo"]);
+    assert!(code == 0 && text.contains("rps eth0/rx-0: gone, and its value with it"), "{text}");
+    assert_eq!((mask(&later, "eth0", 0).as_str(), world.has_open()), ("3", false));
+}
+
+/// `sys/class/net` cannot be listed at the deadline. The guard once took that for a device that is gone.
+#[test]
+fn a_guard_that_sees_no_interfaces_waits() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let script = "\"$@\" apply --setting 'rps srv0/rx-0 = 0-1' --confirm 1s\n\
+                  umount --lazy /sys\nsleep 3\ntouch \"$MARK\"\nmount -t sysfs sysfs /sys\nsleep 30";
+    let mark = world.state.path().join("mark");
+    let mut command = world.inside(server, script);
+    let script = Running::start(command.env("MARK", &mark));
+    wait_for("the change", || mask(server, "srv0", 0) == "3");
+    wait_for("the deadline, with nothing in sight", || mark.exists());
+    // Only now the guard can see interfaces again.
+    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    drop(script);
+}
+
+/// Somebody takes a queue away and gives it back: the kernel has reset the value, and the original was closed over as
+/// somebody else's.
+#[test]
+fn a_queue_that_went_and_came_back() {
+    let Some(world) = World::new() else { return };
+    if !require::ethtool() {
+        return;
+    }
+    let server = &world.range.server;
+    let channels = |count: u32| {
+        let script = format!("exec ethtool -L srv0 rx {count} tx {count}");
+        let output = world.inside(server, &script).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+    };
+    set_mask(server, "srv0", 1, "2");
+    world.apply("rps srv0/rx-1 = 0-1");
+    channels(1);
+    let (code, text) = world.rxlab(&["undo"]);
+    assert!(
+        code == 4 && text.contains("the queue does not exist now; 1 is set once it does"),
+        "{code} {text}"
+    );
+    assert!(world.has_open());
+    channels(2);
+    assert_eq!(mask(server, "srv0", 1), "0", "a new queue has no mask");
+    let (code, text) = world.rxlab(&["undo"]);
+    assert!(code == 0 && text.contains("rps srv0/rx-1: back to 1"), "{text}");
+    assert_eq!((mask(server, "srv0", 1).as_str(), world.has_open()), ("2", false));
+}
+
+/// What the kernel gives a new queue was set on one that is the same: nothing shows by whom, so the original is kept
+/// until that is decided.
+#[test]
+fn a_default_that_somebody_set() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    set_mask(server, "srv0", 0, "2");
+    for decision in ["--force", "--forget"] {
+        world.apply("rps srv0/rx-0 = 0-1");
+        set_mask(server, "srv0", 0, "0");
+        let (code, text) = world.rxlab(&["undo"]);
+        assert!(code == 4 && text.contains("which the kernel gives a new queue"), "{code} {text}");
+        let id = Store::new(Disk::new(world.state())).open_ids().expect("listed").remove(0);
+        assert_eq!(world.rxlab(&["undo", decision, &id]).0, 0);
+        assert!(!world.has_open());
+        assert_eq!(mask(server, "srv0", 0), if decision == "--force" { "2" } else { "0" });
+    }
+}
+
+/// A disk that fails is remounted read-only. Neither guard nor undo could take their lock on it.
+#[test]
+fn a_file_system_that_went_read_only() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let script = "mkdir -p \"$STATE\"\nmount -t tmpfs -o mode=755 tmpfs \"$STATE\"\n\
+                  \"$@\" apply --setting 'rps srv0/rx-0 = 0-1' --confirm 2s\n\
+                  mount -o remount,ro \"$STATE\"\n\
+                  while [ $(cat /sys/class/net/srv0/queues/rx-0/rps_cpus) != 0 ]; do sleep 0.1; done\n\
+                  ls \"$STATE\"/journal/*.jsonl >/dev/null\n\
+                  \"$@\" undo && exit 7\n\
+                  mount -o remount,rw \"$STATE\"\n\
+                  while ls \"$STATE\"/journal/*.jsonl 2>/dev/null; do sleep 0.1; done";
+    let mut command = world
+        .inside(server, &format!("exec timeout 40 sh -euc '{}' sh \"$@\"", script.replace('\'', "'\\''")));
+    let output = command.env("STATE", world.state()).output().expect("it runs");
+    let (code, text) = said(&output);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("the values are back, but cannot append to the journal"), "{text}");
+    assert_eq!(mask(server, "srv0", 0), "0");
+}
+
+/// Undo of one journal takes what the other has set for a stranger's, and the original is lost.
+#[test]
+fn two_journals_on_one_machine() {
+    let Some(world) = World::new() else { return };
+    world.apply("rps srv0/rx-0 = 0");
+    let other = world.state.path().join("other");
+    let netns = world.range.server.path();
+    let second = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--run-dir").arg(world.state.path().join("run")).arg("--state-dir").arg(&other);
+        command.arg("--netns").arg(&netns).args(["apply", "--setting", "rps srv0/rx-0 = 1"]);
+        said(&command.output().expect("rxlab runs"))
+    };
+    let (code, text) = second();
+    assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
+    assert_eq!(mask(&world.range.server, "srv0", 0), "1", "as it was");
+    assert_eq!(world.rxlab(&["undo"]).0, 0);
+    let (code, text) = second();
+    assert_eq!(code, 0, "{text}");
+}
+
+/// A stopped applier, or one that hangs, keeps the lock. The guard once waited for it for ever.
+#[test]
+fn a_stopped_applier_does_not_keep_its_change() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let netns = server.path();
+    let netns = netns.to_str().expect("text");
+    // A trial holds the lock from its first slot to its last. Its deadline is far: the guard is told to end.
+    let mut command = world.command(&["--netns", netns, "trial", "run", "--set", "rps srv0/rx-0 = 0-1"]);
+    let trial = Running::start(command.args([
+        "--live",
+        "--washout",
+        "50ms",
+        "--measure",
+        "100ms",
+        "--pairs",
+        "400",
+        "--calibration",
+        "0",
+    ]));
+    wait_for("arm B", || mask(server, "srv0", 0) == "3");
+    trial.signal(rustix::process::Signal::STOP);
+    let guards = guards(world.state.path());
+    rustix::process::kill_process(guards[0], rustix::process::Signal::TERM).expect("sent");
+    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+}
+
+/// A trial's deadline is twice its length away, which may be hours.
+#[test]
+fn a_killed_trial_is_put_back_at_once() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let netns = server.path();
+    let netns = netns.to_str().expect("text");
+    let mut command = world.command(&["--netns", netns, "trial", "run", "--set", "rps srv0/rx-0 = 0-1"]);
+    let trial = Running::start(command.args([
+        "--live",
+        "--washout",
+        "50ms",
+        "--measure",
+        "100ms",
+        "--pairs",
+        "400",
+        "--calibration",
+        "0",
+    ]));
+    wait_for("arm B", || mask(server, "srv0", 0) == "3");
+    trial.signal(rustix::process::Signal::KILL);
+    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+}
+
+/// The state directory is out of sight for a moment while the guard waits, as when it is renamed and back.
+#[test]
+fn a_journal_out_of_sight_ends_no_guard() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let netns = server.path();
+    let args = ["--netns", netns.to_str().expect("text"), "apply", "--setting", "rps srv0/rx-0 = 0-1"];
+    let (code, text) = world.rxlab(&[&args[..], &["--confirm", "3s"]].concat());
+    assert_eq!(code, 0, "{text}");
+    let away = world.state.path().join("away");
+    std::fs::rename(world.state(), &away).expect("renamed");
+    std::thread::sleep(Duration::from_millis(800));
+    assert!(!world.state().exists(), "the guard makes no second journal");
+    std::fs::rename(&away, world.state()).expect("renamed back");
+    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+}
