@@ -11,6 +11,6 @@ mod seal;
 mod texts;
 
 pub use find::{Found, found, lasting};
-pub use folder::{Folder, PersistError, Written, replace};
+pub use folder::{Folder, PersistError, Written};
 pub use groups::groups;
 pub use texts::{PLAN, Restore, files};

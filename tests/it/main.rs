@@ -28,6 +28,7 @@ mod load;
 mod nginx;
 mod persist;
 mod plan;
+mod planted;
 mod process;
 mod programs;
 mod queues;
