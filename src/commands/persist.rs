@@ -1,7 +1,9 @@
 //! `rxlab persist`: make values hold over a boot.
 
+pub(super) mod boot;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -73,7 +75,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let mac = |nic: &NicName| mac(&machine.host, nic).filter(|_| args.by == By::Mac);
     let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, mac);
     let etc = args.etc.path(global)?;
-    let restore = restore(global, &etc)?;
+    let restore = boot::restore(global, &etc)?;
+    boot::check_program(global, &restore)?;
+    boot::check_files(global, &restore)?;
+    boot::keep_to_root();
     let written = Folder::new(&etc).install(&files(&plan, &restore)).map_err(persist_error)?;
     report(global, &plan, &restore, &written)
 }
@@ -106,21 +111,6 @@ pub(super) fn mac(host: &dyn Host, nic: &NicName) -> Option<String> {
     let read = |file: &str| host.read_text(&format!("sys/class/net/{nic}/{file}")).ok();
     let permanent = read("addr_assign_type")?.trim() == "0";
     permanent.then(|| read("address"))?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
-/// What the units have to run.
-fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
-    let program = std::env::current_exe()
-        .map_err(|error| CommandError::failed(format!("cannot tell where this program is: {error}")))?;
-    let state = std::path::absolute(&global.state_dir)?;
-    let mut options = Vec::new();
-    if global.root != Path::new("/") {
-        options.extend(["--root".to_owned(), place::root(global)?.to_string_lossy().into_owned()]);
-    }
-    if state != Path::new("/var/lib/rxlab") {
-        options.extend(["--state-dir".to_owned(), state.to_string_lossy().into_owned()]);
-    }
-    Ok(Restore { program, options, etc: etc.to_owned(), state })
 }
 
 /// An error of the files with what to do about it.

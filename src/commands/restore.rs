@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use round::look;
+use rustix::process::geteuid;
 
-use super::persist::Etc;
+use super::persist::{Etc, boot};
 use super::{apply as apply_command, machine, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -35,7 +36,11 @@ pub struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let path: PathBuf = args.etc.path(global)?.join(PLAN);
+    let etc = args.etc.path(global)?;
+    if geteuid().is_root() {
+        boot::check_files(global, &boot::restore(global, &etc)?)?;
+    }
+    let path: PathBuf = etc.join(PLAN);
     let mut plan = apply_command::read_plan(&path)?;
     let stop = place::stop_flag()?;
     let end = Instant::now().checked_add(args.wait);
