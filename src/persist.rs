@@ -15,5 +15,5 @@ mod trust;
 pub use find::{Found, found, lasting};
 pub use folder::{Folder, PersistError, Written};
 pub use groups::groups;
-pub use texts::{PLAN, Restore, files};
+pub use texts::{OFF, PLAN, Restore, files};
 pub use trust::{Exposed, Walked, walk};

@@ -15,7 +15,7 @@ use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::journal::kept as kept_plan;
 use crate::model::Model;
-use crate::persist::{Folder, PersistError, Restore, Written, files, lasting};
+use crate::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting};
 use crate::plan::{Plan, Setting, Target};
 use crate::units::NicName;
 
@@ -141,6 +141,7 @@ fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) 
         writeln!(out, "{done} {}", one.path.display())?;
     }
     writeln!(out, "set again at each boot by {}; `rxlab unpersist` ends that", restore.program.display())?;
+    writeln!(out, "a boot with `{OFF}` on the kernel command line leaves it out")?;
     if written.iter().any(|one| one.changed) {
         writeln!(out, "a systemd that runs takes it up with `systemctl daemon-reload`")?;
     }

@@ -131,6 +131,28 @@ fn only_what_can_hold_is_persisted() {
     assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
 }
 
+/// The way around a plan that takes the machine off the network at each boot. Not even the plan is read.
+#[test]
+fn a_boot_with_rxlab_off_restores_nothing() {
+    let tree = tree();
+    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
+    let (code, text) = said(&tree.rxlab(&["persist"]));
+    assert!(code == 0 && text.contains("a boot with `rxlab=off` on the kernel command line"), "{text}");
+    boot(&tree);
+    let plan = tree.read("etc/rxlab/plan.toml");
+    tree.write("etc/rxlab/plan.toml", "not a plan");
+    tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=off\n");
+    let off = (0, "nothing is restored: the kernel was booted with `rxlab=off`\n".to_owned());
+    for args in [&["restore", "--wait", "60s"][..], &["restore", "--nic", "eth0"]] {
+        assert_eq!(said(&tree.rxlab(args)), off);
+    }
+    assert_eq!(tree.rps("eth0", 0), "00");
+    tree.write("etc/rxlab/plan.toml", &format!("{plan}\n"));
+    tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=on\n");
+    let (code, text) = said(&tree.rxlab(&["restore"]));
+    assert!(code == 0 && tree.rps("eth0", 0) == "c", "{text}");
+}
+
 /// The unit runs before the driver has made the second queue, and before the name is the final one.
 #[test]
 fn restore_waits_for_queues_and_finds_the_device_again() {
@@ -284,6 +306,13 @@ fn systemd_understands_the_units() {
     std::fs::write(units.join("rxlab.service"), good.replace("Type=oneshot", "Typ=oneshot"))
         .expect("written");
     assert!(verify(&units).1.contains("Unknown key"), "the check itself works");
+    // What systemd makes of the condition on this machine, which was not booted with the argument.
+    let condition = good.lines().find(|line| line.starts_with("ConditionKernelCommandLine=")).expect("there");
+    let holds = |condition: &str| {
+        let mut command = Command::new("systemd-analyze");
+        command.args(["condition", condition]).output().expect("it runs").status.success()
+    };
+    assert!(holds(condition) && !holds(&condition.replace('!', "")), "{condition}");
 }
 
 /// udev's own opinion of the rule, and of where a device is. An earlier rule gives the interface a name.

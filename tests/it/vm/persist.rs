@@ -41,7 +41,14 @@ values() {
 }
 part before
 values
+mkdir -p /var
 command=$(sed -n 's/^ExecStart=//p' /etc/systemd/system/rxlab.service)
+echo 'quiet rxlab=off' >/var/cmdline
+mount -o bind /var/cmdline /proc/cmdline
+ran off $command
+part off-values
+values
+umount /proc/cmdline
 ran start $command
 part after
 values
@@ -78,6 +85,8 @@ fn a_boot_restores_what_was_persisted() {
     let second = guest::run("8cpu-8queue", &[&files, SECOND].concat(), None).expect("not skipped before");
     let (before, after) = (values(&second, "before"), values(&second, "after"));
     assert!(before[1..] == ["00", "0", "0"] && before[0] != "3", "{before:?}");
+    assert_eq!(second.ran("off"), (0, "nothing is restored: the kernel was booted with `rxlab=off`\n"));
+    assert_eq!(values(&second, "off-values"), before);
     let (code, text) = second.ran("start");
     assert!(code == 0 && text.contains("irq_affinity lan0/rx-1 = 3"), "{text}");
     assert_eq!(after, ["3", "30", "4096", "512"]);
