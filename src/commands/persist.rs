@@ -76,9 +76,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, mac);
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
+    boot::check_links(global, &etc)?;
     boot::check_program(global, &restore)?;
     boot::check_files(global, &restore)?;
-    boot::keep_to_root();
+    boot::restrict_umask();
     let written = Folder::new(&etc).install(&files(&plan, &restore)).map_err(persist_error)?;
     report(global, &plan, &restore, &written)
 }

@@ -556,6 +556,17 @@ fn another_root_boots_with_its_own_paths() {
     let start = format!("\nExecStart={} restore --wait 60s\n", program().display());
     assert!(unit.contains(&start) && unit.contains("\nConditionPathExists=/etc/rxlab/plan.toml\n"), "{unit}");
     assert!(unit.contains("\nRequiresMountsFor=/etc /var/lib/rxlab\n"), "{unit}");
+    // Below that root the link leads to its own /srv; here it would lead to that of this machine.
+    std::fs::remove_dir_all(tree.root().join("etc/udev")).expect("removed");
+    let outside = tree.path().join("outside");
+    std::fs::create_dir(&outside).expect("made");
+    std::os::unix::fs::symlink(&outside, tree.root().join("etc/udev")).expect("linked");
+    for args in [&["unpersist"][..], &["persist"]] {
+        let (code, text) = said(&tree.rxlab(args));
+        let line = format!("/etc/udev/rules.d leads to {}, out of the root\n", outside.display());
+        assert!(code == 2 && text.contains(&line), "{text}");
+    }
+    assert_eq!(std::fs::read_dir(&outside).expect("listed").count(), 0);
     let elsewhere = [&plan[..], &["--etc", "/srv/etc"]].concat();
     let (code, text) = persist(&tree.state(), &elsewhere);
     assert!(code == 2 && text.contains("--etc /srv/etc is not below --root "), "{text}");

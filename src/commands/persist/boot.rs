@@ -1,4 +1,5 @@
-//! What the boot runs and reads as root: where it is on the machine that boots, and that only root can change it.
+//! Paths of what the boot runs and reads as root, on the machine that boots, and the refusal of those that users other
+//! than root can change.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -85,9 +86,27 @@ pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result<(), Comm
     Ok(())
 }
 
+/// Refuses another root whose directories of configuration lead out of it: on the machine that boots from it such a link
+/// stays below the root, but what is written here would go to this machine.
+pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandError> {
+    let root = place::root(global)?;
+    for directory in ["rxlab", "systemd/system/multi-user.target.wants", "udev/rules.d"] {
+        let directory = etc.join(directory);
+        // What does not exist yet is made below the last that does.
+        let Some(real) = directory.ancestors().find_map(|path| path.canonicalize().ok()) else { continue };
+        if !real.starts_with(&root) && etc.starts_with(std::path::absolute(&global.root)?) {
+            let message = format!("{} leads to {}, out of the root", directory.display(), real.display());
+            return Err(
+                CommandError::usage(message).hint("make its links relative, or run rxlab after chroot(8)")
+            );
+        }
+    }
+    Ok(())
+}
+
 /// From here on takes the right to write from the group and from others in every directory that is made, whatever
 /// the shell's umask: `rxlab restore` would refuse it.
-pub(super) fn keep_to_root() {
+pub(super) fn restrict_umask() {
     let mask = umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
     umask(mask | Mode::WGRP | Mode::WOTH);
 }
