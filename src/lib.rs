@@ -13,6 +13,7 @@
 //! rest is functions from values to values.
 
 pub mod apply;
+pub mod atomic;
 pub mod cli;
 pub mod commands;
 pub mod diagnose;

@@ -44,6 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         }
     }),
     ("parse/irqbalance", |bytes| on(bytes, parse::irqbalance_setup)),
+    ("parse/kernel_arguments", |bytes| with(bytes, |text| parse::has_kernel_argument(text, "rxlab=off"))),
     ("parse/links", |bytes| on(bytes, parse::links)),
     ("parse/mounts", |bytes| with(bytes, parse::mounts)),
     ("parse/namespace", |bytes| {

@@ -58,6 +58,7 @@ pub struct Args {
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     // The range is on this kernel, whatever the other commands would look at.
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
+    files::check(&args.html)?;
     let stop = place::stop_flag()?;
     let mut out = anstream::stdout();
     let mut scene = Scene::set(&stop)?;

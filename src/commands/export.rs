@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::{apply, machine, persist};
+use crate::atomic;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::persist::replace;
+use crate::journal::make_directory;
 use crate::plan::export::{ExportFile, Format, export};
 
 /// Write a plan for another program: a script, sysctl, systemd, TuneD, Ansible or irqbalance
@@ -53,7 +54,8 @@ fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandE
     for file in files {
         let path = if directory { path.join(&file.name) } else { path.to_owned() };
         let mode = if file.executable { 0o755 } else { 0o644 };
-        replace(&path, file.text.as_bytes(), mode)
+        make_directory(atomic::directory(&path))
+            .and_then(|()| atomic::replace(&path, file.text.as_bytes(), Some(mode)))
             .map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))?;
         writeln!(out, "wrote {}", path.display())?;
     }

@@ -2,8 +2,12 @@
 
 #![allow(clippy::disallowed_methods)] // Reads and writes what the command line asks for.
 
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use crate::atomic;
 use crate::error::CommandError;
 
 /// The text of a file; `what` it is goes into the error.
@@ -18,25 +22,70 @@ pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>, CommandErro
         .map_err(|error| CommandError::usage(format!("cannot read the {what} {}: {error}", path.display())))
 }
 
-/// Writes a file, whole.
+/// Writes a file, whole or not at all. A link at its name is an error.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
-    std::fs::write(path, bytes)
-        .map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))
+    let done = match is_stream(path) {
+        true => stream(path).and_then(|mut stream| stream.write_all(bytes)),
+        false => atomic::replace(path, bytes, None),
+    };
+    done.map_err(|error| cannot_write(path, &error))
 }
 
-/// Writes a file so that it is there whole or not at all, also when the disk fills up meanwhile.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = std::path::PathBuf::from(part);
-    let done = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
-    done.map_err(|error| {
-        let _ = std::fs::remove_file(&part);
-        CommandError::failed(format!("cannot write {}: {error}", path.display()))
-    })
+/// Puts an empty file at `path`, for what is written as it comes. A link at its name is an error.
+pub(super) fn begin(path: &Path) -> io::Result<File> {
+    if is_stream(path) { stream(path) } else { atomic::begin(path) }
 }
 
-/// Whether there is a file of this name.
+/// Returns the error that [`write`] would end long work with, where it is known beforehand.
+pub(super) fn check(path: &Path) -> Result<(), CommandError> {
+    match is_stream(path) {
+        true => Ok(()),
+        false => atomic::check(path).map_err(|error| cannot_write(path, &error)),
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> CommandError {
+    CommandError::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Returns true for a device, and for a descriptor of this process as `/dev/stdout` is. Only root makes names in these
+/// directories, so a link there was not planted; in others it may have been.
+fn is_stream(path: &Path) -> bool {
+    let directories = ["/dev", "/dev/fd", "/dev/pts", "/proc/self/fd"];
+    path.parent().is_some_and(|parent| directories.iter().any(|directory| parent == Path::new(directory)))
+}
+
+fn stream(path: &Path) -> io::Result<File> {
+    if path.metadata()?.file_type().is_block_device() {
+        return Err(io::Error::other("it is a block device"));
+    }
+    OpenOptions::new().append(true).open(path)
+}
+
+/// Returns true when the name is taken, if only by a link to nothing.
 pub(super) fn is_there(path: &Path) -> bool {
-    path.exists()
+    path.symlink_metadata().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{begin, check, is_stream, write};
+
+    #[test]
+    fn devices_and_descriptors_are_written_to() {
+        for path in ["/dev/null", "/dev/fd/63", "/dev//stdout", "/proc/self/fd/1"] {
+            assert!(is_stream(Path::new(path)), "{path}");
+        }
+        for path in ["/dev/shm/a", "/dev/../tmp/a", "/tmp/dev/a", "stdout", "/"] {
+            assert!(!is_stream(Path::new(path)), "{path}");
+        }
+        let (null, full) = (Path::new("/dev/null"), Path::new("/dev/full"));
+        assert_eq!((check(null), write(null, b"x")), (Ok(()), Ok(())));
+        begin(null).expect("opened");
+        let error = write(full, b"x").expect_err("full");
+        assert!(error.message.starts_with("cannot write /dev/full: No space left"), "{error}");
+        assert!(write(Path::new("/dev/no-such"), b"x").is_err() && !Path::new("/dev/no-such").exists());
+    }
 }

@@ -1,7 +1,9 @@
 //! `rxlab persist`: make values hold over a boot.
 
+pub(super) mod boot;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -13,7 +15,7 @@ use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::journal::kept as kept_plan;
 use crate::model::Model;
-use crate::persist::{Folder, PersistError, Restore, Written, files, lasting};
+use crate::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting};
 use crate::plan::{Plan, Setting, Target};
 use crate::units::NicName;
 
@@ -73,7 +75,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let mac = |nic: &NicName| mac(&machine.host, nic).filter(|_| args.by == By::Mac);
     let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, mac);
     let etc = args.etc.path(global)?;
-    let restore = restore(global, &etc)?;
+    let restore = boot::restore(global, &etc)?;
+    boot::check_links(global, &etc)?;
+    boot::check_program(global, &restore)?;
+    boot::check_files(global, &restore)?;
+    boot::restrict_umask();
     let written = Folder::new(&etc).install(&files(&plan, &restore)).map_err(persist_error)?;
     report(global, &plan, &restore, &written)
 }
@@ -108,21 +114,6 @@ pub(super) fn mac(host: &dyn Host, nic: &NicName) -> Option<String> {
     permanent.then(|| read("address"))?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// What the units have to run.
-fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
-    let program = std::env::current_exe()
-        .map_err(|error| CommandError::failed(format!("cannot tell where this program is: {error}")))?;
-    let state = std::path::absolute(&global.state_dir)?;
-    let mut options = Vec::new();
-    if global.root != Path::new("/") {
-        options.extend(["--root".to_owned(), place::root(global)?.to_string_lossy().into_owned()]);
-    }
-    if state != Path::new("/var/lib/rxlab") {
-        options.extend(["--state-dir".to_owned(), state.to_string_lossy().into_owned()]);
-    }
-    Ok(Restore { program, options, etc: etc.to_owned(), state })
-}
-
 /// An error of the files with what to do about it.
 pub(super) fn persist_error(error: PersistError) -> CommandError {
     let kind = error.kind();
@@ -151,6 +142,7 @@ fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) 
         writeln!(out, "{done} {}", one.path.display())?;
     }
     writeln!(out, "set again at each boot by {}; `rxlab unpersist` ends that", restore.program.display())?;
+    writeln!(out, "a boot with `{OFF}` on the kernel command line leaves it out")?;
     if written.iter().any(|one| one.changed) {
         writeln!(out, "a systemd that runs takes it up with `systemctl daemon-reload`")?;
     }

@@ -8,12 +8,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use round::look;
+use rustix::process::geteuid;
 
-use super::persist::Etc;
+use super::persist::{Etc, boot};
 use super::{apply as apply_command, machine, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::persist::PLAN;
+use crate::host::Host;
+use crate::parse::has_kernel_argument;
+use crate::persist::{OFF, PLAN};
 use crate::units::{NicName, parse_duration};
 
 /// How often to look whether something is there by now.
@@ -21,7 +24,8 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Set the persisted values again, each NIC's as soon as it is there with its queues and interrupts
 ///
-/// The units of `rxlab persist` run this. What it sets is journalled as by apply.
+/// The units of `rxlab persist` run this. What it sets is journalled as by apply. After a boot with
+/// `rxlab=off` on the kernel command line it sets nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only those of this interface
@@ -35,7 +39,15 @@ pub struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let path: PathBuf = args.etc.path(global)?.join(PLAN);
+    if is_off(&machine::host(global)?.0) {
+        writeln!(std::io::stdout(), "nothing is restored: the kernel was booted with `{OFF}`")?;
+        return Ok(());
+    }
+    let etc = args.etc.path(global)?;
+    if geteuid().is_root() {
+        boot::check_files(global, &boot::restore(global, &etc)?)?;
+    }
+    let path: PathBuf = etc.join(PLAN);
     let mut plan = apply_command::read_plan(&path)?;
     let stop = place::stop_flag()?;
     let end = Instant::now().checked_add(args.wait);
@@ -59,6 +71,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Returns true after a boot that leaves out the persisted values. The units have the same condition; here it holds for
+/// other init systems too. Without readable kernel arguments it is false.
+fn is_off(host: &dyn Host) -> bool {
+    host.read_text("proc/cmdline").is_ok_and(|text| has_kernel_argument(&text, OFF))
 }
 
 /// The first reason why something is not set, with the others as its hints.

@@ -47,6 +47,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage(format!("{} is there already", args.output.display()))
             .hint("give another name with -o, or --force"));
     }
+    files::check(&args.output)?;
     let machine = machine::open(global)?;
     let open = open_transactions(global, &machine)?;
     let wait = || progress::wait("looking at the counters", args.length, &AtomicBool::new(false));
@@ -65,7 +66,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let mut bytes = Vec::new();
     snapshot.write(&mut bytes)?;
-    files::replace(&args.output, &bytes)?;
+    files::write(&args.output, &bytes)?;
     let manifest = &snapshot.manifest;
     let mut out = anstream::stdout().lock();
     if global.json {

@@ -1,7 +1,5 @@
 //! `rxlab trace`: the timeline of receive work, into a file and as a summary.
 
-#![allow(clippy::disallowed_methods)] // Writes the file that the command line names.
-
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-use super::{machine, place, progress};
+use super::{files, machine, place, progress};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::probe::trace::{Item, Sink, TraceError, Wish, record};
@@ -95,7 +93,7 @@ impl Sink for Output<'_> {
         self.timeline = Timeline::new(self.names, at);
         // Not before: where nothing can be traced, a file that is there stays as it is.
         if let Some(path) = self.path {
-            let file = self.file.insert(BufWriter::new(File::create(path)?));
+            let file = self.file.insert(BufWriter::new(files::begin(path)?));
             file.write_all(self.timeline.open().as_bytes())?;
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::persist::{Etc, persist_error};
+use super::persist::{Etc, boot, persist_error};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::persist::{Folder, Restore, files};
@@ -22,6 +22,7 @@ pub struct Args {
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let etc = args.etc.path(global)?;
+    boot::check_links(global, &etc)?;
     // Only the paths count here, and those are the same whatever was installed.
     let restore =
         Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };

@@ -2,15 +2,14 @@
 
 #![allow(clippy::disallowed_methods)] // Configuration is kept in files.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thiserror::Error;
 
 use super::seal::is_ours;
+use crate::atomic::{Draft, directory, sweep};
 use crate::error::Kind;
 use crate::journal::{make_directory, sync_directory};
 
@@ -158,20 +157,21 @@ impl Folder {
     /// disk changes nothing; a crash leaves the first few, and installing again or removing goes on.
     pub fn install(&self, all: &[Installed]) -> Result<Vec<Written>, PersistError> {
         let found = self.survey(all, "installed")?;
-        let mut parts = Vec::new();
+        for (installed, _) in &found {
+            // Of an installation that was killed.
+            sweep(directory(&self.etc.join(installed.path())));
+        }
+        let mut drafts = Vec::new();
         for (installed, there) in &found {
             let path = self.etc.join(installed.path());
             if *there != There::Same {
-                let part = match installed {
-                    Installed::File { text, .. } => Part::of_file(&path, text.as_bytes(), 0o644),
-                    Installed::Link { target, .. } => Part::of_link(&path, target),
-                };
-                parts.push(part.map_err(failed("write", &path))?);
+                let draft = draft(installed, &path).map_err(failed("write", &path))?;
+                drafts.push((draft, path));
             }
         }
-        for part in parts {
-            let path = part.path.clone();
-            part.put().map_err(failed("write", &path))?;
+        for (draft, path) in drafts {
+            let put = draft.put_in_place().and_then(|()| sync_directory(directory(&path)));
+            put.map_err(failed("write", &path))?;
         }
         let written = |(installed, there): (&Installed, There)| Written {
             path: self.etc.join(installed.path()),
@@ -188,7 +188,7 @@ impl Folder {
         for (installed, there) in found.into_iter().rev() {
             let path = self.etc.join(installed.path());
             // Of an installation that was killed.
-            let _ = std::fs::remove_file(part_of(&path));
+            sweep(directory(&path));
             if there != There::Nothing {
                 std::fs::remove_file(&path).map_err(failed("remove", &path))?;
                 if let Some(directory) = path.parent() {
@@ -205,77 +205,18 @@ impl Folder {
     }
 }
 
-/// A file or link under a name of its own, taken away again unless it is put in its place.
-struct Part {
-    part: PathBuf,
-    path: PathBuf,
-    done: bool,
-}
-
-/// Neither systemd nor udev reads files of such a name.
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".part");
-    path.with_file_name(name)
-}
-
-impl Part {
-    /// A path for the part, with the directory there and nothing at the path.
-    fn new(path: &Path) -> io::Result<Self> {
-        let part = part_of(path);
-        make_directory(parent(path))?;
-        match std::fs::remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+/// Makes what is to be installed at `path`, on the disk and not yet under its name.
+fn draft(installed: &Installed, path: &Path) -> io::Result<Draft> {
+    make_directory(directory(path))?;
+    match installed {
+        Installed::File { text, .. } => {
+            let (draft, mut file) = Draft::file(path, Some(0o644))?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            Ok(draft)
         }
-        Ok(Self { part, path: path.to_owned(), done: false })
+        Installed::Link { target, .. } => Draft::link(path, target),
     }
-
-    fn of_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Self> {
-        let part = Self::new(path)?;
-        // A new file: never one that somebody has put there meanwhile.
-        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part.part)?;
-        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        Ok(part)
-    }
-
-    fn of_link(path: &Path, target: &str) -> io::Result<Self> {
-        let part = Self::new(path)?;
-        symlink(target, &part.part)?;
-        Ok(part)
-    }
-
-    fn put(mut self) -> io::Result<()> {
-        std::fs::rename(&self.part, &self.path)?;
-        self.done = true;
-        sync_directory(parent(&self.path))
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if !self.done {
-            // An error is being reported already.
-            let _ = std::fs::remove_file(&self.part);
-        }
-    }
-}
-
-/// A relative path of one name has the empty parent, which stands for `.`.
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Writes a file so that it is there whole or not at all, also after a crash. Refuses to put it in the
-/// place of anything but a file.
-pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    if path.symlink_metadata().is_ok_and(|about| !about.is_file()) {
-        return Err(io::Error::other("it is there and is no regular file"));
-    }
-    Part::of_file(path, bytes, mode)?.put()
 }
 
 #[cfg(test)]
@@ -283,7 +224,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
 
-    use super::{Folder, Installed, PersistError, part_of, replace};
+    use super::{Folder, Installed, PersistError};
     use crate::error::Kind;
     use crate::persist::seal::sealed;
 
@@ -325,7 +266,7 @@ mod tests {
         assert_eq!((changed("one\n"), changed("one\n"), changed("two\n")), (3, 0, 2));
         assert_eq!(tree(etc.path())[&etc.path().join("rxlab/plan")], sealed("two\n"));
         // Left by a process that was killed.
-        std::fs::write(part_of(&etc.path().join("a.service")), "x").expect("written");
+        std::fs::write(etc.path().join(".rxlab-0123456789abcdef.part"), "x").expect("written");
         assert_eq!(folder.remove(&all("")).expect("removed").len(), 3);
         assert_eq!(tree(etc.path()).into_keys().collect::<Vec<_>>(), [etc.path().join("hosts")]);
         assert!(!etc.path().join("rxlab").exists() && !etc.path().join("multi-user.target.wants").exists());
@@ -364,17 +305,5 @@ mod tests {
         assert!(!error.to_string().contains('\n'));
         let names: Vec<PathBuf> = tree(etc.path()).into_keys().collect();
         assert_eq!(names, [etc.path().join("multi-user.target.wants")]);
-    }
-
-    #[test]
-    fn only_files_are_replaced() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path().join("a");
-        replace(&path, b"one", 0o755).expect("written");
-        replace(&path, b"two", 0o644).expect("written");
-        assert_eq!(std::fs::read(&path).expect("there"), b"two");
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink("/dev/null", &link).expect("linked");
-        assert!(replace(&link, b"x", 0o644).is_err() && link.is_symlink());
     }
 }

@@ -12,6 +12,9 @@ use crate::plan::{Plan, Target};
 /// The plan, below the directory of configuration.
 pub const PLAN: &str = "rxlab/plan.toml";
 
+/// The kernel argument that keeps a boot from restoring anything.
+pub const OFF: &str = "rxlab=off";
+
 /// What the units run, and where.
 #[derive(Debug, Clone)]
 pub struct Restore {
@@ -52,7 +55,7 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
     };
     let mut text = format!(
         "[Unit]\nDescription=Receive path settings{of} that rxlab keeps\n\
-         ConditionPathExists={}\nRequiresMountsFor={} {}\n\
+         ConditionPathExists={}\nConditionKernelCommandLine=!{OFF}\nRequiresMountsFor={} {}\n\
          # Interrupts are there only once the link is up, so this comes before no network unit.\n\
          After=sysinit.target network-pre.target irqbalance.service\n\n\
          [Service]\nType=oneshot\nExecStart={} {options}restore {etc}{nic}--wait {WAIT}\nTimeoutStartSec=120\n",

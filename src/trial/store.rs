@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods)] // The records' own files.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::record::TrialRecord;
 use super::spec::Spec;
+use crate::atomic::replace;
 
 /// A trial's directory.
 #[derive(Debug, Clone)]
@@ -117,17 +118,9 @@ impl TrialDir {
 
     fn replace<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
         let path = self.path.join(name);
-        let fresh = self.path.join(format!("{name}.new"));
         let json = serde_json::to_vec_pretty(value)
             .map_err(|error| StoreError::Json { path: path.clone(), error })?;
-        let write = || {
-            let mut file = fs::File::create(&fresh)?;
-            file.write_all(&json)?;
-            // Without this a power cut could leave an empty file under the final name.
-            file.sync_data()?;
-            fs::rename(&fresh, &path)
-        };
-        write().map_err(|error| StoreError::Io { path: path.clone(), error })
+        replace(&path, &json, None).map_err(|error| StoreError::Io { path, error })
     }
 
     fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
@@ -142,7 +135,7 @@ const SPEC: &str = "spec.json";
 
 #[cfg(test)]
 mod tests {
-    use super::TrialDir;
+    use super::{RECORD, TrialDir};
 
     #[test]
     fn numbers_go_on_and_records_must_exist() {
@@ -151,5 +144,18 @@ mod tests {
         assert_eq!(TrialDir::create(state.path(), "rfs").expect("made").id(), "0002-rfs");
         let error = TrialDir::open(state.path(), "0001-rps").expect_err("no record yet");
         assert!(error.to_string().ends_with("0001-rps/record.json: No such file or directory (os error 2)"));
+    }
+
+    /// The file that became the record once had this name, and the link was followed.
+    #[test]
+    fn a_planted_link_is_not_followed() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let victim = state.path().join("victim");
+        std::fs::write(&victim, "secret").expect("written");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        std::os::unix::fs::symlink(&victim, trial.path().join("record.json.new")).expect("linked");
+        trial.replace(RECORD, &1).expect("written");
+        assert_eq!(std::fs::read_to_string(&victim).expect("there"), "secret");
+        assert_eq!(trial.load::<u32>(RECORD).expect("a number"), 1);
     }
 }

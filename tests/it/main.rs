@@ -29,6 +29,7 @@ mod load;
 mod nginx;
 mod persist;
 mod plan;
+mod planted;
 mod process;
 mod programs;
 mod queues;

@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
-use crate::process::Running;
+use crate::process::{Running, copy_program};
 use crate::require;
-use crate::tree::{Tree, said};
+use crate::tree::{Tree, program, said};
 
 const SET: [&str; 5] = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rfs_entries host = 4096"];
+
+/// A machine on which the program is where that of the tests is on this one.
+fn tree() -> Tree {
+    let tree = Tree::new();
+    tree.install_program();
+    tree
+}
 
 /// Every file below the directory of configuration.
 fn etc(tree: &Tree) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -37,7 +45,7 @@ fn boot(tree: &Tree) {
 
 #[test]
 fn over_a_boot_and_away_again() {
-    let tree = Tree::new();
+    let tree = tree();
     tree.write("etc/hosts", "127.0.0.1 localhost\n");
     let before = etc(&tree);
     let (code, text) = said(&tree.rxlab(&["persist"]));
@@ -85,7 +93,7 @@ fn over_a_boot_and_away_again() {
 
 #[test]
 fn edited_files_are_left_alone() {
-    let tree = Tree::new();
+    let tree = tree();
     assert_eq!(said(&tree.rxlab(&SET)).0, 0);
     assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
     let service = tree.read("etc/systemd/system/rxlab.service");
@@ -104,7 +112,7 @@ fn edited_files_are_left_alone() {
 
 #[test]
 fn only_what_can_hold_is_persisted() {
-    let tree = Tree::new();
+    let tree = tree();
     let plan = tree.path().join("plan.toml");
     let persist = |text: &str| {
         std::fs::write(&plan, text).expect("written");
@@ -123,10 +131,32 @@ fn only_what_can_hold_is_persisted() {
     assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
 }
 
+/// The way around a plan that takes the machine off the network at each boot. Not even the plan is read.
+#[test]
+fn a_boot_with_rxlab_off_restores_nothing() {
+    let tree = tree();
+    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
+    let (code, text) = said(&tree.rxlab(&["persist"]));
+    assert!(code == 0 && text.contains("a boot with `rxlab=off` on the kernel command line"), "{text}");
+    boot(&tree);
+    let plan = tree.read("etc/rxlab/plan.toml");
+    tree.write("etc/rxlab/plan.toml", "not a plan");
+    tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=off\n");
+    let off = (0, "nothing is restored: the kernel was booted with `rxlab=off`\n".to_owned());
+    for args in [&["restore", "--wait", "60s"][..], &["restore", "--nic", "eth0"]] {
+        assert_eq!(said(&tree.rxlab(args)), off);
+    }
+    assert_eq!(tree.rps("eth0", 0), "00");
+    tree.write("etc/rxlab/plan.toml", &format!("{plan}\n"));
+    tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=on\n");
+    let (code, text) = said(&tree.rxlab(&["restore"]));
+    assert!(code == 0 && tree.rps("eth0", 0) == "c", "{text}");
+}
+
 /// The unit runs before the driver has made the second queue, and before the name is the final one.
 #[test]
 fn restore_waits_for_queues_and_finds_the_device_again() {
-    let tree = Tree::new();
+    let tree = tree();
     let plan = tree.path().join("plan.toml");
     std::fs::write(
         &plan,
@@ -157,7 +187,7 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
 /// All settings of the interface were once refused for that, and not tried again.
 #[test]
 fn restore_waits_for_the_interrupt_of_an_interface() {
-    let tree = Tree::new();
+    let tree = tree();
     let plan = tree.path().join("plan.toml");
     let settings = ["irq_affinity eth0/irq-eth0 = 5", "rps eth0/rx-0 = 2"];
     let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
@@ -183,7 +213,7 @@ fn restore_waits_for_the_interrupt_of_an_interface() {
 #[test]
 fn restore_waits_for_processes_and_sets_the_rest() {
     const WEB: &str = "sys/fs/cgroup/system.slice/web.service";
-    let tree = Tree::new();
+    let tree = tree();
     tree.write(&format!("{WEB}/cpuset.cpus"), "\n");
     // Who sees the kernel's own first thread sees everybody.
     tree.process(2, "kthreadd", 0, 1);
@@ -236,7 +266,7 @@ fn a_read_only_etc_is_one_clear_line() {
     if !require::root() {
         return;
     }
-    let tree = Tree::new();
+    let tree = tree();
     std::fs::create_dir(tree.root().join("etc")).expect("made");
     assert_eq!(said(&tree.rxlab(&SET)).0, 0);
     let mut command = Command::new("unshare");
@@ -252,16 +282,16 @@ fn a_read_only_etc_is_one_clear_line() {
     assert_eq!(etc(&tree), BTreeMap::new());
 }
 
-/// systemd's own opinion of the units.
+/// systemd's own opinion of the units of this machine, which it compares with the program on it.
 #[test]
 fn systemd_understands_the_units() {
     if !require::program("systemd", "systemd-analyze", "--version") {
         return;
     }
-    let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
-    assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
-    let units = tree.root().join("etc/systemd/system");
+    let Some(installed) = Installed::new() else { return };
+    let (code, text) = said(&installed.persist());
+    assert_eq!(code, 0, "{text}");
+    let units = installed.at("etc/systemd/system");
     // A template is verified as one of its instances.
     std::fs::copy(units.join("rxlab@.service"), units.join("rxlab@eth0.service")).expect("copied");
     let verify = |units: &Path| {
@@ -272,10 +302,17 @@ fn systemd_understands_the_units() {
     let (code, text) = verify(&units);
     // It also reads the machine's own units, some of which it may not like.
     assert!(code == 0 && !text.contains("rxlab"), "{text}");
-    let broken = std::fs::read_to_string(units.join("rxlab.service")).expect("read");
-    std::fs::write(units.join("rxlab.service"), broken.replace("Type=oneshot", "Typ=oneshot"))
+    let good = std::fs::read_to_string(units.join("rxlab.service")).expect("read");
+    std::fs::write(units.join("rxlab.service"), good.replace("Type=oneshot", "Typ=oneshot"))
         .expect("written");
     assert!(verify(&units).1.contains("Unknown key"), "the check itself works");
+    // What systemd makes of the condition on this machine, which was not booted with the argument.
+    let condition = good.lines().find(|line| line.starts_with("ConditionKernelCommandLine=")).expect("there");
+    let holds = |condition: &str| {
+        let mut command = Command::new("systemd-analyze");
+        command.args(["condition", condition]).output().expect("it runs").status.success()
+    };
+    assert!(holds(condition) && !holds(&condition.replace('!', "")), "{condition}");
 }
 
 /// udev's own opinion of the rule, and of where a device is. An earlier rule gives the interface a name.
@@ -285,7 +322,7 @@ fn udev_starts_the_unit_of_an_interface() {
         return;
     }
     let Some(udevadm) = require::udevadm() else { return };
-    let tree = Tree::new();
+    let tree = tree();
     let settings = ["apply", "--setting", "rps veth0/rx-0 = 1", "--setting", "rps eth0/rx-0 = 1"];
     assert_eq!(said(&tree.rxlab(&settings)).0, 0);
     assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
@@ -323,4 +360,214 @@ fn udev_starts_the_unit_of_an_interface() {
         let (_, text) = said(&command.output().expect("it runs"));
         assert!(text.contains(&format!("ID_PATH=pci-{address}\n")), "{text}");
     }
+}
+
+/// The program, configuration and state of this machine, in a directory that root alone can change. It goes with the
+/// value; nothing else of the machine is touched.
+struct Installed {
+    directory: tempfile::TempDir,
+    /// The plan holds a value of the machine, which no other test changes meanwhile.
+    _settings: MutexGuard<'static, ()>,
+}
+
+impl Installed {
+    /// `None` when this is skipped.
+    fn new() -> Option<Self> {
+        if !require::root() {
+            return None;
+        }
+        let settings = require::settings();
+        // A container of another network namespace has no such file.
+        let Ok(value) = std::fs::read_to_string("/proc/sys/net/core/netdev_budget") else {
+            println!("skipped: net.core is that of the initial namespace");
+            return None;
+        };
+        let directory = tempfile::Builder::new().prefix("rxlab-test-").tempdir_in("/var/lib");
+        let installed = Self { directory: directory.expect("made"), _settings: settings };
+        for folder in ["bin", "etc", "state"] {
+            std::fs::create_dir(installed.at(folder)).expect("made");
+            installed.chmod(folder, 0o755);
+        }
+        copy_program(&installed.at("bin/rxlab"));
+        installed.chmod("bin/rxlab", 0o755);
+        // The value that the machine has: to restore it changes nothing.
+        let plan = format!("[[setting]]\nset = \"netdev_budget host = {}\"\n", value.trim());
+        std::fs::write(installed.at("plan.toml"), plan).expect("written");
+        Some(installed)
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    fn chmod(&self, path: &str, mode: u32) {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(self.at(path), mode).expect("changed");
+    }
+
+    fn chown(&self, path: &str, user: u32) {
+        std::os::unix::fs::lchown(self.at(path), Some(user), None).expect("changed");
+    }
+
+    /// `persist` by a program at `path`.
+    fn persist_by(&self, path: &Path) -> Output {
+        let mut command = Command::new(path);
+        command.arg("--state-dir").arg(self.at("state")).arg("persist");
+        command.arg("--plan").arg(self.at("plan.toml")).arg("--etc").arg(self.at("etc"));
+        command.output().expect("it runs")
+    }
+
+    fn persist(&self) -> Output {
+        self.persist_by(&self.at("bin/rxlab"))
+    }
+
+    fn restore(&self) -> Output {
+        let mut command = Command::new(self.at("bin/rxlab"));
+        command.arg("--state-dir").arg(self.at("state")).args(["restore", "--etc"]).arg(self.at("etc"));
+        command.output().expect("it runs")
+    }
+
+    /// The names in the directory of configuration.
+    fn etc(&self) -> usize {
+        std::fs::read_dir(self.at("etc")).expect("listed").count()
+    }
+}
+
+const NOBODY: u32 = 65534;
+
+/// A unit that runs a program from a user's directory hands root to that user at the next boot.
+#[test]
+fn a_program_that_others_can_change_is_not_persisted() {
+    let Some(installed) = Installed::new() else { return };
+    let refused = |said_so: (i32, String), component: &Path, owner: &str, mode: &str| {
+        let (code, text) = said_so;
+        let line = format!(
+            "but users other than root can change {} (owner {owner}, mode {mode})\n  hint: `make install` puts",
+            component.display()
+        );
+        assert!(code == 2 && text.starts_with("rxlab: root would run ") && text.contains(&line), "{text}");
+        assert_eq!(installed.etc(), 0, "nothing is written");
+        text
+    };
+    let program = installed.at("bin/rxlab");
+    installed.chmod("bin/rxlab", 0o775);
+    let text = refused(said(&installed.persist()), &program, "root", "0775");
+    assert!(
+        text.ends_with(&format!("hint: or: chown root: {0} && chmod go-w {0}\n", program.display())),
+        "{text}"
+    );
+    installed.chmod("bin/rxlab", 0o757);
+    refused(said(&installed.persist()), &program, "root", "0757");
+    installed.chmod("bin/rxlab", 0o755);
+    installed.chown("bin/rxlab", NOBODY);
+    refused(said(&installed.persist()), &program, "uid 65534", "0755");
+    installed.chown("bin/rxlab", 0);
+    installed.chown("bin", NOBODY);
+    refused(said(&installed.persist()), &installed.at("bin"), "uid 65534", "0755");
+    installed.chown("bin", 0);
+    installed.chmod("bin", 0o1777);
+    let text = refused(said(&installed.persist()), &installed.at("bin"), "root", "1777");
+    assert!(!text.contains("chmod"), "a directory like /tmp stays as it is: {text}");
+    installed.chmod("bin", 0o755);
+    // The units name the program itself, so that a link that leads to it does not matter.
+    let theirs = tempfile::tempdir_in("/tmp").expect("a temporary directory");
+    let link = theirs.path().join("rxlab");
+    std::os::unix::fs::symlink(&program, &link).expect("linked");
+    let (code, text) = said(&installed.persist_by(&link));
+    assert_eq!(code, 0, "{text}");
+    let unit = std::fs::read_to_string(installed.at("etc/systemd/system/rxlab.service")).expect("read");
+    assert!(unit.contains(&format!("\nExecStart={} --state-dir ", program.display())), "{unit}");
+}
+
+/// What the boot applies as root and where it keeps its journal, before they are written and at the boot.
+#[test]
+fn a_plan_or_journal_that_others_can_change_is_refused() {
+    let Some(installed) = Installed::new() else { return };
+    let refused = |said_so: (i32, String), does: &str, component: &str, remedy: &str| {
+        let (code, text) = said_so;
+        let path = installed.at(component);
+        let line = format!("but users other than root can change {} (", path.display());
+        assert!(code == 2 && text.starts_with(&format!("rxlab: root would {does} ")), "{text}");
+        assert!(text.contains(&line) && text.contains(remedy) && text.lines().count() == 2, "{text}");
+    };
+    for (component, does) in [("etc", "apply"), ("state", "keep its journal in")] {
+        installed.chmod(component, 0o775);
+        refused(said(&installed.persist()), does, component, " && chmod go-w ");
+        installed.chmod(component, 0o1777);
+        refused(said(&installed.persist()), does, component, "hint: name another directory with --");
+        installed.chmod(component, 0o755);
+        assert_eq!(installed.etc(), 0, "nothing is written");
+    }
+    assert_eq!(said(&installed.persist()).0, 0);
+    for component in ["etc/rxlab/plan.toml", "etc/rxlab", "etc"] {
+        let mode = if component.ends_with("toml") { 0o644 } else { 0o755 };
+        installed.chmod(component, mode | 0o020);
+        refused(said(&installed.restore()), "apply", component, " && chmod go-w ");
+        installed.chmod(component, mode);
+        installed.chown(component, NOBODY);
+        refused(said(&installed.restore()), "apply", component, "hint: chown root: ");
+        installed.chown(component, 0);
+    }
+    installed.chmod("state", 0o777);
+    refused(said(&installed.restore()), "keep its journal in", "state", " && chmod go-w ");
+    installed.chmod("state", 0o755);
+    assert_eq!(said(&installed.restore()), (0, "everything is so already\n".to_owned()));
+}
+
+/// Root's umask may let the group write; `restore` would refuse what is made under it.
+#[test]
+fn a_lax_umask_makes_no_directory_that_is_refused() {
+    let Some(installed) = Installed::new() else { return };
+    let script =
+        "umask 0; exec \"$0\" --state-dir \"$1/state\" persist --plan \"$1/plan.toml\" --etc \"$1/etc\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(installed.at("bin/rxlab")).arg(installed.directory.path());
+    let (code, text) = said(&command.output().expect("it runs"));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(said(&installed.restore()), (0, "everything is so already\n".to_owned()));
+}
+
+/// The units are for the machine that boots from the other root: its paths, and its program.
+#[test]
+fn another_root_boots_with_its_own_paths() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
+    if require::root() {
+        let (code, text) = said(&tree.rxlab(&["persist"]));
+        let hint = format!("hint: `make install DESTDIR={0}` puts the program", tree.root().display());
+        assert!(
+            code == 2 && text.contains(" at each boot, but there is no ") && text.contains(&hint),
+            "{text}"
+        );
+        assert_eq!(etc(&tree), BTreeMap::new());
+    }
+    let persist = |state: &Path, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--root").arg(tree.root()).arg("--state-dir").arg(state).arg("persist").args(more);
+        said(&command.output().expect("it runs"))
+    };
+    tree.install_program();
+    let plan = tree.path().join("plan.toml");
+    std::fs::write(&plan, "[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n").expect("written");
+    let plan = ["--plan", plan.to_str().expect("text")];
+    let (code, text) = persist(&tree.root().join("var/lib/rxlab"), &plan);
+    assert_eq!(code, 0, "{text}");
+    let unit = tree.read("etc/systemd/system/rxlab.service");
+    let start = format!("\nExecStart={} restore --wait 60s\n", program().display());
+    assert!(unit.contains(&start) && unit.contains("\nConditionPathExists=/etc/rxlab/plan.toml\n"), "{unit}");
+    assert!(unit.contains("\nRequiresMountsFor=/etc /var/lib/rxlab\n"), "{unit}");
+    // Below that root the link leads to its own /srv; here it would lead to that of this machine.
+    std::fs::remove_dir_all(tree.root().join("etc/udev")).expect("removed");
+    let outside = tree.path().join("outside");
+    std::fs::create_dir(&outside).expect("made");
+    std::os::unix::fs::symlink(&outside, tree.root().join("etc/udev")).expect("linked");
+    for args in [&["unpersist"][..], &["persist"]] {
+        let (code, text) = said(&tree.rxlab(args));
+        let line = format!("/etc/udev/rules.d leads to {}, out of the root\n", outside.display());
+        assert!(code == 2 && text.contains(&line), "{text}");
+    }
+    assert_eq!(std::fs::read_dir(&outside).expect("listed").count(), 0);
+    let elsewhere = [&plan[..], &["--etc", "/srv/etc"]].concat();
+    let (code, text) = persist(&tree.state(), &elsewhere);
+    assert!(code == 2 && text.contains("--etc /srv/etc is not below --root "), "{text}");
 }

@@ -201,6 +201,15 @@ impl Tree {
         command
     }
 
+    /// Makes a file at the path of the program, below the root: what the units run on the machine that boots from it.
+    pub(crate) fn install_program(&self) {
+        let program = program();
+        let program = program.strip_prefix("/").expect("absolute").to_str().expect("text");
+        self.write(program, "");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.root().join(program), executable).expect("made executable");
+    }
+
     /// The value of every target of every knob.
     pub(crate) fn values(&self) -> BTreeMap<String, String> {
         values(&self.host())
@@ -213,6 +222,11 @@ impl Drop for Tree {
             end_guards(self.path());
         }
     }
+}
+
+/// The path of the program as it is without links, which is how the units name it.
+pub(crate) fn program() -> PathBuf {
+    std::fs::canonicalize(env!("CARGO_BIN_EXE_rxlab")).expect("built")
 }
 
 /// Attributes of 32 bits.

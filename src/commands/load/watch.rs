@@ -1,7 +1,5 @@
 //! A running load until its end: its progress on a terminal, and what each second brought.
 
-#![allow(clippy::disallowed_methods)] // Writes the log that the command line asks for.
-
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::commands::files;
 use crate::error::CommandError;
 use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
@@ -40,7 +39,7 @@ pub(super) struct Watch {
 impl Watch {
     /// For `duration`, with a log of the latencies where there is a path for one.
     pub(super) fn new(spec: &Spec, duration: Duration, log: Option<&Path>) -> Result<Self, CommandError> {
-        let log = log.map(|path| match File::create(path) {
+        let log = log.map(|path| match files::begin(path) {
             Ok(file) => Ok((path.to_owned(), file)),
             Err(error) => Err(CommandError::usage(format!("cannot write {}: {error}", path.display()))),
         });

@@ -7,7 +7,7 @@ use super::conduct::{Conduct, conduct, foretell};
 use super::show;
 use crate::apply::Undo;
 use crate::cli::Global;
-use crate::commands::place;
+use crate::commands::{files, place};
 use crate::error::{CommandError, Kind};
 use crate::report;
 use crate::trial::factor::Kept;
@@ -27,6 +27,7 @@ pub(super) struct After {
 
 /// Runs the trial, says what came out, and gives the exit code.
 pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
+    after.html.as_deref().map_or(Ok(()), files::check)?;
     let record = trial.dir.path().display().to_string();
     let commands = trial.spec.change.a.is_some();
     foretell(&trial)?;

@@ -72,6 +72,29 @@ fn receive_time_is_counted_where_it_may_not_be_measured() {
     place.refused(&["trace", "--for", "100ms"], "CAP_BPF and CAP_PERFMON");
 }
 
+/// No machine boots from what an ordinary user can write: the units are made, and what root would refuse is said.
+#[test]
+fn units_of_an_ordinary_user_come_with_a_warning() {
+    let Some(place) = Place::new() else { return };
+    if !Path::new("/proc/sys/net/core/netdev_budget").exists() {
+        println!("skipped: net.core is that of the initial namespace");
+        return;
+    }
+    let (plan, etc) = (place.directory.path().join("plan.toml"), place.state().join("etc"));
+    std::fs::write(&plan, "[[setting]]\nset = \"netdev_budget host = 600\"\n").expect("written");
+    let (plan, etc_text) = (plan.to_str().expect("text"), etc.to_str().expect("text"));
+    let (code, text) = said(&place.rxlab(&["persist", "--plan", plan, "--etc", etc_text]));
+    assert_eq!(code, 0, "{text}");
+    for purpose in ["run", "apply", "keep its journal in"] {
+        let found = text.lines().any(|line| {
+            line.starts_with(&format!("rxlab: root would {purpose} "))
+                && line.ends_with(", but users other than root can change /tmp (owner root, mode 1777)")
+        });
+        assert!(found, "{purpose}: {text}");
+    }
+    assert!(etc.join("systemd/system/rxlab.service").is_file());
+}
+
 #[test]
 fn reading_needs_no_privilege() {
     let Some(place) = Place::new() else { return };

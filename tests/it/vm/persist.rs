@@ -1,9 +1,11 @@
 //! Two boots of one machine that share its /etc: what the first persists, the second has. The first also
-//! runs its values as an exported script, which finds interrupts by name.
+//! runs its values as an exported script, which finds interrupts by name. The state is not below /tmp, where persist
+//! refuses it.
 
 use super::guest;
 
 const FIRST: &str = r"
+export RXLAB_STATE_DIR=/var/state
 ran apply rxlab apply --setting 'irq_affinity eth0/rx-1 = 3' --setting 'rps eth0/rx-0 = 4-5' \
     --setting 'rfs_entries host = 4096' --setting 'rfs eth0/rx-0 = 512'
 ran persist rxlab persist
@@ -28,6 +30,7 @@ ran silent sh -eu /tmp/rxlab.sh
 
 /// The interface has another name now, and the files are as they were. What the unit would run is run.
 const SECOND: &str = r#"
+export RXLAB_STATE_DIR=/var/state
 ip link set eth0 down
 ip link set eth0 name lan0
 ip link set lan0 up
@@ -38,7 +41,14 @@ values() {
 }
 part before
 values
+mkdir -p /var
 command=$(sed -n 's/^ExecStart=//p' /etc/systemd/system/rxlab.service)
+echo 'quiet rxlab=off' >/var/cmdline
+mount -o bind /var/cmdline /proc/cmdline
+ran off $command
+part off-values
+values
+umount /proc/cmdline
 ran start $command
 part after
 values
@@ -67,7 +77,7 @@ fn a_boot_restores_what_was_persisted() {
     assert_eq!(values(&first, "scripted"), ["3", "30", "4096", "512"]);
     assert_eq!(first.ran("silent"), (0, ""));
     let (plan, unit) = (first.part("plan"), first.part("unit"));
-    assert!(unit.contains("\nExecStart=/bin/rxlab --state-dir /tmp/state restore --wait 60s\n"), "{unit}");
+    assert!(unit.contains("\nExecStart=/bin/rxlab --state-dir /var/state restore --wait 60s\n"), "{unit}");
     let files = format!(
         "mkdir -p /etc/rxlab /etc/systemd/system\ncat >/etc/rxlab/plan.toml <<'END'\n{plan}END\n\
          cat >/etc/systemd/system/rxlab.service <<'END'\n{unit}END\n"
@@ -75,6 +85,8 @@ fn a_boot_restores_what_was_persisted() {
     let second = guest::run("8cpu-8queue", &[&files, SECOND].concat(), None).expect("not skipped before");
     let (before, after) = (values(&second, "before"), values(&second, "after"));
     assert!(before[1..] == ["00", "0", "0"] && before[0] != "3", "{before:?}");
+    assert_eq!(second.ran("off"), (0, "nothing is restored: the kernel was booted with `rxlab=off`\n"));
+    assert_eq!(values(&second, "off-values"), before);
     let (code, text) = second.ran("start");
     assert!(code == 0 && text.contains("irq_affinity lan0/rx-1 = 3"), "{text}");
     assert_eq!(after, ["3", "30", "4096", "512"]);

@@ -1,0 +1,135 @@
+//! Paths of what the boot runs and reads as root, on the machine that boots, and the refusal of those that users other
+//! than root can change.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::process::{geteuid, umask};
+
+use crate::cli::Global;
+use crate::commands::place;
+use crate::error::CommandError;
+use crate::persist::{PLAN, Restore, Walked, walk};
+
+/// Returns the command line of the units and the paths on it. They are those of the machine whose root is `--root`,
+/// for which that directory is `/`: this program is at the same path there.
+pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CommandError::failed(format!("cannot tell where this program is: {error}")))?;
+    let state = std::path::absolute(&global.state_dir)?;
+    let root = std::path::absolute(&global.root)?;
+    let real = place::root(global)?;
+    let below = |path: &Path| {
+        let rest = path.strip_prefix(&root).or_else(|_| path.strip_prefix(&real));
+        rest.ok().map(|rest| Path::new("/").join(rest))
+    };
+    let Some(etc) = below(etc) else {
+        let message = format!("--etc {} is not below --root {}", etc.display(), root.display());
+        return Err(
+            CommandError::usage(message).hint("the units are for the machine that boots from that root")
+        );
+    };
+    let program = below(&program).unwrap_or(program);
+    let state = below(&state).unwrap_or(state);
+    let mut options = Vec::new();
+    if state != Path::new("/var/lib/rxlab") {
+        options.extend(["--state-dir".to_owned(), state.to_string_lossy().into_owned()]);
+    }
+    Ok(Restore { program, options, etc, state })
+}
+
+/// Refuses units that would run a program which users other than root can change.
+pub(super) fn check_program(global: &Global, restore: &Restore) -> Result<(), CommandError> {
+    let program = &restore.program;
+    let install = match global.root == Path::new("/") {
+        true => "`make install` puts the program where only root can change it: run that one".to_owned(),
+        false => format!(
+            "`make install DESTDIR={0}` puts the program below that root: run {0}/usr/local/bin/rxlab",
+            global.root.display()
+        ),
+    };
+    match walked(global, program)? {
+        Walked::Trusted => Ok(()),
+        Walked::Missing(path) => {
+            let (program, path) = (program.display(), path.display());
+            let message = format!("root would run {program} at each boot, but there is no {path}");
+            refuse(CommandError::usage(message).hint(install))
+        }
+        Walked::Exposed(exposed) => {
+            let error = refusal(&format!("run {} at each boot", program.display()), &exposed).hint(install);
+            let remedy = exposed.remedy().map(|remedy| format!("or: {remedy}"));
+            refuse(remedy.into_iter().fold(error, CommandError::hint))
+        }
+    }
+}
+
+/// Refuses a plan, or a directory of the journal, that users other than root can change. What does not exist yet is
+/// fine where only root can make it.
+pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result<(), CommandError> {
+    let plan = restore.etc.join(PLAN);
+    let uses = [
+        (plan.clone(), format!("apply {}", plan.display()), "name another directory with --etc"),
+        (
+            restore.state.clone(),
+            format!("keep its journal in {}", restore.state.display()),
+            "name another directory with --state-dir or RXLAB_STATE_DIR",
+        ),
+    ];
+    for (path, purpose, elsewhere) in uses {
+        if let Walked::Exposed(exposed) = walked(global, &path)? {
+            let hint = exposed.remedy().unwrap_or_else(|| elsewhere.to_owned());
+            refuse(refusal(&purpose, &exposed).hint(hint))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses another root whose directories of configuration lead out of it: on the machine that boots from it such a link
+/// stays below the root, but what is written here would go to this machine.
+pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandError> {
+    let root = place::root(global)?;
+    for directory in ["rxlab", "systemd/system/multi-user.target.wants", "udev/rules.d"] {
+        let directory = etc.join(directory);
+        // What does not exist yet is made below the last that does.
+        let Some(real) = directory.ancestors().find_map(|path| path.canonicalize().ok()) else { continue };
+        if !real.starts_with(&root) && etc.starts_with(std::path::absolute(&global.root)?) {
+            let message = format!("{} leads to {}, out of the root", directory.display(), real.display());
+            return Err(
+                CommandError::usage(message).hint("make its links relative, or run rxlab after chroot(8)")
+            );
+        }
+    }
+    Ok(())
+}
+
+/// From here on takes the right to write from the group and from others in every directory that is made, whatever
+/// the shell's umask: `rxlab restore` would refuse it.
+pub(super) fn restrict_umask() {
+    let mask = umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
+    umask(mask | Mode::WGRP | Mode::WOTH);
+}
+
+fn walked(global: &Global, path: &Path) -> Result<Walked, CommandError> {
+    walk(&global.root, path).map_err(|error| {
+        let path: PathBuf =
+            path.strip_prefix("/").map_or_else(|_| path.to_owned(), |rest| global.root.join(rest));
+        CommandError::failed(format!("cannot tell who can change {}: {error}", path.display()))
+    })
+}
+
+/// The user chose these files, and they are wrong: no permission is missing, so that root gets the same answer.
+fn refusal(purpose: &str, exposed: &dyn Display) -> CommandError {
+    CommandError::usage(format!("root would {purpose}, but {exposed}"))
+}
+
+/// An ordinary user writes to a directory of their own, from which no machine boots yet: that is worth a warning.
+fn refuse(error: CommandError) -> Result<(), CommandError> {
+    if geteuid().is_root() {
+        return Err(error);
+    }
+    // A closed standard error leaves no one to warn.
+    let _ = writeln!(anstream::stderr(), "rxlab: {}", error.message);
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Links that another user planted where rxlab is about to write.
+
+use crate::tree::{Tree, said};
+
+#[test]
+fn planted_links_lead_nowhere() {
+    let tree = Tree::new();
+    let at = |name: &str| tree.path().join(name);
+    let victim = at("victim");
+    std::fs::write(&victim, "secret").expect("written");
+    // Names that drafts once had.
+    for planted in ["out.part", ".out.part"] {
+        std::os::unix::fs::symlink(&victim, at(planted)).expect("linked");
+    }
+    let out = at("out");
+    let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", out.to_str().expect("text")]));
+    assert_eq!(code, 0, "{text}");
+    assert!(out.symlink_metadata().expect("there").is_file());
+    let link = at("link");
+    std::os::unix::fs::symlink(&victim, &link).expect("linked");
+    for command in [
+        &["snapshot", "--for", "0s", "--force", "-o"][..],
+        &["plan", "--setting", "rps eth0/rx-0 = 1", "-o"],
+        &["load", "http://127.0.0.1:1/", "--for", "100ms", "--hdr-log"],
+        &["demo", "--html"],
+    ] {
+        let (code, text) = said(&tree.rxlab(&[command, &[link.to_str().expect("text")]].concat()));
+        assert!([2, 5].contains(&code), "{command:?}: {text}");
+        let line = format!("rxlab: cannot write {}: it is a symbolic link; name the file ", link.display());
+        assert!(text.lines().any(|said| said.starts_with(&line)), "{command:?}: {text}");
+    }
+    assert_eq!(std::fs::read(&victim).expect("there"), b"secret");
+    assert!(link.is_symlink());
+    // A link to nothing would make the file that it names.
+    std::fs::remove_file(&victim).expect("removed");
+    let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", link.to_str().expect("text")]));
+    assert!(code == 2 && text.contains("link is there already") && !victim.exists(), "{text}");
+}
