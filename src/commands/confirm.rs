@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{machine, place};
+use super::{machine, output, place};
 use crate::apply::Transaction;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -52,12 +52,17 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
             .hint(format!("`rxlab undo {id}` finishes it")));
     }
     transaction.confirm().map_err(place::journal_error)?;
-    let mut out = std::io::stdout().lock();
+    let stays = format!("transaction {id} stays; `rxlab undo {id}` puts it back");
+    print(global, &id, &stays).map_err(|error| error.hint(stays))
+}
+
+fn print(global: &Global, id: &str, stays: &str) -> Result<(), CommandError> {
+    let mut out = output::stdout(global);
     if global.json {
         let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
         writeln!(out, "{value:#}")?;
     } else {
-        writeln!(out, "transaction {id} stays; `rxlab undo {id}` puts it back")?;
+        writeln!(out, "{stays}")?;
     }
     Ok(())
 }

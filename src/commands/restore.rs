@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use round::look;
 
 use super::persist::Etc;
-use super::{apply as apply_command, machine, place};
+use super::{apply as apply_command, machine, output, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::persist::PLAN;
@@ -66,7 +66,7 @@ fn ended(said: bool, refused: Vec<CommandError>) -> Result<(), CommandError> {
     let mut refused = refused.into_iter();
     let Some(mut first) = refused.next() else {
         if !said {
-            writeln!(std::io::stdout(), "everything is so already")?;
+            writeln!(output::text_stdout(), "everything is so already")?;
         }
         return Ok(());
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::source::{self, From, Source};
-use super::{machine, place};
+use super::{machine, output, place};
 use crate::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words, status};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -42,7 +42,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return watch::run(global, args.every, args.length);
     }
     let all = transactions(global, &source::open(global, &args.from)?)?;
-    let mut out = std::io::stdout().lock();
+    CommandError::after_output(verdict(&all), report(global, &all))
+}
+
+fn report(global: &Global, all: &[TransactionStatus]) -> Result<(), CommandError> {
+    let mut out = output::stdout(global);
     if global.json {
         let value = json!({ "schema": "rxlab.status/1", "transactions": all });
         writeln!(out, "{value:#}")?;
@@ -51,7 +55,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     } else {
         all.iter().try_for_each(|transaction| print(&mut out, transaction))?;
     }
-    verdict(&all)
+    Ok(())
 }
 
 /// What is applied there.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{machine, place};
+use super::{machine, output, place};
 use crate::apply::{self, Backwards, Transaction, Undo, UndoOutcome, Waiting, covered_by};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -47,11 +47,12 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         let machine = place::of_transaction(global, begin)?;
         Ok(transaction.undo(&machine.host, &machine.model))
     });
-    report(global, &archived, &done)?;
-    match done.error {
+    let printed = report(global, &archived, &done);
+    let ended = match done.error {
         Some(error) => Err(error),
         None => exit(&done.undone),
-    }
+    };
+    CommandError::after_output(ended, printed)
 }
 
 fn choose(
@@ -83,7 +84,7 @@ pub(super) fn of_another_root(id: &str) -> CommandError {
 
 fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) -> Result<(), CommandError> {
     let Backwards { undone, waiting, error } = done;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let one = |undo: &Undo| json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
         let all: Vec<_> = undone.iter().map(one).collect();
