@@ -92,8 +92,10 @@ impl CommandError {
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        self.hints.iter().try_for_each(|hint| write!(f, "\n  hint: {hint}"))
+        // A value with a line break in it must not look like a hint.
+        let one_line = |text: &str| text.replace('\n', " ");
+        f.write_str(&one_line(&self.message))?;
+        self.hints.iter().try_for_each(|hint| write!(f, "\n  hint: {}", one_line(hint)))
     }
 }
 
@@ -109,6 +111,12 @@ impl From<std::io::Error> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::{CommandError, Kind};
+
+    #[test]
+    fn a_line_break_in_a_value_begins_no_hint() {
+        let error = CommandError::usage("bad value `a\n  hint: b`").hint("c\nd");
+        assert_eq!(error.to_string(), "bad value `a   hint: b`\n  hint: c d");
+    }
 
     #[test]
     fn the_exit_code_is_that_of_what_was_done() {
