@@ -12,7 +12,7 @@
 //! holds them to it. I/O lives in [`host`] and the few modules that ARCHITECTURE.md names; all the
 //! rest is functions from values to values.
 
-// What is printed goes through `commands::output`.
+// Everything printed goes through `commands::output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod apply;

@@ -1,7 +1,7 @@
 //! Standard output and standard error: the one way from a command to the terminal.
 //!
-//! What others named cannot steer a terminal through here ([`for_screen`]), and a reader that closes the
-//! pipe cannot change what a command did: the rest of its output is dropped, and its exit code stays.
+//! Names and values from elsewhere cannot steer a terminal through here ([`for_screen`]), and a reader that closes
+//! the pipe changes no exit code: the rest of the output is dropped.
 //! clippy bans the streams themselves elsewhere.
 
 #![allow(clippy::disallowed_methods)] // Opens the streams for all others.
@@ -60,8 +60,8 @@ impl Output {
         Self { stream: Box::new(stream), form, rest: Vec::new(), is_closed: false }
     }
 
-    /// Whether the reader has closed the pipe, as far as writing has shown. Commands that only print, and
-    /// without end, end then.
+    /// True once a write has shown that the reader closed the pipe. Commands that only print, and print without
+    /// end, end then.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -110,7 +110,7 @@ impl Write for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // Text without a line break at its end; what is not written now has no one to hear of it.
+        // Text without a line break at its end. Commands that have to know whether it was written flush themselves.
         let _ = self.flush();
     }
 }

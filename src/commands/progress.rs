@@ -10,11 +10,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::report::text::clean;
 
-/// A progress bar on standard error. What it says of others' names cannot steer the terminal.
+/// A progress bar on standard error. Names in its message cannot steer the terminal.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar of `length` steps and then what it says; `None` where standard error is no terminal.
+    /// A bar of `length` steps with a message behind it; `None` where standard error is no terminal.
     pub(super) fn on_terminal(length: u64) -> Option<Self> {
         let bar = || ProgressBar::new(length).with_style(style("{bar:30} {msg}"));
         std::io::stderr().is_terminal().then(|| Self(bar()))

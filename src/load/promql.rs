@@ -281,7 +281,7 @@ mod tests {
         assert!(nobody.error.is_some_and(|error| error.contains("refused")) && nobody.series.is_empty());
     }
 
-    /// What a server does with a connection, until it fails.
+    /// A server that does this with its one connection until it fails, and its URL.
     fn server(
         mut act: impl FnMut(&mut TcpStream) -> std::io::Result<()> + Send + 'static,
     ) -> (Url, JoinHandle<()>) {

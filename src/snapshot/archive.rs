@@ -43,8 +43,10 @@ pub enum ArchiveError {
     OtherEndian(String),
 }
 
-/// The index and the journals may take this part of the limit: once parsed, many short names take up to this
-/// many times their text.
+/// One file may take this part of the limit: parsed, the counters of a made-up machine take many times their text.
+/// `/proc/interrupts`, with eleven bytes for each CPU and interrupt, fits for 1024 CPUs and 700 interrupts.
+const FILE: u64 = 8;
+/// The index and the journals together may take this part of it, for the same reason.
 const PARSED: u64 = 16;
 /// Power of two of the memory that decompressing may take: 8 MiB, as for `zstd -19`. The file itself can ask for
 /// 128 MiB and more.
@@ -123,11 +125,13 @@ fn add(tar: &mut tar::Builder<impl Write>, path: &str, content: &[u8]) -> io::Re
 
 /// Every file of a tar archive by its name, of at most `limit` bytes with what tar adds.
 fn parts(tar: impl Read, limit: u64) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
-    let too_large = |what| ArchiveError::TooLarge { what, bytes: limit };
     let mut archive = tar::Archive::new(Limited { inner: tar, left: limit, is_exceeded: false });
     let read = read_parts(&mut archive, limit);
     // What was cut off looks damaged: the limit is what is wrong.
-    if archive.into_inner().is_exceeded { Err(too_large("it unpacks")) } else { read }
+    match archive.into_inner().is_exceeded {
+        true => Err(ArchiveError::TooLarge { what: "it unpacks", bytes: limit }),
+        false => read,
+    }
 }
 
 fn read_parts(
@@ -148,14 +152,17 @@ fn read_parts(
         }
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         // Before there is memory for it: the size is what the archive claims.
+        let too_large = |what, bytes| Err(ArchiveError::TooLarge { what, bytes });
         if entry.size() > limit {
-            return Err(ArchiveError::TooLarge { what: "it unpacks", bytes: limit });
+            return too_large("it unpacks", limit);
+        }
+        if entry.size() > limit / FILE {
+            return too_large("one of its files unpacks", limit / FILE);
         }
         if is_parsed(&path) {
             parsed += entry.size();
-            let bytes = limit / PARSED;
-            if parsed > bytes {
-                return Err(ArchiveError::TooLarge { what: "its index and journals unpack", bytes });
+            if parsed > limit / PARSED {
+                return too_large("its index and journals unpack", limit / PARSED);
             }
         }
         let mut content = Vec::with_capacity(entry.size() as usize);
@@ -165,7 +172,7 @@ fn read_parts(
     Ok(parts)
 }
 
-/// Whether it is of rxlab's own formats, and not a file of the machine.
+/// True for what is in rxlab's own formats, and not a file of the machine.
 fn is_parsed(path: &str) -> bool {
     let of_machine = path.split_once('/').filter(|(moment, _)| [FIRST, LAST].contains(moment));
     of_machine.is_none_or(|(_, file)| file == INDEX)
@@ -302,7 +309,7 @@ mod tests {
                 "extensions",
                 [header(EntryType::XHeader, "x", LIMIT << 12), vec![b'x'; LIMIT as usize]].concat(),
             ),
-            ("a large file", header(EntryType::Regular, "first/a", LIMIT)),
+            ("large files", header(EntryType::Regular, "first/a", LIMIT / 8)),
         ] {
             let mut endless = Endless { bytes, given: 0 };
             let error = super::parts(&mut endless, LIMIT).expect_err(what).to_string();
@@ -313,12 +320,13 @@ mod tests {
 
     #[test]
     fn sizes_that_are_only_claimed_take_no_memory() {
-        for (name, message) in [
-            ("first/a", "it unpacks to more than 1 MiB"),
-            ("first/index.json", "it unpacks to more than 1 MiB"),
+        for (size, message) in [
+            (1 << 40, "it unpacks to more than 1 MiB"),
+            (LIMIT + 1, "it unpacks to more than 1 MiB"),
+            (LIMIT / 8 + 1, "one of its files unpacks to more than 128 KiB"),
         ] {
-            let claim = header(tar::EntryType::Regular, name, 1 << 40);
-            assert_eq!(super::parts(claim.as_slice(), LIMIT).expect_err(name).to_string(), message);
+            let claim = header(tar::EntryType::Regular, "first/a", size);
+            assert_eq!(super::parts(claim.as_slice(), LIMIT).expect_err(message).to_string(), message);
         }
         for name in ["first/index.json", "last/index.json", "manifest.json", "journal/1", "other"] {
             let claim = header(tar::EntryType::Regular, name, LIMIT / 16 + 1);
@@ -329,12 +337,12 @@ mod tests {
 
     #[test]
     fn an_archive_of_exactly_the_limit_is_read() {
-        let bytes = zstd::decode_all(archive(|_| ()).as_slice()).expect("zstd");
+        let file = [header(tar::EntryType::Regular, "first/a", 512), vec![1; 512]].concat();
+        let bytes = [file.repeat(16), vec![0; 1024]].concat();
         let length = bytes.len() as u64;
-        let parts = super::parts(bytes.as_slice(), length).expect("it fits");
-        assert_eq!(parts["first/proc/sys/kernel/hostname"], b"a\n");
-        let first_entries = 512 * 3;
-        assert!(matches!(super::parts(bytes.as_slice(), first_entries), Err(ArchiveError::TooLarge { .. })));
+        assert_eq!(super::parts(bytes.as_slice(), length).expect("it fits")["first/a"], [1; 512]);
+        let cut = super::parts(bytes.as_slice(), length - 1025).expect_err("it does not fit");
+        assert!(matches!(cut, ArchiveError::TooLarge { what: "it unpacks", .. }), "{cut}");
     }
 
     #[test]
@@ -346,7 +354,7 @@ mod tests {
         let refused =
             |limit| Snapshot::read_within(bytes.as_slice(), limit).expect_err("no snapshot").to_string();
         assert_eq!(refused(LIMIT), "it unpacks to more than 1 MiB");
-        assert_eq!(refused(9 * LIMIT), "it is no snapshot: there is no manifest.json in it");
+        assert_eq!(refused(64 * LIMIT), "it is no snapshot: there is no manifest.json in it");
     }
 
     /// The window is memory that the file asks for before a byte of it is unpacked.

@@ -7,30 +7,41 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Parameters of the styles in use: plain, bold, dim, underlined, red, green, yellow. A name that has one of
-/// these sequences in it can style text, and nothing else.
+/// these sequences in it can style the rest of its line, and nothing else.
 const STYLES: [&str; 7] = ["0", "1", "2", "4", "31", "32", "33"];
 
+/// Ends a style.
+const PLAIN: &str = "\u{1b}[0m";
+
 /// `text` with every control character but line break and tab replaced by U+FFFD. The program's own styles
-/// stay with `styles`, and are left out without.
+/// stay with `styles`, up to the end of their line, and are left out without.
 pub fn for_screen(text: &str, styles: bool) -> Cow<'_, str> {
     let Some(first) = text.find(is_control) else { return text.into() };
     let mut out = String::with_capacity(text.len());
     let (plain, mut rest) = text.split_at(first);
     out.push_str(plain);
-    while let Some(at) = rest.find(is_control) {
+    let mut is_styled = false;
+    while let Some(at) = rest.find(|c| is_control(c) || (is_styled && c == '\n')) {
         let (plain, from) = rest.split_at(at);
         out.push_str(plain);
-        if let Some(length) = style_length(from) {
-            if styles {
-                out.push_str(&from[..length]);
+        let mut chars = from.chars();
+        match (chars.next(), style(from)) {
+            (_, Some(sequence)) => {
+                if styles {
+                    out.push_str(sequence);
+                    is_styled = sequence != PLAIN;
+                }
+                rest = &from[sequence.len()..];
+                continue;
             }
-            rest = &from[length..];
-        } else {
-            out.push(char::REPLACEMENT_CHARACTER);
-            let mut chars = from.chars();
-            chars.next();
-            rest = chars.as_str();
+            (Some('\n'), None) => {
+                out.push_str(PLAIN);
+                out.push('\n');
+                is_styled = false;
+            }
+            _ => out.push(char::REPLACEMENT_CHARACTER),
         }
+        rest = chars.as_str();
     }
     out.push_str(rest);
     out.into()
@@ -53,17 +64,17 @@ pub fn for_json(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether a terminal would act on it: C0 and C1 controls and DEL, without line break and tab.
+/// True for what a terminal acts on: C0 and C1 controls and DEL, without line break and tab.
 pub fn is_control(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
 }
 
-/// Bytes that the style at the beginning of `text` takes.
-fn style_length(text: &str) -> Option<usize> {
+/// The style at the beginning of `text`.
+fn style(text: &str) -> Option<&str> {
     let body = text.strip_prefix("\u{1b}[")?;
     let parameter =
         STYLES.iter().find(|style| body.strip_prefix(*style).is_some_and(|end| end.starts_with('m')))?;
-    Some("\u{1b}[".len() + parameter.len() + "m".len())
+    text.get(.."\u{1b}[".len() + parameter.len() + "m".len())
 }
 
 #[cfg(test)]
@@ -83,6 +94,14 @@ mod tests {
         assert_eq!(for_screen("a\u{1b}]0;x\u{7}b", true), "a\u{fffd}]0;x\u{fffd}b");
         assert_eq!(for_screen("\u{1b}[8m\u{1b}[2J\u{1b}[1", true), "\u{fffd}[8m\u{fffd}[2J\u{fffd}[1");
         assert_eq!(for_screen("a\rb\u{7f}\u{9b}2J\n\tc", false), "a\u{fffd}b\u{fffd}\u{fffd}2J\n\tc");
+    }
+
+    /// A name could once leave everything after it dim.
+    #[test]
+    fn no_style_goes_on_in_the_next_line() {
+        let name = "e\u{1b}[2m\nnext\n";
+        assert_eq!(for_screen(name, true), "e\u{1b}[2m\u{1b}[0m\nnext\n");
+        assert_eq!(for_screen(name, false), "e\nnext\n");
     }
 
     #[test]

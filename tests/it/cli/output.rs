@@ -199,7 +199,7 @@ fn a_reader_that_leaves_changes_no_exit_code() {
 
 /// The machine counts more than the output that could not be written.
 #[test]
-fn a_full_disk_is_told_beside_what_was_done() {
+fn a_full_disk_hides_no_exit_code() {
     let tree = Tree::new();
     let full = |args: &[&str]| {
         let disk = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");

@@ -1,5 +1,5 @@
 //! Names and values with control characters in them, from everywhere that names come from: none reaches the
-//! terminal. A device, a plan or a snapshot from somebody else once could retitle the window and hide lines.
+//! terminal. A stranger's device, plan or snapshot could once retitle the window and hide lines.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -59,7 +59,7 @@ fn machine() -> Tree {
     tree
 }
 
-/// A file beside the tree whose name is bad as well.
+/// A file next to the tree whose name is bad as well.
 fn file(tree: &Tree, name: &str, text: &str) -> String {
     let path = tree.path().join(format!("{name}{TEXT}"));
     std::fs::write(&path, text).expect("written");
