@@ -1,5 +1,7 @@
 //! Prints the tables of `docs/statistics.md`: `cargo run --release --example statistics [RUNS]`.
 
+#![allow(clippy::disallowed_methods)] // Prints.
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 

@@ -12,6 +12,7 @@ pub mod load;
 mod look;
 mod machine;
 pub mod merge;
+mod output;
 pub mod persist;
 mod place;
 pub mod plan;
@@ -36,23 +37,38 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::cli::{Cli, Command};
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::report::json;
 
 /// Parses the command line, runs the command, prints an error if there is one, and gives the exit
 /// code.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return answered(&answer),
+    };
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.message.is_empty() {
-                // When even standard error is closed nobody is left to tell.
-                let _ = writeln!(anstream::stderr(), "rxlab: {error}");
+                // The exit code is the same whether or not standard error takes this.
+                let _ = writeln!(output::stderr(), "rxlab: {error}");
             }
             ExitCode::from(error.kind.exit_code())
         }
     }
+}
+
+/// Prints what clap answers in place of a command: help, the version, or why it does not understand the command
+/// line, which quotes it.
+fn answered(answer: &clap::Error) -> ExitCode {
+    let text = answer.render();
+    if answer.use_stderr() {
+        let _ = write!(output::stderr(), "{}", text.ansi());
+        return ExitCode::from(Kind::Usage.exit_code());
+    }
+    let _ = write!(output::text_stdout(), "{}", text.ansi());
+    ExitCode::SUCCESS
 }
 
 fn run(cli: Cli) -> Result<(), CommandError> {

@@ -19,8 +19,6 @@ pub enum Kind {
     Failed,
     /// 130: interrupted; everything was put back first.
     Interrupted,
-    /// 0: the reader of the output has closed it, which is how `head` says that it has seen enough.
-    OutputClosed,
 }
 
 impl Kind {
@@ -33,7 +31,6 @@ impl Kind {
             Kind::Changed => 4,
             Kind::Failed => 5,
             Kind::Interrupted => 130,
-            Kind::OutputClosed => 0,
         }
     }
 }
@@ -70,6 +67,22 @@ impl CommandError {
         Self::new(kind, "")
     }
 
+    /// The end of a command that did something and then printed what came of it. The exit code is that of what it
+    /// did, whether or not that could be printed; both errors are reported.
+    pub fn after_output(done: Result<(), Self>, printed: Result<(), Self>) -> Result<(), Self> {
+        let (mut done, printed) = match (done, printed) {
+            (Err(done), Err(printed)) => (done, printed),
+            (done, printed) => return done.and(printed),
+        };
+        if done.message.is_empty() {
+            done.message = printed.message;
+        } else {
+            done.hints.push(printed.message);
+        }
+        done.hints.extend(printed.hints);
+        Err(done)
+    }
+
     /// Adds one line of advice.
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hints.push(hint.to_string());
@@ -79,20 +92,47 @@ impl CommandError {
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        self.hints.iter().try_for_each(|hint| write!(f, "\n  hint: {hint}"))
+        // A value with a line break in it must not look like a hint.
+        let one_line = |text: &str| text.replace('\n', " ");
+        f.write_str(&one_line(&self.message))?;
+        self.hints.iter().try_for_each(|hint| write!(f, "\n  hint: {}", one_line(hint)))
     }
 }
 
 impl std::error::Error for CommandError {}
 
-/// Output errors at the edge. A broken pipe is no error: it ends the command silently with exit code
-/// 0.
+/// Output errors at the edge. A reader that closes the pipe causes none: `commands::output` drops the rest.
 impl From<std::io::Error> for CommandError {
     fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Self::silent(Kind::OutputClosed),
-            _ => Self::failed(format!("cannot write the output: {error}")),
-        }
+        Self::failed(format!("cannot write the output: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandError, Kind};
+
+    #[test]
+    fn a_line_break_in_a_value_begins_no_hint() {
+        let error = CommandError::usage("bad value `a\n  hint: b`").hint("c\nd");
+        assert_eq!(error.to_string(), "bad value `a   hint: b`\n  hint: c d");
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_what_was_done() {
+        let drifted = || Err(CommandError::silent(Kind::Changed));
+        let stuck = || Err(CommandError::failed("not every value could be put back").hint("again"));
+        let full = || Err(CommandError::failed("cannot write the output: disk full"));
+        assert_eq!(CommandError::after_output(Ok(()), Ok(())), Ok(()));
+        assert_eq!(CommandError::after_output(drifted(), Ok(())), drifted());
+        assert_eq!(CommandError::after_output(Ok(()), full()), full());
+        let both = CommandError::after_output(drifted(), full()).expect_err("two errors");
+        assert_eq!(
+            (both.kind, both.to_string()),
+            (Kind::Changed, "cannot write the output: disk full".to_owned())
+        );
+        let both = CommandError::after_output(stuck(), full()).expect_err("two errors");
+        assert_eq!(both.message, "not every value could be put back");
+        assert_eq!(both.hints, ["again", "cannot write the output: disk full"]);
     }
 }

@@ -12,6 +12,9 @@
 //! holds them to it. I/O lives in [`host`] and the few modules that ARCHITECTURE.md names; all the
 //! rest is functions from values to values.
 
+// Everything printed goes through `commands::output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod apply;
 pub mod atomic;
 pub mod cli;

@@ -8,9 +8,11 @@ mod duration;
 mod fact;
 mod grouped;
 mod names;
+mod size;
 
 pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration};
 pub use fact::{Fact, Need};
 pub use grouped::grouped;
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};
+pub use size::{SizeError, parse_size};

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::{machine, place};
+use super::{machine, output, place};
 use crate::apply::{self, ConfirmError};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -22,12 +22,17 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
     let id = apply::confirm(&place::store(global), machine, args.id.as_deref()).map_err(explain)?;
-    let mut out = std::io::stdout().lock();
+    let stays = format!("transaction {id} stays; `rxlab undo {id}` puts it back");
+    print(global, &id, &stays).map_err(|error| error.hint(stays))
+}
+
+fn print(global: &Global, id: &str, stays: &str) -> Result<(), CommandError> {
+    let mut out = output::stdout(global);
     if global.json {
         let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
         writeln!(out, "{value:#}")?;
     } else {
-        writeln!(out, "transaction {id} stays; `rxlab undo {id}` puts it back")?;
+        writeln!(out, "{stays}")?;
     }
     Ok(())
 }

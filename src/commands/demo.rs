@@ -11,7 +11,7 @@ use serde_json::json;
 
 use self::scene::Scene;
 use super::trial::{Conduct, Ready, conduct};
-use super::{files, look, place};
+use super::{files, look, output, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -60,7 +60,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
     files::check(&args.html)?;
     let stop = place::stop_flag()?;
-    let mut out = anstream::stdout();
+    let mut out = output::stdout(global);
     let mut scene = Scene::set(&stop)?;
     if !global.json {
         write!(out, "{}", scene.in_words())?;
@@ -157,7 +157,7 @@ fn finish(
         .collect();
     let page = html::Page { title: "rxlab demo", observations: &observations, trials: records };
     files::write(&args.html, html::render(&page).as_bytes())?;
-    let mut out = anstream::stdout();
+    let mut out = output::stdout(global);
     if global.json {
         let value =
             json!({ "schema": "rxlab.demo/1", "doctor": report, "trials": records, "html": args.html });

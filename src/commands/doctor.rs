@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::source::{self, From, Source};
-use super::{look, machine, status};
+use super::{look, machine, output, status};
 use crate::apply::{Live, State, ValueStatus};
 use crate::cli::Global;
 use crate::diagnose::Finding;
@@ -64,21 +64,24 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         report.paths.retain(|path| path.nic == *name);
     }
     report.notes.splice(0..0, drifted(global, &source, args.nic.as_ref()));
-    let mut out = anstream::stdout().lock();
-    if global.json {
-        writeln!(out, "{}", super::json(&report)?)?;
-    } else {
-        let detail = if args.verbose { Detail::All } else { Detail::Screen };
-        write!(out, "{}", findings::text(&report, detail))?;
-    }
+    let printed = print(global, &report, args.verbose);
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;
     }
-    if report.findings.iter().any(Finding::calls) {
-        Err(CommandError::silent(Kind::Findings))
+    let calls = report.findings.iter().any(Finding::calls);
+    let ended = if calls { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
+    CommandError::after_output(ended, printed)
+}
+
+fn print(global: &Global, report: &DoctorReport, verbose: bool) -> Result<(), CommandError> {
+    let mut out = output::stdout(global);
+    if global.json {
+        writeln!(out, "{}", super::json(report)?)?;
     } else {
-        Ok(())
+        let detail = if verbose { Detail::All } else { Detail::Screen };
+        write!(out, "{}", findings::text(report, detail))?;
     }
+    Ok(())
 }
 
 /// How much of what rxlab has set is no longer so: what is wrong may be what somebody has put back. What is being

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use super::output;
 use crate::cli::Global;
 use crate::diagnose::{RULES, Rule};
 use crate::error::CommandError;
@@ -24,10 +25,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if global.json {
         let rules = one.map_or_else(|| RULES.iter().map(entry).collect(), |rule| vec![entry(rule)]);
         let entries = Entries { schema: "rxlab.rules/1", rules };
-        writeln!(std::io::stdout().lock(), "{}", super::json(&entries)?)?;
+        writeln!(output::stdout(global), "{}", super::json(&entries)?)?;
         return Ok(());
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     match one {
         Some(rule) => write!(out, "{}", text(rule))?,
         None => write!(out, "{}", list())?,

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{apply, machine, persist};
+use super::{apply, machine, output, persist};
 use crate::atomic;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -35,8 +35,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     };
     let export = export(args.to, &plan, &machine.model);
     for left in &export.left_out {
-        // When even standard error is closed nobody is left to tell.
-        let _ = writeln!(anstream::stderr(), "rxlab: not in {}: {left}", args.to);
+        // The files name it too.
+        let _ = writeln!(output::stderr(), "rxlab: not in {}: {left}", args.to);
     }
     if export.files.is_empty() {
         let message = format!("{} has no words for any setting of the plan", args.to);
@@ -50,7 +50,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 
 fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandError> {
     let directory = format.is_directory() || files.len() > 1 || path.is_dir();
-    let mut out = std::io::stdout().lock();
+    let mut out = output::text_stdout();
     for file in files {
         let path = if directory { path.join(&file.name) } else { path.to_owned() };
         let mode = if file.executable { 0o755 } else { 0o644 };
@@ -63,13 +63,14 @@ fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandE
 }
 
 fn print(global: &Global, files: &[ExportFile]) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let file = |file: &ExportFile| serde_json::json!({ "name": file.name, "text": file.text, "executable": file.executable });
         let files: Vec<_> = files.iter().map(file).collect();
         writeln!(out, "{:#}", serde_json::json!({ "schema": "rxlab.export/1", "files": files }))?;
         return Ok(());
     }
+    files.iter().try_for_each(|file| output::check_passes(&file.name, &file.text))?;
     for file in files {
         if files.len() > 1 {
             writeln!(out, "# ==> {} <==", file.name)?;

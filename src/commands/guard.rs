@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::place;
+use super::{output, place};
 use crate::apply::{LiveWatchpost, hold_deadline};
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -24,14 +24,18 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let stood = stand(global, &args.id, &stop);
     // The applier waits for this line, and takes any other for the reason why there is no guard.
     // Who reads it is gone later on: nothing else is ever printed.
-    let mut out = std::io::stdout().lock();
+    let mut out = output::text_stdout();
     match &stood {
         Ok(_) => writeln!(out, "ready")?,
         Err(error) => writeln!(out, "{}", error.message)?,
     }
     out.flush()?;
-    drop(out);
     let history = stood?;
+    // An applier that has not read it applies nothing.
+    if out.is_closed() {
+        return Ok(());
+    }
+    drop(out);
     let post = LiveWatchpost { root: place::root(global)?, stop };
     hold_deadline(&place::store(global), &args.id, &history, &post);
     Ok(())

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::{files, place};
+use super::{files, output, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, netns_path};
@@ -211,21 +211,25 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let prometheus = question.map(|(url, query)| Promql::ask(url, query, begun));
     let series = watch.series;
     let report = Report { series, prometheus, ..Report::new(&spec, &interval).with_server(server_cpu) };
-    let mut out = anstream::stdout().lock();
-    if global.json {
-        writeln!(out, "{}", super::json(&report)?)?;
-    } else {
-        write!(out, "{}", render(&report))?;
-    }
-    out.flush()?;
-    if stop.load(Ordering::Relaxed) {
-        return Err(CommandError::silent(Kind::Interrupted));
-    }
+    let interrupted = stop.load(Ordering::Relaxed);
     // Nothing sent at all is a rate of less than one request in this time.
-    if interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0) {
-        return Err(CommandError::failed(format!("{} gave not one good answer", spec.url)));
+    let failed = interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0);
+    let ended = match (interrupted, failed) {
+        (true, _) => Err(CommandError::silent(Kind::Interrupted)),
+        (false, true) => Err(CommandError::failed(format!("{} gave not one good answer", spec.url))),
+        (false, false) => Ok(()),
+    };
+    CommandError::after_output(ended, print(global, &report))
+}
+
+fn print(global: &Global, report: &Report) -> Result<(), CommandError> {
+    let mut out = output::stdout(global);
+    if global.json {
+        writeln!(out, "{}", super::json(report)?)?;
+    } else {
+        write!(out, "{}", render(report))?;
     }
-    Ok(())
+    Ok(out.flush()?)
 }
 
 /// What the clients of a tracker ask for: another client each time, and one of a thousand torrents.

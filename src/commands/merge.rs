@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::files;
+use super::{files, output};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::load::{MergeError, Report, merge, render};
@@ -32,7 +32,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let path = args.files.get(index).map(|path| path.display().to_string()).unwrap_or_default();
         CommandError::usage(format!("cannot add up {path}: {error}"))
     })?;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::json(&merged)?)?;
     } else {

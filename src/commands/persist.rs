@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::{apply as apply_command, machine, place};
+use super::{apply as apply_command, machine, output, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -94,9 +94,9 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError>
     let open = place::store(global).open_of(&root.to_string_lossy(), &model.identity.boot_id);
     let (plan, left_out) = kept_plan(&open.map_err(place::journal_error)?);
     for id in left_out {
-        // When even standard error is closed nobody is left to tell.
+        // The plan is the same whether or not standard error takes this.
         let _ = writeln!(
-            anstream::stderr(),
+            output::stderr(),
             "rxlab: transaction {id} is left out: it is not finished, not confirmed, or in another namespace"
         );
     }
@@ -127,7 +127,7 @@ pub(super) fn persist_error(error: PersistError) -> CommandError {
 }
 
 fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let settings: Vec<_> = plan.settings.iter().map(|planned| &planned.set).collect();
         let value = json!({ "schema": "rxlab.persist/1", "settings": settings, "files": written });

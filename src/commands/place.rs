@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::machine;
+use super::{machine, output};
 use crate::apply::{self, ApplyError, Undo};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -153,10 +153,10 @@ pub(super) fn warn(unreadable: &[Unreadable]) {
     for Unreadable { id, path, why, .. } in unreadable {
         let path = path.display();
         // When even standard error is closed there is no way left to tell.
-        let _ = writeln!(anstream::stderr(), "rxlab: passed over transaction {id}: {why} ({path})");
+        let _ = writeln!(output::stderr(), "rxlab: passed over transaction {id}: {why} ({path})");
         let hint = format!(
             "put the values of its `before` fields back by hand, then run `rxlab undo --forget {id}`"
         );
-        let _ = writeln!(anstream::stderr(), "  hint: {hint}");
+        let _ = writeln!(output::stderr(), "  hint: {hint}");
     }
 }

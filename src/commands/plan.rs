@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::source::{self, From, Source};
-use super::{files, look, machine, place};
+use super::{files, look, machine, output, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -98,11 +98,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(path) = &args.output {
         return files::write(path, plan.to_toml().as_bytes());
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::json(&plan)?)?
     } else {
-        write!(out, "{}", plan.to_toml())?
+        let text = plan.to_toml();
+        output::check_passes("the plan", &text)?;
+        write!(out, "{text}")?
     }
     Ok(())
 }
@@ -192,7 +194,7 @@ fn no_file(path: &Path, reasons: &[String]) -> CommandError {
 }
 
 fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::json(&serde_json::json!({ "schema": null, "reasons": reasons }))?)?;
         return Ok(());

@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use super::place;
-use super::{machine, undo};
+use super::{machine, output, place, undo};
 use crate::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -71,10 +70,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     } else if let Some(id) = &args.id {
         store.find(id).map_err(place::journal_error)?;
     }
-    if ended.is_ok() || !done.is_empty() {
-        report(global, &done)?;
-    }
-    ended.and_then(|()| exit(&done))
+    let printed = if ended.is_ok() || !done.is_empty() { report(global, &done) } else { Ok(()) };
+    CommandError::after_output(ended.and_then(|()| exit(&done)), printed)
 }
 
 /// The transactions to look at, the oldest first: later ones may build on what it set.
@@ -104,7 +101,7 @@ fn of_one(
 }
 
 fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let value = json!({ "schema": "rxlab.reapply/1", "transactions": done });
         writeln!(out, "{value:#}")?;

@@ -11,7 +11,7 @@ use round::look;
 use rustix::process::geteuid;
 
 use super::persist::{Etc, boot};
-use super::{apply as apply_command, machine, place};
+use super::{apply as apply_command, machine, output, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
@@ -40,7 +40,7 @@ pub struct Args {
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if is_off(&machine::host(global)?.0) {
-        writeln!(std::io::stdout(), "nothing is restored: the kernel was booted with `{OFF}`")?;
+        writeln!(output::stdout(global), "nothing is restored: the kernel was booted with `{OFF}`")?;
         return Ok(());
     }
     let etc = args.etc.path(global)?;
@@ -84,7 +84,7 @@ fn ended(said: bool, refused: Vec<CommandError>) -> Result<(), CommandError> {
     let mut refused = refused.into_iter();
     let Some(mut first) = refused.next() else {
         if !said {
-            writeln!(std::io::stdout(), "everything is so already")?;
+            writeln!(output::text_stdout(), "everything is so already")?;
         }
         return Ok(());
     };

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::machine;
 use super::source::{self, From};
+use super::{machine, output};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::report::receive_path::{self, CpuReport};
@@ -44,11 +44,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             }
             (None, None) => super::json(&model)?,
         };
-        // JSON has no colours to take out, and looking for them would take longer than writing it.
-        writeln!(std::io::stdout().lock(), "{json}")?;
+        writeln!(output::stdout(global), "{json}")?;
         return Ok(());
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     let text = match (&report, nic) {
         (Some(report), _) => receive_path::cpus(report),
         (None, nic) if args.tree => receive_path::tree(&model, nic),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::machine::{self, Machine};
-use super::{files, place, progress};
+use super::{files, output, place, progress};
 use crate::apply::status;
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -68,7 +68,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     snapshot.write(&mut bytes)?;
     files::write(&args.output, &bytes)?;
     let manifest = &snapshot.manifest;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let path = args.output.display().to_string();
         let value = json!({ "file": path, "bytes": bytes.len(), "manifest": manifest });
@@ -92,7 +92,8 @@ fn open_transactions(
     let open = match place::store(global).open_of(&root, boot_id) {
         Ok(open) => open,
         Err(error) => {
-            writeln!(anstream::stderr(), "rxlab: the snapshot is without the journal: {error}")?;
+            // The rest is worth having whether or not standard error takes this.
+            let _ = writeln!(output::stderr(), "rxlab: the snapshot is without the journal: {error}");
             return Ok(BTreeMap::new());
         }
     };

@@ -12,8 +12,8 @@ use crate::error::CommandError;
 use crate::host::{Host, LiveHost};
 use crate::model::Model;
 use crate::sample::{Inventory, Scope};
-use crate::snapshot::Snapshot;
-use crate::units::NicName;
+use crate::snapshot::{ArchiveError, Snapshot};
+use crate::units::{NicName, parse_size};
 
 /// The argument of every command that only reads.
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,9 @@ pub(crate) struct From {
     /// Look at a machine as `rxlab snapshot` has kept it, and not at this one
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+    /// Refuse a snapshot that unpacks to more than this; a machine with 128 CPUs takes 3M
+    #[arg(long, value_name = "SIZE", default_value = "64M", requires = "snapshot", value_parser = parse_size)]
+    snapshot_limit: u64,
 }
 
 /// What is looked at.
@@ -41,7 +44,14 @@ pub(super) fn open(global: &Global, from: &From) -> Result<Source, CommandError>
     let failed =
         |why: String| CommandError::usage(format!("cannot read the snapshot {}: {why}", path.display()));
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
-    let snapshot = Snapshot::read(BufReader::new(file)).map_err(|error| failed(error.to_string()))?;
+    let snapshot = Snapshot::read_within(BufReader::new(file), from.snapshot_limit).map_err(|error| {
+        let is_limit = matches!(error, ArchiveError::TooLarge { .. });
+        failed(if is_limit {
+            format!("{error}; --snapshot-limit SIZE raises the limit")
+        } else {
+            error.to_string()
+        })
+    })?;
     Ok(Source::Snapshot(Box::new(snapshot)))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::source::{self, From, Source};
-use super::{machine, place};
+use super::{machine, output, place};
 use crate::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words, status};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -42,7 +42,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return watch::run(global, args.every, args.length);
     }
     let (all, unreadable) = transactions(global, &source::open(global, &args.from)?)?;
-    let mut out = std::io::stdout().lock();
+    let printed = report(global, &all, &unreadable);
+    CommandError::after_output(verdict(&all, &unreadable), printed)
+}
+
+fn report(global: &Global, all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), CommandError> {
+    let mut out = output::stdout(global);
     if global.json {
         let unreadable: Vec<_> =
             unreadable.iter().map(|u| json!({ "id": u.id, "file": u.path, "why": u.why })).collect();
@@ -55,9 +60,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     drop(out);
     if !global.json {
-        place::warn(&unreadable);
+        place::warn(unreadable);
     }
-    verdict(&all, &unreadable)
+    Ok(())
 }
 
 /// Transactions compared with the machine, and files that cannot be read.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::{machine, place, progress};
+use super::{machine, output, place, progress};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
@@ -94,7 +94,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let host: &dyn Host = &host;
     let wait = || progress::wait("looking who pays", length, &stop);
     let found = look(host, &wish, wait, &stop).map_err(explain)?;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::json(&found)?)?;
     } else {

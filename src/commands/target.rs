@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::place;
+use super::{output, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
@@ -120,7 +120,7 @@ fn in_words(counters: &Counters) -> String {
 
 /// Prints one JSON line, or text; at once, because a script may be waiting for the addresses.
 fn say(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), CommandError> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let json = serde_json::to_string(value).map_err(std::io::Error::from)?;
         writeln!(out, "{json}")?;

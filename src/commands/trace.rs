@@ -5,9 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-
-use super::{files, machine, place, progress};
+use super::{files, machine, output, place, progress};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::probe::trace::{Item, Sink, TraceError, Wish, record};
@@ -69,7 +67,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     output.bar.finish_and_clear();
     let found = traced.map_err(|error| explain(args, error))?;
     let bytes = output.close().map_err(|error| cannot_write(args, &error))?;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::json(&found)?)?;
     } else {
@@ -85,7 +83,7 @@ struct Output<'a> {
     file: Option<BufWriter<File>>,
     names: &'a Names,
     timeline: Timeline<'a>,
-    bar: ProgressBar,
+    bar: progress::Bar,
 }
 
 impl Sink for Output<'_> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{machine, place};
+use super::{machine, output, place};
 use crate::apply::{self, Backwards, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -47,8 +47,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         if let Some(id) = &args.id {
             store.find(id).map_err(place::journal_error)?;
         }
-        let error = None;
-        let done = Backwards { undone: Vec::new(), waiting: Vec::new(), error };
+        let done = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
         return report(global, &Undone { archived: Vec::new(), unreadable: Vec::new(), done });
     }
     let root = place::root(global)?;
@@ -57,10 +56,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let options = UndoOptions { force: args.force };
     let machine = (&*root.to_string_lossy(), &identity);
     let undone = apply::undo(&store, &own, machine, which, options).map_err(explain)?;
-    report(global, &undone)?;
+    let printed = report(global, &undone);
     place::warn(&undone.unreadable);
-    let by_id = args.id.is_some();
-    exit(undone, by_id)
+    CommandError::after_output(exit(undone, args.id.is_some()), printed)
 }
 
 /// Gives a transaction up: its values stay as they are.
@@ -68,7 +66,7 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> 
     let id = store.find(id).map_err(place::journal_error)?;
     let lock = store.lock(Duration::ZERO).map_err(place::journal_error)?;
     store.forget(&lock, &id).map_err(place::journal_error)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{:#}", json!({ "schema": "rxlab.undo/1", "forgotten": id }))?;
     } else {
@@ -99,7 +97,7 @@ pub(super) fn of_another_root(id: &str) -> CommandError {
 fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
     let Backwards { undone, waiting, error } = &all.done;
     let archived = place::archived_lines(&all.archived);
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let one = |undo: &Undo| json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
         let all: Vec<_> = undone.iter().map(one).collect();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use super::output;
 use super::persist::{Etc, boot, persist_error};
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -27,7 +28,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let restore =
         Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };
     let removed = Folder::new(etc).remove(&files(&Plan::of("", &[]), &restore)).map_err(persist_error)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{:#}", json!({ "schema": "rxlab.unpersist/1", "removed": removed }))?;
         return Ok(());

@@ -2,18 +2,25 @@
 //! nothing installed anywhere.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use super::url::{Protocol, Url};
 
-/// How long a Prometheus may take for each step of an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest answer that is read.
-const LONGEST: u64 = 16 << 20;
+/// Bounds of one query.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Time for everything: the name, the connection, the request and the whole answer.
+    time: Duration,
+    /// Bytes of the answer.
+    bytes: usize,
+}
+
+const BOUNDS: Bounds = Bounds { time: Duration::from_secs(5), bytes: 16 << 20 };
 /// Most points of a series that are asked for.
 const POINTS: u64 = 500;
 
@@ -64,8 +71,14 @@ struct Series {
 
 impl Promql {
     /// Asks the Prometheus at `url` for `query` from `start` to now.
+    ///
+    /// Takes 5 s at most, whatever the server does.
     pub fn ask(url: &Url, query: &str, start: SystemTime) -> Self {
-        let answer = body(url, query, start, SystemTime::now()).and_then(|body| read(&body));
+        Self::ask_within(BOUNDS, url, query, start)
+    }
+
+    fn ask_within(bounds: Bounds, url: &Url, query: &str, start: SystemTime) -> Self {
+        let answer = body(bounds, url, query, start, SystemTime::now()).and_then(|body| read(&body));
         let (series, error) = match answer {
             Ok(series) => (series, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -93,7 +106,13 @@ fn series(Series { metric, values }: Series) -> PromqlSeries {
     PromqlSeries { labels: metric, values: numbers.len(), mean, max: numbers.into_iter().reduce(f64::max) }
 }
 
-fn body(url: &Url, query: &str, start: SystemTime, end: SystemTime) -> Result<String, String> {
+fn body(
+    bounds: Bounds,
+    url: &Url,
+    query: &str,
+    start: SystemTime,
+    end: SystemTime,
+) -> Result<String, String> {
     if url.protocol != Protocol::Http || url.tls {
         return Err("only http:// is spoken to a Prometheus".to_owned());
     }
@@ -110,19 +129,13 @@ fn body(url: &Url, query: &str, start: SystemTime, end: SystemTime) -> Result<St
         at(end),
         url.authority()
     );
-    let failed = |error: std::io::Error| format!("{}: {error}", url.authority());
-    let talk = || -> std::io::Result<Vec<u8>> {
-        let mut addresses = (url.host.as_str(), url.port).to_socket_addrs()?;
-        let address = addresses.next().ok_or(std::io::ErrorKind::NotFound)?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(LONGEST).read_to_end(&mut answer)?;
-        Ok(answer)
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            format!("{}: no complete answer within {} s", url.authority(), bounds.time.as_secs_f64())
+        }
+        _ => format!("{}: {error}", url.authority()),
     };
-    let answer = talk().map_err(failed)?;
+    let answer = talk(bounds, url, request.as_bytes()).map_err(failed)?;
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut head = httparse::Response::new(&mut headers);
     let Ok(httparse::Status::Complete(length)) = head.parse(&answer) else {
@@ -134,6 +147,74 @@ fn body(url: &Url, query: &str, start: SystemTime, end: SystemTime) -> Result<St
         Some(200 | 400 | 422 | 503) => Ok(text),
         code => Err(format!("{} answers with status {}", url.authority(), code.unwrap_or(0))),
     }
+}
+
+/// Sends `request` and returns everything up to the end of the connection.
+fn talk(bounds: Bounds, url: &Url, request: &[u8]) -> io::Result<Vec<u8>> {
+    let deadline = Deadline(Instant::now() + bounds.time);
+    let mut stream = connect(&resolve(url, deadline)?, deadline)?;
+    let mut rest = request;
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(deadline.left()?))?;
+        match stream.write(rest) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            length => rest = &rest[length?..],
+        }
+    }
+    let mut answer = Vec::new();
+    let mut part = [0; 16 << 10];
+    loop {
+        stream.set_read_timeout(Some(deadline.left()?))?;
+        let length = match stream.read(&mut part) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            length => length?,
+        };
+        if length == 0 {
+            return Ok(answer);
+        }
+        answer.extend_from_slice(&part[..length]);
+        if answer.len() > bounds.bytes {
+            let why = format!("its answer is longer than {} MiB", bounds.bytes as f64 / f64::from(1 << 20));
+            return Err(io::Error::other(why));
+        }
+    }
+}
+
+/// A moment after which a query is given up.
+#[derive(Debug, Clone, Copy)]
+struct Deadline(Instant);
+
+impl Deadline {
+    /// The time until then, more than none: sockets take 0 for no limit.
+    fn left(self) -> io::Result<Duration> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+/// The addresses of the server. The resolver has no deadline of its own: a thread waits for it, and ends with the
+/// program where it is not done in time.
+fn resolve(url: &Url, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
+    let (host, port) = (url.host.clone(), url.port);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::Builder::new().name("resolver".to_owned()).spawn(move || {
+        let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // Whoever asked may have given up.
+        let _ = sender.send(addresses);
+    })?;
+    receiver.recv_timeout(deadline.left()?).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// The first of the addresses that takes a connection.
+fn connect(addresses: &[SocketAddr], deadline: Deadline) -> io::Result<TcpStream> {
+    let mut failed = io::ErrorKind::NotFound.into();
+    for address in addresses {
+        match TcpStream::connect_timeout(address, deadline.left()?) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// The query as a part of a URL.
@@ -148,12 +229,14 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
-    use std::time::{Duration, SystemTime};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread::JoinHandle;
+    use std::time::{Duration, Instant, SystemTime};
 
     use proptest::prelude::{any, proptest};
 
-    use super::{Promql, escaped, read};
+    use super::{BOUNDS, Bounds, Promql, escaped, read};
+    use crate::load::Url;
 
     /// As Prometheus 2.53 writes it.
     const ANSWER: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
@@ -196,6 +279,56 @@ mod tests {
         assert!(asked.contains("&step=3 HTTP/1.0\r\n"), "{asked}");
         let nobody = Promql::ask(&url, "up", start);
         assert!(nobody.error.is_some_and(|error| error.contains("refused")) && nobody.series.is_empty());
+    }
+
+    /// A server that does this with its one connection until it fails, and its URL.
+    fn server(
+        mut act: impl FnMut(&mut TcpStream) -> std::io::Result<()> + Send + 'static,
+    ) -> (Url, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let url = format!("http://{}", listener.local_addr().expect("bound")).parse().expect("a URL");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("asked");
+            while act(&mut stream).is_ok() {}
+        });
+        (url, server)
+    }
+
+    /// A byte now and then once kept a query going for as long as the server liked.
+    #[test]
+    fn a_server_that_drips_is_given_up_in_time() {
+        let (url, server) = server(|stream| {
+            std::thread::sleep(Duration::from_millis(100));
+            stream.write_all(b"H")
+        });
+        let bounds = Bounds { time: Duration::from_secs(2), ..BOUNDS };
+        let begun = Instant::now();
+        let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
+        let took = begun.elapsed();
+        assert_eq!(answer.error, Some(format!("{}: no complete answer within 2 s", url.authority())));
+        assert!(took >= bounds.time && took < Duration::from_secs(60), "{took:?}");
+        server.join().expect("it ends with the connection");
+    }
+
+    #[test]
+    fn a_server_that_never_answers_is_given_up_in_time() {
+        let (url, server) = server(|stream| match stream.read(&mut [0; 100])? {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        });
+        let bounds = Bounds { time: Duration::from_millis(200), ..BOUNDS };
+        let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
+        assert_eq!(answer.error, Some(format!("{}: no complete answer within 0.2 s", url.authority())));
+        server.join().expect("it ends with the connection");
+    }
+
+    #[test]
+    fn an_answer_without_end_is_given_up() {
+        let (url, server) = server(|stream| stream.write_all(&[b'x'; 4096]));
+        let bounds = Bounds { time: Duration::from_secs(60), bytes: 1 << 20 };
+        let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
+        assert_eq!(answer.error, Some(format!("{}: its answer is longer than 1 MiB", url.authority())));
+        server.join().expect("it ends with the connection");
     }
 
     proptest! {

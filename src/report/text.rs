@@ -1,14 +1,16 @@
 //! Text for an 80-column terminal: wrapping, styles, and the [`Table`].
 //!
 //! Nothing is ever cut: what does not fit goes on to the next line. Text is host names, kernel
-//! names and numbers, so one character counts as one column. Styles are ANSI sequences; callers
-//! print through `anstream`, which drops them where they are not wanted.
+//! names and numbers, so one character counts as one column. Styles are ANSI sequences; what is printed
+//! goes through [`for_screen`], which drops them where they are not wanted.
 
+mod screen;
 mod table;
 mod tree;
 
 use anstyle::{AnsiColor, Style};
 
+pub use screen::{for_json, for_screen, is_control};
 pub use table::{Align, Cell, Column, Table};
 pub use tree::Node;
 

@@ -3,5 +3,6 @@
 mod bad_input;
 mod fixture_show;
 mod output;
+mod poisoned;
 mod show;
 mod unprivileged;

@@ -1,6 +1,7 @@
 //! A snapshot gives the answers of the machine that it was taken of: here, of a machine of plain files,
 //! which stands still; of a running one in `vm/e1000e.rs`.
 
+use std::io::Read;
 use std::path::Path;
 
 use crate::process::rxlab;
@@ -83,4 +84,36 @@ fn a_file_that_is_none_is_named() {
     assert!(code == 2 && text.contains("cannot read the snapshot /no/such: "), "{text}");
     let (code, text) = of_file(Path::new("/etc/hostname"), &["show", "--root", "/tmp"]);
     assert!(code == 2 && text.contains("--snapshot goes with neither --root nor --netns"), "{text}");
+}
+
+/// A stranger's file of 28 KiB once took a GiB of memory.
+#[test]
+fn a_file_that_unpacks_to_too_much_is_one_clear_line() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let bomb = folder.path().join("bomb.tar.zst");
+    let file = std::fs::File::create(&bomb).expect("made");
+    let mut tar = tar::Builder::new(zstd::Encoder::new(file, 1).expect("zstd"));
+    let mut header = tar::Header::new_gnu();
+    let size = 80 << 20;
+    header.set_size(size);
+    tar.append_data(&mut header, "first/zeros", std::io::repeat(0).take(size)).expect("added");
+    tar.into_inner().and_then(zstd::Encoder::finish).expect("written");
+    assert!(std::fs::metadata(&bomb).expect("written").len() < 32 << 10);
+    let refused = |args: &[&str]| {
+        let (code, text) = of_file(&bomb, args);
+        assert_eq!(code, 2, "{text}");
+        text
+    };
+    let line = format!(
+        "rxlab: cannot read the snapshot {}: it unpacks to more than 64 MiB; --snapshot-limit SIZE raises the limit\n",
+        bomb.display()
+    );
+    for command in ["show", "doctor", "status", "plan"] {
+        assert_eq!(refused(&[command]), line);
+    }
+    assert!(refused(&["show", "--snapshot-limit", "1K"]).contains("more than 1 KiB;"));
+    assert!(refused(&["show", "--snapshot-limit", "640M"]).contains("there is no manifest.json in it"));
+    assert!(
+        refused(&["show", "--snapshot-limit", "0"]).contains("`0` is not a size (write 512K, 64M or 1G)")
+    );
 }

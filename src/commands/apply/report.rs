@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::apply::{Change, Failure, Kept};
 use crate::cli::Global;
-use crate::commands::{place, undo};
+use crate::commands::{output, place, undo};
 use crate::error::CommandError;
 use crate::plan::Setting;
 
@@ -41,7 +41,7 @@ pub(in crate::commands) fn changes(
     changes: &[Change],
     diff: bool,
 ) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let value = json!({ "schema": "rxlab.apply/1", "transaction": null, "changes": changes });
         writeln!(out, "{value:#}")?;
@@ -74,8 +74,13 @@ fn write_diff(out: &mut impl Write, setting: &Setting, before: Option<&str>) -> 
 }
 
 pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
+    let is_set = format!("the values are set; `rxlab undo {}` puts them back", done.id);
+    print_kept(global, done, diff).map_err(|error| error.hint(is_set))
+}
+
+fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
     let Done { id, kept, archived, confirm } = done;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let seconds = confirm.map(|wait| wait.as_secs_f64());
         let value = json!({

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::concerns;
 use crate::cli::Global;
-use crate::commands::{look, place};
+use crate::commands::{look, output, place};
 use crate::diagnose::diagnose;
 use crate::error::{CommandError, Kind};
 use crate::host::LiveHost;
@@ -28,7 +28,7 @@ pub(super) fn run(
         let looked = look::for_a_while(host, length, &stop);
         // What was interrupted is no look: its figures would be of a shorter time than asked for.
         if stop.load(Ordering::SeqCst) {
-            return if alerts.calls() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
+            return verdict(&alerts);
         }
         let (model, rates) = looked?;
         let mut findings = diagnose(&model, &rates);
@@ -36,7 +36,7 @@ pub(super) fn run(
             findings.retain(|finding| concerns(finding.nic.as_ref(), nic));
         }
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let mut out = std::io::stdout().lock();
+        let mut out = output::stdout(global);
         for alert in alerts.look(&findings, &time) {
             if global.json {
                 let text = serde_json::to_string(&alert)
@@ -47,5 +47,12 @@ pub(super) fn run(
             }
         }
         out.flush()?;
+        if out.is_closed() {
+            return verdict(&alerts);
+        }
     }
+}
+
+fn verdict(alerts: &Alerts) -> Result<(), CommandError> {
+    if alerts.calls() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) }
 }

@@ -1,14 +1,14 @@
 //! `rxlab load --find-max`: runs at the rates that the search asks for, until it has an answer.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::explain;
 use super::watch::joined;
 use crate::cli::Global;
+use crate::commands::output;
+use crate::commands::progress::Bar;
 use crate::error::{CommandError, Kind};
 use crate::host::LiveHost;
 use crate::load::{Interval, LoadError, Protocol, Rate, ServerCpu, ServerWatch, Session, Spec};
@@ -34,11 +34,8 @@ pub(super) fn run(
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let seed = now.map_or(1, |time| time.as_nanos() as u64);
-    let bar = std::io::stderr().is_terminal().then(|| {
-        let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is valid");
-        ProgressBar::new_spinner().with_style(style)
-    });
-    let say = |text: String| bar.iter().for_each(|bar| (bar.set_message(text.clone()), bar.tick()).1);
+    let bar = Bar::spinner_on_terminal();
+    let say = |text: String| bar.iter().for_each(|bar| (bar.set_message(&text), bar.tick()).1);
 
     say("closed loop".to_owned());
     let closed = Spec { rate: None, poisson: false, ..spec.clone() };
@@ -86,18 +83,22 @@ pub(super) fn run(
     }
     let interrupted = stop.load(Ordering::Relaxed);
     let found = Found { interrupted, ..Found::new(spec, slo, seed, closed_loop, &search, steps) };
-    let mut out = anstream::stdout().lock();
-    if global.json {
-        writeln!(out, "{}", crate::commands::json(&found)?)?;
-    } else {
-        write!(out, "{}", render(&found))?;
-    }
-    out.flush()?;
-    match (interrupted, found.holds) {
+    let ended = match (interrupted, found.holds) {
         (true, _) => Err(CommandError::silent(Kind::Interrupted)),
         (false, None) => Err(CommandError::failed(format!("no rate was found that keeps {slo}"))),
         (false, Some(_)) => Ok(()),
+    };
+    CommandError::after_output(ended, print(global, &found))
+}
+
+fn print(global: &Global, found: &Found) -> Result<(), CommandError> {
+    let mut out = output::stdout(global);
+    if global.json {
+        writeln!(out, "{}", crate::commands::json(found)?)?;
+    } else {
+        write!(out, "{}", render(found))?;
     }
+    Ok(out.flush()?)
 }
 
 /// Runs of loads on one target.

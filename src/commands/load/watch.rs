@@ -1,14 +1,13 @@
 //! A running load until its end: its progress on a terminal, and what each second brought.
 
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use crate::commands::files;
+use crate::commands::progress::Bar;
 use crate::error::CommandError;
 use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
@@ -56,11 +55,7 @@ impl Watch {
     ) -> Result<Interval, CommandError> {
         let start = Instant::now();
         self.write(|| hdr_log_head(SystemTime::now()))?;
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{bar:30} {msg}").expect("the template is valid");
-            let length = self.requests.unwrap_or(self.duration.as_millis() as u64);
-            ProgressBar::new(length).with_style(style)
-        });
+        let bar = Bar::on_terminal(self.requests.unwrap_or(self.duration.as_millis() as u64));
         // All seconds that are over, and this one.
         let (mut total, mut second): (Option<Interval>, Option<Interval>) = (None, None);
         let mut shown = start;
@@ -75,7 +70,7 @@ impl Watch {
                     let done = [&total, &second].into_iter().flatten().map(|part| part.sent).sum::<u64>();
                     let position = self.requests.map(|_| done + interval.sent);
                     bar.set_position(position.unwrap_or(elapsed.as_millis() as u64));
-                    bar.set_message(format!("{:.0}/s, {} errors", interval.rate(), interval.error_count()));
+                    bar.set_message(&format!("{:.0}/s, {} errors", interval.rate(), interval.error_count()));
                 }
                 second = Some(joined(second, interval));
             }

@@ -9,7 +9,7 @@ use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 
 use crate::cli::Global;
-use crate::commands::place;
+use crate::commands::{output, place};
 use crate::error::CommandError;
 use crate::persist::{PLAN, Restore, Walked, walk};
 
@@ -130,6 +130,6 @@ fn refuse(error: CommandError) -> Result<(), CommandError> {
         return Err(error);
     }
     // A closed standard error leaves no one to warn.
-    let _ = writeln!(anstream::stderr(), "rxlab: {}", error.message);
+    let _ = writeln!(output::stderr(), "rxlab: {}", error.message);
     Ok(())
 }

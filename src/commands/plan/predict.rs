@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Args;
 use crate::cli::Global;
 use crate::commands::source::Source;
-use crate::commands::{files, look, machine};
+use crate::commands::{files, look, machine, output};
 use crate::error::CommandError;
 use crate::host::{Host, allowed_cpus};
 use crate::model::{Model, Rates};
@@ -30,7 +30,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), C
         let plan = report.plans.pop().ok_or_else(|| super::no_file(path, &report.reasons))?;
         return files::write(path, plan.to_toml().as_bytes());
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", crate::commands::json(&report)?)?;
     } else {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::{asks_who, now, of_machine, place, standing, verdict};
+use super::{asks_who, now, of_machine, output, place, standing, verdict};
 use crate::apply::{News, NewsDesk, in_words};
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -35,7 +35,7 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
     loop {
         let (all, unreadable) = of_machine(global)?;
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let mut out = std::io::stdout().lock();
+        let mut out = output::stdout(global);
         for news in desk.look(&all) {
             if global.json {
                 let line = Line { schema: "rxlab.news/1", time: &time, news: &news };
@@ -47,6 +47,9 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
             }
         }
         out.flush()?;
+        if out.is_closed() {
+            return verdict(&all, &unreadable);
+        }
         drop(out);
         let left = length.map(|length| length.saturating_sub(start.elapsed()));
         sleep(left.unwrap_or(every).min(every), &stop);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::Global;
 use crate::commands::trial::{Conduct, conduct, exit, ready, store_error};
-use crate::commands::{json, machine, place};
+use crate::commands::{json, machine, output, place};
 use crate::error::CommandError;
 use crate::report::compare;
 use crate::trial::compare::{Comparison, MEASURES};
@@ -69,10 +69,8 @@ pub(super) fn run(
         Some(comparison) => print(global, &comparison, left),
         None => Err(CommandError::failed("the trial has no conclusion")),
     };
-    // What matters most is said whether or not anybody reads the rest.
-    place::put_back(outcome.undo.as_ref())?;
-    printed?;
-    exit(&outcome.record)
+    let ended = place::put_back(outcome.undo.as_ref()).and_then(|()| exit(&outcome.record));
+    CommandError::after_output(ended, printed)
 }
 
 /// The trial that answers the question: as many pairs as asked, since both answers and all figures are
@@ -102,7 +100,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
 }
 
 fn print(global: &Global, comparison: &Comparison, left: Option<&str>) -> Result<(), CommandError> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", json(comparison)?)?;
     } else {

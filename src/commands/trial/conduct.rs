@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::apply::{Undo, launch_guard};
 use crate::cli::Global;
 use crate::commands::machine::Machine;
-use crate::commands::{place, progress, undo};
+use crate::commands::{output, place, progress, undo};
 use crate::error::{CommandError, Kind};
 use crate::model::Rates;
 use crate::plan::{Prediction, Setting};
@@ -77,7 +77,7 @@ pub(super) fn foretell(trial: &Conduct<'_>) -> Result<(), CommandError> {
     let margin = trial.spec.design.margin;
     if let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(share, margin) {
         writeln!(
-            anstream::stderr(),
+            output::stderr(),
             "rxlab: softirqs take {:.1} % of the hottest CPU: no steering can gain more than {:.1} % \
              throughput, below the margin of {:.0} %",
             100.0 * share,
@@ -95,12 +95,11 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
     let design = &trial.spec.design;
     let slots = 2 * (design.calibration + design.pairs);
     let bar = progress::bar(&format!("trial {}", trial.spec.name), slots as u64);
-    // The bar's clock runs on between slots.
-    bar.enable_steady_tick(Duration::from_millis(250));
+    bar.tick_every(Duration::from_millis(250));
     let mut progress = |record: &TrialRecord| {
         let done = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
         let part = if done == 0 { "calibrating".to_owned() } else { format!("pair {}", done.div_ceil(2)) };
-        bar.set_message(format!("trial {}: {part}", record.name));
+        bar.set_message(&format!("trial {}: {part}", record.name));
         bar.set_position(record.slots.len() as u64);
     };
     let seed = match (&trial.resumed, design.seed) {

@@ -7,7 +7,7 @@ use super::conduct::{Conduct, conduct, foretell};
 use super::show;
 use crate::apply::Undo;
 use crate::cli::Global;
-use crate::commands::{files, place};
+use crate::commands::{files, output, place};
 use crate::error::{CommandError, Kind};
 use crate::report;
 use crate::trial::factor::Kept;
@@ -37,16 +37,13 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
         None => Ok(()),
     };
     let printed = print(global, &outcome, commands, &record);
-    // What matters most is said whether or not anybody reads the rest.
-    place::put_back(outcome.undo.as_ref())?;
-    written?;
-    printed?;
-    exit(&outcome.record)
+    let ended = place::put_back(outcome.undo.as_ref()).and_then(|()| exit(&outcome.record));
+    CommandError::after_output(CommandError::after_output(ended, written), printed)
 }
 
 fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Result<(), CommandError> {
     let Outcome { record, undo, kept } = outcome;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", crate::commands::json(record)?)?;
         return Ok(());

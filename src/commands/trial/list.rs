@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::conduct::store_error;
 use crate::cli::Global;
+use crate::commands::output;
 use crate::error::CommandError;
 use crate::report::text::{Cell, Column, Table};
 use crate::report::words;
@@ -21,7 +22,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
     for dir in dirs {
         records.push(dir.record().map_err(|error| store_error(&error))?);
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         let trials: Vec<_> = records
             .iter()

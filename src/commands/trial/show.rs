@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::conduct::store_error;
 use crate::cli::Global;
-use crate::commands::files;
+use crate::commands::{files, output};
 use crate::error::CommandError;
 use crate::report;
 use crate::trial::record::TrialRecord;
@@ -25,7 +25,7 @@ pub(super) struct Args {
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let record = dir.record().map_err(|error| store_error(&error))?;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::super::json(&record)?)?;
     } else {

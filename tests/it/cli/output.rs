@@ -1,11 +1,13 @@
 //! The form of the output: JSON with a schema, lines that fit, no escape codes in a pipe, and a
 //! reader that may leave.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process::rxlab;
+use crate::process::{Running, rxlab};
 use crate::tree::{Tree, said};
 
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
@@ -139,4 +141,101 @@ fn a_reader_that_leaves_is_no_error() {
         assert_eq!(out.status.code(), Some(0), "{args:?}: {out:?}");
         assert!(out.stderr.is_empty(), "{args:?}: {out:?}");
     }
+}
+
+/// A command whose reader is gone before it begins.
+fn unread(mut command: Command, errors_too: bool) -> Command {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    if errors_too {
+        command.stderr(writer.try_clone().expect("a pipe"));
+    }
+    command.stdout(writer);
+    command
+}
+
+/// `rxlab undo | true` once ended with 0 although a value had drifted and stayed.
+#[test]
+fn a_reader_that_leaves_changes_no_exit_code() {
+    let tree = Tree::new();
+    let captured = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
+    let plan = tree.path().join("plan.toml");
+    let plan_out = format!("rps={}", plan.display());
+    let doctor = ["doctor", "--snapshot", captured, "--plan-out", &plan_out];
+    let fails = ["trial", "run", "--set", "rps eth0/rx-0 = 2", "--command", "false", "--washout", "0s"];
+    for json in [&[][..], &["--json"]] {
+        for errors_too in [false, true] {
+            let command_ends = |command: Command, code: i32| {
+                let out = unread(command, errors_too).output().expect("rxlab runs");
+                assert_eq!(out.status.code(), Some(code), "{json:?} {errors_too}: {out:?}");
+            };
+            let ends = |args: &[&str], code: i32| command_ends(tree.command(&[json, args].concat()), code);
+            let put_back = || tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00\n");
+            let drifts = || tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
+            ends(&APPLY, 0);
+            assert_eq!(tree.rps("eth0", 0), "c");
+            ends(&["confirm"], 4);
+            drifts();
+            ends(&["status"], 1);
+            ends(&["status", "--watch", "--every", "10ms"], 1);
+            ends(&["reapply"], 0);
+            assert_eq!(tree.rps("eth0", 0), "c");
+            drifts();
+            ends(&["undo"], 4);
+            put_back();
+            ends(&["apply", "--setting", "rps eth0/rx-0 = 9"], 2);
+            ends(&["restore", "--etc", "/nowhere"], 2);
+            ends(&["undo", "000042"], 2);
+            ends(&["show", "--nic", "eth7"], 2);
+            ends(&["--no-such-option"], 2);
+            ends(&fails, 5);
+            assert_eq!(tree.rps("eth0", 0), "00");
+            command_ends(rxlab(&tree.state(), &[json, &doctor].concat()), 1);
+            assert!(std::fs::read_to_string(&plan).expect("written all the same").contains("rps eth0/rx-0"));
+            std::fs::remove_file(&plan).expect("removed");
+        }
+    }
+}
+
+/// The machine counts more than the output that could not be written.
+#[test]
+fn a_full_disk_hides_no_exit_code() {
+    let tree = Tree::new();
+    let full = |args: &[&str]| {
+        let disk = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
+        said(&tree.command(args).stdout(disk).output().expect("rxlab runs"))
+    };
+    let (code, text) = full(&APPLY);
+    assert_eq!(code, 5, "{text}");
+    assert!(
+        text.starts_with("rxlab: cannot write the output: ") && text.contains("puts them back"),
+        "{text}"
+    );
+    assert_eq!(tree.rps("eth0", 0), "c");
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
+    for (command, expected) in [("status", 1), ("undo", 4)] {
+        let (code, text) = full(&[command]);
+        assert_eq!(code, expected, "{text}");
+        assert!(text.starts_with("rxlab: cannot write the output: "), "{text}");
+    }
+}
+
+/// Watching is for a reader: when the reader leaves, at a line that it does not get, the watch ends.
+#[test]
+fn a_watch_ends_with_its_reader() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&APPLY)).0, 0);
+    let drifts = |mask: &str| tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", mask);
+    drifts("20\n");
+    let begun = Instant::now();
+    let args = ["status", "--watch", "--every", "20ms", "--for", "90s"];
+    let mut watch = Running::start(&mut tree.command(&args));
+    let mut lines = BufReader::new(watch.stdout());
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("a line");
+    drop(lines);
+    drifts("10\n");
+    let out = watch.output();
+    assert_eq!(out.status.code(), Some(1), "{line}{out:?}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "it went on without a reader");
 }

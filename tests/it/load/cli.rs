@@ -148,13 +148,15 @@ fn ctrl_c_gives_the_result_so_far() {
 
 /// As with `rxlab load ... | head -0`: the reader has seen enough.
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn a_closed_pipe_is_no_error_and_hides_none() {
     let _noise = crate::quiet::noisy();
     let target = target(1);
-    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
-    let mut load = Running::start(&mut rxlab(&["load", &url, "--for", "50ms"]));
-    drop(load.stdout());
-    let out = load.output();
-    assert_eq!(out.status.code(), Some(0), "{out:?}");
-    assert!(out.stderr.is_empty(), "{out:?}");
+    for (path, code) in [("simple", 0), ("nowhere", 5)] {
+        let url = format!("http://{}/{path}", target.addresses().http.expect("served"));
+        let mut load = Running::start(&mut rxlab(&["load", &url, "--for", "50ms"]));
+        drop(load.stdout());
+        let out = load.output();
+        assert_eq!(out.status.code(), Some(code), "{out:?}");
+        assert_eq!(out.stderr.is_empty(), code == 0, "{out:?}");
+    }
 }

@@ -166,6 +166,12 @@ fn a_latency_guard_rolls_back_at_once() {
     let verdict = record.analysis.expect("concluded").verdict;
     assert!(matches!(verdict, Verdict::GuardTripped { reason } if reason.starts_with("p99 was ")));
     stage.is_restored();
+    // Without a reader it ends the same way.
+    let mut unread = Running::start(&mut stage.trial(HTTP, &design, "p99_us = 0.001"));
+    drop(unread.stdout());
+    let out = unread.output();
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    stage.is_restored();
 }
 
 #[test]

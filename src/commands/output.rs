@@ -1,0 +1,190 @@
+//! Standard output and standard error: the one way from a command to the terminal.
+//!
+//! Names and values from elsewhere cannot steer a terminal through here ([`for_screen`]), and a reader that closes
+//! the pipe changes no exit code: the rest of the output is dropped.
+//! clippy bans the streams themselves elsewhere.
+
+#![allow(clippy::disallowed_methods)] // Opens the streams for all others.
+
+use std::io::{self, Write};
+
+use anstream::{AutoStream, ColorChoice};
+
+use crate::cli::Global;
+use crate::error::CommandError;
+use crate::report::text::{for_json, for_screen, is_control};
+
+/// Standard output: JSON with `--json`, else text.
+pub(crate) fn stdout(global: &Global) -> Output {
+    if global.json { Output::new(io::stdout(), Form::Json) } else { text_stdout() }
+}
+
+/// Standard output for what is text, with `--json` too.
+pub(crate) fn text_stdout() -> Output {
+    let styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+    Output::new(io::stdout(), Form::Text { styles })
+}
+
+/// Standard error.
+pub(crate) fn stderr() -> Output {
+    let styles = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+    Output::new(io::stderr(), Form::Text { styles })
+}
+
+/// An error when `text`, which a program is going to read, would not pass standard output unchanged.
+pub(crate) fn check_passes(what: &str, text: &str) -> Result<(), CommandError> {
+    match text.contains(is_control) {
+        true => Err(CommandError::usage(format!("{what} has control characters, and is not printed"))
+            .hint("write it into a file with -o, or print it with --json")),
+        false => Ok(()),
+    }
+}
+
+/// A stream that filters line by line.
+pub(crate) struct Output {
+    stream: Box<dyn Write>,
+    form: Form,
+    /// What no line break has ended yet.
+    rest: Vec<u8>,
+    is_closed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text { styles: bool },
+    Json,
+}
+
+impl Output {
+    fn new(stream: impl Write + 'static, form: Form) -> Self {
+        Self { stream: Box::new(stream), form, rest: Vec::new(), is_closed: false }
+    }
+
+    /// True once a write has shown that the reader closed the pipe. Commands that only print, and print without
+    /// end, end then.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    fn pass(&mut self, act: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
+        match act(&mut self.stream) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Passes the first `length` bytes on.
+    fn pass_first(&mut self, length: usize) -> io::Result<()> {
+        let rest = self.rest.split_off(length);
+        let whole = std::mem::replace(&mut self.rest, rest);
+        let text = String::from_utf8_lossy(&whole);
+        let filtered = match self.form {
+            Form::Text { styles } => for_screen(&text, styles),
+            Form::Json => for_json(&text),
+        };
+        self.pass(|stream| stream.write_all(filtered.as_bytes()))
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        if let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') {
+            // A sequence that goes over a line break is none of ours.
+            self.pass_first(self.rest.len() - bytes.len() + end + 1)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass_first(self.rest.len())?;
+        self.pass(|stream| stream.flush())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // Text without a line break at its end. Commands that have to know whether it was written flush themselves.
+        let _ = self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::{Form, Output, check_passes};
+
+    /// Takes so many bytes, and then fails so.
+    #[derive(Clone)]
+    struct Pipe {
+        taken: Arc<Mutex<Vec<u8>>>,
+        room: usize,
+        then: io::ErrorKind,
+    }
+
+    impl Pipe {
+        fn new(room: usize, then: io::ErrorKind) -> Self {
+            Self { taken: Arc::default(), room, then }
+        }
+
+        fn text(&self) -> String {
+            String::from_utf8(self.taken.lock().expect("taken").clone()).expect("text")
+        }
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut taken = self.taken.lock().expect("taken");
+            let length = bytes.len().min(self.room - taken.len());
+            taken.extend_from_slice(&bytes[..length]);
+            if length == 0 && !bytes.is_empty() { Err(self.then.into()) } else { Ok(length) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const PLAIN: Form = Form::Text { styles: false };
+
+    #[test]
+    fn sequences_in_pieces_are_filtered_whole() {
+        let pipe = Pipe::new(1000, io::ErrorKind::Other);
+        let mut out = Output::new(pipe.clone(), PLAIN);
+        for piece in ["a\u{1b}", "[1mb\u{1b}", "]0;\n", "c\u{1b}[0m", "d"] {
+            write!(out, "{piece}").expect("written");
+        }
+        assert_eq!(pipe.text(), "ab\u{fffd}]0;\n");
+        drop(out);
+        assert_eq!(pipe.text(), "ab\u{fffd}]0;\ncd");
+    }
+
+    #[test]
+    fn a_closed_pipe_takes_everything_and_a_full_disk_is_an_error() {
+        let pipe = Pipe::new(3, io::ErrorKind::BrokenPipe);
+        let mut out = Output::new(pipe.clone(), Form::Json);
+        assert!(!out.is_closed());
+        writeln!(out, "abcdef").and_then(|()| writeln!(out, "more")).and_then(|()| out.flush()).expect("ok");
+        assert!(out.is_closed());
+        drop(out);
+        assert_eq!(pipe.text(), "abc");
+        let mut out = Output::new(Pipe::new(3, io::ErrorKind::StorageFull), PLAIN);
+        assert_eq!(writeln!(out, "abcdef").expect_err("full").kind(), io::ErrorKind::StorageFull);
+        assert!(!out.is_closed());
+    }
+
+    #[test]
+    fn what_a_program_reads_is_exact_or_refused() {
+        assert!(check_passes("the script", "rps 'e\u{fc}0'\n\tx\n").is_ok());
+        let error = check_passes("the script", "rps 'e\u{1b}0'\n").expect_err("refused");
+        assert!(error.message.starts_with("the script has control characters"));
+    }
+}

@@ -1,0 +1,133 @@
+//! The last step before a terminal: text in which nothing but the program's own styles steers it.
+//!
+//! Interfaces, processes, plans, journals and servers choose names and values freely. Renderers lay
+//! them out; this filter is what every byte of output passes, whoever wrote it.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Parameters of the styles in use: plain, bold, dim, underlined, red, green, yellow. A name that has one of
+/// these sequences in it can style the rest of its line, and nothing else.
+const STYLES: [&str; 7] = ["0", "1", "2", "4", "31", "32", "33"];
+
+/// Ends a style.
+const PLAIN: &str = "\u{1b}[0m";
+
+/// `text` with every control character but line break and tab replaced by U+FFFD. The program's own styles
+/// stay with `styles`, up to the end of their line, and are left out without.
+pub fn for_screen(text: &str, styles: bool) -> Cow<'_, str> {
+    let Some(first) = text.find(is_control) else { return text.into() };
+    let mut out = String::with_capacity(text.len());
+    let (plain, mut rest) = text.split_at(first);
+    out.push_str(plain);
+    let mut is_styled = false;
+    while let Some(at) = rest.find(|c| is_control(c) || (is_styled && c == '\n')) {
+        let (plain, from) = rest.split_at(at);
+        out.push_str(plain);
+        let mut chars = from.chars();
+        match (chars.next(), style(from)) {
+            (_, Some(sequence)) => {
+                if styles {
+                    out.push_str(sequence);
+                    is_styled = sequence != PLAIN;
+                }
+                rest = &from[sequence.len()..];
+                continue;
+            }
+            (Some('\n'), None) => {
+                out.push_str(PLAIN);
+                out.push('\n');
+                is_styled = false;
+            }
+            _ => out.push(char::REPLACEMENT_CHARACTER),
+        }
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
+    out.into()
+}
+
+/// JSON `text` with DEL and the C1 controls, which JSON allows in strings, as escapes: the same values.
+pub fn for_json(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => write!(out, "\\u{:04x}", c as u32).expect("a String takes all text"),
+            // JSON has none of these.
+            c if is_control(c) => out.push(char::REPLACEMENT_CHARACTER),
+            c => out.push(c),
+        }
+    }
+    out.into()
+}
+
+/// True for what a terminal acts on: C0 and C1 controls and DEL, without line break and tab.
+pub fn is_control(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
+/// The style at the beginning of `text`.
+fn style(text: &str) -> Option<&str> {
+    let body = text.strip_prefix("\u{1b}[")?;
+    let parameter =
+        STYLES.iter().find(|style| body.strip_prefix(*style).is_some_and(|end| end.starts_with('m')))?;
+    text.get(.."\u{1b}[".len() + parameter.len() + "m".len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::{for_json, for_screen, is_control};
+    use crate::report::text::{BAD, CAUTION, FAINT, GOOD, STRONG, styled};
+
+    #[test]
+    fn only_the_programs_own_styles_pass() {
+        for style in [STRONG, FAINT, GOOD, BAD, CAUTION] {
+            let text = styled(style, "eth0");
+            assert_eq!(for_screen(&text, true), text);
+            assert_eq!(for_screen(&text, false), "eth0");
+        }
+        assert_eq!(for_screen("a\u{1b}]0;x\u{7}b", true), "a\u{fffd}]0;x\u{fffd}b");
+        assert_eq!(for_screen("\u{1b}[8m\u{1b}[2J\u{1b}[1", true), "\u{fffd}[8m\u{fffd}[2J\u{fffd}[1");
+        assert_eq!(for_screen("a\rb\u{7f}\u{9b}2J\n\tc", false), "a\u{fffd}b\u{fffd}\u{fffd}2J\n\tc");
+    }
+
+    /// A name could once leave everything after it dim.
+    #[test]
+    fn no_style_goes_on_in_the_next_line() {
+        let name = "e\u{1b}[2m\nnext\n";
+        assert_eq!(for_screen(name, true), "e\u{1b}[2m\u{1b}[0m\nnext\n");
+        assert_eq!(for_screen(name, false), "e\nnext\n");
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let value = serde_json::json!({ "name": "a\u{1b}\u{7f}\u{9b}2J\u{e9}" });
+        let text = serde_json::to_string_pretty(&value).expect("JSON");
+        let shown = for_json(&text);
+        assert!(!shown.contains(is_control), "{shown:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
+    }
+
+    proptest! {
+        #[test]
+        fn no_control_character_is_left(text in "([\u{0}-\u{9f}m\\[0-9]|\u{1b}\\[[0-9]{0,2}m?){0,40}") {
+            prop_assert!(!for_screen(&text, false).contains(is_control));
+            prop_assert!(!for_json(&text).contains(is_control));
+            let styled = for_screen(&text, true);
+            let other = styled.chars().find(|c| *c != '\u{1b}' && is_control(*c));
+            prop_assert_eq!(other, None);
+            prop_assert_eq!(for_screen(&styled, true), styled.clone());
+        }
+
+        #[test]
+        fn values_of_json_stay(text in any::<String>()) {
+            let json = serde_json::to_string(&text).expect("JSON");
+            prop_assert_eq!(serde_json::from_str::<String>(&for_json(&json)).expect("JSON"), text);
+        }
+    }
+}

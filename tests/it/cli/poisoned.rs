@@ -1,0 +1,230 @@
+//! Names and values with control characters in them, from everywhere that names come from: none reaches the
+//! terminal. A stranger's device, plan or snapshot could once retitle the window and hide lines.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use crate::process::rxlab;
+use crate::tree::Tree;
+
+/// An interface name that the kernel takes, of 11 bytes: sets the window's title, then C1 and DEL.
+const NIC: &str = "e\u{1b}]0;p\u{7}\u{9b}\u{7f}";
+/// Whatever else is free text: also clears the screen, and goes back in its line.
+const TEXT: &str = "x\u{1b}[2J\u{1b}[8m\r\u{8}\u{9b}1A\u{7f}";
+/// The same in strings of TOML and JSON.
+const ESCAPED: &str = "x\\u001b[2J\\u001b[8m\\r\\b\\u009b1A\\u007f";
+const ESCAPED_NIC: &str = "e\\u001b]0;p\\u0007\\u009b\\u007f";
+
+/// Parameters of the styles that the program uses itself.
+const STYLES: [&str; 7] = ["0", "1", "2", "4", "31", "32", "33"];
+
+/// Runs a command with and without styles; standard output and error of the run without.
+fn clean(command: impl Fn() -> Command) -> String {
+    let run = |styles: bool| {
+        let mut command = command();
+        command.env_remove("CLICOLOR_FORCE").env_remove("NO_COLOR");
+        command.env(if styles { "CLICOLOR_FORCE" } else { "NO_COLOR" }, "1");
+        let out = command.output().expect("rxlab runs");
+        String::from_utf8([out.stdout, out.stderr].concat()).expect("text")
+    };
+    let plain = run(false);
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    assert!(!plain.contains(steers), "{:?}: {plain:?}", command());
+    let styled = STYLES.iter().fold(run(true), |text, style| text.replace(&format!("\u{1b}[{style}m"), ""));
+    assert!(!styled.contains(steers), "{:?}: {styled:?}", command());
+    plain
+}
+
+/// A tree in which everything that has a name has a bad one.
+fn machine() -> Tree {
+    let tree = Tree::new();
+    tree.write("proc/sys/kernel/hostname", &format!("{TEXT}\n"));
+    tree.write("proc/sys/kernel/osrelease", &format!("{TEXT}\n"));
+    let base = format!("sys/devices/virtual/net/{NIC}");
+    for file in ["queues/rx-0/rps_cpus", "queues/tx-0/xps_cpus", "queues/rx-0/rps_flow_cnt"] {
+        tree.write(&format!("{base}/{file}"), "00\n");
+    }
+    for (file, value) in [("operstate", TEXT), ("type", "1"), ("flags", "0x1003"), ("threaded", "0")] {
+        tree.write(&format!("{base}/{file}"), &format!("{value}\n"));
+    }
+    tree.link(&format!("sys/class/net/{NIC}"), &format!("../../devices/virtual/net/{NIC}"));
+    tree.process(812, TEXT, 1, 5000);
+    let interrupts = tree.read("proc/interrupts");
+    tree.write("proc/interrupts", &format!("{interrupts}\n 42:  1  2  PCI-MSI 9-edge  {NIC}-rx-0{TEXT}\n"));
+    let clock = "sys/devices/system/clocksource/clocksource0";
+    tree.write(&format!("{clock}/current_clocksource"), &format!("{TEXT}\n"));
+    tree.write(&format!("{clock}/available_clocksource"), &format!("tsc {TEXT} hpet\n"));
+    tree
+}
+
+/// A file next to the tree whose name is bad as well.
+fn file(tree: &Tree, name: &str, text: &str) -> String {
+    let path = tree.path().join(format!("{name}{TEXT}"));
+    std::fs::write(&path, text).expect("written");
+    path.to_str().expect("text").to_owned()
+}
+
+fn plan(tree: &Tree) -> String {
+    let set = format!("rps {ESCAPED_NIC}/rx-0 = 2");
+    let text = format!("name = \"{ESCAPED}\"\n[[setting]]\nset = \"{set}\"\nwhy = \"{ESCAPED}\"\n");
+    file(tree, "plan", &text)
+}
+
+/// A finished trial in which every text is bad.
+fn record(tree: &Tree) {
+    let text = format!(
+        r#"{{ "schema": "rxlab.trial/1", "id": "0001-{ESCAPED}", "version": "{ESCAPED}", "name": "{ESCAPED}",
+            "change": ["{ESCAPED}"], "workload": "{ESCAPED}",
+            "host": {{ "hostname": "{ESCAPED}", "kernel": "{ESCAPED}", "boot_id": "{ESCAPED}" }},
+            "cpus": 1, "started": "{ESCAPED}", "seed": 1, "margin": 0.03, "max_pairs": 5, "washout_s": 0.0,
+            "measure_s": 1.0, "metrics": [], "calibration": null, "slots": [], "analysis": null }}"#
+    );
+    for (id, text) in [("0001-good", text.as_str()), ("0002-bad", &text.replace("0.03", ESCAPED))] {
+        let folder = tree.state().join("trials").join(id);
+        std::fs::create_dir_all(&folder).expect("made");
+        std::fs::write(folder.join("record.json"), text).expect("written");
+    }
+}
+
+#[test]
+fn a_machine_does_not_steer_the_terminal() {
+    let tree = machine();
+    let plan = plan(&tree);
+    for json in [&[][..], &["--json"]] {
+        for args in [
+            &["show"][..],
+            &["show", "--nic", NIC],
+            &["show", "--cpu", "0-6"],
+            &["doctor", "--for", "100ms"],
+            &["plan", "--setting", &format!("rps {NIC}/rx-0 = 2")],
+            &["plan", "--setting", &format!("rps {NIC}/rx-0 = {TEXT}")],
+            &["apply", "--dry-run", &plan],
+            &["apply", "--dry-run", "--setting", "clocksource host = hpet"],
+            &["apply", "--setting", &format!("clocksource host = {TEXT}"), "--setting", "rps eth9/rx-0 = 1"],
+            &["persist", "--plan", &plan, "--etc", &format!("{}/etc{TEXT}", tree.path().display())],
+            &["restore", "--etc", &format!("{}/etc{TEXT}", tree.path().display())],
+        ] {
+            let text = clean(|| tree.command(&[json, args].concat()));
+            assert!(!text.is_empty(), "{args:?}");
+        }
+        clean(|| tree.command(&[json, &["show", "--tree"]].concat()));
+        for (form, _) in rxlab::plan::export::Format::ALL {
+            clean(|| tree.command(&[json, &["export", "--to", form, &plan]].concat()));
+        }
+    }
+    let shown = tree.rxlab(&["--json", "show"]);
+    let value: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!(value["identity"]["hostname"], TEXT, "JSON is exact");
+}
+
+#[test]
+fn a_journal_and_a_snapshot_do_not_steer_the_terminal() {
+    let tree = machine();
+    let plan = plan(&tree);
+    let applied = clean(|| tree.command(&["apply", &plan]));
+    assert!(applied.contains("rps e\u{fffd}]0;p\u{fffd}\u{fffd}\u{fffd}/rx-0 = 2"), "{applied}");
+    clean(|| tree.command(&["apply", "--confirm", "600s", "--setting", "clocksource host = hpet"]));
+    clean(|| tree.command(&["confirm"]));
+    tree.write(&format!("sys/class/net/{NIC}/queues/rx-0/rps_cpus"), "20\n");
+    let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    tree.write(clock, &format!("{TEXT}y\n"));
+    let snapshot = format!("{}/snap{TEXT}.tar.zst", tree.path().display());
+    let take = ["snapshot", "--for", "0s", "--unredacted", "--force", "-o", &snapshot];
+    let taken = clean(|| tree.command(&take));
+    assert!(taken.contains("look at it with"), "{taken}");
+    for json in [&[][..], &["--json"]] {
+        for args in [&["show"][..], &["show", "--nic", NIC], &["status"], &["doctor"], &["plan"]] {
+            let nowhere = tree.path().join("nowhere");
+            clean(|| rxlab(&nowhere, &[json, args, &["--snapshot", &snapshot]].concat()));
+        }
+        let status = clean(|| tree.command(&[json, &["status"]].concat()));
+        let note = if json.is_empty() { "DRIFTED" } else { "\"drifted\"" };
+        assert!(status.contains(note), "{status}");
+        clean(|| tree.command(&[json, &["status", "--watch", "--for", "10ms"]].concat()));
+        clean(|| tree.command(&[json, &["reapply", "--dry-run"]].concat()));
+        clean(|| tree.command(&[json, &["export", "--to", "sh"]].concat()));
+    }
+    let undone = clean(|| tree.command(&["undo"]));
+    assert!(undone.contains("left alone: somebody changed it to"), "{undone}");
+    clean(|| tree.command(&["--json", "undo"]));
+    let journal = std::fs::read_dir(tree.state().join("journal")).expect("a journal");
+    for entry in journal.flatten().filter(|entry| entry.path().is_file()) {
+        std::fs::write(entry.path(), format!("{TEXT}\n{TEXT}\n")).expect("damaged");
+    }
+    clean(|| tree.command(&["status"]));
+    clean(|| tree.command(&["undo"]));
+}
+
+#[test]
+fn wrong_input_does_not_steer_the_terminal() {
+    let tree = machine();
+    record(&tree);
+    let (spec, none) = (file(&tree, "spec", &format!("name = \"{ESCAPED}\"\n[{ESCAPED}]\n")), TEXT);
+    let wrong = file(&tree, "wrong", &format!("{TEXT}\n"));
+    for args in [
+        &["trial", "show", "0001-good"][..],
+        &["trial", "show", "0001-good", "--json"],
+        &["trial", "show", "0002-bad"],
+        &["trial", "show", none],
+        &["trial", "list"],
+        &["trial", "resume", "0001-good"],
+        &["trial", "run", &spec],
+        &["trial", "run", &wrong],
+        &["apply", &wrong],
+        &["apply", none],
+        &["apply", "--setting", none],
+        &["apply", "--setting", &format!("{none} host = 1")],
+        &["apply", "--setting", &format!("rps {NIC}/rx-7 = 1")],
+        &["export", "--to", "sh", &wrong],
+        &["export", "--to", none],
+        &["merge", &wrong],
+        &["show", "--snapshot", &wrong],
+        &["show", "--nic", &format!("{NIC}x")],
+        &["--netns", none, "show"],
+        &["--state-dir", &wrong, "undo"],
+        &["--root", none, "undo", none],
+        &["explain", none],
+        &["load", none],
+        &["load", &format!("http://127.0.0.1:1/{none}"), "--for", "10ms"],
+        &["load", "http://127.0.0.1:1/", "--urls", &wrong, "--for", "10ms"],
+        &["undo", none],
+        &["confirm", none],
+        &["snapshot", "-o", none, "--for", "soon"],
+        &[none],
+        &["show", &format!("--{none}")],
+    ] {
+        let text = clean(|| tree.command(args));
+        assert!(!text.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_server_does_not_steer_the_terminal() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    // It serves until the test ends, whatever is asked.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            std::thread::spawn(move || {
+                let body = format!("{{\"status\":\"error\",\"error\":\"{ESCAPED}\"}}");
+                let head = format!("HTTP/1.1 422 {TEXT}\r\nContent-Length: {}\r\n\r\n", body.len());
+                let mut asked = [0; 4000];
+                while stream.read(&mut asked).is_ok_and(|length| length > 0) {
+                    if stream.write_all(format!("{head}{body}").as_bytes()).is_err()
+                        || asked.starts_with(b"GET /api")
+                    {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let ask = ["--prometheus", &url, "--prometheus-query", TEXT];
+    let text = clean(|| {
+        rxlab(Path::new("/nowhere"), &[&["load", &url, "--for", "50ms", "-c", "1"][..], &ask].concat())
+    });
+    assert!(text.contains("x\u{fffd}[2J"), "{text}");
+}
