@@ -147,7 +147,7 @@ fn a_journal_and_a_snapshot_do_not_steer_the_terminal() {
         clean(|| tree.command(&[json, &["export", "--to", "sh"]].concat()));
     }
     let undone = clean(|| tree.command(&["undo"]));
-    assert!(undone.contains("left alone: somebody changed it to"), "{undone}");
+    assert!(undone.contains("left alone: another program changed it to"), "{undone}");
     clean(|| tree.command(&["--json", "undo"]));
     let journal = std::fs::read_dir(tree.state().join("journal")).expect("a journal");
     for entry in journal.flatten().filter(|entry| entry.path().is_file()) {
