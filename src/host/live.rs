@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::action::act_on_answer;
 use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
-use super::{Action, Host, HostError, Operation, Question, enter_netns};
+use super::{Action, Cause, Host, HostError, Operation, Question, enter_netns, shell};
 
 /// A machine below a directory of this one.
 ///
@@ -196,7 +196,7 @@ impl Host for LiveHost {
     }
 
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        let failed = |cause| HostError { operation: Operation::Ask, path: question.path(), cause };
+        let failed = |cause: Cause| HostError::new(Operation::Ask, &question.path(), cause);
         match &self.kernel {
             Some(kernel) => kernel.ask(question).map_err(|errno| failed(errno.into())),
             None => self.read(&question.path()).map_err(|error| failed(error.cause)),
@@ -204,10 +204,13 @@ impl Host for LiveHost {
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
-        let path = action.path();
-        let failed = |cause| HostError { operation: Operation::Act, path: path.clone(), cause };
+        if let Action::Shell { command, directory, interruptible } = action {
+            return shell::run(command, directory.as_deref(), *interruptible);
+        }
         match &self.kernel {
-            Some(kernel) => kernel.act(action).map_err(|errno| failed(errno.into())),
+            Some(kernel) => {
+                kernel.act(action).map_err(|errno| HostError::new(Operation::Act, &action.path(), errno))
+            }
             None => act_on_answer(self, action),
         }
     }
