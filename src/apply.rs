@@ -6,6 +6,7 @@
 mod backwards;
 mod beside;
 mod check;
+mod commands;
 mod covered;
 mod deadline;
 mod drift;
@@ -20,6 +21,7 @@ mod undo;
 
 pub use backwards::{Backwards, Waiting, backwards};
 pub use check::{awaits, check};
+pub use commands::CommandUndo;
 pub use covered::covered_by;
 pub use deadline::{Guard, Watch, boottime, launch_guard, watch};
 pub use drift::{Culprit, Likelihood, Suspect, in_words};

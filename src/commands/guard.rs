@@ -10,7 +10,7 @@ use super::place;
 use crate::apply::{Transaction, Watch, watch};
 use crate::cli::Global;
 use crate::error::CommandError;
-use crate::journal::{History, JournalError, Outcome};
+use crate::journal::{History, JournalError};
 
 /// How often an undo that could not put everything back is tried.
 const ATTEMPTS: u32 = 5;
@@ -84,6 +84,5 @@ fn undo(global: &Global, id: &str) -> Result<bool, CommandError> {
     };
     let machine = place::of_transaction(global, begin)?;
     let undo = transaction.undo(&machine.host, &machine.model);
-    let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
-    Ok(undo.closed || !undo.outcomes.iter().any(|undone| failed(&undone.outcome)))
+    Ok(undo.closed || !undo.has_failed())
 }

@@ -91,7 +91,8 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError>
         // When even standard error is closed nobody is left to tell.
         let _ = writeln!(
             anstream::stderr(),
-            "rxlab: transaction {id} is left out: it is not finished, not confirmed, or in another namespace"
+            "rxlab: transaction {id} is left out: it is not finished, not confirmed, in another namespace, or a shell \
+             command"
         );
     }
     if plan.settings.is_empty() {

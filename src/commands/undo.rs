@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{machine, place};
-use crate::apply::{self, Backwards, Transaction, Undo, UndoOutcome, Waiting, covered_by};
+use crate::apply::{self, Backwards, CommandUndo, Transaction, Undo, UndoOutcome, Waiting, covered_by};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::{History, Outcome, Store};
-use crate::report::text::paragraph;
+use crate::report::text::{clean, paragraph};
 
 /// Put back what was applied: every open transaction, the newest first
 ///
@@ -85,7 +85,13 @@ fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) 
     let Backwards { undone, waiting, error } = done;
     let mut out = std::io::stdout().lock();
     if global.json {
-        let one = |undo: &Undo| json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
+        let one = |undo: &Undo| {
+            let mut value = json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
+            if let Some(command) = &undo.command {
+                value["command"] = json!(command);
+            }
+            value
+        };
         let all: Vec<_> = undone.iter().map(one).collect();
         let value = json!({
             "schema": "rxlab.undo/1", "transactions": all, "waiting": waiting, "archived": archived,
@@ -102,7 +108,11 @@ fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) 
         for outcome in &undo.outcomes {
             write!(out, "{}", paragraph(&format!("  {}: ", subject(outcome)), &verdict(outcome)))?;
         }
-        if undo.outcomes.is_empty() {
+        if let Some(CommandUndo { command, outcome }) = &undo.command {
+            let first = format!("  `{}`: ", clean(&command.back));
+            write!(out, "{}", paragraph(&first, &clean(&ran(outcome))))?;
+        }
+        if undo.outcomes.is_empty() && undo.command.is_none() {
             writeln!(out, "  nothing was left to put back")?;
         }
     }
@@ -134,10 +144,17 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
     }
 }
 
+/// How the command that takes others back ended.
+fn ran(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed { why } => format!("not put back: {why}"),
+        _ => "ran, and took the command before it back".to_owned(),
+    }
+}
+
 fn exit(undone: &[Undo]) -> Result<(), CommandError> {
-    let failed = |outcome: &UndoOutcome| matches!(outcome.outcome, Outcome::Failed { .. });
-    if undone.iter().any(|undo| undo.outcomes.iter().any(failed)) {
-        return Err(CommandError::failed("not every value could be put back").hint("run `rxlab undo` again"));
+    if undone.iter().any(Undo::has_failed) {
+        return Err(CommandError::failed("not everything could be put back").hint("run `rxlab undo` again"));
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
         return Err(CommandError::failed(format!("the values are back, but {error}")));

@@ -96,7 +96,7 @@ pub enum PerformError {
         /// Why.
         error: Box<LiveError>,
         /// The way back.
-        undo: Option<Undo>,
+        undo: Option<Box<Undo>>,
     },
     /// The loop failed, and the machine could not be put back.
     #[error("{error}; and the machine was not put back: {stuck}")]
@@ -150,7 +150,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
             return Err(match live.factor.undo(setup.host) {
                 Ok(undo) => {
                     wait_for(guard, undo.as_ref());
-                    PerformError::Loop { error, undo }
+                    PerformError::Loop { error, undo: undo.map(Box::new) }
                 }
                 Err(stuck) => PerformError::Stuck { error, stuck: Box::new(stuck) },
             });
@@ -178,7 +178,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     wait_for(guard, undo.as_ref());
     match saved {
         Ok(()) => Ok(Outcome { record, undo, kept }),
-        Err(error) => Err(PerformError::Loop { error: Box::new(error.into()), undo }),
+        Err(error) => Err(PerformError::Loop { error: Box::new(error.into()), undo: undo.map(Box::new) }),
     }
 }
 

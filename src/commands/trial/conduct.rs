@@ -153,7 +153,7 @@ fn explain(error: PerformError) -> CommandError {
                 LiveError::Store(error) => store_error(&error),
                 error => CommandError::failed(error),
             };
-            undo_hints(error, undo.as_ref())
+            undo_hints(error, undo.as_deref())
         }
     }
 }
