@@ -9,7 +9,7 @@ use super::{machine, place};
 use crate::apply::{self, Backwards, CommandUndo, Transaction, Undo, UndoOutcome, Waiting, covered_by};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::{History, Outcome, Store};
+use crate::journal::{BackCommand, History, Outcome, Store};
 use crate::report::text::{clean, paragraph};
 
 /// Put back what was applied: every open transaction, the newest first
@@ -109,8 +109,7 @@ fn report(global: &Global, archived: &[String], done: &Backwards<CommandError>) 
             write!(out, "{}", paragraph(&format!("  {}: ", subject(outcome)), &verdict(outcome)))?;
         }
         if let Some(CommandUndo { command, outcome }) = &undo.command {
-            let first = format!("  `{}`: ", clean(&command.back));
-            write!(out, "{}", paragraph(&first, &clean(&ran(outcome))))?;
+            write!(out, "{}", paragraph("  shell command: ", &clean(&ran(command, outcome))))?;
         }
         if undo.outcomes.is_empty() && undo.command.is_none() {
             writeln!(out, "  nothing was left to put back")?;
@@ -144,11 +143,11 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
     }
 }
 
-/// How the command that takes others back ended.
-fn ran(outcome: &Outcome) -> String {
+/// What became of a shell command, in words.
+fn ran(command: &BackCommand, outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Failed { why } => format!("not put back: {why}"),
-        _ => "ran, and took the command before it back".to_owned(),
+        Outcome::Failed { why } => format!("not taken back: {why}"),
+        _ => format!("taken back by `{}`", command.back),
     }
 }
 

@@ -4,6 +4,7 @@
 mod on_files;
 mod on_the_range;
 mod probed;
+mod with_commands;
 
 use std::path::Path;
 

@@ -62,8 +62,8 @@ pub(super) fn run(
     let outcome = conduct(global, trial)?;
     let left = match &outcome.undo {
         Some(undo) if !undo.is_clean() => None,
-        Some(_) => Some("the machine is as it was before"),
-        None => Some("the machine was left as the command of A makes it"),
+        _ if spec.change.a.is_some() => Some("the machine was left as the command of A makes it"),
+        _ => Some("the machine is as it was before"),
     };
     let printed = match Comparison::of(&outcome.record) {
         Some(comparison) => print(global, &comparison, left),

@@ -3,14 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::conduct::{Conduct, conduct, foretell};
+use super::conduct::{Conduct, conduct, foretell, left};
 use super::show;
 use crate::apply::Undo;
 use crate::cli::Global;
 use crate::commands::place;
 use crate::error::{CommandError, Kind};
 use crate::report;
-use crate::trial::factor::Kept;
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
 
@@ -52,12 +51,9 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Resu
     }
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(record)))?;
     match kept {
-        Some(Kept::Settings(id)) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
-        Some(Kept::Commands) => writeln!(out, "kept: the command of arm B was the last to run")?,
-        None if commands => writeln!(out, "the machine was left in arm A")?,
-        None if undo.as_ref().is_none_or(Undo::is_clean) => {
-            writeln!(out, "the machine is as it was before the trial")?;
-        }
+        Some(id) if commands => writeln!(out, "kept: `rxlab undo {id}` runs the command of arm A")?,
+        Some(id) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
+        None if undo.as_ref().is_none_or(Undo::is_clean) => writeln!(out, "{}", left(commands))?,
         None => {}
     }
     writeln!(out, "record: {path}")?;
