@@ -11,6 +11,7 @@ mod covered;
 mod deadline;
 mod drift;
 mod error;
+mod leave;
 mod news;
 mod reapply;
 mod rehearse;

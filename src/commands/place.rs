@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::machine::{self, Machine};
-use crate::apply::{ApplyError, CommandUndo, Undo, without_namespace};
+use crate::apply::{ApplyError, without_namespace};
 use crate::cli::Global;
-use crate::error::{CommandError, Kind};
-use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Namespace, Outcome, Store};
+use crate::error::CommandError;
+use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Namespace, Store};
 
 /// The journal.
 pub(super) fn store(global: &Global) -> Store {
@@ -66,19 +66,6 @@ pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
         Archived::Leftover(_) => None,
     };
     archived.iter().filter_map(line).collect()
-}
-
-/// An error unless the machine is as it was before a trial.
-pub(super) fn put_back(undo: Option<&Undo>) -> Result<(), CommandError> {
-    match undo.filter(|undo| !undo.is_clean()) {
-        None => Ok(()),
-        Some(Undo { id, command: Some(CommandUndo { outcome: Outcome::Failed { why }, .. }), .. }) => {
-            Err(CommandError::failed(format!("arm B is still set: {why}"))
-                .hint(format!("try again with `rxlab undo {id}`")))
-        }
-        Some(undo) => Err(CommandError::new(Kind::Changed, "not every value could be put back")
-            .hint(format!("look with `rxlab status`, try again with `rxlab undo {}`", undo.id))),
-    }
 }
 
 /// An error while one of the open transactions waits for its confirmation.

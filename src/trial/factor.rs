@@ -3,11 +3,13 @@
 use thiserror::Error;
 
 use super::record::Arm;
-use crate::apply::{ApplyError, Transaction, Undo};
+pub use super::watched::Foreign;
+use super::watched::Watched;
+use crate::apply::{ApplyError, Kept, Transaction, Undo, UndoOutcome};
 use crate::host::Host;
-use crate::journal::BackCommand;
+use crate::journal::{BackCommand, Outcome};
 use crate::model::Model;
-use crate::plan::Setting;
+use crate::plan::{Setting, Target};
 use crate::sample::{Inventory, Scope};
 
 /// The factor of a trial. A killed trial is undone like any other change.
@@ -16,6 +18,11 @@ pub struct Factor {
     arms: Arms,
     /// The arm set now; `None` before the first flip, and after a command that failed.
     now: Option<Arm>,
+    /// The values of both arms' targets; `None` after a flip that failed, which leaves values that are neither
+    /// arm's, and for commands.
+    watched: Option<Watched>,
+    /// What another program has set, each target once.
+    foreign: Vec<Foreign>,
 }
 
 /// What the arms are made of.
@@ -42,6 +49,9 @@ pub enum FactorError {
     /// A setting, or the journal.
     #[error(transparent)]
     Apply(#[from] ApplyError),
+    /// Another program has set what the trial flips.
+    #[error("changed from outside: {}", in_words(.0))]
+    Changed(Vec<Foreign>),
     /// A command.
     #[error("the command of arm {arm:?}, `{command}`, {why}")]
     Command {
@@ -56,43 +66,115 @@ pub enum FactorError {
 
 impl Factor {
     /// The arms inside `transaction`, which has changed nothing yet.
-    pub fn new(transaction: Transaction, arms: Arms) -> Self {
-        Self { transaction, arms, now: None }
+    pub fn new(transaction: Transaction, arms: Arms, host: &dyn Host) -> Self {
+        let watched = match &arms {
+            Arms::Settings { a, b } => Some(Watched::new(host, &look(host), a.iter().chain(b))),
+            Arms::Commands { .. } => None,
+        };
+        Self { transaction, arms, now: None, watched, foreign: Vec::new() }
     }
 
-    /// Makes `arm` hold.
+    /// Makes `arm` hold, unless another program has set one of the targets since they were last seen: then nothing
+    /// is written, and the error says what.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         if self.now == Some(arm) {
             return Ok(());
         }
-        match &self.arms {
-            Arms::Settings { a, b } => {
-                let (from, to): (&[Setting], &[Setting]) = match (arm, self.now) {
-                    (Arm::A, None) => (&[], a),
-                    (Arm::A, Some(_)) => (b, a),
-                    (Arm::B, None) => (&[], b),
-                    (Arm::B, Some(_)) => (a, b),
-                };
-                flip(&mut self.transaction, host, from, to)?;
-            }
-            Arms::Commands { a, b } => {
-                // Stopped halfway, neither arm is certain.
-                self.now = None;
-                let (ran, command) = match arm {
-                    Arm::A => (self.transaction.run_back(host, a), &a.back),
-                    Arm::B => (self.transaction.run(host, b, a), b),
-                };
-                ran.map_err(|error| of_command(error, arm, command))?;
-            }
+        match self.arms {
+            Arms::Settings { .. } => self.flip(host, arm),
+            Arms::Commands { .. } => self.run(host, arm),
         }
+    }
+
+    fn flip(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
+        let mut model = look(host);
+        self.compare(host, &model)?;
+        let (from, to) = (self.now.map_or(&[][..], |now| self.settings(now)), self.settings(arm));
+        let (from, to) = (from.to_vec(), to.to_vec());
+        let watched = self.watched.take();
+        let written = flip(&mut self.transaction, host, &mut model, &from, &to)?;
+        self.now = Some(arm);
+        let Some(mut watched) = watched else { return Ok(()) };
+        let foreign = watched.flipped(host, &model, &written);
+        self.watched = Some(watched);
+        self.leave(host, &model, foreign)
+    }
+
+    fn run(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
+        let Arms::Commands { a, b } = &self.arms else { return Ok(()) };
+        // Stopped halfway, neither arm is certain.
+        self.now = None;
+        let (ran, command) = match arm {
+            Arm::A => (self.transaction.run_back(host, a), &a.back),
+            Arm::B => (self.transaction.run(host, b, a), b),
+        };
+        ran.map_err(|error| of_command(error, arm, command))?;
         self.now = Some(arm);
         Ok(())
     }
 
+    /// What an arm sets; nothing where the arms are commands.
+    fn settings(&self, arm: Arm) -> &[Setting] {
+        match (&self.arms, arm) {
+            (Arms::Settings { a, .. }, Arm::A) => a,
+            (Arms::Settings { b, .. }, Arm::B) => b,
+            (Arms::Commands { .. }, _) => &[],
+        }
+    }
+
+    /// Whether the arm that is set still holds: an error says what another program has set since.
+    pub fn check(&mut self, host: &dyn Host) -> Result<(), FactorError> {
+        match &self.watched {
+            Some(_) => self.compare(host, &look(host)),
+            None => Ok(()),
+        }
+    }
+
+    fn compare(&mut self, host: &dyn Host, model: &Model) -> Result<(), FactorError> {
+        let Some(watched) = &self.watched else { return Ok(()) };
+        let wanted = self.now.map_or(&[][..], |now| self.settings(now));
+        let foreign = watched.foreign(host, model, wanted);
+        self.leave(host, model, foreign)
+    }
+
+    /// Undo is not to touch what another program has set, whatever the value.
+    fn leave(&mut self, host: &dyn Host, model: &Model, found: Vec<Foreign>) -> Result<(), FactorError> {
+        if found.is_empty() {
+            return Ok(());
+        }
+        self.foreign.retain(|known| !found.iter().any(|one| is_same(one, &known.knob, &known.target)));
+        self.foreign.extend(found.iter().cloned());
+        for Foreign { knob, target, found, .. } in &found {
+            self.transaction.leave(host, model, knob, target, found).map_err(ApplyError::from)?;
+        }
+        Err(FactorError::Changed(found))
+    }
+
     /// Puts the machine back, closes the transaction and says what became of it: each value as it was before, and
-    /// arm A where the arms are commands.
-    pub fn undo(self, host: &dyn Host) -> Undo {
-        self.transaction.undo(host, &look(host))
+    /// arm A where the arms are commands. What another program has set is left alone and counts as trouble.
+    pub fn undo(mut self, host: &dyn Host) -> Undo {
+        let model = look(host);
+        // What was set since the last slot is found here. That undo cannot note it on a full disk keeps nothing else
+        // from going back.
+        let _ = self.compare(host, &model);
+        let touched = self.transaction.journal().history().touched();
+        let left = self.foreign.into_iter().map(|foreign| {
+            let touched = touched.iter().find(|t| is_same(&foreign, &t.knob, &t.target));
+            let original = touched.map_or(&foreign.expected, |touched| &touched.original).clone();
+            let Foreign { knob, target, expected, found } = foreign;
+            let outcome = Outcome::Drift { live: found };
+            UndoOutcome { knob, target, original, wanted: expected, outcome, trouble: true }
+        });
+        let left: Vec<UndoOutcome> = left.collect();
+        let mut undo = self.transaction.undo(host, &model);
+        let is_told = |left: &UndoOutcome, undo: &Undo| {
+            undo.outcomes
+                .iter()
+                .any(|told| told.trouble && told.knob == left.knob && told.target == left.target)
+        };
+        let untold: Vec<UndoOutcome> = left.into_iter().filter(|left| !is_told(left, &undo)).collect();
+        undo.outcomes.extend(untold);
+        undo
     }
 
     /// Leaves what is set now for good, and gives the id of the transaction that undoes it.
@@ -101,6 +183,15 @@ impl Factor {
         self.transaction.keep_confirmed(host, &look(host)).map_err(ApplyError::from)?;
         Ok(id)
     }
+}
+
+fn is_same(foreign: &Foreign, knob: &str, target: &Target) -> bool {
+    foreign.knob == knob && foreign.target == *target
+}
+
+/// Each value with what was expected and what was found.
+pub fn in_words(foreign: &[Foreign]) -> String {
+    foreign.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn of_command(error: ApplyError, arm: Arm, command: &str) -> FactorError {
@@ -118,25 +209,24 @@ fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 
-/// From what one arm sets to what the other one does: values that go back go back first, newest first.
+/// From what one arm sets to what the other one does: values that go back go back first, newest first. Gives the
+/// writes in order.
 fn flip(
     transaction: &mut Transaction,
     host: &dyn Host,
+    model: &mut Model,
     from: &[Setting],
     to: &[Setting],
-) -> Result<(), ApplyError> {
-    if from.is_empty() && to.is_empty() {
-        return Ok(());
-    }
-    let mut model = look(host);
+) -> Result<Vec<Kept>, ApplyError> {
+    let mut written = Vec::new();
     let again = |gone: &Setting| to.iter().any(|s| s.knob == gone.knob && s.target == gone.target);
     for setting in from.iter().rev().filter(|setting| !again(setting)) {
-        set_back(transaction, host, &mut model, setting)?;
+        written.extend(set_back(transaction, host, model, setting)?);
     }
     for setting in to {
-        transaction.set(host, &mut model, setting)?;
+        written.push(transaction.set(host, model, setting)?);
     }
-    Ok(())
+    Ok(written)
 }
 
 /// A target that already had the wanted value was never touched: there is nothing to set back.
@@ -145,9 +235,10 @@ fn set_back(
     host: &dyn Host,
     model: &mut Model,
     setting: &Setting,
-) -> Result<(), ApplyError> {
+) -> Result<Option<Kept>, ApplyError> {
     match transaction.set_back(host, model, &setting.knob, &setting.target) {
-        Ok(_) | Err(ApplyError::NotTouched { .. }) => Ok(()),
+        Ok(kept) => Ok(Some(kept)),
+        Err(ApplyError::NotTouched { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -181,8 +272,8 @@ mod tests {
                 BeginInfo { identity: &identity, root, netns: None, what: String::new(), confirm: None };
             let directory = folder.path().to_str().map(str::to_owned);
             let arms = Arms::Commands { a: BackCommand { back: a.to_owned(), directory }, b: b.to_owned() };
-            let factor = Factor::new(Transaction::begin(&store, info).expect("begun"), arms);
             let host = LiveHost::open(folder.path()).expect("opened");
+            let factor = Factor::new(Transaction::begin(&store, info).expect("begun"), arms, &host);
             Self { _folder: folder, host, factor }
         }
 

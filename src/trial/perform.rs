@@ -9,13 +9,13 @@ use thiserror::Error;
 
 use super::arms;
 use super::conclude::conclude;
-use super::factor::{Arms, Factor, FactorError};
+use super::factor::{Arms, Factor, FactorError, in_words};
 use super::live::{Live, LiveError};
 use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
-use super::record::{Arm, Metric, TrialRecord, Verdict};
-use super::runner::{self, Schedule};
+use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
+use super::runner::{self, Ending, Schedule};
 use super::spec::Spec;
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
@@ -144,11 +144,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         let printed = metrics::printed(&record);
         record.metrics.extend(printed);
     }
-    let mut analysis = conclude(&record, &ending, spec.change.a.is_none());
-    if setup.inventory.settings.exact_softirq_time != Fact::Known(true) {
-        analysis.notes.push(TICKS.to_owned());
-    }
-    analysis.notes.extend(record.probe.iter().flat_map(|probe| probe.limits.iter().cloned()));
+    let analysis = analysis(&record, &ending, spec, setup.inventory);
     let helps = matches!(analysis.verdict, Verdict::Helps);
     record.analysis = Some(analysis);
     let saved = setup.dir.save(&record);
@@ -158,16 +154,36 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         return Err(failed(error.into(), live.factor, setup.host, guard));
     }
     if setup.keep && helps {
-        if let Err(error) = live.factor.set(setup.host, Arm::B) {
-            return Err(failed(error.into(), live.factor, setup.host, guard));
+        match live.factor.set(setup.host, Arm::B) {
+            Ok(()) => {
+                let kept = live.factor.keep(setup.host).map_err(PerformError::Keep)?;
+                wait_for(guard, None);
+                return Ok(Outcome { record, undo: None, kept: Some(kept) });
+            }
+            // Since the last slot: what was proven is not what would be kept.
+            Err(FactorError::Changed(foreign)) => {
+                let ending = Ending { changed: Some(in_words(&foreign)), ..ending };
+                record.analysis = Some(self::analysis(&record, &ending, spec, setup.inventory));
+                if let Err(error) = setup.dir.save(&record) {
+                    return Err(failed(error.into(), live.factor, setup.host, guard));
+                }
+            }
+            Err(error) => return Err(failed(error.into(), live.factor, setup.host, guard)),
         }
-        let kept = live.factor.keep(setup.host).map_err(PerformError::Keep)?;
-        wait_for(guard, None);
-        return Ok(Outcome { record, undo: None, kept: Some(kept) });
     }
     let undo = live.factor.undo(setup.host);
     wait_for(guard, Some(&undo));
     Ok(Outcome { record, undo: Some(undo), kept: None })
+}
+
+/// The conclusion, with what a reader should know of this kernel and of the probe.
+fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inventory) -> Analysis {
+    let mut analysis = conclude(record, ending, spec.change.a.is_none());
+    if inventory.settings.exact_softirq_time != Fact::Known(true) {
+        analysis.notes.push(TICKS.to_owned());
+    }
+    analysis.notes.extend(record.probe.iter().flat_map(|probe| probe.limits.iter().cloned()));
+    analysis
 }
 
 /// Puts the machine back after an error.
@@ -208,7 +224,7 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guar
             return Err(PerformError::Guard(error));
         }
     };
-    Ok((Factor::new(transaction, arms), guard))
+    Ok((Factor::new(transaction, arms, setup.host), guard))
 }
 
 /// Where commands run, also those that another process runs to put the machine back. `None` where it has no name:

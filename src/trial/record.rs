@@ -228,6 +228,11 @@ pub enum Verdict {
         /// What the manipulation check saw.
         reason: String,
     },
+    /// Another program has set a value of the trial meanwhile: the trial stopped and left it alone.
+    MachineChanged {
+        /// Which value, what was expected and what was found.
+        reason: String,
+    },
     /// Stopped by the user before a decision.
     Interrupted,
 }

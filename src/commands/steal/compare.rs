@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::cli::Global;
-use crate::commands::trial::{Conduct, conduct, exit, ready, store_error};
+use crate::commands::trial::{Conduct, conduct, exit, put_back, ready, store_error};
 use crate::commands::{json, machine, place};
 use crate::error::CommandError;
 use crate::report::compare;
@@ -70,7 +70,7 @@ pub(super) fn run(
         None => Err(CommandError::failed("the trial has no conclusion")),
     };
     // What matters most is said whether or not anybody reads the rest.
-    place::put_back(outcome.undo.as_ref())?;
+    put_back(&outcome)?;
     printed?;
     exit(&outcome.record)
 }

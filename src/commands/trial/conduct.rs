@@ -189,9 +189,11 @@ pub(crate) fn left(commands: bool) -> &'static str {
 
 /// Says what became of the machine.
 fn undo_hints(error: CommandError, undo: &Undo, commands: bool) -> CommandError {
-    if undo.is_clean() {
-        return error.hint(left(commands));
-    }
+    if undo.is_clean() { error.hint(left(commands)) } else { trouble_hints(error, undo) }
+}
+
+/// Says what is not as it was before, and what to do.
+pub(super) fn trouble_hints(error: CommandError, undo: &Undo) -> CommandError {
     let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
     let error = troubled.fold(error, |error, outcome| {
         error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)))
@@ -200,5 +202,6 @@ fn undo_hints(error: CommandError, undo: &Undo, commands: bool) -> CommandError 
         Some(journal::Outcome::Failed { why }) => error.hint(format!("arm B is still set: {why}")),
         _ => error,
     };
+    // Nothing is left to try on a transaction that is closed.
     if undo.closed { error } else { error.hint(format!("try again with `rxlab undo {}`", undo.id)) }
 }

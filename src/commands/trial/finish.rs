@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::conduct::{Conduct, conduct, foretell, left};
+use super::conduct::{Conduct, conduct, foretell, left, trouble_hints};
 use super::show;
-use crate::apply::Undo;
+use crate::apply::{Undo, UndoOutcome};
 use crate::cli::Global;
-use crate::commands::place;
+use crate::commands::undo;
 use crate::error::{CommandError, Kind};
+use crate::journal;
 use crate::report;
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
@@ -36,7 +37,7 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
     };
     let printed = print(global, &outcome, commands, &record);
     // What matters most is said whether or not anybody reads the rest.
-    place::put_back(outcome.undo.as_ref())?;
+    put_back(&outcome)?;
     written?;
     printed?;
     exit(&outcome.record)
@@ -60,12 +61,36 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Resu
     Ok(())
 }
 
+/// An error unless everything that the trial flipped is as it was before, or was kept as asked.
+pub(crate) fn put_back(outcome: &Outcome) -> Result<(), CommandError> {
+    let Some(undo) = outcome.undo.as_ref().filter(|undo| !undo.is_clean()) else { return Ok(()) };
+    let left = |undone: &UndoOutcome| match &undone.outcome {
+        journal::Outcome::Drift { live } => {
+            Some(format!("{} (expected {}, found {live})", undo::subject(undone), undone.wanted))
+        }
+        _ => None,
+    };
+    let troubled = || undo.outcomes.iter().filter(|undone| undone.trouble);
+    let foreign: Vec<String> = troubled().filter_map(left).collect();
+    if undo.closed && foreign.len() == troubled().count() {
+        let what = foreign.join(", ");
+        let message = format!(
+            "another program, or the kernel, changed {what}; that was left alone, and everything else put back"
+        );
+        return Err(CommandError::new(Kind::Changed, message));
+    }
+    let kind = if undo.has_failed() { Kind::Failed } else { Kind::Changed };
+    Err(trouble_hints(CommandError::new(kind, "not everything could be put back"), undo))
+}
+
 /// A guard that tripped is a finding; an interrupt says so to scripts.
 pub(crate) fn exit(record: &TrialRecord) -> Result<(), CommandError> {
     match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
         Some(Verdict::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),
         Some(Verdict::Interrupted) => Err(CommandError::silent(Kind::Interrupted)),
-        Some(Verdict::NotApplied { .. }) => Err(CommandError::silent(Kind::Changed)),
+        Some(Verdict::NotApplied { .. } | Verdict::MachineChanged { .. }) => {
+            Err(CommandError::silent(Kind::Changed))
+        }
         _ => Ok(()),
     }
 }
