@@ -76,7 +76,7 @@ pub trait Host: Send + Sync {
     /// The answer to a question, as bytes; `Missing` where nobody can give it.
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
 
-    /// Makes a change that is no write to a file, or runs a command that makes one.
+    /// Makes a change by other means than writing to a file.
     fn act(&self, action: &Action) -> Result<(), HostError>;
 
     /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.

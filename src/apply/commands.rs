@@ -1,7 +1,7 @@
 //! Shell commands inside a transaction: what takes one back is on disk before it runs, and undo runs it.
 //!
-//! rxlab does not know what a command changes. It knows which other command takes that back, and trusts that this
-//! one may run at any time, also twice and also after a command that never began.
+//! rxlab does not know what a command changes. It knows which other command takes the change back, and expects that
+//! this one may run at any time: twice, or after a command that never began.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use super::{ApplyError, Transaction};
 use crate::host::{Action, Host, HostError};
 use crate::journal::{BackCommand, Journal, JournalError, Outcome};
 
-/// What undo did about the commands of a transaction.
+/// The result of undoing the shell commands of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandUndo {
     /// The command that takes the others back.
@@ -21,8 +21,8 @@ pub struct CommandUndo {
 }
 
 impl Transaction {
-    /// Runs `command`, whose effect `back` takes back, in the directory of `back`. After an error the effect may be
-    /// there in part, and undo runs `back`.
+    /// Runs `command` in the directory of `back`, which takes its effect back. After an error the effect may be there
+    /// in part, and undo runs `back`.
     pub fn run(&mut self, host: &dyn Host, command: &str, back: &BackCommand) -> Result<(), ApplyError> {
         self.note_back(back)?;
         Ok(shell(host, command, back, true)?)
@@ -30,7 +30,7 @@ impl Transaction {
 
     /// Runs `back`, after which undo has nothing to run.
     pub fn run_back(&mut self, host: &dyn Host, back: &BackCommand) -> Result<(), ApplyError> {
-        // One that is stopped halfway is as little the whole of it as any other command.
+        // It can be stopped halfway like any other command.
         self.note_back(back)?;
         shell(host, &back.back, back, true)?;
         Ok(self.journal.command_undone(&Outcome::Restored)?)
@@ -45,14 +45,14 @@ impl Transaction {
 }
 
 /// Runs the command that takes back what the commands of a transaction did; `None` when there is nothing to take
-/// back. An error of the journal is the first of them that `journal_error` keeps.
+/// back. `journal_error` keeps the first error of the journal.
 pub(super) fn take_back(
     journal: &mut Journal,
     host: &dyn Host,
     journal_error: &mut Option<JournalError>,
 ) -> Option<CommandUndo> {
     let command = journal.history().pending_command()?.command;
-    // Who is impatient presses Ctrl-C twice, and the second one must not stop the way back.
+    // An impatient user presses Ctrl-C twice; the second one must not stop the way back.
     let outcome = match shell(host, &command.back, &command, false) {
         Ok(()) => Outcome::Restored,
         Err(error) => Outcome::Failed { why: error.to_string() },
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_taken_back_by_whoever_undoes_the_transaction() {
+    fn another_process_takes_a_command_back() {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
         let mut transaction = scene.begin(&scene.store());
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((outcome(&undo), scene.said().as_str()), (None, "b a "));
     }
 
-    /// Killed between the record and the command, or by it: the way back runs once too often, never too seldom.
+    /// Killed between the record and the command: `back` runs although nothing had happened.
     #[test]
     fn a_command_that_never_ran_is_taken_back_all_the_same() {
         let scene = Scene::new();

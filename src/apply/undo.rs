@@ -41,7 +41,7 @@ pub struct Undo {
     pub id: String,
     /// Each target that was not settled before, in the order of undoing.
     pub outcomes: Vec<UndoOutcome>,
-    /// What became of its shell commands; `None` when there was nothing to take back.
+    /// The result for its shell commands; `None` when there was nothing to take back.
     pub command: Option<CommandUndo>,
     /// Whether nothing is left to undo.
     pub closed: bool,
@@ -57,7 +57,7 @@ impl Undo {
         self.journal_error.is_none() && !trouble && !self.has_failed()
     }
 
-    /// Whether something could not be put back that another attempt may put back.
+    /// Returns true when something failed that another attempt may put back.
     pub fn has_failed(&self) -> bool {
         let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
         let command = self.command.as_ref().map(|command| &command.outcome);

@@ -143,7 +143,7 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
     }
 }
 
-/// What became of a shell command, in words.
+/// The outcome for a shell command, in words.
 fn ran(command: &BackCommand, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Failed { why } => format!("not taken back: {why}"),

@@ -63,7 +63,7 @@ pub enum Action {
         command: String,
         /// Its working directory; that of this program without one.
         directory: Option<String>,
-        /// Whether Ctrl-C on the terminal reaches the command as well. Otherwise it has a process group of its own.
+        /// True: Ctrl-C on the terminal reaches the command too. False: it has a process group of its own.
         interruptible: bool,
     },
 }
@@ -83,8 +83,7 @@ impl Action {
         }
     }
 
-    /// What errors call it: the place of the answer, or the file, that shows what became of it; a shell command by
-    /// itself.
+    /// Its name in errors: the place of the answer, or the file, that shows the result; a shell command itself.
     pub fn path(&self) -> String {
         match self.shown() {
             Shown::Answer(question) => question.path(),
@@ -130,11 +129,11 @@ impl Action {
 enum Shown {
     Answer(Question),
     File(String),
-    /// What a command does is for the command to know.
+    /// A shell command, of which rxlab cannot read back the effect.
     Nowhere(String),
 }
 
-/// Why a recording runs no command.
+/// The end of the error of a recording that is given a command.
 const NO_SHELL: &str = "cannot be run on a recorded machine";
 
 /// Does `action` on a machine whose answers are files.

@@ -1,11 +1,11 @@
-//! Shell commands in a journal: which one is left to be taken back. Pure.
+//! Shell commands in a journal: the one that is left to be taken back. Pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{Outcome, Record};
 use super::recover::History;
 
-/// A shell command that takes the effect of another one back.
+/// A shell command that takes back the effect of another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackCommand {
     /// The command, as `sh -c` takes it.
@@ -15,12 +15,12 @@ pub struct BackCommand {
     pub directory: Option<String>,
 }
 
-/// A command whose effect was not taken back yet, or may never have begun.
+/// A command whose effect was not taken back yet. It may never have begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCommand {
-    /// What takes it back.
+    /// The command that takes it back.
     pub command: BackCommand,
-    /// Why the last undo could not; `None` before the first.
+    /// The error of the last undo; `None` before the first.
     pub failure: Option<String>,
 }
 

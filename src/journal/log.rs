@@ -106,15 +106,14 @@ impl Journal {
         self.append(Record::Undone { seq, outcome: outcome.clone() })
     }
 
-    /// Writes down, and syncs, what takes back the shell command that runs next. An error means that it must not
-    /// run.
+    /// Records, and syncs, the command that takes back the one that runs next. After an error that one must not run.
     pub fn command(&mut self, back: &BackCommand) -> Result<(), JournalError> {
         self.append(Record::Command(back.clone()))?;
         self.sync()
     }
 
-    /// What became of running the command that takes the last one back. Not synced: without it that command is run
-    /// once more, which does no harm.
+    /// Records the result of the command that takes the last one back. Not synced: if the line is lost, that command
+    /// runs once more, which does no harm.
     pub fn command_undone(&mut self, outcome: &Outcome) -> Result<(), JournalError> {
         self.append(Record::CommandUndone { outcome: outcome.clone() })
     }

@@ -52,7 +52,7 @@ pub enum Record {
     },
     /// A shell command is about to run; this one takes its effect back. On disk, synced, before it runs.
     Command(BackCommand),
-    /// What became of running the `back` of the last [`Record::Command`].
+    /// The result of running the `back` of the last [`Record::Command`].
     CommandUndone {
         /// [`Outcome::Restored`]: it ran with success. [`Outcome::Failed`]: undo could not.
         #[serde(flatten)]

@@ -21,11 +21,11 @@ pub struct Factor {
     /// The values of both arms' targets; `None` after a flip that failed, which leaves values that are neither
     /// arm's, and for commands.
     watched: Option<Watched>,
-    /// What another program has set, each target once.
+    /// The values that were set from outside, each target once.
     foreign: Vec<Foreign>,
 }
 
-/// What the arms are made of.
+/// The two arms.
 pub enum Arms {
     /// Each arm sets its own settings and sets back what only the other one sets.
     Settings {
@@ -49,7 +49,7 @@ pub enum FactorError {
     /// A setting, or the journal.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// Another program has set what the trial flips.
+    /// Values that the trial flips were set from outside.
     #[error("changed from outside: {}", in_words(.0))]
     Changed(Vec<Foreign>),
     /// A command.
@@ -74,8 +74,8 @@ impl Factor {
         Self { transaction, arms, now: None, watched, foreign: Vec::new() }
     }
 
-    /// Makes `arm` hold, unless another program has set one of the targets since they were last seen: then nothing
-    /// is written, and the error says what.
+    /// Makes `arm` hold. Where a target was set from outside since it was last seen, writes nothing; the error names
+    /// the target.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         if self.now == Some(arm) {
             return Ok(());
@@ -113,7 +113,7 @@ impl Factor {
         Ok(())
     }
 
-    /// What an arm sets; nothing where the arms are commands.
+    /// The settings of an arm; none where the arms are commands.
     fn settings(&self, arm: Arm) -> &[Setting] {
         match (&self.arms, arm) {
             (Arms::Settings { a, .. }, Arm::A) => a,
@@ -122,7 +122,7 @@ impl Factor {
         }
     }
 
-    /// Whether the arm that is set still holds: an error says what another program has set since.
+    /// Checks that the arm that is set still holds. The error names the values that were set from outside.
     pub fn check(&mut self, host: &dyn Host) -> Result<(), FactorError> {
         match &self.watched {
             Some(_) => self.compare(host, &look(host)),
@@ -137,7 +137,7 @@ impl Factor {
         self.leave(host, model, foreign)
     }
 
-    /// Undo is not to touch what another program has set, whatever the value.
+    /// Takes the values that were set from outside out of what undo puts back, and fails when there are any.
     fn leave(&mut self, host: &dyn Host, model: &Model, found: Vec<Foreign>) -> Result<(), FactorError> {
         if found.is_empty() {
             return Ok(());
@@ -150,12 +150,11 @@ impl Factor {
         Err(FactorError::Changed(found))
     }
 
-    /// Puts the machine back, closes the transaction and says what became of it: each value as it was before, and
-    /// arm A where the arms are commands. What another program has set is left alone and counts as trouble.
+    /// Puts the machine back and closes the transaction: each value goes back to what it was before the trial; with
+    /// commands the machine is left in arm A. Values that were set from outside are left alone and count as trouble.
     pub fn undo(mut self, host: &dyn Host) -> Undo {
         let model = look(host);
-        // What was set since the last slot is found here. That undo cannot note it on a full disk keeps nothing else
-        // from going back.
+        // Finds what was set since the last slot. An error, such as a full disk, must not keep the rest from going back.
         let _ = self.compare(host, &model);
         let touched = self.transaction.journal().history().touched();
         let left = self.foreign.into_iter().map(|foreign| {
@@ -189,7 +188,7 @@ fn is_same(foreign: &Foreign, knob: &str, target: &Target) -> bool {
     foreign.knob == knob && foreign.target == *target
 }
 
-/// Each value with what was expected and what was found.
+/// The values in one line, each with the expected and the found one.
 pub fn in_words(foreign: &[Foreign]) -> String {
     foreign.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

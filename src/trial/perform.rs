@@ -72,7 +72,7 @@ pub struct Setup<'a> {
 pub struct Outcome {
     /// The record, concluded and saved.
     pub record: TrialRecord,
-    /// What became of each value, and of the command of arm B; `None` when the change was kept.
+    /// The way back; `None` when the change was kept.
     pub undo: Option<Undo>,
     /// The transaction of the change that was kept; `None` = it was put back.
     pub kept: Option<String>,
@@ -160,7 +160,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
                 wait_for(guard, None);
                 return Ok(Outcome { record, undo: None, kept: Some(kept) });
             }
-            // Since the last slot: what was proven is not what would be kept.
+            // Since the last slot: what would be kept is not what was proven.
             Err(FactorError::Changed(foreign)) => {
                 let ending = Ending { changed: Some(in_words(&foreign)), ..ending };
                 record.analysis = Some(self::analysis(&record, &ending, spec, setup.inventory));

@@ -228,9 +228,9 @@ pub enum Verdict {
         /// What the manipulation check saw.
         reason: String,
     },
-    /// Another program has set a value of the trial meanwhile: the trial stopped and left it alone.
+    /// A value of the trial was set from outside: the trial stopped and left that value alone.
     MachineChanged {
-        /// Which value, what was expected and what was found.
+        /// The value, what was expected and what was found.
         reason: String,
     },
     /// Stopped by the user before a decision.

@@ -31,7 +31,7 @@ pub struct Measured {
     pub probe_cost: Option<Cost>,
     /// Why the slot does not count.
     pub void: Option<String>,
-    /// What another program has set in the place of a value of the trial: the slot does not count.
+    /// Values that were set from outside, with what was expected and found: the slot does not count.
     pub changed: Option<String>,
     /// Which guard tripped.
     pub guard: Option<String>,
@@ -57,7 +57,7 @@ pub trait Bench {
 /// How a trial ended, beside its slots.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ending {
-    /// What another program has set in the place of a value of the trial, with what was expected and found.
+    /// Values that were set from outside, with what was expected and found.
     pub changed: Option<String>,
     /// Which guard tripped.
     pub guard: Option<String>,

@@ -23,7 +23,7 @@ pub struct Circumstances<'a> {
     pub busiest_cpu: Option<f64>,
     /// Which sign says that the load generator was the limit.
     pub client_limited: Option<String>,
-    /// Which value another program has set meanwhile.
+    /// Values that were set from outside, with what was expected and found.
     pub changed: Option<String>,
     /// Which guard tripped and by how much.
     pub guard: Option<String>,

@@ -1,5 +1,5 @@
-//! The values of a trial's targets as last seen in place. One that differs from that was changed by another program
-//! or by an administrator, and is found before the next flip writes over it.
+//! The values of a trial's targets as last seen in place. A live value that differs was set from outside (by an
+//! administrator, another program or the kernel) and is found before the next flip writes over it.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::knob::{self, Knob};
 use crate::model::Model;
 use crate::plan::{Setting, Target};
 
-/// A value that another program has set during the trial.
+/// A value that was set from outside during the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
     /// Which knob.
@@ -43,7 +43,7 @@ struct Value {
 
 impl Value {
     fn read(&self, host: &dyn Host, model: &Model) -> Option<String> {
-        // What cannot be read cannot be written either: the flip says why.
+        // The next flip reports why a value cannot be read.
         self.knob.read(host, model, &self.target).ok()
     }
 
@@ -75,7 +75,7 @@ impl Watched {
         Self { values }
     }
 
-    /// The values that are neither as last seen nor as `wanted`, the settings of the arm that is set, has them.
+    /// The values that differ from those last seen and from `wanted`, the settings of the arm that is set.
     pub(super) fn foreign(&self, host: &dyn Host, model: &Model, wanted: &[Setting]) -> Vec<Foreign> {
         let compare = |value: &Value| {
             let (seen, live) = (value.seen.as_ref()?, value.read(host, model)?);
@@ -87,10 +87,11 @@ impl Watched {
         self.values.iter().filter_map(compare).collect()
     }
 
-    /// Takes in what a flip left, of which `written` are the writes in order, and gives what it does not explain.
+    /// Takes in the values that a flip left, and returns those that it does not explain. `written` are its writes in
+    /// order.
     ///
-    /// A write explains its own target, and whatever else changed on its interface since: drivers make queues anew,
-    /// and one offload or delay takes another along. One that is of no interface explains everything.
+    /// A write explains its own target, and every later change on its interface: drivers replace queues, and one
+    /// offload or delay can change another. A write to a target without an interface explains every later change.
     pub(super) fn flipped(&mut self, host: &dyn Host, model: &Model, written: &[Kept]) -> Vec<Foreign> {
         let mut foreign = Vec::new();
         for value in &mut self.values {

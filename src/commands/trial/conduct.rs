@@ -182,7 +182,7 @@ pub(crate) fn store_error(error: &StoreError) -> CommandError {
     if denied { error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere") } else { error }
 }
 
-/// What a trial leaves when everything went back: its arm A, where that is a command.
+/// The state of the machine after a clean undo, in words. `commands`: the arms are shell commands.
 pub(crate) fn left(commands: bool) -> &'static str {
     if commands { "the machine was left in arm A" } else { "the machine is as it was before the trial" }
 }

@@ -216,7 +216,7 @@ fn a_guard_stops_at_once() {
 
 /// The trial once wrote over what an administrator had set meanwhile.
 #[test]
-fn a_value_that_another_program_changed_ends_the_trial_and_voids_the_slot() {
+fn a_value_set_from_outside_ends_the_trial_and_voids_the_slot() {
     for (at, void) in [(0, 1), (4, 5), (5, 6)] {
         let mut record = record(5);
         let mut bench = Simulated {

@@ -1,4 +1,4 @@
-//! Somebody else sets a value that a trial flips: on plain files, with a driver that makes queues anew, and on the
+//! A value that a trial flips is set from outside: on plain files, with a driver that replaces queues, and on the
 //! running kernel. The trial stops, leaves that value alone, and puts the others back.
 
 use std::path::Path;
@@ -54,7 +54,7 @@ fn queues(tree: &Tree) -> [String; 2] {
     [0, 1].map(|queue| tree.rps("eth0", queue))
 }
 
-/// What the trial says and leaves: `expected` and `found` of the first queue, and its void slot.
+/// Checks what the trial says and leaves: `expected` and `found` of the first queue, and the void slot of `arm`.
 fn stopped(tree: &Tree, (code, text): (i32, String), arm: Arm, expected: &str, found: &str) {
     assert_eq!(code, 4, "{text}");
     let what = format!("rps eth0/rx-0 (expected {expected}, found {found})");
