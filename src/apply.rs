@@ -6,11 +6,13 @@
 mod backwards;
 mod beside;
 mod check;
+mod commands;
 mod confirm;
 mod covered;
 mod deadline;
 mod drift;
 mod error;
+mod leave;
 mod locate;
 mod news;
 mod reapply;
@@ -22,6 +24,7 @@ mod undo;
 
 pub use backwards::{Backwards, UndoError, Undone, Waiting, Which, undo};
 pub use check::{awaits, check};
+pub use commands::CommandUndo;
 pub use confirm::{ConfirmError, confirm};
 pub use covered::covered_by;
 pub use deadline::{Guard, LiveWatchpost, Watchpost, boottime, hold_deadline, launch_guard};

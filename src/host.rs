@@ -23,6 +23,7 @@ mod question;
 mod recorded;
 mod recording;
 mod scheduler;
+mod shell;
 pub mod socket;
 mod thread;
 
@@ -77,7 +78,7 @@ pub trait Host: Send + Sync {
     /// The answer to a question, as bytes; `Missing` where nobody can give it.
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
 
-    /// Makes a change that is no write to a file.
+    /// Makes a change by other means than writing to a file.
     fn act(&self, action: &Action) -> Result<(), HostError>;
 
     /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.
@@ -128,6 +129,8 @@ pub enum Operation {
     Ask,
     /// Changing over a socket.
     Act,
+    /// Running a shell command.
+    Run,
 }
 
 impl Operation {
@@ -139,6 +142,7 @@ impl Operation {
             Operation::Link => "follow",
             Operation::Ask => "ask",
             Operation::Act => "set",
+            Operation::Run => "run",
         }
     }
 }
@@ -156,6 +160,8 @@ pub enum Cause {
     NotText,
     /// It was there, and the recording is redacted.
     Withheld,
+    /// A shell command did not end with success; [`HostError::said`] tells how.
+    Command,
     /// Any other errno, as the kernel gave it.
     Errno(i32),
 }
@@ -176,20 +182,34 @@ impl From<rustix::io::Errno> for Cause {
 
 /// An operation on the machine that failed, with the path below the root.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot {} /{path}: {}", operation.verb(), self.reason())]
+#[error("{}", self.in_words())]
 pub struct HostError {
     /// What was being done.
     pub operation: Operation,
-    /// Relative to the root.
+    /// Relative to the root; of a shell command, the command.
     pub path: String,
     /// Why it failed.
     pub cause: Cause,
+    /// Of a shell command, how it ended, with the last line of its standard error.
+    pub said: Option<String>,
 }
 
 impl HostError {
     /// An error at `path`.
     pub fn new(operation: Operation, path: &str, cause: impl Into<Cause>) -> Self {
-        Self { operation, path: path.to_owned(), cause: cause.into() }
+        Self { operation, path: path.to_owned(), cause: cause.into(), said: None }
+    }
+
+    /// A shell command that failed; `said` follows the command in a sentence.
+    pub fn of_command(command: &str, said: impl Into<String>) -> Self {
+        Self { said: Some(said.into()), ..Self::new(Operation::Run, command, Cause::Command) }
+    }
+
+    fn in_words(&self) -> String {
+        match &self.said {
+            Some(said) => format!("`{}` {said}", self.path),
+            None => format!("cannot {} /{}: {}", self.operation.verb(), self.path, self.reason()),
+        }
     }
 
     /// The cause in words.
@@ -199,6 +219,7 @@ impl HostError {
             Cause::Denied => "permission denied".to_owned(),
             Cause::NotText => "not text".to_owned(),
             Cause::Withheld => "left out of the redacted snapshot".to_owned(),
+            Cause::Command => self.said.clone().unwrap_or_else(|| "the command failed".to_owned()),
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }
     }

@@ -4,6 +4,7 @@
 //! journal does not know what a knob is or how a value is written; it hands out [`Armed`], the
 //! proof that a write may happen, and keeps what was said. `docs/journal.md` gives the format.
 
+mod command;
 mod disk;
 mod flaky;
 mod kept;
@@ -16,6 +17,7 @@ mod storage;
 mod store;
 mod surroundings;
 
+pub use command::{BackCommand, PendingCommand};
 pub use disk::Disk;
 pub(crate) use disk::{make_directory, sync_directory};
 pub use flaky::{FlakyStorage, Trouble};

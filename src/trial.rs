@@ -26,4 +26,5 @@ pub mod spec;
 pub mod stats;
 pub mod store;
 pub mod verdict;
+mod watched;
 pub mod workload;

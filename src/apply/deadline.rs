@@ -193,7 +193,10 @@ fn put_back(store: &Store, id: &str, post: &dyn Watchpost) -> Attempt {
     let Ok(own) = post.open() else { return Attempt::Failed };
     let Ok(undo) = undo_one(transaction, &*own, UndoOptions::default()) else { return Attempt::Failed };
     let is_for_user = |outcome: &Outcome| outcome.settles() || matches!(outcome, Outcome::Drift { .. });
-    let only_user = undo.journal_error.is_none() && undo.outcomes.iter().all(|one| is_for_user(&one.outcome));
+    let is_taken_back = undo.command.as_ref().is_none_or(|command| command.outcome.settles());
+    let only_user = is_taken_back
+        && undo.journal_error.is_none()
+        && undo.outcomes.iter().all(|one| is_for_user(&one.outcome));
     if undo.closed || only_user { Attempt::Over } else { Attempt::Failed }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::error::Kind;
+use crate::host::HostError;
 use crate::journal::JournalError;
 use crate::knob::{KNOBS, KnobError};
 use crate::model::DeviceAddress;
@@ -53,6 +54,9 @@ pub enum ApplyError {
     /// The journal cannot be kept, so nothing may be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A shell command did not end with success.
+    #[error(transparent)]
+    Command(#[from] HostError),
     /// The kernel took the value and made another of it.
     #[error("{setting}: {why}")]
     NotKept {
@@ -133,7 +137,9 @@ impl ApplyError {
             ApplyError::Knob(error) => error.kind(),
             ApplyError::NotReplayed { error, .. } => error.kind(),
             ApplyError::Journal(error) => error.kind(),
-            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } => Kind::Failed,
+            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } | ApplyError::Command(_) => {
+                Kind::Failed
+            }
             ApplyError::Interrupted => Kind::Interrupted,
         }
     }

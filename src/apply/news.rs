@@ -138,6 +138,7 @@ mod tests {
             netns: None,
             state,
             values: vec![value],
+            command: None,
         }
     }
 

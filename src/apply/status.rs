@@ -7,7 +7,7 @@ use super::drift::{Scene, Suspect, suspects};
 use super::locate::{Place, locate};
 use super::surroundings::surroundings;
 use crate::host::{Host, Namespace};
-use crate::journal::{History, Outcome, Touched};
+use crate::journal::{BackCommand, History, Outcome, Touched};
 use crate::knob::{self, KnobError};
 use crate::model::Model;
 use crate::plan::Target;
@@ -28,6 +28,9 @@ pub struct TransactionStatus {
     pub state: State,
     /// Its values, in the order in which they were first set.
     pub values: Vec<ValueStatus>,
+    /// A shell command ran, or was about to: the one that undo runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<BackCommand>,
 }
 
 /// Where a transaction stands.
@@ -120,8 +123,11 @@ pub fn status(
     let begin = history.begin()?;
     let seconds_left = |deadline: u64| (deadline as f64 - host.now_ns() as f64) / 1e9;
     let touched = history.touched();
+    let command = history.pending_command();
+    let undo_failed = command.as_ref().is_some_and(|command| command.failure.is_some());
+    let undo_began = undo_failed || touched.iter().any(|t| t.outcome.is_some());
     let state = match history.pending_deadline() {
-        _ if !history.is_complete() || touched.iter().any(|t| t.outcome.is_some()) => State::Unfinished,
+        _ if !history.is_complete() || undo_began => State::Unfinished,
         Some(deadline) => State::Unconfirmed { seconds_left: seconds_left(deadline) },
         None => State::Applied,
     };
@@ -167,6 +173,7 @@ pub fn status(
         netns: begin.netns.clone(),
         state,
         values,
+        command: command.map(|pending| pending.command),
     })
 }
 

@@ -71,7 +71,7 @@ pub struct Failure {
 /// Dropping one changes nothing on the machine and nothing in the journal: what it set stays
 /// undoable by id.
 pub struct Transaction {
-    journal: Journal,
+    pub(super) journal: Journal,
     archived: Vec<Archived>,
     // What they have changed must not be changed again: the values before that are in them alone.
     unreadable: Vec<Unreadable>,
@@ -293,7 +293,9 @@ impl Transaction {
     }
 
     fn complete(&mut self) -> Result<(), JournalError> {
-        if self.journal.history().last_seq() == 0 { self.journal.close() } else { self.journal.complete() }
+        let history = self.journal.history();
+        let is_empty = history.last_seq() == 0 && history.pending_command().is_none();
+        if is_empty { self.journal.close() } else { self.journal.complete() }
     }
 
     /// The user wants it to stay: the deadline no longer holds.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::beside;
+use super::commands::{self, CommandUndo};
 use super::locate::{Place, has_queue, ids_of, locate, was_made_again};
 use crate::host::Host;
 use crate::journal::{Beside, Journal, JournalError, Outcome, Touched};
@@ -41,6 +42,8 @@ pub struct Undo {
     pub id: String,
     /// Each target that was not settled before, in the order of undoing.
     pub outcomes: Vec<UndoOutcome>,
+    /// The result for its shell commands; `None` when there was nothing to take back.
+    pub command: Option<CommandUndo>,
     /// Whether nothing is left to undo.
     pub closed: bool,
     /// The journal could not be written. The outcomes hold all the same; undoing again will find
@@ -51,7 +54,15 @@ pub struct Undo {
 impl Undo {
     /// Whether every value is the original one, or went with its device.
     pub fn is_clean(&self) -> bool {
-        self.journal_error.is_none() && self.outcomes.iter().all(|outcome| !outcome.trouble)
+        let trouble = self.outcomes.iter().any(|outcome| outcome.trouble);
+        self.journal_error.is_none() && !trouble && !self.has_failed()
+    }
+
+    /// Returns true when something failed that another attempt may put back.
+    pub fn has_failed(&self) -> bool {
+        let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
+        let command = self.command.as_ref().map(|command| &command.outcome);
+        self.outcomes.iter().map(|undone| &undone.outcome).chain(command).any(failed)
     }
 }
 
@@ -65,7 +76,8 @@ pub struct UndoOptions {
 pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
     let mut outcomes = Vec::new();
     let mut journal_error = None;
-    let mut settled = true;
+    let command = commands::take_back(&mut journal, host, &mut journal_error);
+    let mut settled = command.as_ref().is_none_or(|command| command.outcome.settles());
     // Queues come and go with the values that are put back.
     let mut model = Cow::Borrowed(model);
     for touched in journal.history().touched().into_iter().rev() {
@@ -106,7 +118,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
             Err(error) => journal_error = Some(error),
         }
     }
-    Undo { id: journal.id().to_owned(), outcomes, closed, journal_error }
+    Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
 }
 
 fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {

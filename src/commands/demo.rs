@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::scene::Scene;
-use super::trial::{Conduct, Ready, conduct};
+use super::trial::{self, Conduct, Ready, conduct};
 use super::{files, look, output, place};
 use crate::apply;
 use crate::cli::Global;
@@ -84,7 +84,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             break;
         }
         let outcome = try_out(global, args, &mut scene, proposal, &stop)?;
-        place::put_back(outcome.undo.as_ref())?;
+        trial::put_back(&outcome)?;
         if !global.json {
             write!(out, "\n{}", trial_text::render(std::slice::from_ref(&outcome.record)))?;
         }

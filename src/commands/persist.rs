@@ -97,7 +97,8 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError>
         // The plan is the same whether or not standard error takes this.
         let _ = writeln!(
             output::stderr(),
-            "rxlab: transaction {id} is left out: it is not finished, not confirmed, or in another namespace"
+            "rxlab: transaction {id} is left out: it is not finished, not confirmed, in another namespace, or a shell \
+             command"
         );
     }
     if plan.settings.is_empty() {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{machine, output};
-use crate::apply::{self, ApplyError, Undo};
+use crate::apply::{self, ApplyError};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{Hidden, Host, Namespace};
@@ -86,15 +86,6 @@ pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
         Archived::Leftover(_) => None,
     };
     archived.iter().filter_map(line).collect()
-}
-
-/// An error unless the machine is as it was before a trial.
-pub(super) fn put_back(undo: Option<&Undo>) -> Result<(), CommandError> {
-    match undo.filter(|undo| !undo.is_clean()) {
-        None => Ok(()),
-        Some(undo) => Err(CommandError::new(Kind::Changed, "not every value could be put back")
-            .hint(format!("look with `rxlab status`, try again with `rxlab undo {}`", undo.id))),
-    }
 }
 
 /// An error while one of the open transactions waits for its confirmation.

@@ -116,6 +116,9 @@ fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {
             writeln!(out, "  left alone, because it is unfinished; `rxlab undo` puts it back")?;
             continue;
         };
+        if values.is_empty() {
+            writeln!(out, "  nothing to set again: it ran a shell command, which is not repeated")?;
+        }
         for value in values {
             let Reapplied { knob, target, wanted, .. } = value;
             let first = format!("  {} ", clean(&format!("{knob} {target} = {wanted}:")));

@@ -12,7 +12,7 @@ use super::{machine, output, place};
 use crate::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words, status};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::{History, Open, Unreadable};
+use crate::journal::{BackCommand, History, Open, Unreadable};
 use crate::model::Model;
 use crate::report::text::{clean, paragraph};
 use crate::sample::{Inventory, Scope};
@@ -118,7 +118,7 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandErr
 
 /// Journals name what other people named, and a snapshot's may come from anybody.
 fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Result<()> {
-    let TransactionStatus { id, started, what, netns, state, values } = transaction;
+    let TransactionStatus { id, started, what, netns, state, values, command } = transaction;
     writeln!(out, "transaction {}  {}", clean(id), standing(state))?;
     writeln!(out, "  {}, {}", clean(what), clean(started))?;
     if let Some(netns) = netns {
@@ -130,6 +130,10 @@ fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Resu
         if *state != State::Unfinished && asks_who(live, suspects) {
             write!(out, "{}", paragraph("    ", &in_words(suspects)))?;
         }
+    }
+    if let Some(BackCommand { back, directory }) = command {
+        let inside = directory.as_ref().map_or_else(String::new, |directory| format!(" in {directory}"));
+        writeln!(out, "  {}", clean(&format!("a shell command ran; `rxlab undo` runs{inside}: {back}")))?;
     }
     Ok(())
 }
@@ -175,6 +179,7 @@ fn asks_who(live: &Live, suspects: &[Suspect]) -> bool {
 mod tests {
     use super::print;
     use crate::apply::{Culprit, Likelihood, Live, State, Suspect, TransactionStatus, ValueStatus};
+    use crate::journal::BackCommand;
     use crate::plan::Target;
 
     /// A journal from a stranger's snapshot once wrote its escape sequences to the terminal.
@@ -199,11 +204,12 @@ mod tests {
                     evidence: vec![evil()],
                 }],
             }],
+            command: Some(BackCommand { back: evil(), directory: Some(evil()) }),
         };
         let mut out = Vec::new();
         print(&mut out, &transaction).expect("written");
         let text = String::from_utf8(out).expect("text");
-        assert!(text.lines().count() == 4 && text.contains("DRIFTED"), "{text}");
+        assert!(text.lines().count() == 5 && text.contains("DRIFTED"), "{text}");
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
     }
 }

@@ -13,7 +13,7 @@ use crate::cli::Global;
 use crate::error::CommandError;
 
 pub(super) use conduct::{Conduct, Ready, conduct, store_error};
-pub(super) use finish::exit;
+pub(super) use finish::{exit, put_back};
 pub(super) use ready::ready;
 
 /// Try one change as a randomized paired trial

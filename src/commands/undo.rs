@@ -6,11 +6,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{machine, output, place};
-use crate::apply::{self, Backwards, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which};
+use crate::apply::{
+    self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
+};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::{Outcome, Store};
-use crate::report::text::paragraph;
+use crate::journal::{BackCommand, Outcome, Store};
+use crate::report::text::{clean, paragraph};
 use crate::sample::{Inventory, Scope};
 
 /// Put back what was applied: every open transaction, the newest first
@@ -99,7 +101,13 @@ fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
     let archived = place::archived_lines(&all.archived);
     let mut out = output::stdout(global);
     if global.json {
-        let one = |undo: &Undo| json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
+        let one = |undo: &Undo| {
+            let mut value = json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
+            if let Some(command) = &undo.command {
+                value["command"] = json!(command);
+            }
+            value
+        };
         let all: Vec<_> = undone.iter().map(one).collect();
         let value = json!({
             "schema": "rxlab.undo/1", "transactions": all, "waiting": waiting, "archived": archived,
@@ -116,7 +124,10 @@ fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
         for outcome in &undo.outcomes {
             write!(out, "{}", paragraph(&format!("  {}: ", subject(outcome)), &verdict(outcome)))?;
         }
-        if undo.outcomes.is_empty() {
+        if let Some(CommandUndo { command, outcome }) = &undo.command {
+            write!(out, "{}", paragraph("  shell command: ", &clean(&ran(command, outcome))))?;
+        }
+        if undo.outcomes.is_empty() && undo.command.is_none() {
             writeln!(out, "  nothing was left to put back")?;
         }
     }
@@ -155,15 +166,22 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
     }
 }
 
+/// The outcome for a shell command, in words.
+fn ran(command: &BackCommand, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed { why } => format!("not taken back: {why}"),
+        _ => format!("taken back by `{}`", command.back),
+    }
+}
+
 /// Without `by_id`, files that were passed over count: not everything is back.
 fn exit(all: Undone, by_id: bool) -> Result<(), CommandError> {
     let Backwards { undone, waiting, error } = all.done;
     if let Some(error) = error {
         return Err(explain(error));
     }
-    let failed = |outcome: &UndoOutcome| matches!(outcome.outcome, Outcome::Failed { .. });
-    if undone.iter().any(|undo| undo.outcomes.iter().any(failed)) {
-        return Err(CommandError::failed("not every value could be put back").hint("run `rxlab undo` again"));
+    if undone.iter().any(Undo::has_failed) {
+        return Err(CommandError::failed("not everything could be put back").hint("run `rxlab undo` again"));
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
         return Err(CommandError::failed(format!("the values are back, but {error}")));

@@ -1,4 +1,4 @@
-//! What is changed over a socket or by a system call instead of a file.
+//! What is changed over a socket, by a system call or by a shell command instead of a file.
 
 use rustix::io::Errno;
 
@@ -54,6 +54,18 @@ pub enum Action {
         /// All of them.
         irqs: Vec<IrqId>,
     },
+    /// Runs a shell command to its end: `sh -c` with nothing on its standard input.
+    ///
+    /// It runs on the machine and in the namespaces of this program, whatever root or network namespace the host
+    /// shows: a tree of files has no processes. Recordings run nothing.
+    Shell {
+        /// The command.
+        command: String,
+        /// Its working directory; that of this program without one.
+        directory: Option<String>,
+        /// True: Ctrl-C on the terminal reaches the command too. False: it has a process group of its own.
+        interruptible: bool,
+    },
 }
 
 impl Action {
@@ -67,23 +79,25 @@ impl Action {
             Action::ThreadCpus { pid, tid, .. } => Shown::File(format!("proc/{pid}/task/{tid}/status")),
             Action::ThreadPolicy { pid, .. } => Shown::File(format!("proc/{pid}/stat")),
             Action::IrqbalanceBan { pid, .. } => Shown::Answer(Question::IrqbalanceSetup { pid: *pid }),
+            Action::Shell { command, .. } => Shown::Nowhere(command.clone()),
         }
     }
 
-    /// What errors call it: the place of the answer, or the file, that shows what became of it.
+    /// Its name in errors: the place of the answer, or the file, that shows the result; a shell command itself.
     pub fn path(&self) -> String {
         match self.shown() {
             Shown::Answer(question) => question.path(),
-            Shown::File(path) => path,
+            Shown::File(path) | Shown::Nowhere(path) => path,
         }
     }
 
     /// What will be at [`Action::path`] once it is done, made from what `host` shows there now.
     pub(super) fn outcome(&self, host: &dyn Host) -> Result<Vec<u8>, HostError> {
-        let failed = |cause| HostError { operation: Operation::Act, path: self.path(), cause };
+        let failed = |cause| HostError::new(Operation::Act, &self.path(), cause);
         let before = match self.shown() {
             Shown::Answer(question) => host.ask(&question),
             Shown::File(path) => host.read(&path),
+            Shown::Nowhere(command) => return Err(HostError::of_command(&command, NO_SHELL)),
         };
         let before = before.map_err(|error| failed(error.cause))?;
         self.content_after(&before).ok_or_else(|| failed(Errno::INVAL.into()))
@@ -106,6 +120,7 @@ impl Action {
                 parse::with_scheduling(text()?, scheduling).ok().map(String::into_bytes)
             }
             Action::IrqbalanceBan { irqs, .. } => parse::with_banned_irqs(before, irqs).ok(),
+            Action::Shell { .. } => None,
         }
     }
 }
@@ -114,7 +129,12 @@ impl Action {
 enum Shown {
     Answer(Question),
     File(String),
+    /// A shell command, of which rxlab cannot read back the effect.
+    Nowhere(String),
 }
+
+/// The end of the error of a recording that is given a command.
+const NO_SHELL: &str = "cannot be run on a recorded machine";
 
 /// Does `action` on a machine whose answers are files.
 pub(super) fn act_on_answer(host: &dyn Host, action: &Action) -> Result<(), HostError> {

@@ -94,6 +94,8 @@ impl Kernel {
             Action::ThreadCpus { tid, cpus, .. } => scheduler::set_cpus(*tid, cpus),
             Action::ThreadPolicy { pid, scheduling } => scheduler::set_policy(*pid, scheduling),
             Action::IrqbalanceBan { pid, irqs } => irqbalance::ban(*pid, irqs),
+            // Commands are no answers of the kernel: the host runs them.
+            Action::Shell { .. } => Err(Errno::OPNOTSUPP),
         }
     }
 

@@ -16,7 +16,7 @@ use super::action::act_on_answer;
 use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
 use super::netns::{all as all_namespaces, in_netns};
-use super::{Action, Hidden, Host, HostError, Namespace, Operation, Question};
+use super::{Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, shell};
 
 /// Files of the network namespace of whoever reads them.
 const SYSCTLS: &str = "proc/sys/net/";
@@ -213,7 +213,7 @@ impl Host for LiveHost {
     }
 
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        let failed = |cause| HostError { operation: Operation::Ask, path: question.path(), cause };
+        let failed = |cause: Cause| HostError::new(Operation::Ask, &question.path(), cause);
         match &self.kernel {
             Some(kernel) => kernel.ask(question).map_err(|errno| failed(errno.into())),
             None => self.read(&question.path()).map_err(|error| failed(error.cause)),
@@ -221,10 +221,13 @@ impl Host for LiveHost {
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
-        let path = action.path();
-        let failed = |cause| HostError { operation: Operation::Act, path: path.clone(), cause };
+        if let Action::Shell { command, directory, interruptible } = action {
+            return shell::run(command, directory.as_deref(), *interruptible);
+        }
         match &self.kernel {
-            Some(kernel) => kernel.act(action).map_err(|errno| failed(errno.into())),
+            Some(kernel) => {
+                kernel.act(action).map_err(|errno| HostError::new(Operation::Act, &action.path(), errno))
+            }
             None => act_on_answer(self, action),
         }
     }

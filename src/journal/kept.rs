@@ -6,13 +6,14 @@ use crate::plan::{Plan, PlannedSetting, Setting};
 /// The settings of `open` (the oldest first, as [`super::Store::open_of`] gives them) that are to stay: of
 /// transactions that were finished and, where they had a deadline, confirmed. Of several values for one
 /// target the last counts. What a transaction has put back is none of it, nor are the interfaces of another
-/// network namespace; the ids of transactions left out come second.
+/// network namespace, nor what a shell command did; the ids of transactions left out come second.
 pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
     let mut settings = Vec::new();
     let mut left_out = Vec::new();
     for (id, history) in open {
         let elsewhere = history.begin().is_none_or(|begin| begin.netns.is_some());
-        if !history.is_complete() || history.pending_deadline().is_some() || elsewhere {
+        let ran_command = history.pending_command().is_some();
+        if !history.is_complete() || history.pending_deadline().is_some() || elsewhere || ran_command {
             left_out.push(id.clone());
             continue;
         }
@@ -40,6 +41,7 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::{History, kept};
+    use crate::journal::BackCommand;
     use crate::journal::record::{Begin, Intent, Outcome, Record};
     use crate::model::DeviceAddress;
 
@@ -86,6 +88,7 @@ mod tests {
         let done = [Record::Complete];
         let confirmed = [Record::Complete, Record::Confirmed];
         let back = Record::Undone { seq: 1, outcome: Outcome::Restored };
+        let command = Record::Command(BackCommand { back: "true".into(), directory: None });
         let (settings, left_out) = said(&[
             history(None, false, &[("1a", "1"), ("2a", "1")], &done),
             // The same device under another name.
@@ -94,8 +97,9 @@ mod tests {
             history(None, false, &[("1b", "4")], &[]),
             history(None, true, &[("3a", "5")], &done),
             history(None, false, &[("2a", "6")], &[Record::Complete, back]),
+            history(None, false, &[], &[command, Record::Complete]),
         ]);
         assert_eq!(settings, ["rps 2a/rx-0 = 1", "rps 1b/rx-0 = 2"]);
-        assert_eq!(left_out, ["2", "3", "4"]);
+        assert_eq!(left_out, ["2", "3", "4", "6"]);
     }
 }

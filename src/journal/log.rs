@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::command::BackCommand;
 use super::record::{Beside, Intent, Outcome, Record};
 use super::recover::History;
 use super::room::Room;
@@ -109,6 +110,18 @@ impl Journal {
     /// What undo did about the target first touched by intent `seq`.
     pub fn undone(&mut self, seq: u64, outcome: &Outcome) -> Result<(), JournalError> {
         self.append(Record::Undone { seq, outcome: outcome.clone() })
+    }
+
+    /// Records, and syncs, the command that takes back the one that runs next. After an error that one must not run.
+    pub fn command(&mut self, back: &BackCommand) -> Result<(), JournalError> {
+        self.append(Record::Command(back.clone()))?;
+        self.sync()
+    }
+
+    /// Records the result of the command that takes the last one back. Not synced: if the line is lost, that command
+    /// runs once more, which does no harm.
+    pub fn command_undone(&mut self, outcome: &Outcome) -> Result<(), JournalError> {
+        self.append(Record::CommandUndone { outcome: outcome.clone() })
     }
 
     /// What a later look compares with. Not synced: it is lost only with the values themselves.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Surroundings;
+use super::{BackCommand, Surroundings};
 use crate::host::{Namespace, ProcessId};
 use crate::model::DeviceAddress;
 use crate::plan::Target;
@@ -51,6 +51,14 @@ pub enum Record {
         /// The first intent of the target.
         seq: u64,
         /// What was found and done.
+        #[serde(flatten)]
+        outcome: Outcome,
+    },
+    /// A shell command is about to run; this one takes its effect back. On disk, synced, before it runs.
+    Command(BackCommand),
+    /// The result of running the `back` of the last [`Record::Command`].
+    CommandUndone {
+        /// [`Outcome::Restored`]: it ran with success. [`Outcome::Failed`]: undo could not.
         #[serde(flatten)]
         outcome: Outcome,
     },

@@ -173,7 +173,7 @@ impl KnobError {
         match error.cause {
             Cause::Missing => KnobError::Unsupported { knob, target: target.clone(), path },
             Cause::Denied => KnobError::Denied { verb, path, meaning: denied },
-            Cause::NotText | Cause::Withheld => {
+            Cause::NotText | Cause::Withheld | Cause::Command => {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
             }
             Cause::Errno(errno) => {

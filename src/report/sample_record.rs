@@ -125,6 +125,7 @@ pub(crate) fn every_verdict() -> Vec<TrialRecord> {
         (1.0, Verdict::SpreadsOnly { headroom_before: 1.0, headroom_after: 2.04 }),
         (0.8, Verdict::GuardTripped { reason: "error rate 4.2 %, allowed 1 %".into() }),
         (1.0, Verdict::NotApplied { reason: "NET_RX stayed on CPU 0 with rps_cpus = 2".into() }),
+        (1.0, Verdict::MachineChanged { reason: "rps veth0/rx-0 (expected 1, found off)".into() }),
         (1.0, Verdict::Interrupted),
     ];
     let with = |(ratio, verdict)| {

@@ -37,6 +37,7 @@ pub fn verdict(verdict: &Verdict) -> &'static str {
         Verdict::SpreadsOnly { .. } => "spreads the load, adds no capacity",
         Verdict::GuardTripped { .. } => "guard tripped, rolled back",
         Verdict::NotApplied { .. } => "did not take hold",
+        Verdict::MachineChanged { .. } => "stopped, changed from outside",
         Verdict::Interrupted => "interrupted",
     }
 }
@@ -59,6 +60,7 @@ pub fn tone(record: &TrialRecord) -> Tone {
             | Verdict::ServerIdle { .. }
             | Verdict::ClientLimited { .. }
             | Verdict::NotApplied { .. }
+            | Verdict::MachineChanged { .. }
             | Verdict::Interrupted,
         )
         | None => Tone::Caution,
@@ -151,6 +153,11 @@ pub fn sentence(record: &TrialRecord) -> String {
         }
         Verdict::NotApplied { reason } => {
             format!("{name} did not take hold, so nothing was compared: {reason}.")
+        }
+        Verdict::MachineChanged { reason } => {
+            format!(
+                "{name} was stopped: another program, or the kernel, changed {reason}. That was left alone."
+            )
         }
         Verdict::Interrupted => {
             format!("{name} was interrupted after {}, before a decision.", count(analysis.pairs, "pair"))

@@ -22,6 +22,7 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis
             .filter_map(|arm| share(record, name::BUSIEST, arm))
             .reduce(f64::max),
         client_limited: ending.client_limited.clone(),
+        changed: ending.changed.clone(),
         guard: ending.guard.clone(),
         not_applied: ending.not_applied.clone(),
         interrupted: ending.interrupted,

@@ -1,58 +1,57 @@
-//! What a trial flips: settings inside one transaction, or a pair of shell commands.
-
-#![allow(clippy::disallowed_methods)] // Starts the user's commands.
-
-use std::process::{Command, Stdio};
+//! What a trial flips, inside one transaction: settings, or a pair of shell commands.
 
 use thiserror::Error;
 
 use super::record::Arm;
-use crate::apply::{ApplyError, Transaction, Undo};
+pub use super::watched::Foreign;
+use super::watched::Watched;
+use crate::apply::{ApplyError, Kept, Transaction, Undo, UndoOutcome};
 use crate::host::Host;
+use crate::journal::{BackCommand, Outcome};
 use crate::model::Model;
-use crate::plan::Setting;
+use crate::plan::{Setting, Target};
 use crate::sample::{Inventory, Scope};
 
-/// The factor of a trial.
-pub enum Factor {
-    /// Each arm sets its own and sets back what only the other one sets. All within one transaction, so
-    /// that a killed trial is undone like any other change.
+/// The factor of a trial. A killed trial is undone like any other change.
+pub struct Factor {
+    transaction: Transaction,
+    arms: Arms,
+    /// The arm set now; `None` before the first flip, and after a command that failed.
+    now: Option<Arm>,
+    /// The values of both arms' targets; `None` after a flip that failed, which leaves values that are neither
+    /// arm's, and for commands.
+    watched: Option<Watched>,
+    /// The values that were set from outside, each target once.
+    foreign: Vec<Foreign>,
+}
+
+/// The two arms.
+pub enum Arms {
+    /// Each arm sets its own settings and sets back what only the other one sets.
     Settings {
-        /// The transaction.
-        transaction: Box<Transaction>,
         /// What arm A sets, in order of applying; nothing where it is the machine as it was.
         a: Vec<Setting>,
         /// What arm B sets.
         b: Vec<Setting>,
-        /// The arm set now; `None` before the first flip, when the machine is as it was.
-        now: Option<Arm>,
     },
     /// One shell command for each arm.
     Commands {
-        /// Makes arm A.
-        a: String,
-        /// Makes arm B.
+        /// Makes arm A, and so takes back what that of arm B did.
+        a: BackCommand,
+        /// Makes arm B, in the same directory.
         b: String,
-        /// The arm set now; `B` also while it is not certain that arm A holds.
-        now: Option<Arm>,
     },
-}
-
-/// A change that stays.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
-    /// Settings, which the transaction of this id undoes.
-    Settings(String),
-    /// Arm B's command; nothing of rxlab's undoes it.
-    Commands,
 }
 
 /// An arm cannot be set.
 #[derive(Debug, Error)]
 pub enum FactorError {
-    /// A setting.
+    /// A setting, or the journal.
     #[error(transparent)]
     Apply(#[from] ApplyError),
+    /// Values that the trial flips were set from outside.
+    #[error("changed from outside: {}", in_words(.0))]
+    Changed(Vec<Foreign>),
     /// A command.
     #[error("the command of arm {arm:?}, `{command}`, {why}")]
     Command {
@@ -66,59 +65,140 @@ pub enum FactorError {
 }
 
 impl Factor {
-    /// Makes `arm` hold.
+    /// The arms inside `transaction`, which has changed nothing yet.
+    pub fn new(transaction: Transaction, arms: Arms, host: &dyn Host) -> Self {
+        let watched = match &arms {
+            Arms::Settings { a, b } => Some(Watched::new(host, &look(host), a.iter().chain(b))),
+            Arms::Commands { .. } => None,
+        };
+        Self { transaction, arms, now: None, watched, foreign: Vec::new() }
+    }
+
+    /// Makes `arm` hold. Where a target was set from outside since it was last seen, writes nothing; the error names
+    /// the target.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
-        match self {
-            Factor::Settings { transaction, a, b, now } => {
-                let (from, to): (&[Setting], &[Setting]) = match (arm, *now) {
-                    (Arm::A, None) => (&[], a),
-                    (Arm::A, Some(Arm::B)) => (b, a),
-                    (Arm::B, None) => (&[], b),
-                    (Arm::B, Some(Arm::A)) => (a, b),
-                    (Arm::A, Some(Arm::A)) | (Arm::B, Some(Arm::B)) => return Ok(()),
-                };
-                flip(transaction, host, from, to)?;
-                *now = Some(arm);
-                Ok(())
-            }
-            Factor::Commands { a, b, now } => {
-                if *now != Some(arm) {
-                    // A command that fails may have done half of its work: from here on it takes the
-                    // command of arm A to put the machine back.
-                    *now = Some(Arm::B);
-                    run(arm, if arm == Arm::A { a } else { b })?;
-                    *now = Some(arm);
-                }
-                Ok(())
-            }
+        if self.now == Some(arm) {
+            return Ok(());
+        }
+        match self.arms {
+            Arms::Settings { .. } => self.flip(host, arm),
+            Arms::Commands { .. } => self.run(host, arm),
         }
     }
 
-    /// Puts the machine back. For settings this closes the transaction and says what became of each
-    /// value; for commands arm A's is run.
-    pub fn undo(self, host: &dyn Host) -> Result<Option<Undo>, FactorError> {
-        match self {
-            Factor::Settings { transaction, .. } => Ok(Some(transaction.undo(host, &look(host)))),
-            Factor::Commands { a, now, .. } => {
-                if now == Some(Arm::B) {
-                    run(Arm::A, &a)?;
-                }
-                Ok(None)
-            }
+    fn flip(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
+        let mut model = look(host);
+        self.compare(host, &model)?;
+        let (from, to) = (self.now.map_or(&[][..], |now| self.settings(now)), self.settings(arm));
+        let (from, to) = (from.to_vec(), to.to_vec());
+        let watched = self.watched.take();
+        let written = flip(&mut self.transaction, host, &mut model, &from, &to)?;
+        self.now = Some(arm);
+        let Some(mut watched) = watched else { return Ok(()) };
+        let foreign = watched.flipped(host, &model, &written);
+        self.watched = Some(watched);
+        self.leave(host, &model, foreign)
+    }
+
+    fn run(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
+        let Arms::Commands { a, b } = &self.arms else { return Ok(()) };
+        // Stopped halfway, neither arm is certain.
+        self.now = None;
+        let (ran, command) = match arm {
+            Arm::A => (self.transaction.run_back(host, a), &a.back),
+            Arm::B => (self.transaction.run(host, b, a), b),
+        };
+        ran.map_err(|error| of_command(error, arm, command))?;
+        self.now = Some(arm);
+        Ok(())
+    }
+
+    /// The settings of an arm; none where the arms are commands.
+    fn settings(&self, arm: Arm) -> &[Setting] {
+        match (&self.arms, arm) {
+            (Arms::Settings { a, .. }, Arm::A) => a,
+            (Arms::Settings { b, .. }, Arm::B) => b,
+            (Arms::Commands { .. }, _) => &[],
         }
     }
 
-    /// Leaves arm B set for good.
-    pub fn keep(mut self, host: &dyn Host) -> Result<Kept, FactorError> {
-        self.set(host, Arm::B)?;
-        match self {
-            Factor::Settings { transaction, .. } => {
-                let id = transaction.id().to_owned();
-                transaction.keep_confirmed(host, &look(host)).map_err(ApplyError::from)?;
-                Ok(Kept::Settings(id))
-            }
-            Factor::Commands { .. } => Ok(Kept::Commands),
+    /// Checks that the arm that is set still holds. The error names the values that were set from outside.
+    pub fn check(&mut self, host: &dyn Host) -> Result<(), FactorError> {
+        match &self.watched {
+            Some(_) => self.compare(host, &look(host)),
+            None => Ok(()),
         }
+    }
+
+    fn compare(&mut self, host: &dyn Host, model: &Model) -> Result<(), FactorError> {
+        let Some(watched) = &self.watched else { return Ok(()) };
+        let wanted = self.now.map_or(&[][..], |now| self.settings(now));
+        let foreign = watched.foreign(host, model, wanted);
+        self.leave(host, model, foreign)
+    }
+
+    /// Takes the values that were set from outside out of what undo puts back, and fails when there are any.
+    fn leave(&mut self, host: &dyn Host, model: &Model, found: Vec<Foreign>) -> Result<(), FactorError> {
+        if found.is_empty() {
+            return Ok(());
+        }
+        self.foreign.retain(|known| !found.iter().any(|one| is_same(one, &known.knob, &known.target)));
+        self.foreign.extend(found.iter().cloned());
+        for Foreign { knob, target, found, .. } in &found {
+            self.transaction.leave(host, model, knob, target, found).map_err(ApplyError::from)?;
+        }
+        Err(FactorError::Changed(found))
+    }
+
+    /// Puts the machine back and closes the transaction: each value goes back to what it was before the trial; with
+    /// commands the machine is left in arm A. Values that were set from outside are left alone and count as trouble.
+    pub fn undo(mut self, host: &dyn Host) -> Undo {
+        let model = look(host);
+        // Finds what was set since the last slot. An error, such as a full disk, must not keep the rest from going back.
+        let _ = self.compare(host, &model);
+        let touched = self.transaction.journal().history().touched();
+        let left = self.foreign.into_iter().map(|foreign| {
+            let touched = touched.iter().find(|t| is_same(&foreign, &t.knob, &t.target));
+            let original = touched.map_or(&foreign.expected, |touched| &touched.original).clone();
+            let Foreign { knob, target, expected, found } = foreign;
+            let outcome = Outcome::Drift { live: found, fresh: false };
+            UndoOutcome { knob, target, original, wanted: expected, outcome, trouble: true }
+        });
+        let left: Vec<UndoOutcome> = left.collect();
+        let mut undo = self.transaction.undo(host, &model);
+        let is_told = |left: &UndoOutcome, undo: &Undo| {
+            undo.outcomes
+                .iter()
+                .any(|told| told.trouble && told.knob == left.knob && told.target == left.target)
+        };
+        let untold: Vec<UndoOutcome> = left.into_iter().filter(|left| !is_told(left, &undo)).collect();
+        undo.outcomes.extend(untold);
+        undo
+    }
+
+    /// Leaves what is set now for good, and gives the id of the transaction that undoes it.
+    pub fn keep(self, host: &dyn Host) -> Result<String, FactorError> {
+        let id = self.transaction.id().to_owned();
+        self.transaction.keep_confirmed(host, &look(host)).map_err(ApplyError::from)?;
+        Ok(id)
+    }
+}
+
+fn is_same(foreign: &Foreign, knob: &str, target: &Target) -> bool {
+    foreign.knob == knob && foreign.target == *target
+}
+
+/// The values in one line, each with the expected and the found one.
+pub fn in_words(foreign: &[Foreign]) -> String {
+    foreign.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn of_command(error: ApplyError, arm: Arm, command: &str) -> FactorError {
+    match error {
+        ApplyError::Command(error) => {
+            FactorError::Command { arm, command: command.to_owned(), why: error.reason() }
+        }
+        error => error.into(),
     }
 }
 
@@ -128,25 +208,24 @@ fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 
-/// From what one arm sets to what the other one does: values that go back go back first, newest first.
+/// From what one arm sets to what the other one does: values that go back go back first, newest first. Gives the
+/// writes in order.
 fn flip(
     transaction: &mut Transaction,
     host: &dyn Host,
+    model: &mut Model,
     from: &[Setting],
     to: &[Setting],
-) -> Result<(), ApplyError> {
-    if from.is_empty() && to.is_empty() {
-        return Ok(());
-    }
-    let mut model = look(host);
+) -> Result<Vec<Kept>, ApplyError> {
+    let mut written = Vec::new();
     let again = |gone: &Setting| to.iter().any(|s| s.knob == gone.knob && s.target == gone.target);
     for setting in from.iter().rev().filter(|setting| !again(setting)) {
-        set_back(transaction, host, &mut model, setting)?;
+        written.extend(set_back(transaction, host, model, setting)?);
     }
     for setting in to {
-        transaction.set(host, &mut model, setting)?;
+        written.push(transaction.set(host, model, setting)?);
     }
-    Ok(())
+    Ok(written)
 }
 
 /// A target that already had the wanted value was never touched: there is nothing to set back.
@@ -155,58 +234,102 @@ fn set_back(
     host: &dyn Host,
     model: &mut Model,
     setting: &Setting,
-) -> Result<(), ApplyError> {
+) -> Result<Option<Kept>, ApplyError> {
     match transaction.set_back(host, model, &setting.knob, &setting.target) {
-        Ok(_) | Err(ApplyError::NotTouched { .. }) => Ok(()),
+        Ok(kept) => Ok(Some(kept)),
+        Err(ApplyError::NotTouched { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn run(arm: Arm, command: &str) -> Result<(), FactorError> {
-    let failed = |why: String| FactorError::Command { arm, command: command.to_owned(), why };
-    let output = Command::new("sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| failed(format!("cannot be started: {error}")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.trim().lines().last().map_or_else(String::new, |line| format!(": {line}"));
-    Err(failed(format!("ended with {}{last}", output.status)))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Factor;
-    use crate::host::RecordedHost;
+    use std::path::Path;
+
+    use super::{Arms, Factor};
+    use crate::apply::{BeginInfo, Transaction};
+    use crate::host::{Host, LiveHost};
+    use crate::journal::{BackCommand, Disk, Store};
+    use crate::model::Identity;
     use crate::trial::record::Arm;
 
-    fn lines(path: &std::path::Path) -> String {
-        std::fs::read_to_string(path).unwrap_or_default().replace('\n', " ")
+    /// A pair of commands that run in a directory of their own, and its host.
+    struct Pair {
+        _folder: tempfile::TempDir,
+        host: LiveHost,
+        factor: Factor,
+    }
+
+    impl Pair {
+        fn new(a: &str, b: &str) -> Self {
+            let folder = tempfile::tempdir().expect("a temporary directory");
+            let identity =
+                Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() };
+            let store = Store::new(Disk::new(folder.path().join("state")));
+            let root = Path::new("/");
+            let info = BeginInfo {
+                identity: &identity,
+                root,
+                netns: None,
+                home: None,
+                applier: None,
+                what: String::new(),
+                confirm: None,
+            };
+            let directory = folder.path().to_str().map(str::to_owned);
+            let arms = Arms::Commands { a: BackCommand { back: a.to_owned(), directory }, b: b.to_owned() };
+            let host = LiveHost::open(folder.path()).expect("opened");
+            let factor = Factor::new(Transaction::begin(&store, info).expect("begun"), arms, &host);
+            Self { _folder: folder, host, factor }
+        }
+
+        fn set(&mut self, arm: Arm) -> Result<(), super::FactorError> {
+            self.factor.set(&self.host, arm)
+        }
+
+        /// Undoes it and gives what the commands said.
+        fn undo(self) -> String {
+            let undo = self.factor.undo(&self.host);
+            assert!(undo.closed && undo.is_clean(), "{undo:?}");
+            self.host.read_text("said").unwrap_or_default().replace('\n', " ")
+        }
+    }
+
+    #[test]
+    fn commands_run_once_for_each_flip_and_arm_a_is_left() {
+        let mut pair = Pair::new("echo a >> said", "echo b >> said");
+        for arm in [Arm::A, Arm::A, Arm::B, Arm::B, Arm::A, Arm::B] {
+            pair.set(arm).expect("it echoes");
+        }
+        assert_eq!(pair.undo(), "a b a b a ");
+        let mut pair = Pair::new("echo a >> said", "echo b >> said");
+        pair.set(Arm::B).and_then(|()| pair.set(Arm::A)).expect("it echoes");
+        assert_eq!(pair.undo(), "b a ");
     }
 
     /// A command of arm B that failed halfway was once left as it was: only a whole one was undone.
     #[test]
     fn what_a_failed_command_began_is_put_back() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let file = folder.path().join("said");
-        let say = |word: &str| format!("echo {word} >> {}", file.display());
-        let (a, b) = (say("a"), format!("{}; exit 1", say("half")));
-        let host = RecordedHost::new();
-        let mut factor = Factor::Commands { a, b, now: None };
-        factor.set(&host, Arm::A).expect("it echoes");
-        factor.set(&host, Arm::A).expect("nothing to do");
-        let error = factor.set(&host, Arm::B).expect_err("it exits with 1").to_string();
-        assert!(error.ends_with("ended with exit status: 1"), "{error}");
-        assert!(factor.undo(&host).expect("it echoes").is_none());
-        assert_eq!(lines(&file), "a half a ");
+        let mut pair = Pair::new("echo a >> said", "echo half >> said; echo no >&2; exit 1");
+        pair.set(Arm::A).expect("it echoes");
+        let error = pair.set(Arm::B).expect_err("it exits with 1").to_string();
+        let command = "the command of arm B, `echo half >> said; echo no >&2; exit 1`, ";
+        assert_eq!(error, format!("{command}ended with exit status: 1: no"));
+        assert_eq!(pair.undo(), "a half a ");
+    }
+
+    /// Ctrl-C stops the command of arm A halfway; a trial that then keeps arm B once took it for set.
+    #[test]
+    fn after_a_command_that_failed_either_arm_is_set_again() {
+        let mut pair = Pair::new("test -e said && echo a >> said && exit 1; exit 0", "echo b >> said");
+        pair.set(Arm::B).expect("it echoes");
+        pair.set(Arm::A).expect_err("it exits with 1");
+        pair.set(Arm::B).expect("it echoes");
+        assert_eq!(pair.host.read_text("said").as_deref(), Ok("b\na\nb\n"));
     }
 
     #[test]
     fn commands_that_never_ran_are_not_undone() {
-        let factor = Factor::Commands { a: "exit 1".into(), b: "exit 1".into(), now: None };
-        assert!(factor.undo(&RecordedHost::new()).expect("nothing runs").is_none());
+        assert_eq!(Pair::new("echo a >> said; exit 1", "exit 1").undo(), "");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::factor::{Factor, FactorError};
+use super::factor::{Factor, FactorError, in_words};
 use super::guards;
 use super::meter::{Mark, Meter, MeterError, Metered};
 use super::metrics;
@@ -111,18 +111,43 @@ impl Bench for Live<'_> {
     type Error = LiveError;
 
     fn slot(&mut self, arm: Arm) -> Result<Measured, LiveError> {
-        let stop = || self.stop.load(Ordering::SeqCst);
-        let start_s = |live: &Self| live.began.elapsed().as_secs_f64();
+        let unmeasured = Measured { start_s: self.began.elapsed().as_secs_f64(), ..Measured::default() };
         match self.factor.set(self.host, arm) {
             // Ctrl-C ends the commands of the arms as well: that is the interrupt, not a failure.
-            Err(FactorError::Command { .. }) if stop() => {
-                return Ok(Measured { start_s: start_s(self), ..Measured::default() });
+            Err(FactorError::Command { .. }) if self.stopped() => return Ok(unmeasured),
+            Err(FactorError::Changed(foreign)) => {
+                return Ok(Measured { changed: Some(in_words(&foreign)), ..unmeasured });
             }
             set => set?,
         }
+        let measured = self.measured(arm)?;
+        match self.factor.check(self.host) {
+            Ok(()) => Ok(measured),
+            Err(FactorError::Changed(foreign)) => {
+                Ok(Measured { changed: Some(in_words(&foreign)), ..measured })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn save(&mut self, record: &TrialRecord) -> Result<(), LiveError> {
+        self.dir.save(record)?;
+        (self.progress)(record);
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+}
+
+impl Live<'_> {
+    /// One slot of the arm that is set.
+    fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
+        let stop = || self.stop.load(Ordering::SeqCst);
         pause(self.washout, &stop);
         self.driver.begin();
-        let start_s = start_s(self);
+        let start_s = self.began.elapsed().as_secs_f64();
         let before = Counters::take(self.host, self.inventory);
         let first = self.mark()?;
         let printed = self.driver.wait(self.measure, &stop)?;
@@ -155,21 +180,12 @@ impl Bench for Live<'_> {
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
             probe_cost: metered.cost,
             void,
+            changed: None,
             guard: guards::tripped(&self.guards, &trouble, &rates).map(|why| match arm {
                 Arm::A => format!("{why} (without the change)"),
                 Arm::B => why,
             }),
             client_limited: trouble.client_limited,
         })
-    }
-
-    fn save(&mut self, record: &TrialRecord) -> Result<(), LiveError> {
-        self.dir.save(record)?;
-        (self.progress)(record);
-        Ok(())
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
     }
 }

@@ -9,19 +9,19 @@ use thiserror::Error;
 
 use super::arms;
 use super::conclude::conclude;
-use super::factor::{Factor, FactorError, Kept};
+use super::factor::{Arms, Factor, FactorError, in_words};
 use super::live::{Live, LiveError};
 use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
-use super::record::{Metric, TrialRecord, Verdict};
-use super::runner::{self, Schedule};
+use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
+use super::runner::{self, Ending, Schedule};
 use super::spec::Spec;
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
 use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
 use crate::host::{Host, Namespace, ProcessId};
-use crate::journal::Store;
+use crate::journal::{BackCommand, Store};
 use crate::model::Model;
 use crate::plan::{Prediction, Setting};
 use crate::sample::Inventory;
@@ -72,10 +72,10 @@ pub struct Setup<'a> {
 pub struct Outcome {
     /// The record, concluded and saved.
     pub record: TrialRecord,
-    /// What became of each value; `None` for commands, and when the change was kept.
+    /// The way back; `None` when the change was kept.
     pub undo: Option<Undo>,
-    /// The change was kept; `None` = it was put back.
-    pub kept: Option<Kept>,
+    /// The transaction of the change that was kept; `None` = it was put back.
+    pub kept: Option<String>,
 }
 
 /// A trial that failed. The machine was put back as far as `undo` says.
@@ -96,19 +96,11 @@ pub enum PerformError {
         /// Why.
         error: Box<LiveError>,
         /// The way back.
-        undo: Option<Undo>,
+        undo: Box<Undo>,
     },
-    /// The loop failed, and the machine could not be put back.
-    #[error("{error}; and the machine was not put back: {stuck}")]
-    Stuck {
-        /// Why the loop failed.
-        error: Box<LiveError>,
-        /// Why there was no way back.
-        stuck: Box<FactorError>,
-    },
-    /// The machine cannot be put back, or the change not be kept.
+    /// The journal does not take that the change stays; it is still set.
     #[error(transparent)]
-    Factor(#[from] FactorError),
+    Keep(FactorError),
 }
 
 /// Runs the trial that `spec` asks for, or goes on with `resumed`.
@@ -120,8 +112,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     let (factor, guard) = factor(spec, &setup, &model)?;
     if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(&record)) {
         // Nothing was set, so this closes the transaction, and the guard ends.
-        let undo = factor.undo(setup.host)?;
-        wait_for(guard, undo.as_ref());
+        wait_for(guard, Some(&factor.undo(setup.host)));
         return Err(error.into());
     }
     let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
@@ -146,57 +137,81 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     let ending = match runner::run(&mut record, schedule, &mut live) {
         Ok(ending) => ending,
         Err(error) => {
-            let error = Box::new(error);
-            return Err(match live.factor.undo(setup.host) {
-                Ok(undo) => {
-                    wait_for(guard, undo.as_ref());
-                    PerformError::Loop { error, undo }
-                }
-                Err(stuck) => PerformError::Stuck { error, stuck: Box::new(stuck) },
-            });
+            return Err(failed(error, live.factor, setup.host, guard));
         }
     };
     if spec.workload.command.is_some() {
         let printed = metrics::printed(&record);
         record.metrics.extend(printed);
     }
-    let mut analysis = conclude(&record, &ending, spec.change.a.is_none());
-    if setup.inventory.settings.exact_softirq_time != Fact::Known(true) {
-        analysis.notes.push(TICKS.to_owned());
-    }
-    analysis.notes.extend(record.probe.iter().flat_map(|probe| probe.limits.iter().cloned()));
+    let analysis = analysis(&record, &ending, spec, setup.inventory);
     let helps = matches!(analysis.verdict, Verdict::Helps);
     record.analysis = Some(analysis);
     let saved = setup.dir.save(&record);
     // Whether or not the record could be written, the machine is put back first; a change whose proof
     // is not on disk is not kept.
-    let (undo, kept) = if setup.keep && helps && saved.is_ok() {
-        (None, Some(live.factor.keep(setup.host)?))
-    } else {
-        (live.factor.undo(setup.host)?, None)
-    };
-    wait_for(guard, undo.as_ref());
-    match saved {
-        Ok(()) => Ok(Outcome { record, undo, kept }),
-        Err(error) => Err(PerformError::Loop { error: Box::new(error.into()), undo }),
+    if let Err(error) = saved {
+        return Err(failed(error.into(), live.factor, setup.host, guard));
     }
+    if setup.keep && helps {
+        match live.factor.set(setup.host, Arm::B) {
+            Ok(()) => {
+                let kept = live.factor.keep(setup.host).map_err(PerformError::Keep)?;
+                wait_for(guard, None);
+                return Ok(Outcome { record, undo: None, kept: Some(kept) });
+            }
+            // Since the last slot: what would be kept is not what was proven.
+            Err(FactorError::Changed(foreign)) => {
+                let ending = Ending { changed: Some(in_words(&foreign)), ..ending };
+                record.analysis = Some(self::analysis(&record, &ending, spec, setup.inventory));
+                if let Err(error) = setup.dir.save(&record) {
+                    return Err(failed(error.into(), live.factor, setup.host, guard));
+                }
+            }
+            Err(error) => return Err(failed(error.into(), live.factor, setup.host, guard)),
+        }
+    }
+    let undo = live.factor.undo(setup.host);
+    wait_for(guard, Some(&undo));
+    Ok(Outcome { record, undo: Some(undo), kept: None })
+}
+
+/// The conclusion, with what a reader should know of this kernel and of the probe.
+fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inventory) -> Analysis {
+    let mut analysis = conclude(record, ending, spec.change.a.is_none());
+    if inventory.settings.exact_softirq_time != Fact::Known(true) {
+        analysis.notes.push(TICKS.to_owned());
+    }
+    analysis.notes.extend(record.probe.iter().flat_map(|probe| probe.limits.iter().cloned()));
+    analysis
+}
+
+/// Puts the machine back after an error.
+fn failed(error: LiveError, factor: Factor, host: &dyn Host, guard: Guard) -> PerformError {
+    let undo = Box::new(factor.undo(host));
+    wait_for(guard, Some(&undo));
+    PerformError::Loop { error: Box::new(error), undo }
 }
 
 /// A guard whose transaction is closed ends by itself; nothing of the trial is left running then.
-fn wait_for(guard: Option<Guard>, undo: Option<&Undo>) {
-    if let Some(guard) = guard.filter(|_| undo.is_none_or(|undo| undo.closed)) {
+fn wait_for(guard: Guard, undo: Option<&Undo>) {
+    if undo.is_none_or(|undo| undo.closed) {
         guard.join();
     }
 }
 
-fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Option<Guard>), PerformError> {
-    if let (Some(a), Some(b)) = (&spec.change.a, &spec.change.b) {
-        return Ok((Factor::Commands { a: a.clone(), b: b.clone(), now: None }, None));
-    }
+fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guard), PerformError> {
+    let arms = match (&spec.change.a, &spec.change.b) {
+        (Some(a), Some(b)) => {
+            Arms::Commands { a: BackCommand { back: a.clone(), directory: directory() }, b: b.clone() }
+        }
+        _ => Arms::Settings { a: setup.against.clone(), b: setup.settings.clone() },
+    };
     let info = BeginInfo {
         identity: &model.identity,
         root: setup.root,
-        netns: setup.netns.clone(),
+        // Commands run in the namespace of this program, whatever the trial looks at.
+        netns: setup.netns.clone().filter(|_| matches!(arms, Arms::Settings { .. })),
         home: Namespace::own().ok().filter(|_| setup.root == Path::new("/")),
         applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
@@ -211,8 +226,13 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Opti
             return Err(PerformError::Guard(error));
         }
     };
-    let (a, b) = (setup.against.clone(), setup.settings.clone());
-    Ok((Factor::Settings { transaction: Box::new(transaction), a, b, now: None }, Some(guard)))
+    Ok((Factor::new(transaction, arms, setup.host), guard))
+}
+
+/// Where commands run, also those that another process runs to put the machine back. `None` where it has no name:
+/// then they run wherever that process is.
+fn directory() -> Option<String> {
+    std::env::current_dir().ok()?.into_os_string().into_string().ok()
 }
 
 /// When a killed trial is undone at the latest: after twice the time that it would have taken. A

@@ -228,6 +228,11 @@ pub enum Verdict {
         /// What the manipulation check saw.
         reason: String,
     },
+    /// A value of the trial was set from outside: the trial stopped and left that value alone.
+    MachineChanged {
+        /// The value, what was expected and what was found.
+        reason: String,
+    },
     /// Stopped by the user before a decision.
     Interrupted,
 }

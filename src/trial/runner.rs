@@ -31,6 +31,8 @@ pub struct Measured {
     pub probe_cost: Option<Cost>,
     /// Why the slot does not count.
     pub void: Option<String>,
+    /// Values that were set from outside, with what was expected and found: the slot does not count.
+    pub changed: Option<String>,
     /// Which guard tripped.
     pub guard: Option<String>,
     /// Which sign says that the load generator was the limit.
@@ -55,6 +57,8 @@ pub trait Bench {
 /// How a trial ended, beside its slots.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ending {
+    /// Values that were set from outside, with what was expected and found.
+    pub changed: Option<String>,
     /// Which guard tripped.
     pub guard: Option<String>,
     /// What the manipulation check saw, when the change did not take.
@@ -141,7 +145,10 @@ impl<B: Bench> Run<'_, B> {
             }
             let measured = self.bench.slot(arm)?;
             let interrupted = self.bench.stopped();
-            let void = measured.void.or_else(|| interrupted.then(|| "interrupted".to_owned()));
+            let changed = measured.changed;
+            let void = changed.as_ref().map(|what| format!("changed from outside: {what}"));
+            let void = void.or(measured.void);
+            let void = void.or_else(|| interrupted.then(|| "interrupted".to_owned()));
             let guard = measured.guard;
             self.limited.extend(measured.client_limited);
             self.record.slots.push(Slot {
@@ -158,6 +165,9 @@ impl<B: Bench> Run<'_, B> {
                 void: void.clone(),
             });
             self.bench.save(self.record)?;
+            if changed.is_some() {
+                return Ok(Some(Ending { changed, guard, interrupted, ..Ending::default() }));
+            }
             let guard = guard.or_else(|| standstill(&self.record.slots));
             if guard.is_some() {
                 return Ok(Some(Ending { guard, ..Ending::default() }));

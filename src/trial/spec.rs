@@ -49,7 +49,7 @@ pub struct Change {
     /// A plan file, as `rxlab apply` takes it; its settings are arm B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Shell command that makes arm A; it is run again at the end.
+    /// Shell command that makes arm A, whatever arm B has done by then; it puts the machine back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a: Option<String>,
     /// Shell command that makes arm B.

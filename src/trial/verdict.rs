@@ -23,6 +23,8 @@ pub struct Circumstances<'a> {
     pub busiest_cpu: Option<f64>,
     /// Which sign says that the load generator was the limit.
     pub client_limited: Option<String>,
+    /// Values that were set from outside, with what was expected and found.
+    pub changed: Option<String>,
     /// Which guard tripped and by how much.
     pub guard: Option<String>,
     /// What the manipulation check saw when the change did not take hold.
@@ -50,10 +52,10 @@ pub struct Ranking {
 
 /// Ranks what the primary metric says at `margin` (0.03 = 3 %) among the circumstances.
 ///
-/// A tripped guard and a change that did not take hold outrank a proven effect, and nothing else does:
-/// the coins alone decided the order, so an idle server, a small ceiling, a saturated client or an
-/// early stop by the user cannot have made a difference between the arms. They can hide one, and so
-/// they outrank every result that proves none.
+/// A value that was changed from outside, a tripped guard and a change that did not take hold outrank
+/// a proven effect, and nothing else does: the coins alone decided the order, so an idle server, a
+/// small ceiling, a saturated client or an early stop by the user cannot have made a difference
+/// between the arms. They can hide one, and so they outrank every result that proves none.
 pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Ranking {
     let mut claims = claims(primary, margin, around);
     let proven = matches!(primary.call, Call::Helps | Call::Hurts);
@@ -113,6 +115,8 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
             claims.push(Claim { rank, verdict, note });
         }
     };
+    let changed = around.changed.clone();
+    claim(Rank::Absolute, changed.map(|reason| Verdict::MachineChanged { reason }));
     claim(Rank::Absolute, around.guard.clone().map(|reason| Verdict::GuardTripped { reason }));
     claim(Rank::Absolute, around.not_applied.clone().map(|reason| Verdict::NotApplied { reason }));
     let undecided = matches!(primary.call, Call::Inconclusive | Call::Unmeasured);

@@ -139,7 +139,8 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
     // What the command has begun must not outlive its slot, nor hold its output open.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().map_err(|error| failed(format!("cannot be waited for: {error}")))?;
-    if stopped {
+    // Ctrl-C that comes just when the command starts still finds it in our group.
+    if stopped || (!status.success() && stop()) {
         return Ok(String::new());
     }
     if !status.success() {

@@ -1,9 +1,11 @@
 //! Trials through the program: on the practice range, and on a machine of plain files whose counters
 //! the workload moves.
 
+mod changed_outside;
 mod on_files;
 mod on_the_range;
 mod probed;
+mod with_commands;
 
 use std::path::Path;
 

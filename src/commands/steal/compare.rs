@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::cli::Global;
-use crate::commands::trial::{Conduct, conduct, exit, ready, store_error};
+use crate::commands::trial::{Conduct, conduct, exit, put_back, ready, store_error};
 use crate::commands::{json, machine, output, place};
 use crate::error::CommandError;
 use crate::report::compare;
@@ -62,14 +62,14 @@ pub(super) fn run(
     let outcome = conduct(global, trial)?;
     let left = match &outcome.undo {
         Some(undo) if !undo.is_clean() => None,
-        Some(_) => Some("the machine is as it was before"),
-        None => Some("the machine was left as the command of A makes it"),
+        _ if spec.change.a.is_some() => Some("the machine was left as the command of A makes it"),
+        _ => Some("the machine is as it was before"),
     };
     let printed = match Comparison::of(&outcome.record) {
         Some(comparison) => print(global, &comparison, left),
         None => Err(CommandError::failed("the trial has no conclusion")),
     };
-    let ended = place::put_back(outcome.undo.as_ref()).and_then(|()| exit(&outcome.record));
+    let ended = put_back(&outcome).and_then(|()| exit(&outcome.record));
     CommandError::after_output(ended, printed)
 }
 

@@ -9,6 +9,7 @@ use crate::cli::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{output, place, progress, undo};
 use crate::error::{CommandError, Kind};
+use crate::journal;
 use crate::model::Rates;
 use crate::plan::{Prediction, Setting};
 use crate::sample::Counters;
@@ -130,7 +131,8 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
     };
     let outcome = perform(trial.spec, setup, trial.resumed);
     bar.finish_and_clear();
-    outcome.map_err(explain)
+    let commands = trial.spec.change.a.is_some();
+    outcome.map_err(|error| explain(error, commands))
 }
 
 /// A seed that is short enough to be read aloud and exact in every JSON reader.
@@ -139,20 +141,20 @@ fn fresh_seed() -> u64 {
     std::hash::RandomState::new().hash_one(0) & 0xff_ffff
 }
 
-fn explain(error: PerformError) -> CommandError {
+/// `commands`: the arms are shell commands.
+fn explain(error: PerformError, commands: bool) -> CommandError {
     match error {
         PerformError::Begin(error) => place::apply_error(error),
         PerformError::Guard(_) => CommandError::failed(error),
         PerformError::Store(error) => store_error(&error),
-        PerformError::Stuck { .. } => CommandError::failed(error),
-        PerformError::Factor(error) => factor_error(error).hint("look with `rxlab status`"),
+        PerformError::Keep(error) => factor_error(error).hint("look with `rxlab status`"),
         PerformError::Loop { error, undo } => {
             let error = match *error {
                 LiveError::Factor(error) => factor_error(error),
                 LiveError::Store(error) => store_error(&error),
                 error => CommandError::failed(error),
             };
-            undo_hints(error, undo.as_ref())
+            undo_hints(error, &undo, commands)
         }
     }
 }
@@ -179,17 +181,26 @@ pub(crate) fn store_error(error: &StoreError) -> CommandError {
     if denied { error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere") } else { error }
 }
 
+/// The state of the machine after a clean undo, in words. `commands`: the arms are shell commands.
+pub(crate) fn left(commands: bool) -> &'static str {
+    if commands { "the machine was left in arm A" } else { "the machine is as it was before the trial" }
+}
+
 /// Says what became of the machine.
-fn undo_hints(error: CommandError, undo: Option<&Undo>) -> CommandError {
-    match undo {
-        None => error,
-        Some(undo) if undo.is_clean() => error.hint("the machine is as it was before the trial"),
-        Some(undo) => {
-            let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
-            let error = troubled.fold(error, |error, outcome| {
-                error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)))
-            });
-            error.hint(format!("try again with `rxlab undo {}`", undo.id))
-        }
-    }
+fn undo_hints(error: CommandError, undo: &Undo, commands: bool) -> CommandError {
+    if undo.is_clean() { error.hint(left(commands)) } else { trouble_hints(error, undo) }
+}
+
+/// Says what is not as it was before, and what to do.
+pub(super) fn trouble_hints(error: CommandError, undo: &Undo) -> CommandError {
+    let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
+    let error = troubled.fold(error, |error, outcome| {
+        error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)))
+    });
+    let error = match undo.command.as_ref().map(|command| &command.outcome) {
+        Some(journal::Outcome::Failed { why }) => error.hint(format!("arm B is still set: {why}")),
+        _ => error,
+    };
+    // Nothing is left to try on a transaction that is closed.
+    if undo.closed { error } else { error.hint(format!("try again with `rxlab undo {}`", undo.id)) }
 }

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::conduct::{Conduct, conduct, foretell};
+use super::conduct::{Conduct, conduct, foretell, left, trouble_hints};
 use super::show;
-use crate::apply::Undo;
+use crate::apply::{Undo, UndoOutcome};
 use crate::cli::Global;
-use crate::commands::{files, output, place};
+use crate::commands::{files, output, undo};
 use crate::error::{CommandError, Kind};
+use crate::journal;
 use crate::report;
-use crate::trial::factor::Kept;
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
 
@@ -37,7 +37,7 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
         None => Ok(()),
     };
     let printed = print(global, &outcome, commands, &record);
-    let ended = place::put_back(outcome.undo.as_ref()).and_then(|()| exit(&outcome.record));
+    let ended = put_back(&outcome).and_then(|()| exit(&outcome.record));
     CommandError::after_output(CommandError::after_output(ended, written), printed)
 }
 
@@ -50,16 +50,35 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Resu
     }
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(record)))?;
     match kept {
-        Some(Kept::Settings(id)) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
-        Some(Kept::Commands) => writeln!(out, "kept: the command of arm B was the last to run")?,
-        None if commands => writeln!(out, "the machine was left in arm A")?,
-        None if undo.as_ref().is_none_or(Undo::is_clean) => {
-            writeln!(out, "the machine is as it was before the trial")?;
-        }
+        Some(id) if commands => writeln!(out, "kept: `rxlab undo {id}` runs the command of arm A")?,
+        Some(id) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
+        None if undo.as_ref().is_none_or(Undo::is_clean) => writeln!(out, "{}", left(commands))?,
         None => {}
     }
     writeln!(out, "record: {path}")?;
     Ok(())
+}
+
+/// An error unless everything that the trial flipped is as it was before, or was kept as asked.
+pub(crate) fn put_back(outcome: &Outcome) -> Result<(), CommandError> {
+    let Some(undo) = outcome.undo.as_ref().filter(|undo| !undo.is_clean()) else { return Ok(()) };
+    let left = |undone: &UndoOutcome| match &undone.outcome {
+        journal::Outcome::Drift { live, .. } => {
+            Some(format!("{} (expected {}, found {live})", undo::subject(undone), undone.wanted))
+        }
+        _ => None,
+    };
+    let troubled = || undo.outcomes.iter().filter(|undone| undone.trouble);
+    let foreign: Vec<String> = troubled().filter_map(left).collect();
+    if undo.closed && foreign.len() == troubled().count() {
+        let what = foreign.join(", ");
+        let message = format!(
+            "another program, or the kernel, changed {what}; that was left alone, and everything else put back"
+        );
+        return Err(CommandError::new(Kind::Changed, message));
+    }
+    let kind = if undo.has_failed() { Kind::Failed } else { Kind::Changed };
+    Err(trouble_hints(CommandError::new(kind, "not everything could be put back"), undo))
 }
 
 /// A guard that tripped is a finding; an interrupt says so to scripts.
@@ -67,7 +86,9 @@ pub(crate) fn exit(record: &TrialRecord) -> Result<(), CommandError> {
     match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
         Some(Verdict::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),
         Some(Verdict::Interrupted) => Err(CommandError::silent(Kind::Interrupted)),
-        Some(Verdict::NotApplied { .. }) => Err(CommandError::silent(Kind::Changed)),
+        Some(Verdict::NotApplied { .. } | Verdict::MachineChanged { .. }) => {
+            Err(CommandError::silent(Kind::Changed))
+        }
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::guids::Guids;
 use super::{BOOT_ID, WITHHELD};
-use crate::journal::Record;
+use crate::journal::{Outcome, Record};
 
 /// The file with stand-ins; `None` when a line is not of the format.
 pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
@@ -29,6 +29,11 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
                     then.device.0 = guids.text(&then.device.0);
                 }
             }
+            Record::Command(command) => {
+                command.back = WITHHELD.to_owned();
+                command.directory = None;
+            }
+            Record::CommandUndone { outcome: Outcome::Failed { why } } => WITHHELD.clone_into(why),
             _ => {}
         }
         out.extend(record.to_line());
@@ -39,7 +44,7 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::redacted;
-    use crate::journal::{Begin, DeviceThen, History, Record, Surroundings};
+    use crate::journal::{BackCommand, Begin, DeviceThen, History, Outcome, Record, Surroundings};
     use crate::model::DeviceAddress;
     use crate::snapshot::redact::guids::Guids;
 
@@ -66,11 +71,16 @@ mod tests {
             tx_queues: None,
         };
         let around = Record::Surroundings(Surroundings { online: None, devices: vec![then] });
-        let file = [Record::Begin(begin).to_line(), around.to_line(), Record::Complete.to_line()].concat();
+        let back = || "sh /home/alice/back.sh".to_owned();
+        let command = Record::Command(BackCommand { back: back(), directory: Some("/home/alice".into()) });
+        let failed = Record::CommandUndone { outcome: Outcome::Failed { why: back() } };
+        let records = [Record::Begin(begin), around, command, failed, Record::Complete];
+        let file: Vec<u8> = records.iter().flat_map(Record::to_line).collect();
         let clean = redacted(&file, &mut Guids::default()).expect("a journal");
         let text = String::from_utf8(clean.clone()).expect("text");
         assert!(["alice", "473d721b", "000d3a12"].iter().all(|name| !text.contains(name)), "{text}");
-        assert!(History::parse(&clean).expect("a journal").is_complete());
+        let history = History::parse(&clean).expect("a journal");
+        assert!(history.is_complete() && history.pending_command().is_some());
         assert_eq!(redacted(b"nonsense\n", &mut Guids::default()), None);
     }
 }

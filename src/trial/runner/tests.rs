@@ -18,6 +18,7 @@ struct Simulated {
     stop_after: usize,
     void: fn(Arm, usize) -> bool,
     guard_at: Option<usize>,
+    changed_at: Option<usize>,
     limited: bool,
 }
 
@@ -31,6 +32,7 @@ impl Simulated {
             stop_after: usize::MAX,
             void: |_, _| false,
             guard_at: None,
+            changed_at: None,
             limited: false,
         }
     }
@@ -49,6 +51,7 @@ impl Bench for Simulated {
             values: BTreeMap::from([("throughput".to_owned(), self.noise[slot] * factor)]),
             void: (self.void)(arm, slot).then(|| "nothing moved".to_owned()),
             guard: (self.guard_at == Some(slot)).then(|| "too many errors".to_owned()),
+            changed: (self.changed_at == Some(slot)).then(|| "rps eth0/rx-0".to_owned()),
             client_limited: self.limited.then(|| "a full thread".to_owned()),
             ..Measured::default()
         })
@@ -209,6 +212,36 @@ fn a_guard_stops_at_once() {
     let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
     assert_eq!(ending.guard.as_deref(), Some("too many errors"));
     assert_eq!(record.slots.len(), 5);
+}
+
+/// The trial once wrote over what an administrator had set meanwhile.
+#[test]
+fn a_value_set_from_outside_ends_the_trial_and_voids_the_slot() {
+    for (at, void) in [(0, 1), (4, 5), (5, 6)] {
+        let mut record = record(5);
+        let mut bench = Simulated {
+            changed_at: Some(at),
+            guard_at: Some(at),
+            ..Simulated::new(Noise::white(0.01), 5, 0.0)
+        };
+        let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+        assert_eq!(ending.changed.as_deref(), Some("rps eth0/rx-0"));
+        assert_eq!(ending.guard.as_deref(), Some("too many errors"), "said, and outranked");
+        assert_eq!((record.slots.len(), bench.saves), (void, void), "nothing runs after it");
+        let voids: Vec<_> = record.slots.iter().filter_map(|slot| slot.void.as_deref()).collect();
+        assert_eq!(voids, ["changed from outside: rps eth0/rx-0"]);
+        // The pair of that slot does not count either.
+        assert_eq!(analysis::analyse(&record).pairs, at / 2);
+    }
+}
+
+#[test]
+fn a_change_while_nothing_is_flipped_ends_the_calibration() {
+    let mut record = record(5);
+    let mut bench = Simulated { changed_at: Some(3), ..Simulated::new(Noise::white(0.01), 5, 0.0) };
+    let schedule = Schedule { calibration: 10, min_pairs: 0 };
+    let ending = run(&mut record, schedule, &mut bench).expect("simulated");
+    assert!(ending.changed.is_some() && record.slots.len() == 4 && record.calibration.is_none());
 }
 
 /// The signs of the slots before a kill are lost: counted against all slots, those of a short rest

@@ -25,6 +25,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
         Verdict::NotApplied { reason } => {
             format!("The change did not take hold in the last slots: {reason}.")
         }
+        Verdict::MachineChanged { reason } => format!("Changed from outside: {reason}."),
         Verdict::Interrupted => "The trial was interrupted.".to_owned(),
         Verdict::GuardTripped { reason } => format!("A guard tripped: {reason}."),
         // What the primary metric says is never a claim beside itself.

@@ -45,6 +45,7 @@ fn everything<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Ci
         receive_share: Some(0.01),
         busiest_cpu: Some(0.3),
         client_limited: Some("a client thread at 99 % CPU".into()),
+        changed: Some("rps eth0/rx-0".into()),
         guard: Some("errors 4 %, limit 1 %".into()),
         not_applied: Some("NET_RX stayed on CPU 2".into()),
         interrupted: true,
@@ -67,6 +68,7 @@ fn name(verdict: &Verdict) -> &'static str {
         Verdict::SpreadsOnly { .. } => "spreads",
         Verdict::GuardTripped { .. } => "guard",
         Verdict::NotApplied { .. } => "not applied",
+        Verdict::MachineChanged { .. } => "changed",
         Verdict::Interrupted => "interrupted",
     }
 }
@@ -77,7 +79,8 @@ fn ladder(call: Call) -> Vec<&'static str> {
     let primary = primary(call);
     let mut around = everything(&hottest, &per_packet);
     let mut names = vec![name(&rank(&primary, MARGIN, &around).verdict)];
-    let remove: [fn(&mut Circumstances); 7] = [
+    let remove: [fn(&mut Circumstances); 8] = [
+        |around| around.changed = None,
         |around| around.guard = None,
         |around| around.not_applied = None,
         |around| around.interrupted = false,
@@ -95,14 +98,33 @@ fn ladder(call: Call) -> Vec<&'static str> {
 
 #[test]
 fn an_undecided_result_is_outranked_by_everything_in_order() {
-    let order =
-        ["guard", "not applied", "interrupted", "client", "cannot matter", "spreads", "idle", "inconclusive"];
+    let order = [
+        "changed",
+        "guard",
+        "not applied",
+        "interrupted",
+        "client",
+        "cannot matter",
+        "spreads",
+        "idle",
+        "inconclusive",
+    ];
     assert_eq!(ladder(Call::Inconclusive), order);
 }
 
 #[test]
 fn a_decided_result_is_not_interrupted_before_a_decision() {
-    let order = ["guard", "not applied", "client", "client", "cannot matter", "spreads", "idle", "no effect"];
+    let order = [
+        "changed",
+        "guard",
+        "not applied",
+        "client",
+        "client",
+        "cannot matter",
+        "spreads",
+        "idle",
+        "no effect",
+    ];
     assert_eq!(ladder(Call::NoEffect), order);
     assert_eq!(ladder(Call::Negligible), order);
 }
@@ -111,11 +133,11 @@ fn a_decided_result_is_not_interrupted_before_a_decision() {
 fn a_proven_effect_stays_in_either_direction() {
     assert_eq!(
         ladder(Call::Hurts),
-        ["guard", "not applied", "hurts", "hurts", "hurts", "hurts", "hurts", "hurts"]
+        ["changed", "guard", "not applied", "hurts", "hurts", "hurts", "hurts", "hurts", "hurts"]
     );
     assert_eq!(
         ladder(Call::Helps),
-        ["guard", "not applied", "helps", "helps", "helps", "helps", "helps", "helps"]
+        ["changed", "guard", "not applied", "helps", "helps", "helps", "helps", "helps", "helps"]
     );
 }
 
@@ -123,7 +145,7 @@ fn a_proven_effect_stays_in_either_direction() {
 fn what_is_outranked_is_still_said() {
     let (hottest, per_packet) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
     let mut around = everything(&hottest, &per_packet);
-    (around.guard, around.not_applied) = (None, None);
+    (around.changed, around.guard, around.not_applied) = (None, None, None);
     let notes = rank(&primary(Call::Hurts), MARGIN, &around).notes.join("\n");
     for part in
         ["load generator was at its limit", "a gain would be at most 1 %", "30 % busy", "2.0 times today's"]
@@ -182,7 +204,7 @@ fn spreading_needs_a_cooler_cpu_and_the_same_cost() {
 fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
     let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
     let mut around = everything(&cooler, &same);
-    (around.guard, around.not_applied) = (None, None);
+    (around.changed, around.guard, around.not_applied) = (None, None, None);
     assert_eq!(name(&rank(&cooler, MARGIN, &around).verdict), "spreads");
     let worse = hottest(Call::Hurts);
     around.hottest = Some(&worse);

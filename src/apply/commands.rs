@@ -1,0 +1,242 @@
+//! Shell commands inside a transaction: what takes one back is on disk before it runs, and undo runs it.
+//!
+//! rxlab does not know what a command changes. It knows which other command takes the change back, and expects that
+//! this one may run at any time: twice, or after a command that never began.
+
+use serde::Serialize;
+
+use super::{ApplyError, Transaction};
+use crate::host::{Action, Host, HostError};
+use crate::journal::{BackCommand, Journal, JournalError, Outcome};
+
+/// The result of undoing the shell commands of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CommandUndo {
+    /// The command that takes the others back.
+    #[serde(flatten)]
+    pub command: BackCommand,
+    /// [`Outcome::Restored`] when it ran with success, else [`Outcome::Failed`].
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+impl Transaction {
+    /// Runs `command` in the directory of `back`, which takes its effect back. After an error the effect may be there
+    /// in part, and undo runs `back`.
+    pub fn run(&mut self, host: &dyn Host, command: &str, back: &BackCommand) -> Result<(), ApplyError> {
+        self.note_back(back)?;
+        Ok(shell(host, command, back, true)?)
+    }
+
+    /// Runs `back`, after which undo has nothing to run.
+    pub fn run_back(&mut self, host: &dyn Host, back: &BackCommand) -> Result<(), ApplyError> {
+        // It can be stopped halfway like any other command.
+        self.note_back(back)?;
+        shell(host, &back.back, back, true)?;
+        Ok(self.journal.command_undone(&Outcome::Restored)?)
+    }
+
+    fn note_back(&mut self, back: &BackCommand) -> Result<(), JournalError> {
+        match self.journal.history().pending_command() {
+            Some(pending) if pending.command == *back => Ok(()),
+            _ => self.journal.command(back),
+        }
+    }
+}
+
+/// Runs the command that takes back what the commands of a transaction did; `None` when there is nothing to take
+/// back. `journal_error` keeps the first error of the journal.
+pub(super) fn take_back(
+    journal: &mut Journal,
+    host: &dyn Host,
+    journal_error: &mut Option<JournalError>,
+) -> Option<CommandUndo> {
+    let command = journal.history().pending_command()?.command;
+    // An impatient user presses Ctrl-C twice; the second one must not stop the way back.
+    let outcome = match shell(host, &command.back, &command, false) {
+        Ok(()) => Outcome::Restored,
+        Err(error) => Outcome::Failed { why: error.to_string() },
+    };
+    if let Err(error) = journal.command_undone(&outcome) {
+        journal_error.get_or_insert(error);
+    }
+    Some(CommandUndo { command, outcome })
+}
+
+fn shell(host: &dyn Host, command: &str, back: &BackCommand, interruptible: bool) -> Result<(), HostError> {
+    let (command, directory) = (command.to_owned(), back.directory.clone());
+    host.act(&Action::Shell { command, directory, interruptible })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::CommandUndo;
+    use crate::apply::{BeginInfo, State, Transaction, Undo, status};
+    use crate::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
+    use crate::journal::{BackCommand, Disk, FlakyStorage, Outcome, Store, Trouble};
+    use crate::knob::testbed::model;
+
+    const ENOSPC: i32 = 28;
+
+    struct Scene {
+        folder: tempfile::TempDir,
+        host: LiveHost,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a temporary directory");
+            let host = LiveHost::open(folder.path()).expect("opened");
+            Self { folder, host }
+        }
+
+        fn store(&self) -> Store {
+            Store::new(Disk::new(self.folder.path().join("state")))
+        }
+
+        fn begin(&self, store: &Store) -> Transaction {
+            let identity = model().identity;
+            let root = Path::new("/");
+            let info = BeginInfo {
+                identity: &identity,
+                root,
+                netns: None,
+                home: None,
+                applier: None,
+                what: String::new(),
+                confirm: None,
+            };
+            Transaction::begin(store, info).expect("begun")
+        }
+
+        /// The working directory is that of the scene.
+        fn back(&self, text: &str) -> BackCommand {
+            let directory = self.folder.path().to_str().expect("text").to_owned();
+            BackCommand { back: text.to_owned(), directory: Some(directory) }
+        }
+
+        /// As the next process undoes it.
+        fn undo(&self, id: &str) -> Undo {
+            let transaction = Transaction::resume(&self.store(), id, Duration::ZERO).expect("open");
+            transaction.undo(&self.host, &model())
+        }
+
+        fn said(&self) -> String {
+            self.host.read_text("said").unwrap_or_default().replace('\n', " ")
+        }
+    }
+
+    fn outcome(undo: &Undo) -> Option<&Outcome> {
+        undo.command.as_ref().map(|CommandUndo { outcome, .. }| outcome)
+    }
+
+    #[test]
+    fn another_process_takes_a_command_back() {
+        let scene = Scene::new();
+        let back = scene.back("echo a >> said");
+        let mut transaction = scene.begin(&scene.store());
+        let id = transaction.id().to_owned();
+        transaction.run_back(&scene.host, &back).expect("it echoes");
+        transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
+        drop(transaction);
+        let undo = scene.undo(&id);
+        assert!(undo.closed && undo.is_clean() && !undo.has_failed());
+        assert_eq!((outcome(&undo), scene.said().as_str()), (Some(&Outcome::Restored), "a b a "));
+        assert_eq!(scene.store().open_ids().expect("listed"), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_taken_back_already_is_not_taken_back_again() {
+        let scene = Scene::new();
+        let back = scene.back("echo a >> said");
+        let mut transaction = scene.begin(&scene.store());
+        transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
+        transaction.run_back(&scene.host, &back).expect("it echoes");
+        let undo = transaction.undo(&scene.host, &model());
+        assert!(undo.closed && undo.is_clean());
+        assert_eq!((outcome(&undo), scene.said().as_str()), (None, "b a "));
+    }
+
+    /// Killed between the record and the command: `back` runs although nothing had happened.
+    #[test]
+    fn a_command_that_never_ran_is_taken_back_all_the_same() {
+        let scene = Scene::new();
+        let back = scene.back("echo a >> said");
+        let rule = Rule { suffix: "b >> said".into(), mishap: Mishap::Refuse(Cause::Denied) };
+        let host = LiveHost::open(scene.folder.path()).expect("opened");
+        let dies = FlakyHost::new(host, vec![rule], Fuse::new(None, || ()));
+        let mut transaction = scene.begin(&scene.store());
+        let id = transaction.id().to_owned();
+        transaction.run(&dies, "echo b >> said", &back).expect_err("refused");
+        drop(transaction);
+        assert!(scene.undo(&id).closed);
+        assert_eq!(scene.said(), "a ");
+    }
+
+    #[test]
+    fn a_way_back_that_fails_leaves_the_transaction_open() {
+        let scene = Scene::new();
+        let back = scene.back("test -e said && echo no >&2 && exit 7");
+        let mut transaction = scene.begin(&scene.store());
+        let id = transaction.id().to_owned();
+        transaction.run(&scene.host, "echo b > said", &back).expect("it echoes");
+        drop(transaction);
+        for _ in 0..2 {
+            let undo = scene.undo(&id);
+            assert!(!undo.closed && !undo.is_clean() && undo.has_failed());
+            let why = "`test -e said && echo no >&2 && exit 7` ended with exit status: 7: no";
+            assert_eq!(outcome(&undo), Some(&Outcome::Failed { why: why.into() }));
+        }
+        let open = scene.store().open_of("/", "boot-1").expect("listed");
+        let status = status(&open[0].1, &[], &scene.host, &model()).expect("begun");
+        assert_eq!((status.command.as_ref(), status.state), (Some(&back), State::Unfinished));
+    }
+
+    #[test]
+    fn a_command_that_is_kept_stays_undoable() {
+        let scene = Scene::new();
+        let back = scene.back("echo a >> said");
+        let mut transaction = scene.begin(&scene.store());
+        let id = transaction.id().to_owned();
+        transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
+        transaction.keep_confirmed(&scene.host, &model()).expect("kept");
+        let open = scene.store().open_of("/", "boot-1").expect("listed");
+        let status = status(&open[0].1, &[], &scene.host, &model()).expect("begun");
+        assert!(status.is_fine() && status.command == Some(back), "{status:?}");
+        assert!(scene.undo(&id).is_clean());
+        assert_eq!(scene.said(), "b a ");
+    }
+
+    /// Without the record on disk the command must not run; the way back needs no room.
+    #[test]
+    fn a_disk_that_fills_up_at_any_operation() {
+        let run = |trouble: Option<Trouble>| {
+            let scene = Scene::new();
+            let back = scene.back("echo a >> said");
+            let fuse = Fuse::new(None, || ());
+            let state = scene.folder.path().join("state");
+            let store = Store::new(FlakyStorage::new(Disk::new(state), fuse.clone(), trouble));
+            let mut transaction = scene.begin(&store);
+            let id = transaction.id().to_owned();
+            let begun = fuse.count();
+            let ran = transaction.run(&scene.host, "echo b >> said", &back);
+            assert_eq!(ran.is_ok(), scene.said() == "b ", "{trouble:?}");
+            let undo = transaction.undo(&scene.host, &model());
+            assert!(!undo.has_failed() && undo.closed == undo.journal_error.is_none());
+            assert!(ran.is_err() || scene.said() == "b a ", "{trouble:?}: {}", scene.said());
+            if !undo.closed && scene.store().open_ids().expect("listed").contains(&id) {
+                assert!(scene.undo(&id).closed, "{trouble:?}");
+            }
+            assert!(!scene.said().ends_with("b "), "{trouble:?}");
+            (begun, fuse.count())
+        };
+        let (begun, whole) = run(None);
+        assert!(whole > begun + 5, "only {} operations", whole - begun);
+        for at in begun + 1..=whole {
+            run(Some(Trouble { at, errno: ENOSPC, holds: false }));
+        }
+    }
+}

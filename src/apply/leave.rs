@@ -1,0 +1,86 @@
+//! A value that another program set inside a transaction: left as it is, also where it is one that the transaction
+//! had set itself.
+
+use super::Transaction;
+use super::check::device_of;
+use super::locate::ids_of;
+use crate::host::Host;
+use crate::journal::{JournalError, Outcome, Touched};
+use crate::model::Model;
+use crate::plan::Target;
+
+impl Transaction {
+    /// Takes a target out of what undo puts back, because another program has set it to `live`. Undo by itself
+    /// recognises this by the value alone, and so cannot tell a foreign value that equals one of ours. The target
+    /// counts again with the next write of this transaction to it. One that was never written to, or belongs to
+    /// another device by now, needs nothing.
+    pub fn leave(
+        &mut self,
+        host: &dyn Host,
+        model: &Model,
+        knob: &str,
+        target: &Target,
+        live: &str,
+    ) -> Result<(), JournalError> {
+        let (device, ids) = (device_of(host, model, target), ids_of(host, target));
+        let is_it = |t: &Touched| t.is_of(knob, target, (&device, ids));
+        let touched = self.journal.history().touched();
+        let Some(touched) = touched.into_iter().find(is_it) else { return Ok(()) };
+        let left = Outcome::Drift { live: live.to_owned(), fresh: false };
+        if touched.outcome.as_ref() == Some(&left) {
+            return Ok(());
+        }
+        self.journal.undone(touched.seq, &left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::apply::{BeginInfo, Transaction};
+    use crate::host::{Host, RecordedHost};
+    use crate::journal::{Disk, Store};
+    use crate::knob::testbed::model;
+    use crate::plan::Setting;
+
+    const RPS: [&str; 2] =
+        ["sys/class/net/eth0/queues/rx-0/rps_cpus", "sys/class/net/eth0/queues/rx-1/rps_cpus"];
+
+    /// `4` on both queues, then `5`, then back to the original on the first.
+    #[test]
+    fn what_is_left_is_not_put_back_even_where_it_is_one_of_our_values() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let host = RecordedHost::new().with(RPS[0], "3\n").with(RPS[1], "3\n");
+        let identity = model().identity;
+        let info = BeginInfo {
+            identity: &identity,
+            root: Path::new("/"),
+            netns: None,
+            home: None,
+            applier: None,
+            what: String::new(),
+            confirm: None,
+        };
+        let mut transaction = Transaction::begin(&store, info).expect("begun");
+        let target = "eth0/rx-0".parse().expect("a target");
+        let leave = |transaction: &mut Transaction| {
+            transaction.leave(&host, &model(), "rps", &target, "4").expect("noted");
+            transaction.journal().history().records.len()
+        };
+        let before = transaction.journal().history().records.len();
+        assert_eq!(leave(&mut transaction), before, "never written to");
+        for text in ["rps eth0/rx-0 = 4", "rps eth0/rx-1 = 4", "rps eth0/rx-0 = 5"] {
+            let setting: Setting = text.parse().expect("a setting");
+            transaction.set(&host, &mut model(), &setting).expect("set");
+        }
+        // CPU 4 again, which was ours.
+        host.write(RPS[0], b"10").expect("written");
+        let noted = leave(&mut transaction);
+        assert_eq!(leave(&mut transaction), noted, "said once");
+        let undo = transaction.undo(&host, &model());
+        assert!(undo.closed);
+        assert_eq!(RPS.map(|path| host.read_text(path).expect("there")), ["10", "3"]);
+    }
+}

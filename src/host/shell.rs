@@ -1,0 +1,112 @@
+//! Shell commands that change the machine: run to their end, and how they ended in one line.
+
+#![allow(clippy::disallowed_methods)] // Starts the user's commands.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::HostError;
+
+/// Bytes at the end of what a command says in which its last line is looked for.
+const END: u64 = 4096;
+
+/// Runs `command`; an error says how it ended, with the last line of its standard error.
+///
+/// Waits for the shell, not for what it leaves in the background: standard error is a file in memory, so a daemon
+/// may keep it open.
+pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -> Result<(), HostError> {
+    let failed = |said: String| HostError::of_command(command, said);
+    let not_started = |error: std::io::Error| match directory {
+        Some(directory) => failed(format!("cannot be started in {directory}: {error}")),
+        None => failed(format!("cannot be started: {error}")),
+    };
+    let said = memfd_create("stderr", MemfdFlags::CLOEXEC).map_err(|errno| not_started(errno.into()))?;
+    let said = File::from(said);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null());
+    shell.stderr(said.try_clone().map_err(not_started)?);
+    if let Some(directory) = directory {
+        shell.current_dir(directory);
+    }
+    if !interruptible {
+        shell.process_group(0);
+    }
+    let status = shell.status().map_err(not_started)?;
+    if status.success() {
+        return Ok(());
+    }
+    let last = last_line(&said).map_or_else(String::new, |line| format!(": {line}"));
+    Err(failed(format!("ended with {status}{last}")))
+}
+
+/// The last line of a file that is not empty.
+fn last_line(file: &File) -> Option<String> {
+    let length = file.metadata().ok()?.len();
+    let mut end = vec![0; usize::try_from(length.min(END)).ok()?];
+    file.read_exact_at(&mut end, length.saturating_sub(END)).ok()?;
+    let text = String::from_utf8_lossy(&end);
+    text.trim().lines().last().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+
+    fn error(command: &str) -> String {
+        run(command, None, true).expect_err(command).to_string()
+    }
+
+    #[test]
+    fn a_failure_says_how_it_ended_and_the_last_line() {
+        assert_eq!(run("true", None, true), Ok(()));
+        assert_eq!(error("exit 3"), "`exit 3` ended with exit status: 3");
+        assert_eq!(error("echo x; echo y >&2; echo >&2; exit 1").split("status: ").last(), Some("1: y"));
+        let long = "i=0; while [ $i -lt 2000 ]; do echo $i long >&2; i=$((i+1)); done; exit 1";
+        assert!(error(long).ends_with(": 1999 long"));
+        assert!(error("kill -9 $$").ends_with("ended with signal: 9 (SIGKILL)"));
+    }
+
+    #[test]
+    fn it_runs_where_it_is_told() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().to_str().expect("text");
+        assert_eq!(run("echo x > here", Some(path), false), Ok(()));
+        assert!(folder.path().join("here").exists());
+        let error = run("true", Some("/nowhere"), false).expect_err("no such directory").to_string();
+        assert!(error.starts_with("`true` cannot be started in /nowhere: No such file"), "{error}");
+    }
+
+    /// A command that starts a daemon once held the trial until the daemon ended.
+    #[test]
+    fn what_stays_in_the_background_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let pid = folder.path().join("pid");
+        let begun = std::time::Instant::now();
+        let command = format!("sleep 60 & echo $! > '{}'", pid.display());
+        assert_eq!(run(&command, None, true), Ok(()));
+        let waited = begun.elapsed();
+        let pid: i32 = std::fs::read_to_string(pid).expect("written").trim().parse().expect("a number");
+        let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs on");
+        assert!(waited < std::time::Duration::from_secs(30), "{waited:?}");
+    }
+
+    #[test]
+    fn a_command_that_must_not_be_interrupted_has_a_group_of_its_own() {
+        let group = |interruptible| {
+            let folder = tempfile::tempdir().expect("a temporary directory");
+            let path = folder.path().join("stat");
+            run(&format!("cat /proc/$$/stat > '{}'", path.display()), None, interruptible).expect("read");
+            let stat = std::fs::read_to_string(path).expect("written");
+            let field = |at: usize| stat.rsplit(')').next()?.split_whitespace().nth(at)?.parse::<i32>().ok();
+            field(2).expect("a process group")
+        };
+        let ours = rustix::process::getpgrp().as_raw_nonzero().get();
+        assert_eq!(group(true), ours);
+        assert_ne!(group(false), ours);
+    }
+}

@@ -1,0 +1,296 @@
+//! A value that a trial flips is set from outside: on plain files, with a driver that replaces queues, and on the
+//! running kernel. The trial stops, leaves that value alone, and puts the others back.
+
+use std::path::Path;
+
+use rxlab::apply::{self, BeginInfo, Transaction};
+use rxlab::host::{Host, LiveHost};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::model::Model;
+use rxlab::plan::{Plan, Setting};
+use rxlab::sample::{Inventory, Scope};
+use rxlab::trial::design::order;
+use rxlab::trial::factor::{Arms, Factor, FactorError};
+use rxlab::trial::record::{Arm, Phase, Verdict};
+
+use super::record;
+use crate::driver::Driver;
+use crate::process::{Running, mentioning, rxlab, wait_for};
+use crate::require;
+use crate::tree::{Tree, said};
+
+const ID: &str = "0001-trial";
+const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
+/// The original is `off` on both queues.
+const SET: [&str; 4] = ["--set", "rps eth0/rx-0 = 2-3", "--set", "rps eth0/rx-1 = 1"];
+
+/// A workload that prints 100, and 120 while arm B is set. From its third run on it executes `a` in the directory of
+/// the queues while arm A is set, and `b` while arm B is.
+fn workload(tree: &Tree, a: &str, b: &str) -> String {
+    let script = format!(
+        "cd '{root}' || exit 1\n\
+         n=$(cat ../runs 2>/dev/null || echo 0); n=$((n + 1)); echo $n > ../runs\n\
+         line=\"${{n}}00 0 ${{n}}00 1 0 0 ${{n}}00 0 0 0\"\n\
+         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
+         cd sys/class/net/eth0/queues\n\
+         case $(cat rx-1/rps_cpus) in\n\
+         0|00) echo 100; if [ $n -gt 2 ]; then {a}; fi ;;\n\
+         *) echo 120; if [ $n -gt 2 ]; then {b}; fi ;;\n\
+         esac\n",
+        root = tree.root().display()
+    );
+    let path = tree.path().join("work.sh");
+    std::fs::write(&path, script).expect("written");
+    format!("sh '{}'", path.display())
+}
+
+/// A trial during which these are executed; gives the exit code and what it says.
+fn trial(tree: &Tree, a: &str, b: &str, more: &[&str]) -> (i32, String) {
+    let command = workload(tree, a, b);
+    said(&tree.rxlab(&[&QUICK[..], &SET, &["--pairs", "6", "--command", &command], more].concat()))
+}
+
+fn queues(tree: &Tree) -> [String; 2] {
+    [0, 1].map(|queue| tree.rps("eth0", queue))
+}
+
+/// Checks what the trial says and leaves: `expected` and `found` of the first queue, and the void slot of `arm`.
+fn stopped(tree: &Tree, (code, text): (i32, String), arm: Arm, expected: &str, found: &str) {
+    assert_eq!(code, 4, "{text}");
+    let what = format!("rps eth0/rx-0 (expected {expected}, found {found})");
+    assert!(text.starts_with("trial trial: stopped, changed from outside\n"), "{text}");
+    let line = format!("rxlab: another program, or the kernel, changed {what}; that was left alone, and");
+    assert_eq!(text.lines().filter(|said| said.starts_with(&line)).count(), 1, "{text}");
+    assert!(!text.contains("as it was before the trial"), "{text}");
+    let record = record(&tree.state(), ID).expect("on disk");
+    let last = record.slots.last().expect("the third run was one");
+    assert_eq!((last.arm, last.void.clone()), (arm, Some(format!("changed from outside: {what}"))));
+    assert!(record.slots.iter().rev().skip(1).all(|slot| slot.void.is_none()), "{text}");
+    let verdict = record.analysis.expect("concluded").verdict;
+    assert_eq!(verdict, Verdict::MachineChanged { reason: what });
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(mentioning(tree.path()), []);
+}
+
+/// The trial once wrote over it at the next flip, and said that the machine was as before.
+#[test]
+fn a_value_set_while_arm_b_is_set_is_left_alone() {
+    let tree = Tree::new();
+    let said_by = trial(&tree, ":", "echo 10 > rx-0/rps_cpus", &[]);
+    stopped(&tree, said_by, Arm::B, "2-3", "4");
+    assert_eq!(queues(&tree), ["10", "0"], "the other queue is put back");
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", ID]));
+    assert!(code == 2 && text.contains("is finished"), "its arm A would be another one: {text}");
+    let (code, text) = said(&tree.rxlab(&["trial", "show", ID]));
+    assert!(code == 0 && text.contains("changed from outside"), "{text}");
+}
+
+/// Undo by itself takes a value that the trial had set for the trial's own.
+#[test]
+fn the_value_of_arm_b_set_by_hand_while_arm_a_is_set_stays() {
+    let tree = Tree::new();
+    let said_by = trial(&tree, "echo c > rx-0/rps_cpus", ":", &[]);
+    stopped(&tree, said_by, Arm::A, "off", "2-3");
+    assert_eq!(queues(&tree), ["c", "0"].map(str::to_owned));
+}
+
+#[test]
+fn the_original_value_set_by_hand_while_arm_b_is_set_stops_the_trial_too() {
+    let tree = Tree::new();
+    let said_by = trial(&tree, ":", "echo 0 > rx-0/rps_cpus", &["--json"]);
+    assert_eq!(said_by.0, 4, "{}", said_by.1);
+    assert!(said_by.1.contains("\"verdict\": \"machine_changed\""), "{}", said_by.1);
+    assert_eq!(queues(&tree), ["0", "0"]);
+}
+
+#[test]
+fn the_same_value_in_other_words_is_no_change() {
+    let tree = Tree::new();
+    let same = "echo 00000000,0000000c > rx-0/rps_cpus";
+    let (code, text) = trial(&tree, "echo 00000000,00000000 > rx-0/rps_cpus", same, &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    assert_eq!(queues(&tree).map(|value| value.trim_start_matches('0').to_owned()), ["", ""]);
+}
+
+/// Five pairs prove that arm B helps, and after the last slot of them the value is another one.
+#[test]
+fn nothing_is_kept_that_was_changed_meanwhile() {
+    let tree = Tree::new();
+    let foreign = "if [ $n -gt 9 ]; then echo 10 > rx-0/rps_cpus; fi";
+    let (code, text) = trial(&tree, foreign, foreign, &["--min-pairs", "5", "--keep"]);
+    assert_eq!(code, 4, "{text}");
+    assert!(text.starts_with("trial trial: stopped, changed from outside\n"), "{text}");
+    assert!(text.contains("found 4") && !text.contains("kept: "), "{text}");
+    assert_eq!(queues(&tree), ["10", "0"]);
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+}
+
+/// A workload that fails because of it is another end of the trial, with the same care.
+#[test]
+fn a_failing_workload_leaves_it_alone_as_well() {
+    let tree = Tree::new();
+    let (code, text) = trial(&tree, "echo c > rx-0/rps_cpus; exit 1", ":", &[]);
+    assert_eq!(code, 5, "{text}");
+    assert!(text.contains("the workload command") && text.contains("rps eth0/rx-0: left alone"), "{text}");
+    assert!(!text.contains("as it was before the trial") && !text.contains("try again"), "{text}");
+    assert_eq!(queues(&tree), ["c", "0"]);
+}
+
+/// A factor over a machine with a driver.
+fn factor(tree: &Tree, host: &dyn Host, a: &[&str], b: &[&str]) -> Factor {
+    let model = Model::new(&Inventory::take(host, Scope::Path));
+    let checked = |texts: &[&str]| {
+        let settings: Vec<Setting> = texts.iter().map(|text| text.parse().expect("a setting")).collect();
+        apply::check(host, &model, &Plan::of("test", &settings)).expect("sound")
+    };
+    let root = tree.root();
+    let what = "a test".to_owned();
+    let info = BeginInfo {
+        identity: &model.identity,
+        root: &root,
+        netns: None,
+        home: None,
+        applier: None,
+        what,
+        confirm: None,
+    };
+    let transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    let (a, b) = (checked(a), checked(b));
+    Factor::new(transaction, Arms::Settings { a, b }, host)
+}
+
+/// The driver throws values away with each flip, some of targets of the trial, and queue 1 comes and goes with them.
+#[test]
+fn what_the_driver_throws_away_is_no_foreign_change() {
+    let tree = Tree::new();
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "0c\n");
+    let (original, host) = (tree.values(), Driver::new(tree.host(), &tree.root()));
+    let a = ["rps eth0/rx-1 = 4", "irq_affinity eth0/rx-0 = 2"];
+    let b = ["channels eth0 = 1", "rfs eth0/rx-0 = 2048"];
+    let mut all = factor(&tree, &host, &a, &b);
+    for arm in [Arm::A, Arm::B, Arm::B, Arm::A, Arm::B] {
+        all.set(&host, arm).and_then(|()| all.check(&host)).expect("nothing else changes it");
+    }
+    let undo = all.undo(&host);
+    assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
+    assert_eq!(tree.values(), original);
+}
+
+#[test]
+fn a_foreign_value_survives_the_queues_that_go_back() {
+    let tree = Tree::new();
+    let (mut original, host) = (tree.values(), Driver::new(tree.host(), &tree.root()));
+    let mut all = factor(&tree, &host, &[], &["channels eth0 = 1", "rps eth0/rx-0 = 1"]);
+    all.set(&host, Arm::A).and_then(|()| all.set(&host, Arm::B)).expect("set");
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "10\n");
+    let error = all.set(&host, Arm::A).expect_err("changed");
+    assert_eq!(error.to_string(), "changed from outside: rps eth0/rx-0 (expected 1, found 4)");
+    assert!(matches!(error, FactorError::Changed(_)));
+    assert_eq!(tree.rps("eth0", 0), "10", "nothing was written");
+    let undo = all.undo(&host);
+    assert!(undo.closed && !undo.is_clean());
+    let troubled: Vec<_> = undo.outcomes.iter().filter(|outcome| outcome.trouble).collect();
+    assert_eq!(troubled.len(), 1, "{:?}", undo.outcomes);
+    original.insert("rps eth0/rx-0".to_owned(), "4".to_owned());
+    assert_eq!(tree.values(), original, "the driver threw it away with the queues, and it was set again");
+}
+
+#[test]
+fn what_changes_before_the_first_flip_is_left_alone() {
+    let tree = Tree::new();
+    let host = tree.host();
+    let mut all = factor(&tree, &host, &[], &["rps eth0/rx-0 = 1"]);
+    tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "10\n");
+    let error = all.set(&host, Arm::B).expect_err("changed").to_string();
+    assert_eq!(error, "changed from outside: rps eth0/rx-0 (expected off, found 4)");
+    let undo = all.undo(&host);
+    assert!(undo.closed && !undo.is_clean(), "{undo:?}");
+    assert_eq!(tree.rps("eth0", 0), "10");
+}
+
+/// A flip that fails leaves values that are neither arm's: they are ours all the same, and go back.
+#[test]
+fn a_flip_that_failed_is_not_taken_for_a_foreign_change() {
+    use rxlab::host::{FlakyHost, Fuse, Mishap, Rule};
+    let tree = Tree::new();
+    let rule = Rule { suffix: "rx-1/rps_cpus".into(), mishap: Mishap::Keep(b"01".into()) };
+    let host = FlakyHost::new(tree.host(), vec![rule], Fuse::new(None, || ()));
+    let mut all = factor(&tree, &host, &[], &["rps eth0/rx-0 = 2-3", "rps eth0/rx-1 = 2-3"]);
+    all.set(&host, Arm::A).expect("nothing to set");
+    all.set(&host, Arm::B).expect_err("the kernel kept something else");
+    assert_eq!(queues(&tree), ["c", "01"]);
+    let undo = all.undo(&tree.host());
+    assert!(undo.closed && undo.is_clean(), "{undo:?}");
+    assert_eq!(queues(&tree).map(|value| value.trim_start_matches('0').to_owned()), ["", ""]);
+}
+
+/// On the running kernel a queue that goes takes its mask along.
+#[test]
+fn what_the_kernel_throws_away_is_no_foreign_change() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+    let tree = Tree::new();
+    let values =
+        || [0, 1].map(|queue| host.read_text(&format!("sys/class/net/srv0/queues/rx-{queue}/rps_cpus")));
+    let original = values();
+    let a = ["rps srv0/rx-1 = 1", "rps srv0/rx-0 = 0-1"];
+    let mut all = factor(&tree, &host, &a, &["channels srv0 = rx 1 tx 1", "rps srv0/rx-0 = 1"]);
+    for arm in [Arm::A, Arm::B, Arm::B, Arm::A, Arm::B, Arm::A, Arm::B] {
+        all.set(&host, arm).and_then(|()| all.check(&host)).expect("nothing else changes it");
+    }
+    let undo = all.undo(&host);
+    assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
+    assert_eq!(values(), original);
+}
+
+const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
+
+/// On the running kernel: a trial waits in its first slot, which is of `arm`, until another program has set the mask.
+fn on_the_kernel(arm: Arm, expected: &str) {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let netns = range.server.path();
+    let host = LiveHost::open_in_namespace(Path::new("/"), &netns).expect("opened");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (path, state) = (directory.path(), directory.path().join("state"));
+    let seed = (0..).find(|seed| order(*seed, Phase::Comparison, 0)[0] == arm).expect("half of them");
+    let workload =
+        format!("cd '{}'; touch begun; until test -e go; do sleep 0.02; done; echo 5", path.display());
+    let (seed, netns) = (format!("--seed={seed}"), netns.display().to_string());
+    let args = [
+        &["trial", "run", "--netns", &netns, "--washout", "0s", "--calibration", "0"][..],
+        &["--pairs", "3", "--set", "rps srv0/rx-0 = 1", "--command", &workload, &seed],
+    ];
+    let mut trial = Running::start(&mut rxlab(&state, &args.concat()));
+    wait_for("the first slot", || trial.has_ended() || path.join("begun").exists());
+    let mask = |text: &str| u64::from_str_radix(text.trim(), 16).expect("a mask");
+    let read = || mask(&host.read_text(RPS).expect("readable"));
+    assert_eq!(read(), if arm == Arm::B { 2 } else { 0 });
+    host.write(RPS, b"1").expect("written");
+    std::fs::write(path.join("go"), "").expect("written");
+    let (code, text) = said(&trial.output());
+    assert_eq!(code, 4, "{text}");
+    let line = format!("changed rps srv0/rx-0 (expected {expected}, found 0); that was left alone");
+    assert!(text.contains(&line) && !text.contains("as it was before"), "{text}");
+    assert_eq!(read(), 1, "{text}");
+    let record = record(&state, ID).expect("on disk");
+    assert_eq!(record.slots.len(), 1, "{text}");
+    assert!(record.slots[0].arm == arm && record.slots[0].void.is_some(), "{text}");
+    assert_eq!(mentioning(path), []);
+}
+
+#[test]
+fn the_kernel_s_mask_set_while_arm_a_is_set() {
+    on_the_kernel(Arm::A, "off");
+}
+
+#[test]
+fn the_kernel_s_mask_set_while_arm_b_is_set() {
+    on_the_kernel(Arm::B, "1");
+}

@@ -1,0 +1,199 @@
+//! Trials whose arms are shell commands: killed, interrupted, kept, and with a way back that fails. What the
+//! commands change is a plain file.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+use rustix::process::{Signal, kill_process_group};
+
+use super::record;
+use crate::process::{Running, mentioning, wait_for};
+use crate::tree::{Tree, said};
+
+const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
+const ID: &str = "0001-trial";
+
+/// The file says which arm is set.
+fn set(tree: &Tree) -> String {
+    std::fs::read_to_string(tree.path().join("arm")).unwrap_or_default().trim().to_owned()
+}
+
+/// A workload of a tenth of a second that prints 120 while arm B is set, and 100 otherwise. It moves the CPU times
+/// that slots are measured by. Where there is a file `hold`, it stays in arm B from its third run on until there is a
+/// file `go`.
+fn workload(tree: &Tree) -> String {
+    let script = format!(
+        "cd '{}' || exit 1\nsleep 0.1\n\
+         n=$(cat runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > runs\n\
+         line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
+         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > stat && mv stat root/proc/stat\n\
+         case $(cat arm) in\n\
+         b) echo 120\n\
+         if [ -e hold ] && [ $n -gt 300 ]; then touch held; until [ -e go ] || ! [ -e hold ]; do sleep 0.02; done; fi ;;\n\
+         *) echo 100 ;;\n\
+         esac\n",
+        tree.path().display()
+    );
+    let path = tree.path().join("work.sh");
+    std::fs::write(&path, script).expect("written");
+    format!("sh '{}'", path.display())
+}
+
+/// A trial in the directory of the tree, where the commands `a` and `b` run.
+fn trial(tree: &Tree, a: &str, b: &str, more: &[&str]) -> std::process::Command {
+    let work = workload(tree);
+    let args = [&QUICK[..], &["--a", a, "--b", b, "--command", &work], more].concat();
+    let mut command = tree.command(&args);
+    command.current_dir(tree.path());
+    command
+}
+
+const A: &str = "echo a > arm";
+const B: &str = "echo b > arm";
+
+/// Kills a trial while arm B is set.
+fn killed(tree: &Tree, a: &str) {
+    std::fs::write(tree.path().join("hold"), "").expect("written");
+    let trial = Running::start(&mut trial(tree, a, B, &["--pairs", "100"]));
+    wait_for("arm B", || tree.path().join("held").exists());
+    trial.signal(Signal::KILL);
+    // The workload outlives the trial and has its standard error: until it ends, that of the trial does not.
+    std::fs::write(tree.path().join("go"), "").expect("written");
+    assert_eq!(trial.output().status.code(), None);
+    let works = |path: &Path| mentioning(&path.join("work.sh")).is_empty();
+    wait_for("the workload's end", || works(tree.path()));
+}
+
+/// A trial that was killed once stayed in arm B without a trace.
+#[test]
+fn what_a_killed_trial_left_is_seen_and_undone() {
+    let tree = Tree::new();
+    killed(&tree, A);
+    assert_eq!(set(&tree), "b", "a kill cannot be caught");
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    let runs = format!("a shell command ran; `rxlab undo` runs in {}: {A}", tree.path().display());
+    assert!(code == 1 && text.contains(&runs), "{code}: {text}");
+    let (code, text) = said(&tree.rxlab(&["status", "--json"]));
+    assert!(code == 1 && text.contains(&format!("\"back\": \"{A}\"")), "{text}");
+    // It would take arm B for where the machine stands.
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", ID]));
+    assert!(code == 4 && text.contains("waits for its confirmation"), "{code}: {text}");
+    assert_eq!(set(&tree), "b");
+
+    // From any directory, which is not that of the trial.
+    let (code, text) = said(&tree.rxlab(&["undo"]));
+    assert!(code == 0 && text.contains("  shell command: taken back by `echo a > arm`\n"), "{code}: {text}");
+    assert_eq!(set(&tree), "a");
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    wait_for("the guard's end", || mentioning(tree.path()).is_empty());
+    let mut resumed = tree.command(&["trial", "resume", ID]);
+    let resumed = Running::start(resumed.current_dir(tree.path()));
+    let before = record(&tree.state(), ID).expect("saved").slots.len();
+    let slots = || record(&tree.state(), ID).map_or(0, |record| record.slots.len());
+    wait_for("more slots", || slots() > before);
+    resumed.signal(Signal::INT);
+    let (code, text) = said(&resumed.output());
+    assert!(code == 130 && text.contains("the machine was left in arm A"), "{code}: {text}");
+    assert_eq!(set(&tree), "a");
+}
+
+#[test]
+fn the_guard_of_a_killed_trial_runs_the_command_of_arm_a() {
+    let tree = Tree::new();
+    killed(&tree, A);
+    let guards = mentioning(tree.path());
+    assert_eq!(guards.len(), 1, "only the guard is left");
+    // Its deadline is far; told to end, it does not leave the change alone.
+    rustix::process::kill_process(guards[0], Signal::TERM).expect("signalled");
+    wait_for("the guard", || set(&tree) == "a" && mentioning(tree.path()).is_empty());
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+}
+
+#[test]
+fn a_way_back_that_fails_is_said_and_tried_again() {
+    let tree = Tree::new();
+    // Works for the trial, and not after it until it is allowed.
+    let a = "test ! -e refuse || { echo not now >&2; exit 3; }; echo a > arm";
+    killed(&tree, a);
+    std::fs::write(tree.path().join("refuse"), "").expect("written");
+    for _ in 0..2 {
+        let (code, text) = said(&tree.rxlab(&["undo"]));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(code == 5 && words.join(" ").contains("exit status: 3: not now"), "{code}: {text}");
+        assert_eq!(set(&tree), "b");
+        assert_eq!(said(&tree.rxlab(&["status"])).0, 1);
+    }
+    std::fs::remove_file(tree.path().join("refuse")).expect("removed");
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(set(&tree), "a");
+    wait_for("the guard's end", || mentioning(tree.path()).is_empty());
+}
+
+#[test]
+fn a_trial_whose_way_back_fails_says_that_arm_b_is_set() {
+    let tree = Tree::new();
+    // Arm A can be set until arm B was.
+    let a = "test \"$(cat arm)\" != b || { echo stuck >&2; exit 3; }; echo a > arm";
+    std::fs::write(tree.path().join("arm"), "a\n").expect("written");
+    let (code, text) = said(&trial(&tree, a, B, &["--pairs", "5"]).output().expect("rxlab runs"));
+    assert_eq!(code, 5, "{text}");
+    assert!(text.contains("arm B is still set: `test ") && text.contains("exit status: 3: stuck"), "{text}");
+    assert!(text.contains("try again with `rxlab undo 000001-") && !text.contains("left in arm A"), "{text}");
+    std::fs::write(tree.path().join("arm"), "mended\n").expect("written");
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(set(&tree), "a");
+    wait_for("the guard's end", || mentioning(tree.path()).is_empty());
+}
+
+/// An impatient user presses Ctrl-C twice: the terminal sends it to the whole process group each time.
+#[test]
+fn ctrl_c_does_not_stop_the_way_back() {
+    let tree = Tree::new();
+    let a = "echo begun >> backs; sleep 0.5; echo a > arm";
+    let mut command = trial(&tree, a, B, &["--pairs", "100"]);
+    let trial = Running::start(command.process_group(0));
+    let slots = || record(&tree.state(), ID).map_or(0, |record| record.slots.len());
+    wait_for("arm B after two slots", || slots() >= 2 && set(&tree) == "b");
+    let backs = || std::fs::read_to_string(tree.path().join("backs")).unwrap_or_default().lines().count();
+    let before = backs();
+    kill_process_group(trial.pid(), Signal::INT).expect("signalled");
+    // The first may have ended the command of a flip; the one that puts the machine back comes after it.
+    wait_for("the way back", || backs() > before);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    kill_process_group(trial.pid(), Signal::INT).expect("signalled");
+    let (code, text) = said(&trial.output());
+    assert!(code == 130 && text.contains("the machine was left in arm A"), "{code}: {text}");
+    assert_eq!(set(&tree), "a");
+    assert_eq!(mentioning(tree.path()), []);
+}
+
+/// Ctrl-C ends a command of arm B that hangs, as it ends the program.
+#[test]
+fn ctrl_c_ends_the_command_of_an_arm() {
+    let tree = Tree::new();
+    let mut command = trial(&tree, A, "echo b > arm; sleep 600", &["--pairs", "3"]);
+    let trial = Running::start(command.process_group(0));
+    wait_for("arm B", || set(&tree) == "b");
+    kill_process_group(trial.pid(), Signal::INT).expect("signalled");
+    let (code, text) = said(&trial.output());
+    assert!(code == 130 && text.contains("the machine was left in arm A"), "{code}: {text}");
+    assert_eq!(set(&tree), "a");
+}
+
+#[test]
+fn what_helps_is_kept_and_undone_later() {
+    let tree = Tree::new();
+    let (code, text) = said(&trial(&tree, A, B, &["--pairs", "5", "--keep"]).output().expect("rxlab runs"));
+    assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{code}: {text}");
+    assert!(text.contains("runs the command of arm A"), "{text}");
+    assert_eq!((set(&tree).as_str(), mentioning(tree.path())), ("b", Vec::new()));
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 0 && text.contains("`rxlab undo` runs in "), "{code}: {text}");
+    let (code, text) = said(&tree.rxlab(&["reapply"]));
+    assert!(code == 0 && text.contains("it ran a shell command, which is not repeated"), "{code}: {text}");
+    let (code, text) = said(&tree.rxlab(&["persist"]));
+    assert!(code == 4 && text.contains("or a shell command"), "{code}: {text}");
+    assert_eq!(set(&tree), "b");
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(set(&tree), "a");
+}
