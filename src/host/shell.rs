@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::HostError;
 
@@ -32,7 +33,9 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
     if let Some(directory) = directory {
         shell.current_dir(directory);
     }
-    if !interruptible {
+    if interruptible {
+        end_with_us(&mut shell);
+    } else {
         shell.process_group(0);
     }
     let status = shell.status().map_err(not_started)?;
@@ -41,6 +44,14 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
     }
     let last = last_line(&said).map_or_else(String::new, |line| format!(": {line}"));
     Err(failed(format!("ended with {status}{last}")))
+}
+
+/// Lets the shell be killed when this process dies: its effect would land after the way back has run.
+#[allow(unsafe_code)]
+fn end_with_us(shell: &mut Command) {
+    let ask = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec only prctl(2) is called, which takes no lock and no memory.
+    unsafe { shell.pre_exec(ask) };
 }
 
 /// The last line of a file that is not empty.
