@@ -12,6 +12,7 @@ mod interrupts;
 mod irqbalance;
 mod killed;
 mod knobs;
+mod moved;
 mod persist;
 mod stolen;
 mod there_and_back;
