@@ -81,6 +81,11 @@ impl Transaction {
     /// Takes the lock, puts away what other boots left, and begins. Refused while an earlier change
     /// waits for its confirmation: undoing that one from under this one would mix them up.
     pub fn begin(store: &Store, info: BeginInfo<'_>) -> Result<Self, ApplyError> {
+        Self::begin_at(store, info, boottime())
+    }
+
+    /// [`Transaction::begin`] at `now_ns` of CLOCK_BOOTTIME, which a simulated machine has by itself.
+    pub fn begin_at(store: &Store, info: BeginInfo<'_>, now_ns: u64) -> Result<Self, ApplyError> {
         let lock = store.lock(Duration::ZERO)?;
         let root = info.root.to_string_lossy().into_owned();
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
@@ -107,7 +112,7 @@ impl Transaction {
             applier: info.applier,
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             what: info.what,
-            deadline: info.confirm.map(|wait| boottime().saturating_add(nanoseconds(wait))),
+            deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
         Ok(Self { journal: store.begin(lock, begin)?, archived, unreadable })
     }

@@ -134,7 +134,7 @@ impl Store {
         loop {
             match self.storage.lock() {
                 Err(LockError::Held { .. }) if !left.is_zero() => {
-                    std::thread::sleep(RETRY.min(left));
+                    self.storage.pause(RETRY.min(left));
                     left = left.saturating_sub(RETRY);
                 }
                 other => return Ok(other?),
