@@ -4,6 +4,8 @@
 //! A list that cannot be read proves nothing. That a device is gone is said only after every network namespace
 //! was searched for it.
 
+use std::fmt;
+
 use rustix::io::Errno;
 
 use super::check::process_of;
@@ -11,7 +13,7 @@ use crate::host::{Cause, Hidden, Host, HostError, Namespace, Operation};
 use crate::journal::{Begin, History, SysfsIds, Touched};
 use crate::model::{DeviceAddress, Model};
 use crate::plan::Target;
-use crate::sample::{Inventory, Scope};
+use crate::sample::{Inventory, Scope, pci_function};
 use crate::units::{NicName, QueueId};
 
 const INTERFACES: &str = "sys/class/net";
@@ -122,11 +124,17 @@ fn elsewhere(
     device: &DeviceAddress,
     touched: &Touched,
 ) -> Result<Place, Hidden> {
-    let all = host.namespaces()?;
-    for namespace in &all {
-        let home =
-            begin.and_then(|begin| all.iter().find(|n| begin.home.as_ref().is_some_and(|h| h.is_same(n))));
-        let opened = host.seen_from(namespace, home).map_err(|error| Hidden(error.to_string()))?;
+    // A device that moves while they are searched, from one not searched yet to one that was, is in neither: it is
+    // looked for once more, in the other order.
+    let forth = host.namespaces()?;
+    let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
+    for namespace in forth.iter().chain(&back) {
+        let is_home = |n: &&Namespace| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n)));
+        let home = forth.iter().find(is_home);
+        let opened = match host.seen_from(namespace, home) {
+            Ok(opened) => opened,
+            Err(error) => return Err(Hidden(error.to_string())),
+        };
         let model = Box::new(look(&*opened));
         match in_one(&*opened, &model, device, touched.ids) {
             Ok(Some(name)) => return Ok(Place::There(opened, model, touched.target.of_nic(&name))),
@@ -151,7 +159,12 @@ fn in_one(
     ids: Option<SysfsIds>,
 ) -> Result<Option<NicName>, HostError> {
     let mut there = Vec::new();
-    for name in host.list(INTERFACES)? {
+    let names = host.list(INTERFACES)?;
+    // Every network namespace has its loopback interface: a list of none is not one of all.
+    if names.is_empty() && host.namespace().is_some() {
+        return Err(HostError::new(Operation::List, INTERFACES, Errno::AGAIN));
+    }
+    for name in names {
         // Files such as bonding_masters stand next to the interfaces.
         let Ok(nic) = name.parse::<NicName>() else { continue };
         match host.inode(&format!("{INTERFACES}/{nic}")) {
@@ -159,15 +172,28 @@ fn in_one(
             Err(error) if error.cause == Cause::Missing && model.nic(&nic).is_some() => {
                 there.push((nic, None))
             }
-            Err(error) if error.cause == Cause::Missing => {}
+            Err(error) if error.cause == Cause::Missing => {
+                if vanished(host, &nic) {
+                    return Err(changed(&name));
+                }
+            }
             Err(error) => return Err(error),
         }
+    }
+    // Two names of one directory: they were exchanged meanwhile.
+    let twice = |(at, (_, inode)): (usize, &(NicName, Option<u64>))| {
+        inode.is_some() && there[..at].iter().any(|(_, other)| other == inode)
+    };
+    if there.iter().enumerate().any(twice) {
+        return Err(changed(""));
     }
     let by_id = |(_, inode): &&(NicName, Option<u64>)| {
         ids.is_some_and(|ids| inode.is_some_and(|inode| inode == ids.interface))
     };
     if let Some((name, _)) = there.iter().find(by_id) {
-        return Ok(Some(name.clone()));
+        // Interrupts are found through the model, which may be of before a rename.
+        let is_known = model.nic(name).is_some_and(|nic| is_alike(&nic.address, device));
+        return if is_known { Ok(Some(name.clone())) } else { Err(changed(name)) };
     }
     for (name, inode) in &there {
         // A virtual interface with another id is another one, whatever its name is.
@@ -178,12 +204,48 @@ fn in_one(
             Some(nic) if nic.address == *device => return Ok(Some(name.clone())),
             Some(_) => {}
             // It was not read, or it came since: it may be the one.
-            None => {
-                return Err(HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN));
-            }
+            None => return Err(changed(name)),
         }
     }
     Ok(None)
+}
+
+/// Interfaces came, went or were renamed between two looks at them.
+fn changed(name: impl fmt::Display) -> HostError {
+    HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN)
+}
+
+/// Whether a listed name without a directory was that of an interface: it has gone or was renamed meanwhile, or cannot
+/// be read. Files such as bonding_masters are no links.
+fn vanished(host: &dyn Host, nic: &NicName) -> bool {
+    const EINVAL: Cause = Cause::Errno(22);
+    let link = host.link(&format!("{INTERFACES}/{nic}"));
+    host.namespace().is_some() && !link.is_err_and(|error| error.cause == EINVAL)
+}
+
+/// Whether both may be addresses of one device: both are virtual, or both of one PCI function. What comes after the
+/// function tells its interfaces apart, and may have been noted in the middle of a rename.
+fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
+    let hardware = |address: &DeviceAddress| address.0.split('/').next().map(str::to_owned);
+    match (one.is_virtual(), other.is_virtual()) {
+        (true, true) => true,
+        (false, false) if one.0.starts_with("pci:") => hardware(one) == hardware(other),
+        _ => one == other,
+    }
+}
+
+/// Whether the name of a target belongs to other hardware than `device` now, as far as sysfs says.
+pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
+    let (Some(nic), Some(DeviceAddress(address))) = (target.nic(), device) else { return false };
+    let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };
+    let is_virtual = path.contains("/virtual/");
+    if is_virtual || address.starts_with("virtual:") {
+        return is_virtual != address.starts_with("virtual:");
+    }
+    match (pci_function(&path), address.strip_prefix("pci:")) {
+        (Some(here), Some(wanted)) => wanted.split('/').next() != Some(here),
+        _ => false,
+    }
 }
 
 /// What sysfs calls the interface and the queue of a target; `None` for other targets and where nothing is known.

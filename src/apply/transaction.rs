@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::beside;
 use super::check::{device_of, knob_of};
-use super::locate::ids_of;
+use super::locate::{ids_of, is_another};
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
 use super::{ApplyError, boottime};
@@ -184,6 +184,14 @@ impl Transaction {
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
         let (device, ids) = (device_of(host, model, target), ids_of(host, target));
+        // Interrupts are found through the model, which may be of before a rename.
+        if is_another(host, target, device.as_ref()) {
+            let subject = format!("{} {target}", setting.knob);
+            return Err(ApplyError::ChangedMeanwhile {
+                subject,
+                why: "it is another interface now".to_owned(),
+            });
+        }
         if let Some(Unreadable { id, why, .. }) = self
             .unreadable
             .iter()
