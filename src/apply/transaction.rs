@@ -234,7 +234,7 @@ impl Transaction {
                 *model = beside::rediscover(host, model);
                 let Some(nic) = target.nic() else { return Ok((kept, Vec::new())) };
                 let values = [beside::left_over(host, model, chosen), set].concat();
-                Ok((kept, beside::replay(host, model, nic, &values, &armed)?))
+                Ok((kept, beside::replay(host, model, (nic, ids.map(|ids| ids.interface)), &values, &armed)?))
             });
         // Only now the write is done: what is there beside it is not what its driver happened to leave.
         let (kept, replayed) = match written {
