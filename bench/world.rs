@@ -1,5 +1,6 @@
 //! Runs the real code on a simulated machine while an adversary moves between any two of its operations:
-//! `cargo run --release --example world [--seeds N] [--from SEED] [--minutes M]`. Prints the shrunk schedule of each
+//! `cargo run --release --example world [--seeds N] [--from SEED] [--minutes M]`, or one schedule
+//! with `--replay SCHEDULE`, move by move. Prints the shrunk schedule of each
 //! run that breaks an invariant, and counts at the end.
 
 #[path = "world/mod.rs"]
@@ -21,18 +22,18 @@ struct Options {
     seeds: u64,
     from: u64,
     minutes: Option<f64>,
-    log: bool,
+    replay: Option<String>,
 }
 
 fn options() -> Option<Options> {
-    let mut options = Options { seeds: 20_000, from: 0, minutes: None, log: false };
+    let mut options = Options { seeds: 20_000, from: 0, minutes: None, replay: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         match flag.as_str() {
             "--seeds" => options.seeds = arguments.next()?.parse().ok()?,
             "--from" => options.from = arguments.next()?.parse().ok()?,
             "--minutes" => options.minutes = Some(arguments.next()?.parse().ok().filter(|m| *m > 0.0)?),
-            "--log" => options.log = true,
+            "--replay" => options.replay = Some(arguments.next()?),
             _ => return None,
         }
     }
@@ -41,7 +42,7 @@ fn options() -> Option<Options> {
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("world: the flags are --seeds N, --from SEED, --minutes M and --log");
+        eprintln!("world: the flags are --seeds N, --from SEED, --minutes M and --replay SCHEDULE");
         return ExitCode::from(2);
     };
     match simulate(&options) {
@@ -59,6 +60,12 @@ fn main() -> ExitCode {
 /// Returns how many schedules broke an invariant.
 fn simulate(options: &Options) -> io::Result<u64> {
     let mut out = io::stdout().lock();
+    if let Some(text) = &options.replay {
+        let schedule = serde_json::from_str(text).map_err(io::Error::other)?;
+        let report = run(&schedule, Mutation::Nothing, true);
+        report.log.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        return Ok(u64::from(report.violation.is_some()));
+    }
     let began = Instant::now();
     let time = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     let bar = bar(options);
@@ -68,14 +75,11 @@ fn simulate(options: &Options) -> io::Result<u64> {
     while !is_over(runs) && failed < ENOUGH {
         let seed = options.from + runs;
         let schedule = adversary::generate(seed);
-        let report = run(&schedule, Mutation::Nothing, options.log);
+        let report = run(&schedule, Mutation::Nothing, false);
         runs += 1;
         operations += report.operations;
         report.moves.iter().for_each(|(kind, count)| *moves.entry(*kind).or_insert(0) += count);
         report.ends.iter().for_each(|(kind, count)| *ends.entry(*kind).or_insert(0) += count);
-        for line in &report.log {
-            writeln!(out, "  {line}")?;
-        }
         if report.violation.is_some() {
             failed += 1;
             let (small, violation) = shrink::shrink(&schedule, Mutation::Nothing);

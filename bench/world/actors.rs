@@ -276,6 +276,7 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
     let own = SimHost::own(world);
     let store = Store::new(SimDisk::new(world));
     let before: Vec<String> = world.state().disk.open.keys().cloned().collect();
+    let began = world.state().counts[0];
     let identity = look(&own).identity;
     let id = only.and_then(|at| before.get(usize::from(at)).cloned());
     let which = id.as_deref().map_or(Which::All, Which::Id);
@@ -294,7 +295,7 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
         Some(id) => vec![id],
         None => before,
     };
-    world.check_undone(&asked, ended);
+    world.check_undone(&asked, began, ended);
     ended
 }
 

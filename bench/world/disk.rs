@@ -159,6 +159,7 @@ impl Storage for SimDisk {
                 }
                 None => {
                     file.bytes.extend_from_slice(bytes);
+                    state.log(|| format!("  {id}: {}", String::from_utf8_lossy(bytes).trim_end()));
                     Ok(())
                 }
             }

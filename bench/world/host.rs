@@ -26,6 +26,7 @@ pub(crate) struct SimHost {
 /// What a path stands for.
 enum Node {
     Interfaces,
+    Loopback,
     Interface(usize),
     InterfaceFile(usize, &'static str),
     Queues(usize),
@@ -67,6 +68,9 @@ impl SimHost {
     fn interface_node(&self, machine: &Machine, rest: &str) -> Node {
         let Some(rest) = rest.strip_prefix('/') else { return Node::Interfaces };
         let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        if (name, rest) == ("lo", "") {
+            return Node::Loopback;
+        }
         let Some(at) = machine.find(self.cookie(), name) else { return Node::Absent };
         if rest.is_empty() {
             return Node::Interface(at);
@@ -264,7 +268,11 @@ impl Host for SimHost {
             let machine = &state.machine;
             let mut names: Vec<String> = match node {
                 Node::Interfaces if hidden => Vec::new(),
-                Node::Interfaces => machine.in_netns(cookie).map(|(_, device)| device.name.clone()).collect(),
+                Node::Interfaces => {
+                    let devices = machine.in_netns(cookie).map(|(_, device)| device.name.clone());
+                    devices.chain(["lo".to_owned()]).collect()
+                }
+                Node::Loopback => Vec::new(),
                 Node::Interface(_) => {
                     ["carrier_down_count", "ifindex", "operstate", "queues"].map(String::from).into()
                 }
@@ -286,6 +294,7 @@ impl Host for SimHost {
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.meet(path, Operation::Link, |state, node| match node {
             Node::Interface(at) => Some(link_of(at, &state.machine.devices[at])),
+            Node::Loopback => Some("../../devices/virtual/net/lo".to_owned()),
             _ => None,
         })
     }
@@ -328,7 +337,7 @@ impl Host for SimHost {
         let count = attributes.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
         let done = count.is_some_and(|count| state.write(slot, u64::from(count)));
         if done {
-            state.machine.make_queues(device);
+            state.machine.make_queues_for_rxlab(device);
         }
         drop(state);
         self.world.written();
@@ -352,6 +361,8 @@ impl Host for SimHost {
             return Err(missing());
         }
         match node {
+            // Each namespace has its own.
+            Node::Loopback => Ok(self.cookie()),
             Node::Interface(at) => Ok(state.machine.devices[at].inode),
             Node::Queue(at, queue, true) => Ok(state.machine.devices[at].queues[queue].rx_inode),
             Node::Queue(at, queue, false) => Ok(state.machine.devices[at].queues[queue].tx_inode),

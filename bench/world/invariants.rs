@@ -49,13 +49,18 @@ impl State {
     /// What the open journals say of the foreign value `was` of a slot, over which `value` is written.
     pub(crate) fn covers(&self, slot: Slot, was: u64, value: u64) -> Cover {
         let was_text = kernel::text(slot, was);
-        let mut cover = Cover::None;
+        let (mut cover, mut is_first) = (Cover::None, false);
         for file in self.disk.open.values() {
             let history = match History::parse(&file.bytes) {
                 Ok(history) => history,
                 Err(damage) => damage.readable,
             };
             let value_text = kernel::text(slot, value);
+            // What a damaged line said is not known here; the command that wrote it knows it still.
+            if file.damaged {
+                cover = Cover::Ambiguous;
+                continue;
+            }
             for touched in history.touched().iter().filter(|touched| self.is_of(slot, touched)) {
                 let last = history.records.iter().rev().find_map(|record| match record {
                     Record::Intent(intent) => Some(intent),
@@ -67,7 +72,8 @@ impl State {
                     && last.after == value_text
                     && touched.outcome.is_none()
                 {
-                    return Cover::First;
+                    is_first = true;
+                    continue;
                 }
                 let known = [&touched.ours, &touched.foreign, &touched.unsettled];
                 let is_known = known.iter().any(|values| values.contains(&was_text));
@@ -85,12 +91,17 @@ impl State {
                 .flat_map(|t| t.beside.into_iter().chain(t.held.into_iter().flatten()));
             let device = self.is_fresh(slot, was);
             for one in beside {
-                if one.knob == kernel::knob(slot) && (one.value == was_text || device) {
+                // Nothing tells the CPUs that a driver chose for a new interrupt from those that others set.
+                let is_interrupt = matches!(slot, Slot::Irq(..));
+                if one.knob == kernel::knob(slot) && (one.value == was_text || device || is_interrupt) {
                     cover = Cover::Ambiguous;
                 }
             }
         }
-        cover
+        match cover {
+            Cover::None if is_first => Cover::First,
+            cover => cover,
+        }
     }
 
     /// Whether a value is that of a new queue on a device that had its queues made again.
@@ -103,6 +114,15 @@ impl State {
         made_again && value == self.machine.foreign(slot, super::schedule::Foreign::Fresh)
     }
 
+    /// Whether a list of CPUs is an original that was written back while some of them were offline. A command that is
+    /// killed right after such a write has not noted what the kernel made of it, and the next one takes it for a
+    /// foreign value: a known limit.
+    fn lost_cpus(&self, slot: Slot) -> bool {
+        let is_part =
+            |value: &kernel::Value| value.originals.iter().any(|original| value.now & !original == 0);
+        matches!(slot, Slot::Rps(..)) && self.machine.value(slot).is_some_and(is_part)
+    }
+
     /// Invariant 1: what rxlab has set is back, or open.
     fn check_values(&mut self) {
         let ours: Vec<Slot> = self
@@ -110,6 +130,7 @@ impl State {
             .slots()
             .into_iter()
             .filter(|slot| self.machine.value(*slot).is_some_and(kernel::Value::is_ours))
+            .filter(|slot| !self.lost_cpus(*slot))
             .collect();
         if ours.is_empty() {
             return;
@@ -280,11 +301,13 @@ impl World {
     }
 
     /// Invariant 5: an undo that reports success has left nothing open of what it was to put back.
-    pub(crate) fn check_undone(self: &Arc<Self>, before: &[String], ended: Ended) {
-        if ended != Ended::Done {
+    ///
+    /// A state directory that is invisible looks like one in which nothing was ever done: a known limit.
+    pub(crate) fn check_undone(self: &Arc<Self>, before: &[String], began: u32, ended: Ended) {
+        let mut state = self.state();
+        if ended != Ended::Done || state.gone_until > u64::from(began) {
             return;
         }
-        let mut state = self.state();
         let left = before.iter().find(|id| {
             state.disk.open.get(*id).is_some_and(|file| {
                 History::parse(&file.bytes).is_ok_and(|history| {

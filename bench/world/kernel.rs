@@ -40,6 +40,10 @@ impl Value {
 
     /// The kernel resets it.
     fn reset(&mut self, fresh: u64) {
+        // What another program had set goes with the queue, and nothing shows it any more.
+        if self.by == By::Foreign {
+            self.lose();
+        }
         self.now = fresh;
         self.by = By::Kernel;
         if !self.originals.contains(&fresh) {
@@ -52,6 +56,12 @@ impl Value {
         self.originals.push(value);
         self.now = value;
         self.by = By::Foreign;
+    }
+
+    /// rxlab has the queue made anew. It sets again what was there when it noted its intent: what another program set
+    /// after that goes with the old queue.
+    pub(crate) fn lose(&mut self) {
+        self.originals.extend_from_slice(&self.older);
     }
 
     /// rxlab writes. `expected`: what was there may be overwritten and is not what to go back to.
@@ -305,6 +315,15 @@ impl Machine {
         }
     }
 
+    /// Queues are made again because rxlab asked for other ones.
+    pub(crate) fn make_queues_for_rxlab(&mut self, device: u8) {
+        let at = self.at(device);
+        for queue in &mut self.devices[at].queues {
+            [&mut queue.rps, &mut queue.rfs, &mut queue.affinity].into_iter().for_each(Value::lose);
+        }
+        self.make_queues(device);
+    }
+
     /// A device gets a name that no other one has.
     pub(crate) fn rename(&mut self, device: u8) {
         let at = self.at(device);
@@ -313,7 +332,7 @@ impl Machine {
 
     pub(crate) fn swap_names(&mut self, one: u8, other: u8) {
         let (one, other) = (self.at(one), self.at(other));
-        if self.devices[one].netns == self.devices[other].netns {
+        if one != other && self.devices[one].netns == self.devices[other].netns {
             let name = std::mem::take(&mut self.devices[one].name);
             self.devices[one].name = std::mem::replace(&mut self.devices[other].name, name);
         }

@@ -108,6 +108,8 @@ pub(crate) struct State {
     counts: [u32; 3],
     events: Vec<(Event, bool)>,
     faults: Vec<Fault>,
+    /// The operation until which the state directory is invisible.
+    gone_until: u64,
     stack: Vec<Running>,
     next_pid: u32,
     pub(crate) guards: Vec<Guard>,
@@ -141,6 +143,7 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
         counts: [0; 3],
         events: schedule.events.iter().map(|event| (event.clone(), false)).collect(),
         faults: Vec::new(),
+        gone_until: 0,
         stack: Vec::new(),
         next_pid: 500,
         guards: Vec::new(),
@@ -365,6 +368,9 @@ impl State {
             }
             Move::Fault(area, errno, operations) => {
                 let until = u64::from(self.counts[0]) + u64::from(*operations);
+                if *area == Area::DiskGone {
+                    self.gone_until = until;
+                }
                 self.faults.push(Fault { area: *area, errno: errno.raw(), until });
             }
             Move::Kill => {

@@ -44,3 +44,4 @@ mod trace;
 mod tree;
 mod trial;
 mod vm;
+mod world;
