@@ -2,7 +2,9 @@
 
 CARGO ?= cargo
 
-.PHONY: run build test lint install bench-load docs
+.PHONY: run build test lint install bench-load simulate docs
+
+MINUTES ?= 10
 
 run: build ## Build, then run the demo: find the hot CPU, try the fix, prove it
 	target/release/rxlab demo
@@ -25,6 +27,9 @@ install: build ## Install the program for this machine
 
 bench-load: build ## Install the peers of `rxlab load` and measure all of them, on a quiet machine
 	bench/load.sh
+
+simulate: ## Let an adversary loose on a simulated machine, for MINUTES minutes
+	$(CARGO) run --release --locked --example world -- --minutes $(MINUTES)
 
 docs: ## Write the generated documents anew
 	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib

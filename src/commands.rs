@@ -72,7 +72,12 @@ fn answered(answer: &clap::Error) -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), CommandError> {
-    let global = &cli.global;
+    let mut global = cli.global;
+    // Another way to write `/` is no other machine. One that cannot be resolved is an error where it is opened.
+    if let Ok(root) = global.root.canonicalize() {
+        global.root = root;
+    }
+    let global = &global;
     match cli.command {
         Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),

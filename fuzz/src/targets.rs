@@ -46,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/irqbalance", |bytes| on(bytes, parse::irqbalance_setup)),
     ("parse/kernel_arguments", |bytes| with(bytes, |text| parse::has_kernel_argument(text, "rxlab=off"))),
     ("parse/links", |bytes| on(bytes, parse::links)),
+    ("parse/locks", |bytes| with(bytes, |text| parse::holds_lock(text, 1, 2))),
     ("parse/mounts", |bytes| with(bytes, parse::mounts)),
     ("parse/namespace", |bytes| {
         on(bytes, parse::namespace_id);
@@ -56,6 +57,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::allowed_cpus);
         with(bytes, parse::last_cpu);
         with(bytes, parse::is_runnable);
+        with(bytes, parse::has_ended);
         with(bytes, parse::children);
         with(bytes, parse::scheduling);
         with(bytes, parse::parent);

@@ -140,7 +140,7 @@ pub struct Backwards<E> {
     pub undone: Vec<Undo>,
     /// Those that were left alone.
     pub waiting: Vec<Waiting>,
-    /// Why one could not be tried; the older ones were not tried either.
+    /// Why the first of those that could not be tried was not; older ones with the same values wait for it.
     pub error: Option<E>,
 }
 
@@ -167,8 +167,8 @@ fn backwards<E>(
                 result.undone.push(undo);
             }
             Err(error) => {
-                result.error = Some(error);
-                break;
+                result.error.get_or_insert(error);
+                stuck.push((id.clone(), history.clone()));
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use super::ApplyError;
 use super::check::knob_of;
+use super::locate::ids_of;
 use crate::host::Host;
 use crate::journal::{Armed, Beside, Touched};
 use crate::knob::{Knob, KnobError};
@@ -106,11 +107,12 @@ pub(super) fn made_anew(host: &dyn Host, model: &Model, nic: &NicName, values: &
 }
 
 /// Sets every one of `values` again that is not so any more and gives those. A queue that has gone took its
-/// values with it. `armed` is that of the write that threw them away: its journal entry has them.
+/// values with it. `armed` is that of the write that threw them away: its journal entry has them. `nic` is the name of
+/// the interface that sysfs calls `inode`; once another one has it, nothing more is written.
 pub(super) fn replay(
     host: &dyn Host,
     model: &Model,
-    nic: &NicName,
+    (nic, inode): (&NicName, Option<u64>),
     values: &[Beside],
     armed: &Armed,
 ) -> Result<Vec<Setting>, ApplyError> {
@@ -122,8 +124,23 @@ pub(super) fn replay(
         let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
         let lost =
             |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };
+        if ids_of(host, &Target::Nic(nic.clone())).map(|ids| ids.interface) != inode {
+            let subject = format!("{} {}", setting.knob, setting.target);
+            return Err(ApplyError::ChangedMeanwhile {
+                subject,
+                why: "it is another interface now".to_owned(),
+            });
+        }
         match knob.read(host, model, &setting.target) {
             Ok(live) if knob.same(value, &live) => continue,
+            // These two live in the queue's own object: what is there is not what a driver left.
+            Ok(live)
+                if ["rps", "rfs"].contains(&knob.name())
+                    && !knob.is_fresh(host, &live)
+                    && !knob.left_by(&[], std::slice::from_ref(value), &live) =>
+            {
+                continue;
+            }
             Ok(_) => {}
             Err(error) if is_gone(&error) => continue,
             Err(error) => return Err(lost(error)),

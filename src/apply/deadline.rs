@@ -35,7 +35,8 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5
 /// leaves nothing to put back from.
 const ABSENT: Duration = Duration::from_secs(60);
 
-/// How long after the deadline another process may keep the lock before it is killed.
+/// How long after the deadline one process may keep the lock, from when the guard first finds it there, before it is
+/// killed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a guard may take to say that it stands.
@@ -141,23 +142,33 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
         }
         post.sleep(left.min(LOOK));
     }
-    let due = post.now();
     let [mut pause, longest] = PAUSES;
-    let mut seen = due;
+    let mut seen = post.now();
+    let mut held: Option<(ProcessId, u64)> = None;
     loop {
-        match put_back(store, id, post) {
+        let attempt = put_back(store, id, post);
+        let now = post.now();
+        match attempt {
             Attempt::Over => return,
-            Attempt::Absent if post.now().saturating_sub(seen) >= nanoseconds(ABSENT) => return,
+            Attempt::Absent if now.saturating_sub(seen) >= nanoseconds(ABSENT) => return,
             Attempt::Absent => {
                 post.sleep(pause);
                 continue;
             }
-            Attempt::Locked(path, Some(holder)) if post.now().saturating_sub(due) >= nanoseconds(GRACE) => {
-                post.kill_holder(&path, holder);
+            Attempt::Locked(path, Some(holder)) => {
+                let since = match held {
+                    Some((known, since)) if known == holder => since,
+                    _ => now,
+                };
+                held = Some((holder, since));
+                if now.saturating_sub(since) >= nanoseconds(GRACE) {
+                    post.kill_holder(&path, holder);
+                }
             }
-            Attempt::Locked(..) | Attempt::Failed => {}
+            Attempt::Locked(_, None) => {}
+            Attempt::Failed => held = None,
         }
-        seen = post.now();
+        seen = now;
         post.sleep(pause);
         pause = (2 * pause).min(longest);
     }
@@ -192,6 +203,7 @@ fn put_back(store: &Store, id: &str, post: &dyn Watchpost) -> Attempt {
     }
     let Ok(own) = post.open() else { return Attempt::Failed };
     let Ok(undo) = undo_one(transaction, &*own, UndoOptions::default()) else { return Attempt::Failed };
+    // What is left of these needs a decision.
     let is_for_user = |outcome: &Outcome| outcome.settles() || matches!(outcome, Outcome::Drift { .. });
     let is_taken_back = undo.command.as_ref().is_none_or(|command| command.outcome.settles());
     let only_user = is_taken_back

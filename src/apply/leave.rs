@@ -3,9 +3,10 @@
 
 use super::Transaction;
 use super::check::device_of;
-use super::locate::ids_of;
+use super::locate::{ids_of, was_made_again};
 use crate::host::Host;
 use crate::journal::{JournalError, Outcome, Touched};
+use crate::knob;
 use crate::model::Model;
 use crate::plan::Target;
 
@@ -26,7 +27,12 @@ impl Transaction {
         let is_it = |t: &Touched| t.is_of(knob, target, (&device, ids));
         let touched = self.journal.history().touched();
         let Some(touched) = touched.into_iter().find(is_it) else { return Ok(()) };
-        let left = Outcome::Drift { live: live.to_owned(), fresh: false };
+        let is_fresh = knob::find(knob).is_some_and(|knob| knob.is_fresh(host, live));
+        // What the kernel reset with its queue is put back by undo.
+        if is_fresh && was_made_again(host, &touched, target, self.journal.history()) {
+            return Ok(());
+        }
+        let left = Outcome::Drift { live: live.to_owned(), fresh: is_fresh };
         if touched.outcome.as_ref() == Some(&left) {
             return Ok(());
         }

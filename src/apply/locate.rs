@@ -4,14 +4,16 @@
 //! A list that cannot be read proves nothing. That a device is gone is said only after every network namespace
 //! was searched for it.
 
+use std::fmt;
+
 use rustix::io::Errno;
 
 use super::check::process_of;
-use crate::host::{Cause, Hidden, Host, HostError, Namespace, Operation};
+use crate::host::{Cause, Hidden, Host, HostError, Namespace, OpenError, Operation};
 use crate::journal::{Begin, History, SysfsIds, Touched};
 use crate::model::{DeviceAddress, Model};
 use crate::plan::Target;
-use crate::sample::{Inventory, Scope};
+use crate::sample::{Inventory, Scope, pci_function};
 use crate::units::{NicName, QueueId};
 
 const INTERFACES: &str = "sys/class/net";
@@ -84,7 +86,11 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     if touched.target.nic().is_none() {
         return match process_of(host, &touched.target) {
             Ok(Some(now)) if now == *device => Place::Here(touched.target.clone()),
-            Ok(_) => Place::Gone,
+            // A container sees its own processes only.
+            Ok(_) => match host.namespaces() {
+                Ok(_) => Place::Gone,
+                Err(hidden) => Place::Unknown(hidden.to_string()),
+            },
             Err(error) => Place::Unknown(error.to_string()),
         };
     }
@@ -93,7 +99,9 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     let is_home =
         begin.is_none_or(|begin| match (begin.netns.as_ref().or(begin.home.as_ref()), host.namespace()) {
             (Some(then), Some(now)) => then.is_same(now),
-            _ => true,
+            // An earlier version did not note its own namespace.
+            (None, Some(_)) => false,
+            (_, None) => true,
         });
     // An interface in another namespace can be told from ours by its id alone, unless it is hardware.
     let is_known = touched.ids.is_some() || !device.is_virtual();
@@ -104,10 +112,7 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
             Err(error) => return Place::Unknown(error.to_string()),
         }
     }
-    if host.namespace().is_none() {
-        return Place::Gone;
-    }
-    if !is_known {
+    if !is_known && host.namespace().is_some() {
         return Place::Unknown(
             "written by an earlier version, which did not note what sysfs calls it".to_owned(),
         );
@@ -122,11 +127,19 @@ fn elsewhere(
     device: &DeviceAddress,
     touched: &Touched,
 ) -> Result<Place, Hidden> {
-    let all = host.namespaces()?;
-    for namespace in &all {
-        let home =
-            begin.and_then(|begin| all.iter().find(|n| begin.home.as_ref().is_some_and(|h| h.is_same(n))));
-        let opened = host.seen_from(namespace, home).map_err(|error| Hidden(error.to_string()))?;
+    // A device that moves while they are searched, from one not searched yet to one that was, is in neither: it is
+    // looked for once more, in the other order.
+    let forth = host.namespaces()?;
+    let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
+    for namespace in forth.iter().chain(&back) {
+        let is_home = |n: &&Namespace| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n)));
+        let home = forth.iter().find(is_home);
+        let opened = match host.seen_from(namespace, home) {
+            Ok(opened) => opened,
+            // It has ended meanwhile. What was in it ended too, or is where the second search finds it.
+            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => continue,
+            Err(error) => return Err(Hidden(error.to_string())),
+        };
         let model = Box::new(look(&*opened));
         match in_one(&*opened, &model, device, touched.ids) {
             Ok(Some(name)) => return Ok(Place::There(opened, model, touched.target.of_nic(&name))),
@@ -151,7 +164,12 @@ fn in_one(
     ids: Option<SysfsIds>,
 ) -> Result<Option<NicName>, HostError> {
     let mut there = Vec::new();
-    for name in host.list(INTERFACES)? {
+    let names = host.list(INTERFACES)?;
+    // Every network namespace has its loopback interface: a list of none is not one of all.
+    if names.is_empty() && host.namespace().is_some() {
+        return Err(HostError::new(Operation::List, INTERFACES, Errno::AGAIN));
+    }
+    for name in names {
         // Files such as bonding_masters stand next to the interfaces.
         let Ok(nic) = name.parse::<NicName>() else { continue };
         match host.inode(&format!("{INTERFACES}/{nic}")) {
@@ -159,15 +177,28 @@ fn in_one(
             Err(error) if error.cause == Cause::Missing && model.nic(&nic).is_some() => {
                 there.push((nic, None))
             }
-            Err(error) if error.cause == Cause::Missing => {}
+            Err(error) if error.cause == Cause::Missing => {
+                if vanished(host, &nic) {
+                    return Err(changed(&name));
+                }
+            }
             Err(error) => return Err(error),
         }
+    }
+    // Two names of one directory: they were exchanged meanwhile.
+    let twice = |(at, (_, inode)): (usize, &(NicName, Option<u64>))| {
+        inode.is_some() && there[..at].iter().any(|(_, other)| other == inode)
+    };
+    if there.iter().enumerate().any(twice) {
+        return Err(changed(""));
     }
     let by_id = |(_, inode): &&(NicName, Option<u64>)| {
         ids.is_some_and(|ids| inode.is_some_and(|inode| inode == ids.interface))
     };
     if let Some((name, _)) = there.iter().find(by_id) {
-        return Ok(Some(name.clone()));
+        // Interrupts are found through the model, which may be of before a rename.
+        let is_known = model.nic(name).is_some_and(|nic| is_alike(&nic.address, device));
+        return if is_known { Ok(Some(name.clone())) } else { Err(changed(name)) };
     }
     for (name, inode) in &there {
         // A virtual interface with another id is another one, whatever its name is.
@@ -178,12 +209,48 @@ fn in_one(
             Some(nic) if nic.address == *device => return Ok(Some(name.clone())),
             Some(_) => {}
             // It was not read, or it came since: it may be the one.
-            None => {
-                return Err(HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN));
-            }
+            None => return Err(changed(name)),
         }
     }
     Ok(None)
+}
+
+/// Interfaces came, went or were renamed between two looks at them.
+fn changed(name: impl fmt::Display) -> HostError {
+    HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN)
+}
+
+/// Whether a listed name without a directory was that of an interface: it has gone or was renamed meanwhile, or cannot
+/// be read. Files such as bonding_masters are no links.
+fn vanished(host: &dyn Host, nic: &NicName) -> bool {
+    const EINVAL: Cause = Cause::Errno(22);
+    let link = host.link(&format!("{INTERFACES}/{nic}"));
+    host.namespace().is_some() && !link.is_err_and(|error| error.cause == EINVAL)
+}
+
+/// Whether both may be addresses of one device: both are virtual, or both of one PCI function. What comes after the
+/// function tells its interfaces apart, and may have been noted in the middle of a rename.
+fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
+    let hardware = |address: &DeviceAddress| address.0.split('/').next().map(str::to_owned);
+    match (one.is_virtual(), other.is_virtual()) {
+        (true, true) => true,
+        (false, false) if one.0.starts_with("pci:") => hardware(one) == hardware(other),
+        _ => one == other,
+    }
+}
+
+/// Whether the name of a target belongs to other hardware than `device` now, as far as sysfs says.
+pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
+    let (Some(nic), Some(DeviceAddress(address))) = (target.nic(), device) else { return false };
+    let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };
+    let is_virtual = path.contains("/virtual/");
+    if is_virtual || address.starts_with("virtual:") {
+        return is_virtual != address.starts_with("virtual:");
+    }
+    match (pci_function(&path), address.strip_prefix("pci:")) {
+        (Some(here), Some(wanted)) => wanted.split('/').next() != Some(here),
+        _ => false,
+    }
 }
 
 /// What sysfs calls the interface and the queue of a target; `None` for other targets and where nothing is known.
@@ -214,6 +281,12 @@ fn queue_path(nic: &NicName, queue: QueueId) -> String {
     format!("{INTERFACES}/{nic}/queues/{queue}")
 }
 
+/// Whether a value lives in the object of its queue, and so is freed with it and with nothing else. A driver may keep
+/// or reset an interrupt whatever becomes of the queue.
+pub(super) fn is_of_queue(knob: &str) -> bool {
+    ["rps", "rfs", "xps_cpus", "xps_rxqs"].contains(&knob)
+}
+
 /// Whether what a value belongs to was made again since its last intent, so that the kernel or the driver has
 /// reset it: another interface or queue has taken its place, or `then` and `now` show other numbers of queues.
 pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target, history: &History) -> bool {
@@ -221,11 +294,10 @@ pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target
     if then.interface != now.interface {
         return true;
     }
-    if let (Some(then), Some(now)) = (then.queue, now.queue) {
-        // These two live in the queue's own object; a driver may reset others without making it again.
-        if then != now || ["rps", "rfs"].contains(&touched.knob.as_str()) {
-            return then != now;
-        }
+    if let (Some(then), Some(now)) = (then.queue, now.queue)
+        && (then != now || is_of_queue(&touched.knob))
+    {
+        return then != now;
     }
     let Some((nic, device)) = target.nic().zip(touched.device.as_ref()) else { return false };
     let then = history.surroundings().and_then(|around| around.device(device));

@@ -19,13 +19,12 @@ pub(super) fn surroundings(host: &dyn Host, model: &Model, touched: &[Touched]) 
     Surroundings { online: online.and_then(|list| list.trim().parse().ok()), devices }
 }
 
-/// Whether an interface has other queues, or lost its link, since `then`.
+/// Whether an interface has other numbers of queues than `then`.
 pub(super) fn has_other_queues(host: &dyn Host, then: &DeviceThen, nic: &NicName) -> bool {
     let now = device(host, &then.device, nic);
     let differs = |then: Option<u64>, now: Option<u64>| then.is_some() && now.is_some() && then != now;
     differs(then.rx_queues.map(u64::from), now.rx_queues.map(u64::from))
         || differs(then.tx_queues.map(u64::from), now.tx_queues.map(u64::from))
-        || differs(then.carrier_downs, now.carrier_downs)
 }
 
 fn device(host: &dyn Host, address: &DeviceAddress, nic: &NicName) -> DeviceThen {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::beside;
 use super::check::{device_of, knob_of};
-use super::locate::ids_of;
+use super::locate::{ids_of, is_another};
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
 use super::{ApplyError, boottime};
@@ -81,6 +81,11 @@ impl Transaction {
     /// Takes the lock, puts away what other boots left, and begins. Refused while an earlier change
     /// waits for its confirmation: undoing that one from under this one would mix them up.
     pub fn begin(store: &Store, info: BeginInfo<'_>) -> Result<Self, ApplyError> {
+        Self::begin_at(store, info, boottime())
+    }
+
+    /// [`Transaction::begin`] at `now_ns` of CLOCK_BOOTTIME, which a simulated machine has by itself.
+    pub fn begin_at(store: &Store, info: BeginInfo<'_>, now_ns: u64) -> Result<Self, ApplyError> {
         let lock = store.lock(Duration::ZERO)?;
         let root = info.root.to_string_lossy().into_owned();
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
@@ -107,7 +112,7 @@ impl Transaction {
             applier: info.applier,
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             what: info.what,
-            deadline: info.confirm.map(|wait| boottime().saturating_add(nanoseconds(wait))),
+            deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
         Ok(Self { journal: store.begin(lock, begin)?, archived, unreadable })
     }
@@ -179,6 +184,14 @@ impl Transaction {
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
         let (device, ids) = (device_of(host, model, target), ids_of(host, target));
+        // Interrupts are found through the model, which may be of before a rename.
+        if is_another(host, target, device.as_ref()) {
+            let subject = format!("{} {target}", setting.knob);
+            return Err(ApplyError::ChangedMeanwhile {
+                subject,
+                why: "it is another interface now".to_owned(),
+            });
+        }
         if let Some(Unreadable { id, why, .. }) = self
             .unreadable
             .iter()
@@ -221,7 +234,7 @@ impl Transaction {
                 *model = beside::rediscover(host, model);
                 let Some(nic) = target.nic() else { return Ok((kept, Vec::new())) };
                 let values = [beside::left_over(host, model, chosen), set].concat();
-                Ok((kept, beside::replay(host, model, nic, &values, &armed)?))
+                Ok((kept, beside::replay(host, model, (nic, ids.map(|ids| ids.interface)), &values, &armed)?))
             });
         // Only now the write is done: what is there beside it is not what its driver happened to leave.
         let (kept, replayed) = match written {

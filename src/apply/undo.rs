@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::beside;
 use super::commands::{self, CommandUndo};
-use super::locate::{Place, has_queue, ids_of, locate, was_made_again};
+use super::locate::{Place, has_queue, ids_of, is_another, is_of_queue, locate, was_made_again};
 use crate::host::Host;
 use crate::journal::{Beside, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, Knob, KnobError};
@@ -99,7 +99,10 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
             Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
         };
         settled &= outcome.settles();
-        if let Err(error) = journal.undone(touched.seq, &outcome) {
+        // A guard that tries for days does not fill the disk.
+        if touched.outcome.as_ref() != Some(&outcome)
+            && let Err(error) = journal.undone(touched.seq, &outcome)
+        {
             journal_error.get_or_insert(error);
         }
         outcomes.push(UndoOutcome {
@@ -171,16 +174,34 @@ fn put_back(
     {
         return failed("another interface has its name now".to_owned());
     }
+    if is_another(host, target, touched.device.as_ref()) {
+        return failed("another interface has its name now".to_owned());
+    }
+    let found = found.map(|found| found.interface);
+    let is_still_it = || ids_of(host, target).map(|ids| ids.interface) == found;
     let live = match knob.read(host, model, target) {
         Ok(live) => live,
         // The process or thread has ended. An interrupt is not among them: it is missing while its interface is
         // down, and comes back with its value.
-        Err(KnobError::NotThere { .. }) => return Outcome::Gone,
+        Err(error @ KnobError::NotThere { .. }) => {
+            return match host.namespaces() {
+                Ok(_) => Outcome::Gone,
+                Err(hidden) => failed(format!("{error}, or out of sight: {hidden}")),
+            };
+        }
         Err(error @ KnobError::UnknownQueue { .. }) => {
-            return without_queue(knob, host, touched, target, &error);
+            let outcome = without_queue(knob, host, touched, target, &error);
+            return if is_still_it() {
+                outcome
+            } else {
+                failed("another interface has its name now".to_owned())
+            };
         }
         Err(error) => return failed(error.to_string()),
     };
+    if !is_still_it() {
+        return failed("another interface has its name now".to_owned());
+    }
     let is_original = knob.same(&touched.original, &live);
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
@@ -198,13 +219,16 @@ fn put_back(
         return failed("its intent is not in the journal".to_owned());
     };
     let beside = match target.nic() {
-        Some(nic) => beside_values(journal, host, model, touched, nic, is_original),
+        Some(nic) => match beside_values(journal, host, model, touched, (nic, is_original), is_still_it) {
+            Some(beside) => beside,
+            None => return failed("another interface has its name now".to_owned()),
+        },
         None => touched.beside.clone(),
     };
     if !is_original {
         // What was set while the journal was written is not ours to overwrite, nor is another interface that has
         // the name by now.
-        if ids_of(host, target).map(|ids| ids.interface) != found.map(|ids| ids.interface) {
+        if !is_still_it() {
             return failed("another interface has its name now".to_owned());
         }
         match knob.read(host, model, target) {
@@ -223,7 +247,7 @@ fn put_back(
     }
     let (Some(nic), false) = (target.nic(), beside.is_empty()) else { return Outcome::Restored };
     *model = Cow::Owned(beside::rediscover(host, model));
-    match beside::replay(host, model, nic, &beside, &armed) {
+    match beside::replay(host, model, (nic, found), &beside, &armed) {
         Ok(replayed) if is_original && replayed.is_empty() => Outcome::Unchanged,
         Ok(_) => Outcome::Restored,
         Err(error) => failed(error.to_string()),
@@ -240,7 +264,7 @@ fn without_queue(
     error: &KnobError,
 ) -> Outcome {
     match has_queue(host, target) {
-        Ok(false) if knob.is_fresh(host, &touched.original) => Outcome::Gone,
+        Ok(false) if is_of_queue(&touched.knob) && knob.is_fresh(host, &touched.original) => Outcome::Gone,
         Ok(false) => Outcome::Away,
         Ok(true) => Outcome::Failed { why: error.to_string() },
         Err(error) => Outcome::Failed { why: error.to_string() },
@@ -262,34 +286,52 @@ fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
 /// What has to be set again once the original value is back: what there was before our writes, or what somebody
 /// else has made of it since. In the order of how much is known:
 ///
-/// - What the last undo found and noted before its write counts: whatever is there now, its write left.
+/// - Once the original is back, what the last undo found and noted before its write counts: whatever is there now, its
+///   write left.
 /// - Of a write of ours that was cut short, what is there now is what the driver happened to leave, and what was
 ///   before it counts.
 /// - While the value is ours, what is there now is what others want, and is noted before it is thrown away.
 /// - Where the original is back and nobody noted anything, what a new queue has was thrown away, and anything else
 ///   may be somebody's choice and stays.
+///
+/// `None` when another interface has taken the name while its values were read.
 fn beside_values(
     journal: &mut Journal,
     host: &dyn Host,
     model: &Model,
     touched: &Touched,
-    nic: &NicName,
-    is_original: bool,
-) -> Vec<Beside> {
-    if let Some(held) = &touched.held {
-        return beside::overlaid(&touched.beside, held);
+    (nic, is_original): (&NicName, bool),
+    is_still_it: impl Fn() -> bool,
+) -> Option<Vec<Beside>> {
+    if let (Some(held), true) = (&touched.held, is_original) {
+        return Some(beside::overlaid(&touched.beside, held));
     }
     if !touched.unsettled.is_empty() {
-        return touched.beside.clone();
+        return Some(touched.beside.clone());
     }
     if is_original {
-        return beside::made_anew(host, model, nic, &touched.beside);
+        let values = beside::made_anew(host, model, nic, &touched.beside);
+        return is_still_it().then_some(values);
     }
-    let held = beside::now(host, model, nic, &touched.beside);
+    let mut held = beside::now(host, model, nic, &touched.beside);
+    // An earlier attempt was refused: what is there still counts, but for queues that it had made anew all the same.
+    // What the transaction itself had set is back by now, and not to be set again.
+    if let Some(before) = &touched.held {
+        let all = journal.history().touched();
+        let is_own = |one: &Beside| {
+            let is_it = |t: &Touched| t.knob == one.knob && t.target.lasting() == one.target.lasting();
+            all.iter().any(|t| t.is_on_same_device(touched) && is_it(t))
+        };
+        let lost = beside::made_anew(host, model, nic, before).into_iter().filter(|one| !is_own(one));
+        held = beside::overlaid(&held, &lost.collect::<Vec<_>>());
+    }
+    if !is_still_it() {
+        return None;
+    }
     // Its room was set aside with the intent. Where no room can be set aside, a full disk must not keep the
     // machine from being restored all the same.
     let _ = journal.holding(touched.seq, &held);
-    beside::overlaid(&touched.beside, &held)
+    Some(beside::overlaid(&touched.beside, &held))
 }
 
 #[cfg(test)]

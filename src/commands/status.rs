@@ -89,13 +89,21 @@ fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), C
 fn of_machine(global: &Global) -> Result<Standing, CommandError> {
     let root = place::root(global)?.to_string_lossy().into_owned();
     let boot_id = machine::open(global)?.model.identity.boot_id;
-    let Open { transactions: open, unreadable } =
+    let Open { transactions: open, mut unreadable } =
         place::store(global).open(&root, &boot_id).map_err(place::journal_error)?;
     let mut all = Vec::new();
-    for (index, (_, history)) in open.iter().enumerate() {
+    for (index, (id, history)) in open.iter().enumerate() {
         let Some(begin) = history.begin() else { continue };
-        let (host, model) = place::of_transaction(global, begin)?;
-        all.extend(status(history, &open[index + 1..], &*host, &model));
+        match place::of_transaction(global, begin) {
+            Ok((host, model)) => all.extend(status(history, &open[index + 1..], &*host, &model)),
+            // The others are shown all the same.
+            Err(error) => unreadable.push(Unreadable {
+                id: id.clone(),
+                path: place::store(global).path(id),
+                why: error.message,
+                readable: History::default(),
+            }),
+        }
     }
     Ok((all, unreadable))
 }
@@ -149,7 +157,7 @@ fn standing(state: &State) -> String {
             format!("goes back in {seconds_left:.0} s unless you run `rxlab confirm`")
         }
         State::Unfinished => {
-            "unfinished: being applied just now, or stopped; `rxlab undo` puts it back".to_owned()
+            "unfinished: being applied or put back, or stopped; `rxlab undo` goes on".to_owned()
         }
     }
 }

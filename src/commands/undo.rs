@@ -1,6 +1,7 @@
 //! `rxlab undo`: put back what was applied.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,7 +12,7 @@ use crate::apply::{
 };
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::{BackCommand, Outcome, Store};
+use crate::journal::{BackCommand, History, Outcome, Store};
 use crate::report::text::{clean, paragraph};
 use crate::sample::{Inventory, Scope};
 
@@ -65,9 +66,18 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
 
 /// Gives a transaction up: its values stay as they are.
 fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
-    let id = store.find(id).map_err(place::journal_error)?;
+    let found = store.find(id).map_err(place::journal_error)?;
+    if found != id {
+        return Err(CommandError::usage(format!("--forget needs the whole id, such as {found}")));
+    }
     let lock = store.lock(Duration::ZERO).map_err(place::journal_error)?;
-    store.forget(&lock, &id).map_err(place::journal_error)?;
+    let root = place::root(global)?;
+    let is_of_other_root =
+        |history: &History| history.begin().is_some_and(|begin| Path::new(&begin.root) != root);
+    if store.load(id).is_ok_and(|history| history.as_ref().is_some_and(is_of_other_root)) {
+        return Err(of_another_root(id));
+    }
+    store.forget(&lock, id).map_err(place::journal_error)?;
     let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{:#}", json!({ "schema": "rxlab.undo/1", "forgotten": id }))?;
@@ -127,6 +137,10 @@ fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
         if let Some(CommandUndo { command, outcome }) = &undo.command {
             write!(out, "{}", paragraph("  shell command: ", &clean(&ran(command, outcome))))?;
         }
+        if undo.outcomes.iter().any(|one| matches!(one.outcome, Outcome::Drift { fresh: true, .. })) {
+            let id = &undo.id;
+            writeln!(out, "  next: `rxlab undo --force {id}` or `rxlab undo --forget {id}`")?;
+        }
         if undo.outcomes.is_empty() && undo.command.is_none() {
             writeln!(out, "  nothing was left to put back")?;
         }
@@ -153,10 +167,9 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
             "left alone: another program changed it to {live} (it was {original} before and {} after the change)",
             undone.wanted
         ),
-        Outcome::Drift { live, fresh: true } => format!(
-            "left alone: it is {live}, which the kernel gives a new queue, and was {original} before; \
-             `rxlab undo --force` sets that, `rxlab undo --forget` gives it up"
-        ),
+        Outcome::Drift { live, fresh: true } => {
+            format!("left alone: it is {live}, which the kernel gives a new queue, and was {original} before")
+        }
         Outcome::Away => {
             format!("the queue does not exist now; {original} is set once it does, by another undo")
         }

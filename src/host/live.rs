@@ -105,6 +105,13 @@ impl LiveHost {
         Ok(host)
     }
 
+    fn has_sysfs(&self) -> bool {
+        const SYSFS_MAGIC: u64 = 0x6265_6572;
+        let sys = open(&self.root, "sys", OFlags::PATH | OFlags::DIRECTORY);
+        let status = sys.and_then(|sys| rustix::fs::fstatfs(&sys));
+        status.is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == SYSFS_MAGIC))
+    }
+
     /// The directory in which `path` is looked up, and as what.
     fn place<'a>(&self, path: &'a str) -> (&OwnedFd, &'a str) {
         // Other file systems are mounted below these two, and a mount of sysfs alone has them not.
@@ -250,7 +257,14 @@ impl Host for LiveHost {
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
-        if self.kernel.is_some() { all_namespaces() } else { Ok(Vec::new()) }
+        match &self.kernel {
+            Some(_) => all_namespaces(),
+            // Files are all there is, unless somewhere below is the sysfs of a running kernel.
+            None if self.has_sysfs() => {
+                Err(Hidden("--root shows a running kernel, but not its network namespaces".to_owned()))
+            }
+            None => Ok(Vec::new()),
+        }
     }
 
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {

@@ -16,9 +16,13 @@ use thiserror::Error;
 
 use super::OpenError;
 use super::socket::netns_cookie;
+use crate::parse;
 
 /// The namespace of the thread that asks.
 const OWN: &str = "/proc/thread-self/ns/net";
+
+/// What statfs(2) says of a file that stands for a namespace (include/uapi/linux/magic.h).
+const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 const OWN_THREAD: &str = "/proc/thread-self";
 
@@ -108,16 +112,22 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
         return Err(Hidden("namespaces outside this container are out of sight".to_owned()));
     }
     let mut seen = Seen::default();
-    for (place, paths) in
-        [("/run/netns", entries("/run/netns".as_ref())), ("/proc/self/mountinfo", mounted())]
-    {
-        let added = paths.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
-        added.map_err(|error| hidden(place.as_ref(), &error))?;
-    }
+    let named = entries("/run/netns".as_ref());
+    let added = named.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
+    added.map_err(|error| hidden("/run/netns".as_ref(), &error))?;
     for process in entries("/proc".as_ref()).map_err(|error| hidden("/proc".as_ref(), &error))? {
         if process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some() {
             seen.add_process(&process).map_err(|error| hidden(&process, &error))?;
         }
+    }
+    let mounts = mounted().map_err(|error| hidden("/proc/self/mountinfo".as_ref(), &error))?;
+    for (inode, path) in mounts {
+        // Another mount may lie over it.
+        let is_it = || std::fs::metadata(&path).is_ok_and(|file| file.ino() == inode);
+        if !seen.paths.contains_key(&inode) && !is_it() {
+            return Err(Hidden(format!("the namespace mounted on {} is out of sight", path.display())));
+        }
+        seen.paths.entry(inode).or_insert(path);
     }
     let mut all = Vec::new();
     let mut marks = Vec::new();
@@ -151,10 +161,12 @@ struct Seen {
 impl Seen {
     fn add(&mut self, path: PathBuf) -> io::Result<()> {
         match std::fs::metadata(&path) {
-            Ok(file) => {
+            // A crash leaves plain files in /run/netns behind.
+            Ok(file) if rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC => {
                 self.paths.entry(file.ino()).or_insert(path);
                 Ok(())
             }
+            Ok(_) => Ok(()),
             Err(error) if is_gone(&error) => Ok(()),
             Err(error) => Err(error),
         }
@@ -190,16 +202,14 @@ fn mark(thread: &Path) -> io::Result<u64> {
     Ok(std::fs::metadata(thread.join("net/dev"))?.ino())
 }
 
-/// Files on which a namespace is mounted, such as those of container engines.
-fn mounted() -> io::Result<Vec<PathBuf>> {
+/// Inodes of namespaces, and files on which they are mounted, such as those of container engines.
+fn mounted() -> io::Result<Vec<(u64, PathBuf)>> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-    // ID PARENT MAJOR:MINOR ROOT MOUNT-POINT OPTIONS ... - TYPE SOURCE SUPER-OPTIONS (proc(5)).
-    let point = |line: &str| {
-        let mut fields = line.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        root.starts_with("net:[").then(|| PathBuf::from(point))
-    };
-    Ok(mounts.lines().filter_map(point).collect())
+    let mounts = parse::mounts(&mounts).map_err(io::Error::other)?;
+    let namespaces = mounts.into_iter().filter(|mount| mount.kind == "nsfs");
+    Ok(namespaces
+        .filter_map(|mount| Some((parse::namespace_inode(&mount.root)?, PathBuf::from(mount.point))))
+        .collect())
 }
 
 /// What is in a directory; nothing when it is not there.

@@ -8,7 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::HostError;
 
@@ -49,8 +50,13 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
 /// Lets the shell be killed when this process dies: its effect would land after the way back has run.
 #[allow(unsafe_code)]
 fn end_with_us(shell: &mut Command) {
-    let ask = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
-    // SAFETY: between fork and exec only prctl(2) is called, which takes no lock and no memory.
+    let us = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // This process died before the kernel knew.
+        if getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec only prctl(2) and getppid(2) are called, which take no lock and no memory.
     unsafe { shell.pre_exec(ask) };
 }
 

@@ -1,9 +1,11 @@
 //! Where journal files are kept, as an interface: every operation on one is a point at which a
 //! test may stop the process.
 
+use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -48,6 +50,11 @@ pub trait Storage: Send + Sync {
     /// Takes the one lock under which files are changed, or says who has it. Does not wait.
     fn lock(&self) -> Result<Lock, LockError>;
 
+    /// Waits before the lock is tried again. A simulated disk lets its own time pass.
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
     /// Makes these files known as a journal of the machine, and gives the state directories of the others. Call
     /// it under the lock.
     fn claim(&self) -> io::Result<Vec<PathBuf>> {
@@ -63,17 +70,23 @@ pub trait Storage: Send + Sync {
 pub struct Lock {
     // None where no other process can see what it guards.
     file: Option<File>,
+    _guard: Option<Box<dyn Any + Send>>,
 }
 
 impl Lock {
     /// A lock that lasts as long as `file` is open. The file must be locked.
     pub(super) fn new(file: File) -> Self {
-        Self { file: Some(file) }
+        Self { file: Some(file), _guard: None }
+    }
+
+    /// A lock that lasts until `guard` is dropped: for a simulated disk.
+    pub fn held_by(guard: impl Any + Send) -> Self {
+        Self { file: None, _guard: Some(Box::new(guard)) }
     }
 
     /// The lock of files that only this process has.
     pub(super) fn nobody_elses() -> Self {
-        Self { file: None }
+        Self { file: None, _guard: None }
     }
 }
 

@@ -134,7 +134,7 @@ impl Store {
         loop {
             match self.storage.lock() {
                 Err(LockError::Held { .. }) if !left.is_zero() => {
-                    std::thread::sleep(RETRY.min(left));
+                    self.storage.pause(RETRY.min(left));
                     left = left.saturating_sub(RETRY);
                 }
                 other => return Ok(other?),
@@ -156,6 +156,11 @@ impl Store {
             _ if open.iter().any(|id| id == text) => Ok(text.to_owned()),
             _ => Err(JournalError::Unknown { id: text.to_owned(), open: std::mem::take(&mut open) }),
         }
+    }
+
+    /// The file of an open transaction, for messages.
+    pub fn path(&self, id: &str) -> PathBuf {
+        self.storage.path(Folder::Open, id)
     }
 
     /// Whether a transaction is in the archive.

@@ -5,6 +5,8 @@ use super::ParseError;
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// What of the file system is mounted, such as `/`, or `net:[4026532177]` of a namespace.
+    pub root: String,
     /// Where, as an absolute path.
     pub point: String,
     /// The type of the file system, such as `cgroup2`.
@@ -23,13 +25,19 @@ fn mount(number: usize, line: &str) -> Result<Mount, ParseError> {
     // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE OPTIONS. White space in a
     // field is escaped, so the lone dash cannot be a part of one.
     let (before, behind) = line.split_once(" - ").ok_or_else(|| ParseError::at(number, "no ` - `"))?;
-    let point = before.split(' ').nth(4).ok_or_else(short)?;
+    let mut before = before.split(' ').skip(3);
+    let (root, point) = (before.next().ok_or_else(short)?, before.next().ok_or_else(short)?);
     let mut behind = behind.split(' ');
     let kind = behind.next().ok_or_else(short)?;
     // The source may be empty.
     let options = behind.nth(1).ok_or_else(short)?;
     let point = unescaped(point).ok_or_else(|| ParseError::at(number, format!("`{point}` is no path")))?;
-    Ok(Mount { point, kind: kind.to_owned(), options: options.split(',').map(str::to_owned).collect() })
+    Ok(Mount {
+        root: root.to_owned(),
+        point,
+        kind: kind.to_owned(),
+        options: options.split(',').map(str::to_owned).collect(),
+    })
 }
 
 /// Undoes the kernel's `\040` for a space and the like.

@@ -10,7 +10,7 @@ use rxlab::report::words;
 use rxlab::trial::record::TrialRecord;
 use serde_json::Value;
 
-use crate::process::{Running, mentioning, rxlab, wait_for};
+use crate::process::{Running, end_guards, mentioning, rxlab, wait_for};
 use crate::tree::said;
 use crate::{quiet, require};
 
@@ -214,16 +214,17 @@ fn killed_with_a_sysctl_set_and_undone() {
             assert!(hidden(code, &text), "{code}: {text}");
             return Err(text);
         }
+        // Its guard would put the value back at once.
+        end_guards(stage.directory.path());
         demo.signal(Signal::KILL);
         assert_eq!(demo.output().status.code(), None, "killed");
         assert_ne!(entries(), stage.before.flow_entries);
         let (code, text) = said(&rxlab(&stage.state(), &["status"]).output().expect("rxlab runs"));
-        assert!(code == 1 && text.contains("`rxlab undo` puts it back"), "{code}: {text}");
+        assert!(code == 1 && text.contains("`rxlab undo` goes on"), "{code}: {text}");
         let (code, text) = said(&rxlab(&stage.state(), &["undo"]).output().expect("rxlab runs"));
         assert_eq!(code, 0, "{text}");
         assert!(text.contains("rfs_entries host: back to "), "{text}");
-        // The guard sees that its transaction is closed.
-        wait_for("the guard's end", || mentioning(stage.directory.path()).is_empty());
+        wait_for("the workload's end", || mentioning(stage.directory.path()).is_empty());
         stage.is_as_before();
         Ok(())
     });

@@ -46,3 +46,4 @@ mod trace;
 mod tree;
 mod trial;
 mod vm;
+mod world;

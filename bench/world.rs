@@ -1,0 +1,122 @@
+//! Runs the real code on a simulated machine while an adversary moves between any two of its operations:
+//! `cargo run --release --example world [--seeds N] [--from SEED] [--minutes M]`, or one schedule
+//! with `--replay SCHEDULE`, move by move. Prints the shrunk schedule of each
+//! run that breaks an invariant, and counts at the end.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A program of its own, with its own output.
+
+#[path = "world/mod.rs"]
+mod world;
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use world::{Mutation, adversary, run, shrink};
+
+/// Failures after which it ends.
+const ENOUGH: u64 = 10;
+
+struct Options {
+    seeds: u64,
+    from: u64,
+    minutes: Option<f64>,
+    replay: Option<String>,
+}
+
+fn options() -> Option<Options> {
+    let mut options = Options { seeds: 20_000, from: 0, minutes: None, replay: None };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(flag) = arguments.next() {
+        match flag.as_str() {
+            "--seeds" => options.seeds = arguments.next()?.parse().ok()?,
+            "--from" => options.from = arguments.next()?.parse().ok()?,
+            "--minutes" => options.minutes = Some(arguments.next()?.parse().ok().filter(|m| *m > 0.0)?),
+            "--replay" => options.replay = Some(arguments.next()?),
+            _ => return None,
+        }
+    }
+    Some(options)
+}
+
+fn main() -> ExitCode {
+    let Some(options) = options() else {
+        eprintln!("world: the flags are --seeds N, --from SEED, --minutes M and --replay SCHEDULE");
+        return ExitCode::from(2);
+    };
+    match simulate(&options) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        // The reader has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("world: cannot write the output: {error}");
+            ExitCode::from(5)
+        }
+    }
+}
+
+/// Returns how many schedules broke an invariant.
+fn simulate(options: &Options) -> io::Result<u64> {
+    let mut out = io::stdout().lock();
+    if let Some(text) = &options.replay {
+        let schedule = serde_json::from_str(text).map_err(io::Error::other)?;
+        let report = run(&schedule, Mutation::Nothing, true);
+        report.log.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        return Ok(u64::from(report.violation.is_some()));
+    }
+    let began = Instant::now();
+    let time = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+    let bar = bar(options);
+    let (mut moves, mut ends) = (BTreeMap::new(), BTreeMap::new());
+    let (mut runs, mut operations, mut failed) = (0u64, 0u64, 0u64);
+    let is_over = |runs: u64| time.map_or(runs >= options.seeds, |time| began.elapsed() >= time);
+    while !is_over(runs) && failed < ENOUGH {
+        let seed = options.from + runs;
+        let schedule = adversary::generate(seed);
+        let report = run(&schedule, Mutation::Nothing, false);
+        runs += 1;
+        operations += report.operations;
+        report.moves.iter().for_each(|(kind, count)| *moves.entry(*kind).or_insert(0) += count);
+        report.ends.iter().for_each(|(kind, count)| *ends.entry(*kind).or_insert(0) += count);
+        if report.violation.is_some() {
+            failed += 1;
+            let (small, violation) = shrink::shrink(&schedule, Mutation::Nothing);
+            let text = serde_json::to_string(&small).map_err(io::Error::other)?;
+            writeln!(out, "seed {seed}: invariant {violation}\n  world::replay(r#\"{text}\"#)")?;
+            out.flush()?;
+        }
+        if let Some(time) = time {
+            bar.set_length(time.as_secs());
+            bar.set_position(began.elapsed().as_secs());
+        } else {
+            bar.set_position(runs);
+        }
+    }
+    bar.finish_and_clear();
+    let seconds = began.elapsed().as_secs_f64();
+    writeln!(
+        out,
+        "{runs} schedules from seed {} in {seconds:.0} s ({:.0}/s), {operations} operations, {failed} failed",
+        options.from,
+        runs as f64 / seconds,
+    )?;
+    for (title, counts) in [("moves", moves), ("ends", ends)] {
+        writeln!(out, "\n{title}:")?;
+        for (kind, count) in counts {
+            writeln!(out, "{count:>10}  {kind}")?;
+        }
+    }
+    Ok(failed)
+}
+
+fn bar(options: &Options) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {pos}/{len}");
+    ProgressBar::new(options.seeds).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

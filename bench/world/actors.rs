@@ -1,0 +1,511 @@
+//! The commands, as `src/commands` runs them, on the simulated machine.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use rxlab::apply::{
+    self, BeginInfo, Failure, Reapply, Transaction, UndoError, UndoOptions, Watchpost, Which, hold_deadline,
+    reach,
+};
+use rxlab::host::{Host, Namespace, OpenError, ProcessId};
+use rxlab::journal::{History, Store};
+use rxlab::model::{Identity, Model};
+use rxlab::plan::{Plan, Setting};
+use rxlab::sample::{Inventory, Scope};
+use rxlab::trial::factor::{Arms, Factor, FactorError};
+use rxlab::trial::record::{Arm, Better, Metric, TrialRecord};
+use rxlab::trial::runner::{self, Bench, Measured, Schedule as Pairs};
+
+use super::disk::SimDisk;
+use super::host::SimHost;
+use super::kernel;
+use super::schedule::{Actor, Set, Slot};
+use super::{Killed, Link, Mutation, Running, State, World, nanoseconds};
+
+/// The root of the machine, as journals name it.
+pub(crate) const ROOT: &str = "/";
+
+/// Within this time after the deadline, or after everything works again, an unconfirmed change is back: 5 s in which
+/// another process may keep the lock, the longest pause of 5 s, and 2 s for the attempts.
+const IN_TIME: Duration = Duration::from_secs(5 + 5 + 2);
+
+/// A guard that was launched.
+pub(crate) struct Guard {
+    id: String,
+    history: History,
+    /// Neither killed nor ended.
+    pub(crate) stands: bool,
+    /// The process while it runs.
+    pub(crate) pid: Option<u32>,
+}
+
+/// The payload of a guard whose time is up for now.
+struct Suspended;
+
+/// The payload of a guard that ends because a defect was put back.
+struct GaveUp;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It reported success.
+    Done,
+    /// It reported that something was refused or is left.
+    Failed,
+}
+
+impl World {
+    /// Runs a command to its end or to its death.
+    pub(crate) fn command(self: &Arc<Self>, actor: &Actor) {
+        let force = matches!(actor, Actor::Undo { force: true, .. } | Actor::Reapply);
+        let ended = self.process(force, |world| match actor {
+            Actor::Apply { set, confirm, netns } => apply(world, set, *confirm, *netns),
+            Actor::Undo { only, force } => undo(world, *only, *force),
+            Actor::Confirm => confirm(world),
+            Actor::Status => status(world),
+            Actor::Reapply => reapply(world),
+            Actor::Trial { set, keep } => trial(world, set, *keep),
+        });
+        let kind = match (actor, ended) {
+            (Actor::Apply { .. }, Some(Ended::Done)) => "apply: applied",
+            (Actor::Apply { .. }, Some(Ended::Failed)) => "apply: refused or put back",
+            (Actor::Apply { .. }, None) => "apply: killed",
+            (Actor::Undo { .. }, Some(Ended::Done)) => "undo: done",
+            (Actor::Undo { .. }, Some(Ended::Failed)) => "undo: something is left",
+            (Actor::Undo { .. }, None) => "undo: killed",
+            (Actor::Confirm, Some(Ended::Done)) => "confirm: confirmed",
+            (Actor::Confirm, _) => "confirm: refused",
+            (Actor::Status, _) => "status: shown",
+            (Actor::Reapply, _) => "reapply: ended",
+            (Actor::Trial { .. }, Some(Ended::Done)) => "trial: ended",
+            (Actor::Trial { .. }, Some(Ended::Failed)) => "trial: failed",
+            (Actor::Trial { .. }, None) => "trial: killed",
+        };
+        self.state().end(kind);
+        self.check();
+    }
+
+    /// Lets a guard hold its deadline until `until`, or to its end.
+    pub(crate) fn guard(self: &Arc<Self>, at: usize, until: Option<u64>) {
+        let (id, history) = {
+            let state = self.state();
+            (state.guards[at].id.clone(), state.guards[at].history.clone())
+        };
+        let mut pid = None;
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            self.process(false, |world| {
+                pid = world.state().running();
+                world.state().guards[at].pid = pid;
+                let post =
+                    Post { world: Arc::clone(world), id: id.clone(), until, sleeps: AtomicU32::new(0) };
+                hold_deadline(&Store::new(SimDisk::new(world)), &id, &history, &post);
+                Ended::Done
+            })
+        }));
+        self.state().guards[at].pid = None;
+        let kind = match ended {
+            Ok(Some(_)) => {
+                self.state().guards[at].stands = false;
+                self.check_guard(&id);
+                "guard: ended"
+            }
+            Ok(None) => {
+                self.state().guards[at].stands = false;
+                "guard: killed"
+            }
+            Err(payload) if payload.is::<GaveUp>() => {
+                self.state().guards[at].stands = false;
+                self.check_guard(&id);
+                "guard: gave up"
+            }
+            Err(payload) if payload.is::<Suspended>() => "guard: goes on later",
+            Err(payload) => resume_unwind(payload),
+        };
+        self.state().end(kind);
+        self.check();
+    }
+
+    /// Runs `body` as a process of its own; `None` when it is killed.
+    fn process(self: &Arc<Self>, force: bool, body: impl FnOnce(&Arc<World>) -> Ended) -> Option<Ended> {
+        let pid = {
+            let mut state = self.state();
+            state.next_pid += 1;
+            let pid = state.next_pid;
+            state.stack.push(Running { pid, killed: false, force, last: Link::Other });
+            pid
+        };
+        let ended = catch_unwind(AssertUnwindSafe(|| body(self)));
+        {
+            let mut state = self.state();
+            state.stack.retain(|running| running.pid != pid);
+            if state.disk.holder == Some(pid) {
+                state.disk.holder = None;
+            }
+        }
+        match ended {
+            Ok(ended) => Some(ended),
+            Err(payload) if payload.is::<Killed>() => None,
+            Err(payload) if payload.is::<Suspended>() || payload.is::<GaveUp>() => resume_unwind(payload),
+            Err(payload) => {
+                self.state().violate(format!("a command panicked: {}", said(&*payload)));
+                None
+            }
+        }
+    }
+}
+
+fn said(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("?")
+}
+
+fn look(host: &dyn Host) -> Model {
+    Model::new(&Inventory::take(host, Scope::Path))
+}
+
+/// The settings that a user means: by the names of now, of the devices that are in the namespace.
+fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
+    let text = |(slot, which): &Set| {
+        let value = kernel::text(*slot, kernel::ours(*slot, *which));
+        let target = match slot {
+            Slot::Entries | Slot::Budget => "host".to_owned(),
+            Slot::Rps(device, queue) | Slot::Rfs(device, queue) | Slot::Irq(device, queue) => {
+                format!("{}/rx-{queue}", name(state, *device, cookie)?)
+            }
+            Slot::Channels(device) => name(state, *device, cookie)?,
+        };
+        format!("{} {target} = {value}", kernel::knob(*slot)).parse().ok()
+    };
+    set.iter().filter_map(text).collect()
+}
+
+fn name(state: &State, device: u8, cookie: u64) -> Option<String> {
+    let device = state.machine.devices.get(usize::from(device))?;
+    (device.netns == cookie).then(|| device.name.clone())
+}
+
+fn netns(world: &Arc<World>, at: u8) -> Namespace {
+    let state = world.state();
+    let found = &state.machine.namespaces[usize::from(at) % state.machine.namespaces.len()];
+    Namespace { path: found.path.into(), inode: found.inode, cookie: Some(found.cookie) }
+}
+
+/// What `rxlab apply` and `rxlab trial` begin with.
+fn begin(
+    world: &Arc<World>,
+    store: &Store,
+    identity: &Identity,
+    (netns, home): (Option<Namespace>, Option<Namespace>),
+    confirm: Option<Duration>,
+) -> Option<Transaction> {
+    let (now, applier) = {
+        let state = world.state();
+        let pid = state.running()?;
+        (state.clock, ProcessId { pid, start: u64::from(state.machine.boot) })
+    };
+    let info = BeginInfo {
+        identity,
+        root: Path::new(ROOT),
+        netns,
+        home,
+        applier: Some(applier),
+        what: "a simulation".to_owned(),
+        confirm,
+    };
+    let transaction = Transaction::begin_at(store, info, now).ok()?;
+    // The guard reads the journal before it says that it stands.
+    if confirm.is_some() {
+        match store.load(transaction.id()) {
+            Ok(Some(history)) => {
+                let id = transaction.id().to_owned();
+                world.state().guards.push(Guard { id, history, stands: true, pid: None });
+            }
+            _ => {
+                let _ = transaction.keep();
+                return None;
+            }
+        }
+    }
+    Some(transaction)
+}
+
+fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
+    let own = SimHost::own(world);
+    let namespace = netns(world, at);
+    let entered = match at {
+        0 => None,
+        _ => match own.seen_from(&namespace, own.namespace()) {
+            Ok(host) => Some(host),
+            Err(_) => return Ended::Failed,
+        },
+    };
+    let host: &dyn Host = entered.as_deref().unwrap_or(&own);
+    let model = look(host);
+    let settings = settings(&world.state(), set, namespace.cookie.unwrap_or(0));
+    let plan = Plan::of("world", &settings);
+    if settings.is_empty() || apply::check(host, &model, &plan).is_err() {
+        return Ended::Failed;
+    }
+    let store = Store::new(SimDisk::new(world));
+    let confirm = (confirm > 0).then(|| Duration::from_secs(u64::from(confirm)));
+    let namespaces = (entered.as_ref().and_then(|host| host.namespace().cloned()), own.namespace().cloned());
+    let Some(transaction) = begin(world, &store, &model.identity, namespaces, confirm) else {
+        return Ended::Failed;
+    };
+    // As `look_again` does: the machine under the lock.
+    let model = look(host);
+    let Ok(settings) = apply::check(host, &model, &plan) else {
+        let _ = transaction.keep();
+        return Ended::Failed;
+    };
+    match transaction.apply(host, &model, &settings, &AtomicBool::new(false)) {
+        Ok(_) => Ended::Done,
+        Err(failure) => {
+            let Failure { error, .. } = *failure;
+            world.state().log(|| format!("apply: {error}"));
+            Ended::Failed
+        }
+    }
+}
+
+fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
+    let own = SimHost::own(world);
+    let store = Store::new(SimDisk::new(world));
+    let before: Vec<String> = world.state().disk.open.keys().cloned().collect();
+    let began = world.state().counts[0];
+    let identity = look(&own).identity;
+    let id = only.and_then(|at| before.get(usize::from(at)).cloned());
+    let which = id.as_deref().map_or(Which::All, Which::Id);
+    let ended = match apply::undo(&store, &own, (ROOT, &identity), which, UndoOptions { force }) {
+        Ok(done) => {
+            let is_done = done.done.error.is_none()
+                && done.done.waiting.is_empty()
+                && (id.is_some() || done.unreadable.is_empty())
+                && done.done.undone.iter().all(apply::Undo::is_clean);
+            if is_done { Ended::Done } else { Ended::Failed }
+        }
+        Err(UndoError::Journal(_)) | Err(_) => Ended::Failed,
+    };
+    // Those that it was to put back, and that were there all the time.
+    let asked: Vec<String> = match id {
+        Some(id) => vec![id],
+        None => before,
+    };
+    world.check_undone(&asked, began, ended);
+    ended
+}
+
+fn confirm(world: &Arc<World>) -> Ended {
+    let own = SimHost::own(world);
+    let store = Store::new(SimDisk::new(world));
+    let identity = look(&own).identity;
+    match apply::confirm(&store, (ROOT, &identity), None) {
+        Ok(_) => Ended::Done,
+        Err(_) => Ended::Failed,
+    }
+}
+
+/// Gives `act` each open transaction with its machine.
+fn each_open(
+    world: &Arc<World>,
+    mut act: impl FnMut(&Store, &str, &History, &[(String, History)], &dyn Host, &Model),
+) -> Ended {
+    let own = SimHost::own(world);
+    let store = Store::new(SimDisk::new(world));
+    let boot = look(&own).identity.boot_id;
+    let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
+    for (at, (id, history)) in open.transactions.iter().enumerate() {
+        let Some(begin) = history.begin() else { continue };
+        let Ok(reached) = reach(&own, begin) else { return Ended::Failed };
+        let host = reached.as_deref().unwrap_or(&own);
+        act(&store, id, history, &open.transactions[at + 1..], host, &look(host));
+    }
+    Ended::Done
+}
+
+fn status(world: &Arc<World>) -> Ended {
+    each_open(world, |_, _, history, newer, host, model| {
+        let _ = apply::status(history, newer, host, model);
+    })
+}
+
+fn reapply(world: &Arc<World>) -> Ended {
+    let own = SimHost::own(world);
+    let store = Store::new(SimDisk::new(world));
+    let boot = look(&own).identity.boot_id;
+    let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
+    // As the command does: not while a change waits for its confirmation.
+    if open.transactions.iter().any(|(_, history)| history.pending_deadline().is_some()) {
+        return Ended::Failed;
+    }
+    let mut ended = Ended::Done;
+    for (id, _) in &open.transactions {
+        let Ok(mut transaction) = Transaction::resume(&store, id, Duration::ZERO) else {
+            return Ended::Failed;
+        };
+        let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
+        let Some(at) = open.transactions.iter().position(|(other, _)| other == id) else {
+            return Ended::Failed;
+        };
+        let Some(begin) = open.transactions[at].1.begin() else { continue };
+        let Ok(reached) = reach(&own, begin) else { return Ended::Failed };
+        let host = reached.as_deref().unwrap_or(&own);
+        let done = transaction.reapply(&open.transactions[at + 1..], host, &look(host));
+        let failed = |outcome: &Reapply| matches!(outcome, Reapply::Failed { .. });
+        if done.is_none_or(|all| all.iter().any(|one| failed(&one.outcome))) {
+            ended = Ended::Failed;
+        }
+    }
+    ended
+}
+
+/// A trial whose slots take a second and measure nothing.
+struct SimBench<'a> {
+    world: &'a Arc<World>,
+    host: &'a SimHost,
+    factor: Factor,
+}
+
+impl Bench for SimBench<'_> {
+    type Error = FactorError;
+
+    fn slot(&mut self, arm: Arm) -> Result<Measured, FactorError> {
+        self.factor.set(self.host, arm)?;
+        self.world.sleep(Duration::from_secs(1));
+        let work = if arm == Arm::A { 100.0 } else { 110.0 };
+        Ok(Measured { seconds: 1.0, values: [("throughput".to_owned(), work)].into(), ..Measured::default() })
+    }
+
+    fn save(&mut self, _: &TrialRecord) -> Result<(), FactorError> {
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
+    let own = SimHost::own(world);
+    let model = look(&own);
+    let cookie = own.namespace().and_then(|own| own.cookie).unwrap_or(0);
+    let settings = settings(&world.state(), set, cookie);
+    let plan = Plan::of("world", &settings);
+    let Ok(settings) = apply::check(&own, &model, &plan) else { return Ended::Failed };
+    let store = Store::new(SimDisk::new(world));
+    let namespaces = (None, own.namespace().cloned());
+    let Some(transaction) = begin(world, &store, &model.identity, namespaces, Some(Duration::from_secs(60)))
+    else {
+        return Ended::Failed;
+    };
+    let factor = Factor::new(transaction, Arms::Settings { a: Vec::new(), b: settings }, &own);
+    let mut bench = SimBench { world, host: &own, factor };
+    let ran = runner::run(&mut record(model.identity), Pairs { calibration: 1, min_pairs: 1 }, &mut bench);
+    let ended = match ran {
+        Ok(_) if keep => bench.factor.keep(&own).is_ok(),
+        Ok(_) => bench.factor.undo(&own).is_clean(),
+        Err(_) => {
+            let _ = bench.factor.undo(&own);
+            false
+        }
+    };
+    if ended { Ended::Done } else { Ended::Failed }
+}
+
+fn record(host: Identity) -> TrialRecord {
+    let throughput = Metric {
+        name: "throughput".to_owned(),
+        title: "throughput".to_owned(),
+        unit: "req/s".to_owned(),
+        better: Better::Higher,
+    };
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.to_owned(),
+        id: "t".to_owned(),
+        version: String::new(),
+        name: "world".to_owned(),
+        change: Vec::new(),
+        probe: None,
+        prediction: None,
+        workload: String::new(),
+        host,
+        cpus: 4,
+        started: String::new(),
+        seed: 1,
+        margin: 0.03,
+        max_pairs: 1,
+        washout_s: 0.0,
+        measure_s: 1.0,
+        metrics: vec![throughput],
+        calibration: None,
+        slots: Vec::new(),
+        analysis: None,
+    }
+}
+
+/// What a guard has of the world.
+struct Post {
+    world: Arc<World>,
+    id: String,
+    until: Option<u64>,
+    sleeps: AtomicU32,
+}
+
+impl Watchpost for Post {
+    fn now(&self) -> u64 {
+        self.world.state().clock
+    }
+
+    fn sleep(&self, pause: Duration) {
+        self.world.sleep(pause);
+        let state = self.world.state();
+        let (now, mutation, healed) = (state.clock, state.mutation, state.healed_at);
+        let file = state.disk.open.get(&self.id);
+        let deadline =
+            file.and_then(|file| History::parse(&file.bytes).ok()?.pending_deadline()).unwrap_or(0);
+        let is_gone =
+            !state.faults.is_empty() && state.faults.iter().any(|f| f.area == super::Area::DiskGone);
+        drop(state);
+        if now > deadline {
+            let sleeps = self.sleeps.fetch_add(1, Ordering::Relaxed);
+            if mutation == Mutation::FiveAttempts && sleeps >= 5 {
+                resume_unwind(Box::new(GaveUp));
+            }
+        }
+        if mutation == Mutation::BlindGuard && is_gone {
+            resume_unwind(Box::new(GaveUp));
+        }
+        if self.until.is_some_and(|until| now >= until) {
+            resume_unwind(Box::new(Suspended));
+        }
+        let due = healed.map(|healed| healed.max(deadline) + nanoseconds(IN_TIME));
+        if due.is_some_and(|due| now > due) {
+            self.world.check_overdue(&self.id);
+            resume_unwind(Box::new(Suspended));
+        }
+    }
+
+    fn is_told_to_end(&self) -> bool {
+        false
+    }
+
+    fn is_alive(&self, process: ProcessId) -> bool {
+        let state = self.world.state();
+        process.start == u64::from(state.machine.boot) && state.runs(process.pid)
+    }
+
+    fn kill_holder(&self, _: &Path, holder: ProcessId) {
+        let mut state = self.world.state();
+        if state.disk.holder == Some(holder.pid) {
+            state.kill(holder.pid);
+        }
+    }
+
+    fn open(&self) -> Result<Box<dyn Host>, OpenError> {
+        Ok(Box::new(SimHost::own(&self.world)))
+    }
+}

@@ -1,0 +1,181 @@
+//! Schedules from seeds.
+
+use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot};
+
+/// SplitMix64: all of a run follows from its seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, which is not 0.
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
+        u32::try_from(self.next() % u64::from(n)).unwrap_or(0)
+    }
+
+    fn byte(&mut self, n: u32) -> u8 {
+        u8::try_from(self.below(n)).unwrap_or(0)
+    }
+
+    fn percent(&mut self, share: u32) -> bool {
+        self.below(100) < share
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(u32::try_from(all.len()).unwrap_or(1)) as usize]
+    }
+}
+
+/// Devices of a machine: 0 and 1 are on a bus, 2 and 3 are virtual.
+const DEVICES: u32 = 4;
+const NAMESPACES: u32 = 3;
+
+/// The schedule of a seed.
+pub(crate) fn generate(seed: u64) -> Schedule {
+    let random = &mut Random::new(seed);
+    let custom = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
+    let first = match random.below(10) {
+        0 => Actor::Trial { set: sets(random), keep: random.percent(50) },
+        _ => Actor::Apply {
+            set: sets(random),
+            confirm: if random.percent(75) { 1 + random.byte(3) } else { 0 },
+            netns: if random.percent(75) { 0 } else { 1 + random.byte(NAMESPACES - 1) },
+        },
+    };
+    let mut events = Vec::new();
+    for _ in 0..=random.below(6) {
+        let act = act(random);
+        let back = match act {
+            // Back home, or online again, as often as not.
+            Move::Netns(device, _) => Some(Move::Netns(device, 0)),
+            Move::Channels(device, _) => Some(Move::Channels(device, 2)),
+            Move::Cpu(cpu, false) => Some(Move::Cpu(cpu, true)),
+            Move::Rename(device) => Some(Move::Rename(device)),
+            _ => None,
+        };
+        events.push(at_some_time(random, act));
+        if let Some(back) = back
+            && random.percent(50)
+        {
+            events.push(at_some_time(random, back));
+        }
+    }
+    Schedule { custom, first, events }
+}
+
+fn at_some_time(random: &mut Random, act: Move) -> Event {
+    let of = random.pick(&[Counted::Any, Counted::Any, Counted::Write, Counted::Journal]);
+    let reach = match of {
+        Counted::Any => random.pick(&[60, 250, 700]),
+        Counted::Write => random.pick(&[3, 8]),
+        Counted::Journal => random.pick(&[12, 40]),
+    };
+    Event { of, at: 1 + random.below(reach), act }
+}
+
+fn act(random: &mut Random) -> Move {
+    match random.below(30) {
+        0..3 => Move::Kill,
+        3..5 => Move::Write(slot(random), foreign(random)),
+        5..7 => Move::Run(command(random)),
+        7 => Move::Rename(device(random)),
+        8 => Move::Swap(device(random), device(random)),
+        9..11 => Move::Netns(device(random), random.byte(NAMESPACES)),
+        11 => Move::Remake(device(random)),
+        12 => Move::Delete(device(random)),
+        13 => Move::LinkReset(device(random)),
+        14 => Move::Channels(random.byte(2), 1 + random.byte(4)),
+        15 => Move::Write(slot(random), foreign(random)),
+        16 => Move::Cpu(1 + random.byte(3), random.percent(30)),
+        17 if random.percent(30) => Move::Reboot(random.byte(255)),
+        17..21 => fault(random),
+        21 => Move::Stop(random.pick(&[1, 4, 12, 40])),
+        22 => Move::KillGuard,
+        23 => Move::Clock(random.pick(&[1, 5, 60])),
+        24 => Move::Damage(random.byte(3), random.byte(255)),
+        25 => Move::Reuse(1 + random.byte(NAMESPACES - 1)),
+        26..28 => Move::Run(command(random)),
+        _ => fault(random),
+    }
+}
+
+fn command(random: &mut Random) -> Actor {
+    match random.below(8) {
+        0 | 1 => Actor::Apply {
+            set: sets(random),
+            confirm: if random.percent(30) { 1 + random.byte(3) } else { 0 },
+            netns: if random.percent(80) { 0 } else { random.byte(NAMESPACES) },
+        },
+        2..5 => Actor::Undo { only: random.percent(30).then(|| random.byte(2)), force: random.percent(10) },
+        5 => Actor::Confirm,
+        6 => Actor::Reapply,
+        _ => Actor::Status,
+    }
+}
+
+fn fault(random: &mut Random) -> Move {
+    let area = match random.below(12) {
+        0 => Area::Interfaces,
+        1 => Area::NoInterfaces,
+        2 | 3 => Area::Device(device(random)),
+        4 => Area::Writes(device(random)),
+        5 => Area::Interrupts,
+        6 => Area::Namespaces,
+        7 => Area::Enter,
+        8 | 9 => Area::DiskWrites,
+        10 => Area::DiskReads,
+        _ => Area::DiskGone,
+    };
+    let errno = match area {
+        Area::DiskWrites => random.pick(&[Errno::ENOSPC, Errno::EROFS, Errno::EIO]),
+        Area::DiskReads => Errno::EIO,
+        _ => random.pick(&[Errno::EIO, Errno::EBUSY, Errno::EACCES, Errno::ENOENT]),
+    };
+    let operations = random.pick(&[1, 3, 20, 150]);
+    Move::Fault(area, errno, operations)
+}
+
+fn foreign(random: &mut Random) -> Foreign {
+    match random.below(6) {
+        0 => Foreign::Ours(random.byte(2)),
+        1 => Foreign::First,
+        2 => Foreign::Fresh,
+        _ => Foreign::Other(random.byte(2)),
+    }
+}
+
+fn device(random: &mut Random) -> u8 {
+    random.byte(DEVICES)
+}
+
+fn sets(random: &mut Random) -> Vec<Set> {
+    let mut sets: Vec<Set> = Vec::new();
+    for _ in 0..=random.below(3) {
+        let slot = slot(random);
+        if sets.iter().all(|(other, _)| *other != slot) {
+            sets.push((slot, random.byte(2)));
+        }
+    }
+    sets
+}
+
+fn slot(random: &mut Random) -> Slot {
+    match random.below(12) {
+        0..5 => Slot::Rps(device(random), random.byte(2)),
+        5 | 6 => Slot::Rfs(device(random), random.byte(2)),
+        7 | 8 => Slot::Irq(random.byte(2), random.byte(2)),
+        9 => Slot::Channels(random.byte(2)),
+        10 => Slot::Entries,
+        _ => Slot::Budget,
+    }
+}

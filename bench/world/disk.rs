@@ -1,0 +1,235 @@
+//! The simulated disk: journal files of which what was not synced is lost in a reboot.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rxlab::host::ProcessId;
+use rxlab::journal::{Folder, Lock, LockError, Storage};
+
+use super::schedule::Area;
+use super::{Counted, Link, State, World};
+
+/// A journal file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct File {
+    pub(crate) bytes: Vec<u8>,
+    synced: usize,
+    /// The adversary flipped a byte of it.
+    pub(crate) damaged: bool,
+}
+
+/// The files, and who has the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) open: BTreeMap<String, File>,
+    pub(crate) archive: BTreeMap<String, File>,
+    pub(crate) holder: Option<u32>,
+}
+
+impl Files {
+    /// The machine boots: of what was not synced, some survives.
+    pub(crate) fn reboot(&mut self, survives: u8) {
+        self.holder = None;
+        for file in self.open.values_mut() {
+            let length = (file.synced + usize::from(survives)).min(file.bytes.len());
+            file.bytes.truncate(length);
+            file.synced = length;
+        }
+    }
+
+    pub(crate) fn damage(&mut self, which: u8, part: u8) -> bool {
+        let at = usize::from(which) % self.open.len().max(1);
+        let Some(file) = self.open.values_mut().nth(at).filter(|file| !file.bytes.is_empty()) else {
+            return false;
+        };
+        let at = usize::from(part) * file.bytes.len() / 256;
+        file.bytes[at] ^= 1;
+        file.damaged = true;
+        true
+    }
+}
+
+/// The journal files of one command.
+pub(crate) struct SimDisk {
+    world: Arc<World>,
+}
+
+/// The lock, given back when dropped.
+struct Held {
+    world: Arc<World>,
+    by: u32,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut state = self.world.state();
+        // A command that was killed while it was stopped has lost it before.
+        if state.disk.holder == Some(self.by) {
+            state.disk.holder = None;
+        }
+    }
+}
+
+impl SimDisk {
+    pub(crate) fn new(world: &Arc<World>) -> Self {
+        Self { world: Arc::clone(world) }
+    }
+
+    /// Does `act` unless a fault is in the way.
+    fn with<T>(
+        &self,
+        writes: bool,
+        act: impl FnOnce(&mut State, Option<io::Error>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.world.step(Counted::Journal, Link::Other);
+        let mut state = self.world.state();
+        if state.fault(|area| area == Area::DiskGone).is_some() {
+            return act(&mut state, Some(io::ErrorKind::NotFound.into()));
+        }
+        let area = if writes { Area::DiskWrites } else { Area::DiskReads };
+        let errno = state.fault(|hit| hit == area);
+        act(&mut state, errno.map(io::Error::from_raw_os_error))
+    }
+
+    fn change(&self, id: &str, change: impl FnOnce(&mut File)) -> io::Result<()> {
+        self.with(true, |state, fault| {
+            if let Some(error) = fault {
+                return Err(error);
+            }
+            change(state.disk.open.get_mut(id).ok_or(io::ErrorKind::NotFound)?);
+            Ok(())
+        })
+    }
+}
+
+impl Storage for SimDisk {
+    fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
+        self.with(false, |state, fault| match fault {
+            // A directory that is not there has no files.
+            Some(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Some(error) => Err(error),
+            None => Ok(files(state, folder).keys().cloned().collect()),
+        })
+    }
+
+    fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>> {
+        self.with(false, |state, fault| match fault {
+            Some(error) => Err(error),
+            None if state.fails_with_the_damaged() => Err(io::Error::from_raw_os_error(5)),
+            None => {
+                let file = files(state, folder).get(id).ok_or(io::ErrorKind::NotFound)?;
+                Ok(file.bytes.clone())
+            }
+        })
+    }
+
+    fn create(&self, id: &str) -> io::Result<()> {
+        self.with(true, |state, fault| {
+            if let Some(error) = fault {
+                return Err(error);
+            }
+            match state.disk.open.contains_key(id) {
+                true => Err(io::ErrorKind::AlreadyExists.into()),
+                false => {
+                    state.disk.open.insert(id.to_owned(), File::default());
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn set_aside(&self, id: &str, _: u64) -> io::Result<()> {
+        self.change(id, |_| ())
+    }
+
+    fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
+        self.with(true, |state, fault| {
+            let gone = fault.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
+            let file = state.disk.open.get_mut(id).filter(|_| !gone).ok_or(io::ErrorKind::NotFound)?;
+            match fault {
+                // A full disk leaves half of it behind.
+                Some(error) => {
+                    if error.raw_os_error() == Some(28) {
+                        file.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
+                    }
+                    Err(error)
+                }
+                None => {
+                    file.bytes.extend_from_slice(bytes);
+                    state.log(|| format!("  {id}: {}", String::from_utf8_lossy(bytes).trim_end()));
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn sync(&self, id: &str) -> io::Result<()> {
+        self.change(id, |file| file.synced = file.bytes.len())
+    }
+
+    fn truncate(&self, id: &str, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let now = {
+            let state = self.world.state();
+            state.disk.open.get(id).map(|file| file.bytes.len())
+        };
+        // As the real disk: nothing to cut is nothing to write.
+        if now == Some(length) {
+            return Ok(());
+        }
+        self.change(id, |file| {
+            file.bytes.truncate(length);
+            file.synced = file.bytes.len();
+        })
+    }
+
+    fn archive(&self, id: &str) -> io::Result<()> {
+        self.with(true, |state, fault| {
+            if let Some(error) = fault {
+                return Err(error);
+            }
+            let file = state.disk.open.remove(id).ok_or(io::ErrorKind::NotFound)?;
+            state.disk.archive.insert(id.to_owned(), file);
+            Ok(())
+        })
+    }
+
+    fn lock(&self) -> Result<Lock, LockError> {
+        let path = PathBuf::from("/run/rxlab/lock");
+        let failed = |error| LockError::Io { path: path.clone(), error };
+        let taken = self.with(false, |state, fault| match fault {
+            Some(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+            // It is in memory, not on the disk.
+            _ => {
+                if state.disk.holder.is_none() {
+                    state.disk.holder = state.running();
+                    return Ok(Ok(state.running()));
+                }
+                Ok(Err(state.disk.holder))
+            }
+        });
+        match taken.map_err(failed)? {
+            Ok(by) => Ok(Lock::held_by(Held { world: Arc::clone(&self.world), by: by.unwrap_or(0) })),
+            Err(holder) => {
+                let start = u64::from(self.world.state().machine.boot);
+                Err(LockError::Held { path, holder: holder.map(|pid| ProcessId { pid, start }) })
+            }
+        }
+    }
+
+    fn pause(&self, time: Duration) {
+        self.world.sleep(time);
+    }
+
+    fn path(&self, folder: Folder, id: &str) -> PathBuf {
+        let folder = if folder == Folder::Open { "journal" } else { "journal/archive" };
+        PathBuf::from(format!("/var/lib/rxlab/{folder}/{id}.jsonl"))
+    }
+}
+
+fn files(state: &State, folder: Folder) -> &BTreeMap<String, File> {
+    if folder == Folder::Open { &state.disk.open } else { &state.disk.archive }
+}

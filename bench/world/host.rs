@@ -1,0 +1,413 @@
+//! The simulated kernel as files and answers. Every operation is a moment at which the adversary may move.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::io::Errno as Os;
+use rxlab::host::{
+    Action, Cause, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, Question,
+};
+use rxlab::parse::{push_attribute, push_message};
+use rxlab::units::CpuMask;
+
+use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
+use super::schedule::{Area, Slot};
+use super::{Counted, Link, State, World};
+
+/// The namespace of every command, as it names it itself.
+pub(crate) const OWN: &str = "/proc/thread-self/ns/net";
+
+/// The machine seen from one of its network namespaces.
+pub(crate) struct SimHost {
+    world: Arc<World>,
+    netns: Namespace,
+}
+
+/// What a path stands for.
+enum Node {
+    Interfaces,
+    Loopback,
+    Interface(usize),
+    InterfaceFile(usize, &'static str),
+    Queues(usize),
+    Queue(usize, usize, bool),
+    Value(Slot),
+    Interrupts,
+    Fixed(String),
+    Absent,
+}
+
+impl SimHost {
+    /// Seen from the namespace of all commands.
+    pub(crate) fn own(world: &Arc<World>) -> Self {
+        let state = world.state();
+        let own = &state.machine.namespaces[0];
+        let netns = Namespace { path: OWN.into(), inode: own.inode, cookie: Some(own.cookie) };
+        drop(state);
+        Self { world: Arc::clone(world), netns }
+    }
+
+    fn cookie(&self) -> u64 {
+        self.netns.cookie.unwrap_or(0)
+    }
+
+    fn node(&self, machine: &Machine, path: &str) -> Node {
+        if let Some(rest) = path.strip_prefix("sys/class/net") {
+            return self.interface_node(machine, rest);
+        }
+        if let Some(rest) = path.strip_prefix("proc/") {
+            return proc_node(machine, rest);
+        }
+        match path {
+            "sys/devices/system/cpu/online" => Node::Fixed(format!("{}\n", list(machine.online))),
+            "sys/devices/system/cpu/present" => Node::Fixed(format!("0-{}\n", CPUS - 1)),
+            _ => Node::Absent,
+        }
+    }
+
+    fn interface_node(&self, machine: &Machine, rest: &str) -> Node {
+        let Some(rest) = rest.strip_prefix('/') else { return Node::Interfaces };
+        let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        if (name, rest) == ("lo", "") {
+            return Node::Loopback;
+        }
+        let Some(at) = machine.find(self.cookie(), name) else { return Node::Absent };
+        if rest.is_empty() {
+            return Node::Interface(at);
+        }
+        let Some(rest) = rest.strip_prefix("queues") else {
+            return match rest {
+                "ifindex" => Node::InterfaceFile(at, "ifindex"),
+                "carrier_down_count" => Node::InterfaceFile(at, "carrier_down_count"),
+                "operstate" => Node::InterfaceFile(at, "operstate"),
+                _ => Node::Absent,
+            };
+        };
+        let Some(rest) = rest.strip_prefix('/') else { return Node::Queues(at) };
+        let (queue, file) = rest.split_once('/').unwrap_or((rest, ""));
+        let (is_rx, number) = match (queue.strip_prefix("rx-"), queue.strip_prefix("tx-")) {
+            (Some(number), _) => (true, number),
+            (_, Some(number)) => (false, number),
+            _ => return Node::Absent,
+        };
+        let device = &machine.devices[at];
+        let number = number.parse::<usize>().ok().filter(|number| (*number as u64) < device.count.now);
+        let Some(number) = number else { return Node::Absent };
+        let (device, queue) = (u8::try_from(at).unwrap_or(0), u8::try_from(number).unwrap_or(0));
+        match (file, is_rx) {
+            ("", _) => Node::Queue(at, number, is_rx),
+            ("rps_cpus", true) => Node::Value(Slot::Rps(device, queue)),
+            ("rps_flow_cnt", true) => Node::Value(Slot::Rfs(device, queue)),
+            ("xps_cpus", false) => Node::Fixed("0\n".to_owned()),
+            _ => Node::Absent,
+        }
+    }
+
+    /// The node of a path at this operation, or the fault that is in its way.
+    fn meet<T>(
+        &self,
+        path: &str,
+        operation: Operation,
+        answer: impl FnOnce(&mut State, Node) -> Option<T>,
+    ) -> Result<T, HostError> {
+        let missing = || HostError::new(operation, path, Cause::Missing);
+        // What no machine of the world has takes no part in it.
+        let known = [
+            "sys/class/net",
+            "proc/irq/",
+            "proc/interrupts",
+            "proc/sys/net/core/",
+            "sys/devices/system/cpu/online",
+        ];
+        if known.iter().any(|known| path.starts_with(known)) {
+            let state = self.world.state();
+            let node = self.node(&state.machine, path);
+            drop(state);
+            let link = match (&node, operation) {
+                (Node::Value(_), Operation::Write) => Link::Write,
+                (Node::Value(slot), _) => Link::Read(*slot),
+                _ => Link::Other,
+            };
+            if !matches!(node, Node::Absent | Node::Fixed(_)) || path.starts_with("sys/devices/system/cpu") {
+                self.world.step(Counted::Any, link);
+            }
+        }
+        let mut state = self.world.state();
+        let node = self.node(&state.machine, path);
+        if let Some(errno) = state.fault(|area| hits(area, &node, operation)) {
+            return Err(HostError::new(operation, path, Cause::from(Os::from_raw_os_error(errno))));
+        }
+        answer(&mut state, node).ok_or_else(missing)
+    }
+}
+
+fn proc_node(machine: &Machine, rest: &str) -> Node {
+    match rest {
+        "interrupts" => return Node::Interrupts,
+        "sys/kernel/hostname" => return Node::Fixed("world\n".to_owned()),
+        "sys/kernel/osrelease" => return Node::Fixed("6.1.0\n".to_owned()),
+        "sys/kernel/random/boot_id" => return Node::Fixed(format!("boot-{}\n", machine.boot)),
+        "sys/net/core/rps_sock_flow_entries" => return Node::Value(Slot::Entries),
+        "sys/net/core/netdev_budget" => return Node::Value(Slot::Budget),
+        "irq/default_smp_affinity" => return Node::Fixed("f\n".to_owned()),
+        _ => {}
+    }
+    let irq = rest.strip_prefix("irq/").and_then(|rest| rest.strip_suffix("/smp_affinity"));
+    let Some(irq) = irq.and_then(|irq| irq.parse::<u32>().ok()) else { return Node::Absent };
+    for (at, device) in (0u8..).zip(&machine.devices) {
+        let queue = device.queues.iter().position(|queue| queue.irq == irq);
+        let queue = queue.filter(|queue| (*queue as u64) < device.count.now && device.pci.is_some());
+        if let (Some(queue), true) = (queue, device.netns != 0) {
+            return Node::Value(Slot::Irq(at, u8::try_from(queue).unwrap_or(0)));
+        }
+    }
+    Node::Absent
+}
+
+/// Whether a fault is in the way of an operation.
+fn hits(area: Area, node: &Node, operation: Operation) -> bool {
+    let device = match node {
+        Node::Interface(at) | Node::InterfaceFile(at, _) | Node::Queues(at) | Node::Queue(at, ..) => {
+            Some(*at)
+        }
+        Node::Value(Slot::Rps(at, _) | Slot::Rfs(at, _) | Slot::Channels(at)) => Some(usize::from(*at)),
+        _ => None,
+    };
+    match (area, node) {
+        (Area::Interfaces, Node::Interfaces) => true,
+        (Area::Device(of), _) => device == Some(usize::from(of)),
+        (Area::Writes(of), Node::Value(Slot::Irq(at, _))) if operation == Operation::Write => of == *at,
+        (Area::Writes(of), _) => {
+            matches!(operation, Operation::Write | Operation::Act) && device == Some(usize::from(of))
+        }
+        (Area::Interrupts, Node::Interrupts | Node::Value(Slot::Irq(..))) => true,
+        _ => false,
+    }
+}
+
+fn value_text(slot: Slot, value: u64) -> String {
+    match slot {
+        Slot::Rps(..) | Slot::Irq(..) => format!("{value:x}\n"),
+        _ => format!("{value}\n"),
+    }
+}
+
+fn number(slot: Slot, bytes: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(bytes).ok()?.trim();
+    match slot {
+        Slot::Rps(..) | Slot::Irq(..) => {
+            Some(CpuMask::from_hex(text).ok()?.iter().fold(0, |mask, cpu| mask | 1 << cpu.0))
+        }
+        _ => text.parse().ok(),
+    }
+}
+
+fn interrupts(machine: &Machine) -> String {
+    let mut text = "           CPU0       CPU1       CPU2       CPU3\n".to_owned();
+    for (at, device) in machine.devices.iter().enumerate() {
+        if device.pci.is_none() || device.netns == 0 {
+            continue;
+        }
+        for (queue, number) in device.queues.iter().zip(0..device.count.now) {
+            text += &format!(" {}:  1  2  3  4  PCI-MSI 1-edge  virtio{at}-input.{number}\n", queue.irq);
+        }
+    }
+    text
+}
+
+fn link_of(at: usize, device: &Device) -> String {
+    match device.pci {
+        Some(function) => format!("../../devices/pci0000:00/{function}/virtio{at}/net/{}", device.name),
+        None => format!("../../devices/virtual/net/{}", device.name),
+    }
+}
+
+fn channels(device: &Device) -> Vec<u8> {
+    let mut message = Vec::new();
+    for (kind, count) in [(5, u32::from(MAX_QUEUES)), (9, u32::try_from(device.count.now).unwrap_or(0))] {
+        push_attribute(&mut message, kind, &count.to_ne_bytes());
+    }
+    let mut answer = Vec::new();
+    push_message(&mut answer, &message);
+    answer
+}
+
+impl Host for SimHost {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        let text = self.meet(path, Operation::Read, |state, node| match node {
+            Node::Fixed(text) => Some(text),
+            Node::Interrupts => Some(interrupts(&state.machine)),
+            Node::InterfaceFile(at, file) => {
+                let device = &state.machine.devices[at];
+                Some(match file {
+                    "ifindex" => format!("{}\n", device.ifindex),
+                    "carrier_down_count" => format!("{}\n", device.carrier_downs),
+                    _ => "up\n".to_owned(),
+                })
+            }
+            Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
+            _ => None,
+        });
+        text.map(String::into_bytes)
+    }
+
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        let invalid = HostError::new(Operation::Write, path, Cause::Errno(22));
+        let written = self.meet(path, Operation::Write, |state, node| {
+            let Node::Value(slot) = node else { return None };
+            Some(number(slot, value).is_some_and(|value| state.write(slot, value)))
+        })?;
+        self.world.written();
+        if written { Ok(()) } else { Err(invalid) }
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        let cookie = self.cookie();
+        self.meet(path, Operation::List, |state, node| {
+            let hidden = matches!(node, Node::Interfaces) && state.is_hidden();
+            let machine = &state.machine;
+            let mut names: Vec<String> = match node {
+                Node::Interfaces if hidden => Vec::new(),
+                Node::Interfaces => {
+                    let devices = machine.in_netns(cookie).map(|(_, device)| device.name.clone());
+                    devices.chain(["lo".to_owned()]).collect()
+                }
+                Node::Loopback => Vec::new(),
+                Node::Interface(_) => {
+                    ["carrier_down_count", "ifindex", "operstate", "queues"].map(String::from).into()
+                }
+                Node::Queues(at) => {
+                    let count = machine.devices[at].count.now;
+                    ["rx", "tx"]
+                        .iter()
+                        .flat_map(|kind| (0..count).map(move |n| format!("{kind}-{n}")))
+                        .collect()
+                }
+                Node::Queue(..) => vec!["rps_cpus".to_owned(), "rps_flow_cnt".to_owned()],
+                _ => return None,
+            };
+            names.sort();
+            Some(names)
+        })
+    }
+
+    fn link(&self, path: &str) -> Result<String, HostError> {
+        self.meet(path, Operation::Link, |state, node| match node {
+            Node::Interface(at) => Some(link_of(at, &state.machine.devices[at])),
+            Node::Loopback => Some("../../devices/virtual/net/lo".to_owned()),
+            _ => None,
+        })
+    }
+
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        let path = question.path();
+        let missing = || HostError::new(Operation::Ask, &path, Cause::Missing);
+        let Question::Ethtool(EthtoolGet::Channels, nic) = question else { return Err(missing()) };
+        let find = |state: &State| {
+            let at = state.machine.find(self.cookie(), nic.as_str())?;
+            state.machine.devices[at].pci.map(|_| at)
+        };
+        let at = find(&self.world.state()).and_then(|at| u8::try_from(at).ok());
+        let link = at.map_or(Link::Other, |at| Link::Read(Slot::Channels(at)));
+        self.world.step(Counted::Any, link);
+        let mut state = self.world.state();
+        let at = find(&state).ok_or_else(missing)?;
+        let node = Node::Value(Slot::Channels(u8::try_from(at).unwrap_or(0)));
+        if let Some(errno) = state.fault(|area| hits(area, &node, Operation::Ask)) {
+            return Err(HostError::new(Operation::Ask, &path, Os::from_raw_os_error(errno)));
+        }
+        Ok(channels(&state.machine.devices[at]))
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        let path = action.path();
+        let failed = |cause: Cause| HostError::new(Operation::Act, &path, cause);
+        let Action::Ethtool { get: EthtoolGet::Channels, nic, attributes } = action else {
+            return Err(failed(Cause::Missing));
+        };
+        self.world.step(Counted::Any, Link::Write);
+        let mut state = self.world.state();
+        let at = state.machine.find(self.cookie(), nic.as_str()).ok_or_else(|| failed(Cause::Missing))?;
+        let device = u8::try_from(at).unwrap_or(0);
+        let slot = Slot::Channels(device);
+        if let Some(errno) = state.fault(|area| hits(area, &Node::Value(slot), Operation::Act)) {
+            return Err(failed(Cause::from(Os::from_raw_os_error(errno))));
+        }
+        // One attribute: length, kind, 32 bits.
+        let count = attributes.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+        let done = count.is_some_and(|count| state.write(slot, u64::from(count)));
+        if done {
+            state.machine.make_queues_for_rxlab(device);
+        }
+        drop(state);
+        self.world.written();
+        if done { Ok(()) } else { Err(failed(Cause::Errno(22))) }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.world.state().clock
+    }
+
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        let name = path.strip_prefix("sys/class/net/").unwrap_or(path).split('/').next().unwrap_or("");
+        self.world.step(Counted::Any, Link::Inode(crc32fast::hash(name.as_bytes())));
+        let missing = || HostError::new(Operation::List, path, Cause::Missing);
+        let mut state = self.world.state();
+        let node = self.node(&state.machine, path);
+        if let Some(errno) = state.fault(|area| hits(area, &node, Operation::List)) {
+            return Err(HostError::new(Operation::List, path, Os::from_raw_os_error(errno)));
+        }
+        if state.hides_inodes() {
+            return Err(missing());
+        }
+        match node {
+            // Each namespace has its own.
+            Node::Loopback => Ok(self.cookie()),
+            Node::Interface(at) => Ok(state.machine.devices[at].inode),
+            Node::Queue(at, queue, true) => Ok(state.machine.devices[at].queues[queue].rx_inode),
+            Node::Queue(at, queue, false) => Ok(state.machine.devices[at].queues[queue].tx_inode),
+            _ => Err(missing()),
+        }
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(&self.netns)
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
+        self.world.step(Counted::Any, Link::Other);
+        let mut state = self.world.state();
+        if state.fault(|area| area == Area::Namespaces).is_some() {
+            return Err(Hidden("cannot look for namespaces in /proc: simulated".to_owned()));
+        }
+        let all = &state.machine.namespaces;
+        let one = |n: &super::kernel::Netns| Namespace {
+            path: n.path.into(),
+            inode: n.inode,
+            cookie: Some(n.cookie),
+        };
+        if state.sees_own_only() {
+            return Ok(all.iter().take(1).map(one).collect());
+        }
+        Ok(all.iter().map(one).collect())
+    }
+
+    fn seen_from(&self, namespace: &Namespace, _: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
+        self.world.step(Counted::Any, Link::Other);
+        let mut state = self.world.state();
+        let failed = |errno| OpenError::Namespace { path: PathBuf::from(&namespace.path), errno };
+        if let Some(errno) = state.fault(|area| area == Area::Enter) {
+            return Err(failed(Os::from_raw_os_error(errno)));
+        }
+        let is_own = namespace.was_own();
+        let all = &state.machine.namespaces;
+        let found = all
+            .iter()
+            .enumerate()
+            .find(|(at, n)| n.path == namespace.path.as_os_str() || (is_own && *at == 0));
+        let (_, found) = found.ok_or_else(|| failed(Os::NOENT))?;
+        let netns =
+            Namespace { path: namespace.path.clone(), inode: found.inode, cookie: Some(found.cookie) };
+        Ok(Box::new(SimHost { world: Arc::clone(&self.world), netns }))
+    }
+}

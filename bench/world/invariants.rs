@@ -1,0 +1,325 @@
+//! What has to hold at any moment, and at the end.
+
+use std::sync::Arc;
+
+use rxlab::apply::{UndoOptions, Which, confirm, reach, status, undo};
+use rxlab::journal::{History, Outcome, Record, Store, Touched};
+use rxlab::model::Model;
+use rxlab::sample::{Inventory, Scope};
+
+use super::actors::{Ended, ROOT};
+use super::disk::SimDisk;
+use super::host::SimHost;
+use super::kernel;
+use super::schedule::Slot;
+use super::{State, World};
+
+/// Whether a write over a foreign value was due.
+pub(crate) enum Cover {
+    /// It is the first one of a transaction, which has the value in its journal.
+    First,
+    /// The value may be the transaction's own.
+    Ambiguous,
+    /// It was not.
+    None,
+}
+
+impl State {
+    /// Whether `touched` is the value of this slot.
+    fn is_of(&self, slot: Slot, touched: &Touched) -> bool {
+        if touched.knob != kernel::knob(slot) {
+            return false;
+        }
+        let (device, lasting) = match slot {
+            Slot::Entries | Slot::Budget => return true,
+            Slot::Rps(device, queue) | Slot::Rfs(device, queue) | Slot::Irq(device, queue) => {
+                (device, format!("rx-{queue}"))
+            }
+            Slot::Channels(device) => (device, "nic".to_owned()),
+        };
+        let device = &self.machine.devices[usize::from(device) % self.machine.devices.len()];
+        let by_address = || {
+            let address = device.pci.map(|function| format!("pci:{function}"));
+            address.is_some_and(|address| touched.device.as_ref().is_some_and(|d| d.0 == address))
+        };
+        let by_id = touched.ids.is_some_and(|ids| ids.interface == device.inode);
+        touched.target.lasting() == lasting && (by_id || by_address())
+    }
+
+    /// What the open journals say of the foreign value `was` of a slot, over which `value` is written.
+    pub(crate) fn covers(&self, slot: Slot, was: u64, value: u64) -> Cover {
+        let was_text = kernel::text(slot, was);
+        let (mut cover, mut is_first) = (Cover::None, false);
+        for file in self.disk.open.values() {
+            let history = match History::parse(&file.bytes) {
+                Ok(history) => history,
+                Err(damage) => damage.readable,
+            };
+            let value_text = kernel::text(slot, value);
+            // What a damaged line said is not known here; the command that wrote it knows it still.
+            if file.damaged {
+                cover = Cover::Ambiguous;
+                continue;
+            }
+            for touched in history.touched().iter().filter(|touched| self.is_of(slot, touched)) {
+                let last = history.records.iter().rev().find_map(|record| match record {
+                    Record::Intent(intent) => Some(intent),
+                    _ => None,
+                });
+                if let Some(last) = last
+                    && last.seq == touched.seq
+                    && last.before == was_text
+                    && last.after == value_text
+                    && touched.outcome.is_none()
+                {
+                    is_first = true;
+                    continue;
+                }
+                let known = [&touched.ours, &touched.foreign, &touched.unsettled];
+                let is_known = known.iter().any(|values| values.contains(&was_text));
+                // RPS drops offline CPUs: of a write that was not read back any part may be there.
+                let is_part = matches!(slot, Slot::Rps(..)) && !touched.unsettled.is_empty();
+                let is_fresh = self.is_fresh(slot, was);
+                if is_known || is_part || is_fresh {
+                    cover = Cover::Ambiguous;
+                }
+            }
+            // Values of queues that the transaction has made anew are set again.
+            let beside = history
+                .touched()
+                .into_iter()
+                .flat_map(|t| t.beside.into_iter().chain(t.held.into_iter().flatten()));
+            let device = self.is_fresh(slot, was);
+            for one in beside {
+                // Nothing tells the CPUs that a driver chose for a new interrupt from those that others set.
+                let is_interrupt = matches!(slot, Slot::Irq(..));
+                if one.knob == kernel::knob(slot) && (one.value == was_text || device || is_interrupt) {
+                    cover = Cover::Ambiguous;
+                }
+            }
+        }
+        match cover {
+            Cover::None if is_first => Cover::First,
+            cover => cover,
+        }
+    }
+
+    /// Whether a value is that of a new queue on a device that had its queues made again.
+    fn is_fresh(&self, slot: Slot, value: u64) -> bool {
+        let device = match slot {
+            Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Irq(device, _) => device,
+            _ => return false,
+        };
+        let made_again = self.machine.devices[usize::from(device) % self.machine.devices.len()].made_again;
+        made_again && value == self.machine.foreign(slot, super::schedule::Foreign::Fresh)
+    }
+
+    /// Whether a list of CPUs is an original that was written back while some of them were offline. A command that is
+    /// killed right after such a write has not noted what the kernel made of it, and the next one takes it for a
+    /// foreign value: a known limit.
+    fn lost_cpus(&self, slot: Slot) -> bool {
+        let is_part =
+            |value: &kernel::Value| value.originals.iter().any(|original| value.now & !original == 0);
+        matches!(slot, Slot::Rps(..)) && self.machine.value(slot).is_some_and(is_part)
+    }
+
+    /// Invariant 1: what rxlab has set is back, or open.
+    fn check_values(&mut self) {
+        let ours: Vec<Slot> = self
+            .machine
+            .slots()
+            .into_iter()
+            .filter(|slot| self.machine.value(*slot).is_some_and(kernel::Value::is_ours))
+            .filter(|slot| !self.lost_cpus(*slot))
+            .collect();
+        if ours.is_empty() {
+            return;
+        }
+        let files: Vec<_> = self
+            .disk
+            .open
+            .iter()
+            .map(|(id, file)| (id.clone(), file.damaged, History::parse(&file.bytes)))
+            .collect();
+        for slot in ours {
+            let is_open = files.iter().any(|(_, damaged, history)| match history {
+                Ok(history) if history.is_closed() => false,
+                Ok(history) => history.touched().iter().any(|touched| {
+                    let settled = touched.outcome.as_ref().is_some_and(Outcome::settles);
+                    let beside = || touched.beside.iter().any(|one| one.knob == kernel::knob(slot));
+                    !settled && (self.is_of(slot, touched) || beside())
+                }),
+                // Damaged by the adversary: the last check sees that it is reported.
+                Err(_) => *damaged,
+            });
+            if !is_open {
+                let value = self.machine.value(slot).map_or(0, |value| value.now);
+                self.violate(format!(
+                    "1: {slot:?} is {value:#x}, which rxlab set, and no open transaction has it"
+                ));
+            }
+        }
+    }
+}
+
+impl World {
+    /// Checks what has to hold at any moment.
+    pub(crate) fn check(&self) {
+        let mut state = self.state();
+        if state.report.violation.is_none() {
+            state.check_values();
+        }
+    }
+
+    /// A guard has ended by itself: only values for a user to decide may be left.
+    pub(crate) fn check_guard(self: &Arc<Self>, id: &str) {
+        let mut state = self.state();
+        let Some(file) = state.disk.open.get(id) else { return };
+        let Ok(history) = History::parse(&file.bytes) else {
+            let known = file.damaged;
+            if !known {
+                state.violate(format!("3: the guard of {id} has ended, and its journal cannot be read"));
+            }
+            return;
+        };
+        if history.pending_deadline().is_none() {
+            return;
+        }
+        let left = |touched: &Touched| match &touched.outcome {
+            Some(outcome) => !outcome.settles() && !matches!(outcome, Outcome::Drift { .. }),
+            None => true,
+        };
+        if history.touched().iter().any(left) || history.touched().is_empty() {
+            state.violate(format!("3: the guard of {id} has ended, and its values are not back"));
+        }
+    }
+
+    /// Whether a guard that goes on for too long has a reason: only values that wait for their queue are left.
+    pub(crate) fn check_overdue(self: &Arc<Self>, id: &str) {
+        let mut state = self.state();
+        let Some(file) = state.disk.open.get(id) else { return };
+        if file.damaged {
+            return;
+        }
+        let Ok(history) = History::parse(&file.bytes) else { return };
+        let waits = |touched: &Touched| {
+            touched
+                .outcome
+                .as_ref()
+                .is_some_and(|o| o.settles() || matches!(o, Outcome::Away | Outcome::Drift { .. }))
+        };
+        let touched = history.touched();
+        if !touched.iter().all(waits) || touched.is_empty() {
+            let left: Vec<_> =
+                touched.iter().filter(|t| !waits(t)).map(|t| (&t.knob, &t.target, &t.outcome)).collect();
+            let what = format!("3: {id} is not put back in time: {left:?}");
+            state.violate(what);
+        }
+    }
+
+    /// Everything works again: what can be read can be shown, confirmed and undone.
+    pub(crate) fn finish(self: &Arc<Self>) {
+        self.check();
+        if self.state().report.violation.is_some() {
+            return;
+        }
+        self.state().is_checking = true;
+        if let Err(what) = self.check_end() {
+            self.state().violate(what);
+        }
+        self.state().is_checking = false;
+        self.check();
+    }
+
+    fn check_end(self: &Arc<Self>) -> Result<(), String> {
+        let own = SimHost::own(self);
+        let store = Store::new(SimDisk::new(self));
+        let identity = Model::new(&Inventory::take(&own, Scope::Path)).identity;
+        let open = store.open(ROOT, &identity.boot_id).map_err(|error| format!("4: the store: {error}"))?;
+        let damaged: Vec<String> = {
+            let state = self.state();
+            let is_damaged = |(_, file): &(&String, &super::disk::File)| {
+                file.damaged && History::parse(&file.bytes).is_err()
+            };
+            state.disk.open.iter().filter(is_damaged).map(|(id, _)| id.clone()).collect()
+        };
+        for file in &open.unreadable {
+            if !damaged.contains(&file.id) {
+                return Err(format!("4: {} is unreadable, and nobody damaged it: {}", file.id, file.why));
+            }
+        }
+        for (at, (id, history)) in open.transactions.iter().enumerate() {
+            let begin = history.begin().ok_or_else(|| format!("4: {id} has no beginning"))?;
+            let reached = reach(&own, begin).map_err(|hidden| format!("4: {id} is not found: {hidden}"))?;
+            let host = reached.as_deref().unwrap_or(&own);
+            let model = Model::new(&Inventory::take(host, Scope::Path));
+            status(history, &open.transactions[at + 1..], host, &model)
+                .ok_or_else(|| format!("4: {id} cannot be shown"))?;
+            let is_confirmable = history.pending_deadline().is_some()
+                && history.is_complete()
+                && history.touched().iter().all(|touched| touched.outcome.is_none());
+            if is_confirmable {
+                confirm(&store, (ROOT, &identity), Some(id)).map_err(|error| format!("4: {id}: {error}"))?;
+            }
+        }
+        let done = undo(&store, &own, (ROOT, &identity), Which::All, UndoOptions::default())
+            .map_err(|error| format!("4: undo: {error}"))?;
+        if let Some(error) = done.done.error {
+            return Err(format!("4: undo: {error}"));
+        }
+        for one in &done.done.undone {
+            if let Some(error) = &one.journal_error {
+                return Err(format!("4: undo of {}: {error}", one.id));
+            }
+            let waits = |outcome: &Outcome| {
+                outcome.settles() || matches!(outcome, Outcome::Away | Outcome::Drift { .. })
+            };
+            if let Some(left) = one.outcomes.iter().find(|left| !waits(&left.outcome)) {
+                return Err(format!("4: undo of {} leaves {left:?}", one.id));
+            }
+        }
+        if damaged.is_empty() {
+            let stuck = |id: &str| done.done.undone.iter().any(|one| one.id == id && !one.closed);
+            if let Some(waiting) = done.done.waiting.iter().find(|waiting| !stuck(&waiting.behind)) {
+                let known = done.done.waiting.iter().any(|other| other.id == waiting.behind);
+                if !known {
+                    return Err(format!("4: {} waits for {}", waiting.id, waiting.behind));
+                }
+            }
+        }
+        let kind = if !damaged.is_empty() {
+            "end: damaged journals left"
+        } else if !done.done.waiting.is_empty() {
+            "end: some wait for others"
+        } else if done.done.undone.iter().any(|one| !one.closed) {
+            "end: values for a user to decide"
+        } else {
+            "end: everything back"
+        };
+        self.state().end(kind);
+        Ok(())
+    }
+
+    /// Invariant 5: an undo that reports success has left nothing open of what it was to put back.
+    ///
+    /// A state directory that is invisible looks like one in which nothing was ever done: a known limit.
+    pub(crate) fn check_undone(self: &Arc<Self>, before: &[String], began: u32, ended: Ended) {
+        let mut state = self.state();
+        if ended != Ended::Done || state.gone_until > u64::from(began) {
+            return;
+        }
+        let left = before.iter().find(|id| {
+            state.disk.open.get(*id).is_some_and(|file| {
+                History::parse(&file.bytes).is_ok_and(|history| {
+                    !history.is_closed()
+                        && history
+                            .begin()
+                            .is_some_and(|begin| begin.boot_id == format!("boot-{}", state.machine.boot))
+                })
+            })
+        });
+        if let Some(left) = left.cloned() {
+            state.violate(format!("5: undo reported success and left {left} open"));
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! The simulated kernel: interfaces, queues, interrupts, CPUs and sysctls of a small machine, as data.
+//!
+//! Numbers stand for values: a CPU mask, a table size, a count. Every value knows who wrote it last.
+
+use super::schedule::{Foreign, Slot};
+
+/// CPUs of the machine.
+pub(crate) const CPUS: u32 = 4;
+const ALL_CPUS: u64 = (1 << CPUS) - 1;
+/// Queues that a device on a bus can have.
+pub(crate) const MAX_QUEUES: u8 = 4;
+
+/// Who wrote a value last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The kernel, for a new queue, interrupt or machine; or it was so at the beginning.
+    Kernel,
+    /// Another program or an administrator.
+    Foreign,
+    /// A command of rxlab.
+    Rxlab,
+}
+
+/// A value and where it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    pub(crate) now: u64,
+    pub(crate) by: By,
+    /// Values that others than rxlab had set, or the kernel had chosen, since the last foreign write: any of them may
+    /// be what a transaction goes back to.
+    pub(crate) originals: Vec<u64>,
+    /// `originals` from before foreign writes.
+    older: Vec<u64>,
+}
+
+impl Value {
+    fn new(now: u64) -> Self {
+        Self { now, by: By::Kernel, originals: vec![now], older: Vec::new() }
+    }
+
+    /// The kernel resets it.
+    fn reset(&mut self, fresh: u64) {
+        // What another program had set goes with the queue, and nothing shows it any more.
+        if self.by == By::Foreign {
+            self.lose();
+        }
+        self.now = fresh;
+        self.by = By::Kernel;
+        if !self.originals.contains(&fresh) {
+            self.originals.push(fresh);
+        }
+    }
+
+    pub(crate) fn foreign(&mut self, value: u64) {
+        self.older.append(&mut self.originals);
+        self.originals.push(value);
+        self.now = value;
+        self.by = By::Foreign;
+    }
+
+    /// rxlab has the queue made anew. It sets again what was there when it noted its intent: what another program set
+    /// after that goes with the old queue.
+    pub(crate) fn lose(&mut self) {
+        self.originals.extend_from_slice(&self.older);
+    }
+
+    /// rxlab writes. `expected`: what was there may be overwritten and is not what to go back to.
+    pub(crate) fn ours(&mut self, value: u64, expected: bool) {
+        if expected {
+            self.originals.extend_from_slice(&self.older);
+        }
+        self.now = value;
+        self.by = By::Rxlab;
+    }
+
+    /// Whether it is rxlab's, and nothing that was there before.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.by == By::Rxlab && !self.originals.contains(&self.now)
+    }
+}
+
+/// One pair of queues with the interrupt of both.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    pub(crate) rx_inode: u64,
+    pub(crate) tx_inode: u64,
+    pub(crate) rps: Value,
+    pub(crate) rfs: Value,
+    pub(crate) irq: u32,
+    pub(crate) affinity: Value,
+}
+
+/// One interface.
+#[derive(Debug, Clone)]
+pub(crate) struct Device {
+    pub(crate) inode: u64,
+    pub(crate) name: String,
+    /// Cookie of the network namespace that it is in; 0 once it is gone.
+    pub(crate) netns: u64,
+    /// Address of the PCI function; `None` for a virtual one.
+    pub(crate) pci: Option<&'static str>,
+    pub(crate) ifindex: u32,
+    pub(crate) carrier_downs: u64,
+    pub(crate) queues: Vec<Queue>,
+    /// How many of them there are now.
+    pub(crate) count: Value,
+    /// Whether its queues or interrupts were ever made again.
+    pub(crate) made_again: bool,
+}
+
+/// A network namespace.
+#[derive(Debug, Clone)]
+pub(crate) struct Netns {
+    pub(crate) path: &'static str,
+    pub(crate) inode: u64,
+    pub(crate) cookie: u64,
+}
+
+/// The machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) boot: u32,
+    pub(crate) namespaces: Vec<Netns>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) entries: Value,
+    pub(crate) budget: Value,
+    pub(crate) online: u64,
+    next_inode: u64,
+    next_cookie: u64,
+    next_name: u32,
+    next_irq: u32,
+}
+
+const PATHS: [&str; 3] = ["/proc/1/ns/net", "/run/netns/a", "/run/netns/b"];
+const NAMES: [&str; 4] = ["eth0", "eth1", "veth0", "veth1"];
+const FUNCTIONS: [Option<&str>; 4] = [Some("0000:00:03.0"), Some("0000:00:04.0"), None, None];
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        let mut machine = Self {
+            boot: 0,
+            namespaces: Vec::new(),
+            devices: Vec::new(),
+            entries: Value::new(0),
+            budget: Value::new(300),
+            online: ALL_CPUS,
+            next_inode: 1000,
+            next_cookie: 0,
+            next_name: 0,
+            next_irq: 24,
+        };
+        machine.boot();
+        machine
+    }
+
+    /// Everything as after a boot. Inodes begin again, so that those of another boot prove nothing.
+    pub(crate) fn boot(&mut self) {
+        self.boot += 1;
+        self.next_inode = 1000;
+        self.next_cookie = 0;
+        self.next_irq = 24;
+        self.online = ALL_CPUS;
+        self.entries = Value::new(0);
+        self.budget = Value::new(300);
+        self.namespaces.clear();
+        for (inode, path) in (4_026_531_840..).zip(PATHS) {
+            let cookie = self.cookie();
+            self.namespaces.push(Netns { path, inode, cookie });
+        }
+        self.devices.clear();
+        for (at, (name, pci)) in NAMES.into_iter().zip(FUNCTIONS).enumerate() {
+            let count = if pci.is_some() || at == 2 { 2 } else { 1 };
+            let device = self.device(name, pci, count);
+            self.devices.push(device);
+        }
+    }
+
+    fn device(&mut self, name: &str, pci: Option<&'static str>, count: u8) -> Device {
+        let queues = if pci.is_some() { MAX_QUEUES } else { count };
+        let inode = self.inode();
+        Device {
+            inode,
+            name: name.to_owned(),
+            netns: self.namespaces[0].cookie,
+            pci,
+            ifindex: u32::try_from(inode).unwrap_or(0),
+            carrier_downs: 1,
+            queues: (0..queues).map(|_| self.queue()).collect(),
+            count: Value::new(u64::from(count)),
+            made_again: false,
+        }
+    }
+
+    fn queue(&mut self) -> Queue {
+        self.next_irq += 1;
+        Queue {
+            rx_inode: self.inode(),
+            tx_inode: self.inode(),
+            rps: Value::new(0),
+            rfs: Value::new(0),
+            irq: self.next_irq,
+            affinity: Value::new(ALL_CPUS),
+        }
+    }
+
+    fn inode(&mut self) -> u64 {
+        self.next_inode += 1;
+        self.next_inode
+    }
+
+    fn cookie(&mut self) -> u64 {
+        self.next_cookie += 1;
+        self.next_cookie
+    }
+
+    fn name(&mut self) -> String {
+        self.next_name += 1;
+        format!("dev{}", self.next_name)
+    }
+
+    /// Those of a namespace.
+    pub(crate) fn in_netns(&self, cookie: u64) -> impl Iterator<Item = (usize, &Device)> {
+        let is_there = move |(_, device): &(usize, &Device)| device.netns == cookie && cookie != 0;
+        self.devices.iter().enumerate().filter(is_there)
+    }
+
+    pub(crate) fn find(&self, cookie: u64, name: &str) -> Option<usize> {
+        self.in_netns(cookie).find(|(_, device)| device.name == name).map(|(at, _)| at)
+    }
+
+    fn at(&self, device: u8) -> usize {
+        usize::from(device) % self.devices.len()
+    }
+
+    /// The value of a slot; `None` while it is not there.
+    pub(crate) fn value(&self, slot: Slot) -> Option<&Value> {
+        let queue = |device: u8, queue: u8| {
+            let device = &self.devices[self.at(device)];
+            (device.netns != 0).then_some(())?;
+            let at = usize::from(queue);
+            device.queues.get(at).filter(|_| u64::from(queue) < device.count.now)
+        };
+        match slot {
+            Slot::Entries => Some(&self.entries),
+            Slot::Budget => Some(&self.budget),
+            Slot::Rps(device, at) => Some(&queue(device, at)?.rps),
+            Slot::Rfs(device, at) => Some(&queue(device, at)?.rfs),
+            Slot::Irq(device, at) => {
+                self.devices[self.at(device)].pci?;
+                Some(&queue(device, at)?.affinity)
+            }
+            Slot::Channels(device) => {
+                let device = &self.devices[self.at(device)];
+                (device.netns != 0 && device.pci.is_some()).then_some(&device.count)
+            }
+        }
+    }
+
+    pub(crate) fn value_mut(&mut self, slot: Slot) -> Option<&mut Value> {
+        self.value(slot)?;
+        Some(match slot {
+            Slot::Entries => &mut self.entries,
+            Slot::Budget => &mut self.budget,
+            Slot::Rps(device, at) => &mut self.queue_mut(device, at).rps,
+            Slot::Rfs(device, at) => &mut self.queue_mut(device, at).rfs,
+            Slot::Irq(device, at) => &mut self.queue_mut(device, at).affinity,
+            Slot::Channels(device) => {
+                let at = self.at(device);
+                &mut self.devices[at].count
+            }
+        })
+    }
+
+    fn queue_mut(&mut self, device: u8, queue: u8) -> &mut Queue {
+        let at = self.at(device);
+        &mut self.devices[at].queues[usize::from(queue)]
+    }
+
+    /// Every slot that is there.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let mut slots = vec![Slot::Entries, Slot::Budget];
+        for (at, device) in (0u8..).zip(&self.devices) {
+            slots.push(Slot::Channels(at));
+            for queue in (0u8..).zip(&device.queues).map(|(queue, _)| queue) {
+                slots.extend([Slot::Rps(at, queue), Slot::Rfs(at, queue), Slot::Irq(at, queue)]);
+            }
+        }
+        slots.retain(|slot| self.value(*slot).is_some());
+        slots
+    }
+
+    /// What the kernel makes of a number that is written to a slot; `None` when it refuses it.
+    pub(crate) fn kept(&self, slot: Slot, value: u64) -> Option<u64> {
+        match slot {
+            // Offline CPUs are dropped without a word.
+            Slot::Rps(..) => Some(value & self.online),
+            Slot::Irq(..) => (value & self.online != 0).then_some(value),
+            Slot::Rfs(..) | Slot::Entries if value > 0 => Some(value.next_power_of_two()),
+            Slot::Channels(..) => (1..=u64::from(MAX_QUEUES)).contains(&value).then_some(value),
+            _ => Some(value),
+        }
+    }
+
+    /// Queues are torn down and made again, as virtio_net does.
+    pub(crate) fn make_queues(&mut self, device: u8) {
+        let at = self.at(device);
+        let mut made: Vec<Queue> = (0..self.devices[at].queues.len()).map(|_| self.queue()).collect();
+        let device = &mut self.devices[at];
+        device.made_again = true;
+        for (old, new) in device.queues.iter_mut().zip(&mut made) {
+            old.rps.reset(0);
+            old.rfs.reset(0);
+            old.affinity.reset(ALL_CPUS);
+            (old.rx_inode, old.tx_inode, old.irq) = (new.rx_inode, new.tx_inode, new.irq);
+        }
+    }
+
+    /// Queues are made again because rxlab asked for other ones.
+    pub(crate) fn make_queues_for_rxlab(&mut self, device: u8) {
+        let at = self.at(device);
+        for queue in &mut self.devices[at].queues {
+            [&mut queue.rps, &mut queue.rfs, &mut queue.affinity].into_iter().for_each(Value::lose);
+        }
+        self.make_queues(device);
+    }
+
+    /// A device gets a name that no other one has.
+    pub(crate) fn rename(&mut self, device: u8) {
+        let at = self.at(device);
+        self.devices[at].name = self.name();
+    }
+
+    pub(crate) fn swap_names(&mut self, one: u8, other: u8) {
+        let (one, other) = (self.at(one), self.at(other));
+        if one != other && self.devices[one].netns == self.devices[other].netns {
+            let name = std::mem::take(&mut self.devices[one].name);
+            self.devices[one].name = std::mem::replace(&mut self.devices[other].name, name);
+        }
+    }
+
+    pub(crate) fn move_to(&mut self, device: u8, netns: u8) {
+        let at = self.at(device);
+        let to = self.namespaces[usize::from(netns) % self.namespaces.len()].cookie;
+        if self.devices[at].netns == 0 || self.devices[at].netns == to {
+            return;
+        }
+        if self.find(to, &self.devices[at].name).is_some() {
+            self.devices[at].name = self.name();
+        }
+        self.devices[at].netns = to;
+    }
+
+    pub(crate) fn delete(&mut self, device: u8) {
+        let at = self.at(device);
+        self.devices[at].netns = 0;
+        for queue in &mut self.devices[at].queues {
+            queue.rps.reset(0);
+            queue.rfs.reset(0);
+            queue.affinity.reset(ALL_CPUS);
+        }
+        let count = self.devices[at].queues.len().min(2) as u64;
+        self.devices[at].count.reset(count);
+    }
+
+    /// A device is made again. Hardware comes back to the initial namespace.
+    pub(crate) fn remake(&mut self, device: u8) {
+        let at = self.at(device);
+        let (name, netns) = (self.devices[at].name.clone(), self.devices[at].netns);
+        self.delete(device);
+        self.make_queues(device);
+        let home = self.namespaces[0].cookie;
+        let netns = if self.devices[at].pci.is_some() || netns == 0 { home } else { netns };
+        let name = if self.find(netns, &name).is_some() { self.name() } else { name };
+        let (inode, is_virtual) = (self.inode(), self.devices[at].pci.is_none());
+        let device = &mut self.devices[at];
+        (device.inode, device.netns, device.name) = (inode, netns, name);
+        device.ifindex = u32::try_from(inode).unwrap_or(0);
+        device.carrier_downs = 1;
+        if is_virtual {
+            // Another interface, which no transaction has touched.
+            for queue in &mut device.queues {
+                (queue.rps, queue.rfs) = (Value::new(0), Value::new(0));
+            }
+        }
+    }
+
+    /// The link goes down and up; interrupts are asked for anew.
+    pub(crate) fn reset_link(&mut self, device: u8) {
+        let at = self.at(device);
+        let device = &mut self.devices[at];
+        device.carrier_downs += 1;
+        device.made_again = true;
+        device.queues.iter_mut().for_each(|queue| queue.affinity.reset(ALL_CPUS));
+    }
+
+    pub(crate) fn set_online(&mut self, cpu: u8, online: bool) {
+        let bit = 1 << (u32::from(cpu) % CPUS);
+        // CPU 0 stays.
+        self.online = if online { self.online | bit } else { self.online & !bit | 1 };
+        let online = self.online;
+        // An interrupt whose last CPU goes is moved to all others.
+        for queue in self.devices.iter_mut().flat_map(|device| &mut device.queues) {
+            if queue.affinity.now & online == 0 {
+                queue.affinity.reset(online);
+            }
+        }
+    }
+
+    /// A namespace is deleted and another one is made, which gets its inode. Virtual interfaces go with it; hardware
+    /// goes to the initial one.
+    pub(crate) fn reuse(&mut self, netns: u8) {
+        let at = 1 + usize::from(netns) % (self.namespaces.len() - 1);
+        let gone = self.namespaces[at].cookie;
+        for device in 0..u8::try_from(self.devices.len()).unwrap_or(0) {
+            let at = usize::from(device);
+            if self.devices[at].netns == gone {
+                if self.devices[at].pci.is_some() { self.move_to(device, 0) } else { self.delete(device) }
+            }
+        }
+        self.namespaces[at].cookie = self.cookie();
+    }
+
+    /// The number that another program writes.
+    pub(crate) fn foreign(&self, slot: Slot, what: Foreign) -> u64 {
+        match what {
+            Foreign::Ours(which) => ours(slot, which),
+            Foreign::Other(which) => other(slot, which),
+            Foreign::First => match slot {
+                Slot::Entries | Slot::Rps(..) | Slot::Rfs(..) => 0,
+                Slot::Budget => 300,
+                Slot::Irq(..) => ALL_CPUS,
+                Slot::Channels(_) => 2,
+            },
+            Foreign::Fresh => match slot {
+                Slot::Irq(..) => self.online,
+                Slot::Budget => 300,
+                Slot::Channels(_) => 2,
+                _ => 0,
+            },
+        }
+    }
+}
+
+/// A value that commands set.
+pub(crate) fn ours(slot: Slot, which: u8) -> u64 {
+    let of = |values: [u64; 3]| values[usize::from(which) % 3];
+    match slot {
+        Slot::Rps(..) => of([0b0110, 0b0010, 0b0100]),
+        Slot::Rfs(..) => of([256, 512, 2048]),
+        Slot::Irq(..) => of([0b0010, 0b0100, 0b0110]),
+        Slot::Channels(_) => of([1, 4, 1]),
+        Slot::Entries => of([32768, 16384, 8192]),
+        Slot::Budget => of([600, 700, 800]),
+    }
+}
+
+/// A value that only others set.
+pub(crate) fn other(slot: Slot, which: u8) -> u64 {
+    let of = |values: [u64; 3]| values[usize::from(which) % 3];
+    match slot {
+        Slot::Rps(..) => of([0b1001, 0b1000, 0b1010]),
+        Slot::Rfs(..) => of([1024, 64, 128]),
+        Slot::Irq(..) => of([0b1000, 0b1001, 0b1010]),
+        Slot::Channels(_) => of([3, 3, 3]),
+        Slot::Entries => of([4096, 1024, 2048]),
+        Slot::Budget => of([450, 350, 250]),
+    }
+}
+
+/// A number as a knob writes it: canonical text of the value.
+pub(crate) fn text(slot: Slot, value: u64) -> String {
+    match slot {
+        Slot::Rps(..) if value == 0 => "off".to_owned(),
+        Slot::Rps(..) | Slot::Irq(..) => list(value),
+        Slot::Channels(_) => format!("combined {value}"),
+        _ => value.to_string(),
+    }
+}
+
+/// CPUs as a list: `0-2,5`.
+pub(crate) fn list(mask: u64) -> String {
+    let mut text = String::new();
+    let mut cpu = 0;
+    while cpu < 64 {
+        if mask >> cpu & 1 == 0 {
+            cpu += 1;
+            continue;
+        }
+        let first = cpu;
+        while cpu < 63 && mask >> (cpu + 1) & 1 == 1 {
+            cpu += 1;
+        }
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text += &if first == cpu { first.to_string() } else { format!("{first}-{cpu}") };
+        cpu += 1;
+    }
+    text
+}
+
+/// The name of the knob of a slot.
+pub(crate) fn knob(slot: Slot) -> &'static str {
+    match slot {
+        Slot::Entries => "rfs_entries",
+        Slot::Budget => "netdev_budget",
+        Slot::Rps(..) => "rps",
+        Slot::Rfs(..) => "rfs",
+        Slot::Irq(..) => "irq_affinity",
+        Slot::Channels(_) => "channels",
+    }
+}

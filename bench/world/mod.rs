@@ -1,0 +1,484 @@
+//! A simulated machine on which the real code applies, guards, confirms and undoes, while an adversary moves between
+//! any two of its operations. Deterministic: a run follows from its schedule, and a schedule from its seed.
+//!
+//! One thread. Commands run nested: each operation of the running command on the kernel or on the disk is counted, and
+//! a move that is due is made inside the operation, before it takes effect. Such a move changes the machine, runs
+//! another command to its end, kills the running one (it unwinds) or stops it while time passes for the others.
+//!
+//! The kernel has no compare-and-write, so one window is left out: no move comes between the last check before a write
+//! (the inode and the value read) and the write itself. A move that is due there comes right after the write; only a
+//! kill comes at once, because it changes nothing on the machine.
+//!
+//! A foreign write of a value that the transaction itself knows (one that it found, wrote or read back) cannot be told
+//! from its own writes, and undo may overwrite it.
+
+mod actors;
+pub(crate) mod adversary;
+mod disk;
+mod host;
+mod invariants;
+mod kernel;
+pub(crate) mod schedule;
+pub(crate) mod shrink;
+
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use self::actors::Guard;
+use self::disk::Files;
+use self::kernel::{By, Machine};
+use self::schedule::{Area, Counted, Event, Move, Schedule, Slot};
+
+/// How deep commands run inside one another.
+const DEPTH: usize = 3;
+
+/// Boots take a while: the clock never shows 0.
+const BEGIN_NS: u64 = 100_000_000_000;
+
+/// An old defect put back, to show that it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Mutation {
+    /// None: the code as it is.
+    #[default]
+    Nothing,
+    /// Devices have no inode and only one namespace is known: a device is its name, and what is not listed is gone.
+    NamesOnly,
+    /// The guard ends after five attempts.
+    FiveAttempts,
+    /// The guard ends once the journal is invisible.
+    BlindGuard,
+    /// One damaged journal makes every journal unreadable.
+    DamageSpreads,
+}
+
+/// What becomes of one run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Report {
+    /// The first invariant that did not hold, and how.
+    pub(crate) violation: Option<String>,
+    /// Moves made, by kind.
+    pub(crate) moves: BTreeMap<&'static str, u64>,
+    /// Ends of commands and of transactions, by kind.
+    pub(crate) ends: BTreeMap<&'static str, u64>,
+    /// Operations, for the rate.
+    pub(crate) operations: u64,
+    /// What happened, where it was asked for.
+    pub(crate) log: Vec<String>,
+}
+
+/// The payload of a command that is killed: it unwinds.
+pub(crate) struct Killed;
+
+/// What an operation is to the rule about checks and writes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Link {
+    /// The inode of something of the interface whose name has this sum.
+    Inode(u32),
+    /// Reads a value.
+    Read(Slot),
+    /// Writes a value.
+    Write,
+    /// Anything else.
+    Other,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+struct Running {
+    pid: u32,
+    killed: bool,
+    /// It may overwrite what others have set.
+    force: bool,
+    last: Link,
+}
+
+struct Fault {
+    area: Area,
+    errno: i32,
+    until: u64,
+}
+
+/// All that there is.
+pub(crate) struct State {
+    pub(crate) machine: Machine,
+    pub(crate) disk: Files,
+    pub(crate) clock: u64,
+    counts: [u32; 3],
+    events: Vec<(Event, bool)>,
+    faults: Vec<Fault>,
+    /// The operation until which the state directory is invisible.
+    gone_until: u64,
+    stack: Vec<Running>,
+    next_pid: u32,
+    pub(crate) guards: Vec<Guard>,
+    /// The clock when everything was healthy again.
+    healed_at: Option<u64>,
+    mutation: Mutation,
+    /// Invariants are being checked: nothing is counted.
+    is_checking: bool,
+    report: Report,
+    logs: bool,
+}
+
+/// The machine, its disk, its commands and the adversary.
+pub(crate) struct World {
+    state: Mutex<State>,
+}
+
+/// Runs a schedule.
+pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report {
+    let mut machine = Machine::new();
+    for (slot, which) in &schedule.custom {
+        let value = kernel::other(*slot, *which);
+        if let Some(found) = machine.value_mut(*slot) {
+            found.foreign(value);
+        }
+    }
+    let state = State {
+        machine,
+        disk: Files::default(),
+        clock: BEGIN_NS,
+        counts: [0; 3],
+        events: schedule.events.iter().map(|event| (event.clone(), false)).collect(),
+        faults: Vec::new(),
+        gone_until: 0,
+        stack: Vec::new(),
+        next_pid: 500,
+        guards: Vec::new(),
+        healed_at: None,
+        mutation,
+        is_checking: false,
+        report: Report::default(),
+        logs,
+    };
+    let world = Arc::new(World { state: Mutex::new(state) });
+    world.play(schedule);
+    let mut state = world.state();
+    state.report.operations = u64::from(state.counts[0]) + u64::from(state.counts[2]);
+    std::mem::take(&mut state.report)
+}
+
+/// The violation of a schedule in the form that a failing run prints.
+#[cfg_attr(not(test), allow(dead_code))]
+pub(crate) fn replay(text: &str) -> Option<String> {
+    let schedule: Schedule = serde_json::from_str(text).expect("a schedule as printed");
+    run(&schedule, Mutation::Nothing, false).violation
+}
+
+impl World {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // Commands are killed by unwinding; none holds this meanwhile.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn play(self: &Arc<Self>, schedule: &Schedule) {
+        self.command(&schedule.first);
+        self.check();
+        self.guards(Some(Duration::from_secs(40)));
+        // What the commands were too short for.
+        loop {
+            let next = self.state().next_event(false, true);
+            let Some(event) = next else { break };
+            self.make(&event.act);
+            self.guards(Some(Duration::from_secs(10)));
+        }
+        self.heal();
+        self.guards(None);
+        self.finish();
+    }
+
+    /// Everything works again; what is gone or damaged stays so.
+    fn heal(&self) {
+        let mut state = self.state();
+        state.faults.clear();
+        (0..4).for_each(|cpu| state.machine.set_online(cpu, true));
+        state.healed_at = Some(state.clock);
+        state.log(|| "healed".to_owned());
+    }
+
+    /// One operation of the running command: moves that are due come first.
+    pub(crate) fn step(self: &Arc<Self>, of: Counted, link: Link) {
+        let is_in_window = {
+            let mut state = self.state();
+            if state.is_checking || state.stack.is_empty() {
+                return;
+            }
+            if of == Counted::Journal {
+                state.counts[2] += 1;
+            }
+            state.counts[0] += 1;
+            let last =
+                state.stack.last_mut().map_or(Link::Other, |top| std::mem::replace(&mut top.last, link));
+            match (last, link) {
+                (_, Link::Write) | (Link::Inode(_), Link::Read(_)) => true,
+                (Link::Inode(one), Link::Inode(other)) => one == other,
+                (Link::Read(one), Link::Read(other)) => one == other,
+                _ => false,
+            }
+        };
+        self.moves(is_in_window);
+    }
+
+    /// A write took effect.
+    pub(crate) fn written(self: &Arc<Self>) {
+        {
+            let mut state = self.state();
+            if state.is_checking || state.stack.is_empty() {
+                return;
+            }
+            state.counts[1] += 1;
+            if let Some(top) = state.stack.last_mut() {
+                top.last = Link::Other;
+            }
+        }
+        self.moves(false);
+    }
+
+    fn moves(self: &Arc<Self>, is_in_window: bool) {
+        loop {
+            self.unwind_if_killed();
+            let next = self.state().next_event(is_in_window, false);
+            let Some(event) = next else { return };
+            self.make(&event.act);
+        }
+    }
+
+    fn unwind_if_killed(&self) {
+        let state = self.state();
+        let is_killed = state.stack.last().is_some_and(|top| top.killed) || state.report.violation.is_some();
+        drop(state);
+        if is_killed {
+            resume_unwind(Box::new(Killed));
+        }
+    }
+
+    /// The running command waits.
+    pub(crate) fn sleep(self: &Arc<Self>, time: Duration) {
+        self.state().clock += nanoseconds(time);
+        self.step(Counted::Any, Link::Other);
+    }
+
+    fn make(self: &Arc<Self>, act: &Move) {
+        {
+            let mut state = self.state();
+            *state.report.moves.entry(act.kind()).or_default() += 1;
+            let at = state.counts;
+            state.log(|| format!("{at:?} {act:?}"));
+            state.make(act);
+        }
+        match act {
+            Move::Stop(seconds) => self.stop(Duration::from_secs(u64::from(*seconds))),
+            Move::Run(actor) if self.state().stack.len() < DEPTH => self.command(actor),
+            _ => {}
+        }
+        self.check();
+    }
+
+    /// The running command stands still while the guards go on.
+    fn stop(self: &Arc<Self>, time: Duration) {
+        let until = self.state().clock + nanoseconds(time);
+        if self.state().stack.len() < DEPTH {
+            self.guards(Some(time));
+        }
+        let mut state = self.state();
+        state.clock = state.clock.max(until);
+    }
+
+    /// Lets every guard that stands go on: for so long, or to its end.
+    fn guards(self: &Arc<Self>, time: Option<Duration>) {
+        let until = time.map(|time| self.state().clock + nanoseconds(time));
+        let guards = self.state().guards.len();
+        for at in 0..guards {
+            let is_due = {
+                let state = self.state();
+                state.guards[at].stands && state.guards[at].pid.is_none() && state.report.violation.is_none()
+            };
+            if is_due {
+                self.guard(at, until);
+            }
+        }
+    }
+}
+
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl State {
+    /// The next move that is due. In the window between a check and its write only a kill is; `at_last`, all are.
+    fn next_event(&mut self, is_in_window: bool, at_last: bool) -> Option<Event> {
+        if self.report.violation.is_some() {
+            return None;
+        }
+        let counts = self.counts;
+        let is_due = |(event, made): &&mut (Event, bool)| {
+            let count = match event.of {
+                Counted::Any => counts[0],
+                Counted::Write => counts[1],
+                Counted::Journal => counts[2],
+            };
+            !*made && (at_last || count >= event.at) && (!is_in_window || event.act.is_local())
+        };
+        let (event, made) = self.events.iter_mut().find(is_due)?;
+        *made = true;
+        Some(event.clone())
+    }
+
+    /// A move that only changes the world.
+    fn make(&mut self, act: &Move) {
+        match act {
+            Move::Rename(device) => self.machine.rename(*device),
+            Move::Swap(one, other) => self.machine.swap_names(*one, *other),
+            Move::Netns(device, netns) => self.machine.move_to(*device, *netns),
+            Move::Remake(device) => self.machine.remake(*device),
+            Move::Delete(device) => self.machine.delete(*device),
+            Move::LinkReset(device) => self.machine.reset_link(*device),
+            Move::Channels(device, count) => {
+                let slot = Slot::Channels(*device);
+                if let Some(value) =
+                    self.machine.value_mut(slot).filter(|value| value.now != u64::from(*count))
+                {
+                    value.foreign(u64::from(*count));
+                    self.machine.make_queues(*device);
+                }
+            }
+            Move::Write(slot, what) => {
+                let value = self.machine.foreign(*slot, *what);
+                let kept = self.machine.kept(*slot, value);
+                let changes =
+                    self.machine.value(*slot).zip(kept).is_some_and(|(found, kept)| found.now != kept);
+                if let (Some(found), Some(kept)) = (self.machine.value_mut(*slot), kept) {
+                    found.foreign(kept);
+                }
+                if let (Slot::Channels(device), true) = (slot, changes) {
+                    self.machine.make_queues(*device);
+                }
+            }
+            Move::Cpu(cpu, online) => self.machine.set_online(*cpu, *online),
+            Move::Reboot(survives) => {
+                self.machine.boot();
+                self.disk.reboot(*survives);
+                self.clock = BEGIN_NS;
+                self.healed_at = self.healed_at.map(|_| BEGIN_NS);
+                self.faults.clear();
+                self.guards.iter_mut().for_each(|guard| guard.stands = false);
+                self.stack.iter_mut().for_each(|running| running.killed = true);
+            }
+            Move::Fault(area, errno, operations) => {
+                let until = u64::from(self.counts[0]) + u64::from(*operations);
+                if *area == Area::DiskGone {
+                    self.gone_until = until;
+                }
+                self.faults.push(Fault { area: *area, errno: errno.raw(), until });
+            }
+            Move::Kill => {
+                if let Some(top) = self.stack.last_mut() {
+                    top.killed = true;
+                }
+            }
+            Move::KillGuard => {
+                if let Some(guard) = self.guards.iter_mut().rev().find(|guard| guard.stands) {
+                    guard.stands = false;
+                    if let Some(pid) = guard.pid {
+                        self.kill(pid);
+                    }
+                }
+            }
+            Move::Clock(seconds) => self.clock += u64::from(*seconds) * 1_000_000_000,
+            Move::Damage(file, part) => {
+                self.disk.damage(*file, *part);
+            }
+            Move::Reuse(netns) => self.machine.reuse(*netns),
+            Move::Stop(_) | Move::Run(_) => {}
+        }
+    }
+
+    /// A command is killed, and loses the lock at once.
+    pub(crate) fn kill(&mut self, pid: u32) {
+        if let Some(running) = self.stack.iter_mut().find(|running| running.pid == pid) {
+            running.killed = true;
+        }
+        if self.disk.holder == Some(pid) {
+            self.disk.holder = None;
+        }
+    }
+
+    /// What is in the way of an operation.
+    pub(crate) fn fault(&mut self, hits: impl Fn(Area) -> bool) -> Option<i32> {
+        if self.is_checking {
+            return None;
+        }
+        let now = u64::from(self.counts[0]);
+        self.faults.retain(|fault| fault.until > now);
+        self.faults.iter().find(|fault| hits(fault.area)).map(|fault| fault.errno)
+    }
+
+    /// Whether interface lists are empty just now.
+    pub(crate) fn is_hidden(&mut self) -> bool {
+        self.fault(|area| area == Area::NoInterfaces).is_some()
+    }
+
+    pub(crate) fn hides_inodes(&self) -> bool {
+        self.mutation == Mutation::NamesOnly
+    }
+
+    pub(crate) fn sees_own_only(&self) -> bool {
+        self.mutation == Mutation::NamesOnly
+    }
+
+    pub(crate) fn fails_with_the_damaged(&self) -> bool {
+        self.mutation == Mutation::DamageSpreads && self.disk.open.values().any(|file| file.damaged)
+    }
+
+    /// The running command.
+    pub(crate) fn running(&self) -> Option<u32> {
+        self.stack.last().map(|running| running.pid)
+    }
+
+    pub(crate) fn runs(&self, pid: u32) -> bool {
+        self.stack.iter().any(|running| running.pid == pid && !running.killed)
+    }
+
+    /// The running command writes a number to a slot; `false` when the kernel refuses it.
+    pub(crate) fn write(&mut self, slot: Slot, value: u64) -> bool {
+        let (Some(found), Some(kept)) = (self.machine.value(slot), self.machine.kept(slot, value)) else {
+            return false;
+        };
+        let (was, by) = (found.now, found.by);
+        let mut expected = self.stack.last().is_some_and(|top| top.force);
+        if by == By::Foreign && was != kept && !expected {
+            match self.covers(slot, was, value) {
+                invariants::Cover::First => {}
+                invariants::Cover::Ambiguous => expected = true,
+                invariants::Cover::None => {
+                    self.violate(format!("2: {slot:?} was {was:#x} by another program and was overwritten"));
+                }
+            }
+        }
+        let at = self.counts;
+        self.log(|| format!("{at:?} rxlab writes {slot:?} = {value:#x}, was {was:#x} by {by:?}"));
+        if let Some(found) = self.machine.value_mut(slot) {
+            found.ours(kept, expected);
+        }
+        true
+    }
+
+    pub(crate) fn violate(&mut self, what: String) {
+        self.log(|| format!("VIOLATION {what}"));
+        self.report.violation.get_or_insert(what);
+    }
+
+    pub(crate) fn end(&mut self, kind: &'static str) {
+        *self.report.ends.entry(kind).or_default() += 1;
+        self.log(|| format!("end: {kind}"));
+    }
+
+    pub(crate) fn log(&mut self, line: impl FnOnce() -> String) {
+        if self.logs {
+            let line = line();
+            self.report.log.push(line);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What happens in one run, as plain data: made from a seed, printed, shrunk and replayed.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that one run is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Schedule {
+    /// Values that an administrator had set before, by device, queue and value of the palette.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) custom: Vec<(Slot, u8)>,
+    /// The command that runs first.
+    pub(crate) first: Actor,
+    /// What the adversary does meanwhile.
+    #[serde(default)]
+    pub(crate) events: Vec<Event>,
+}
+
+/// One move of the adversary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Event {
+    /// Which operations are counted.
+    pub(crate) of: Counted,
+    /// The move is made before this operation, and after this write.
+    pub(crate) at: u32,
+    /// The move.
+    pub(crate) act: Move,
+}
+
+/// Which operations a moment is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Counted {
+    /// All of the kernel and of the disk.
+    Any,
+    /// Writes of values.
+    Write,
+    /// Operations on journal files.
+    Journal,
+}
+
+/// A tunable value of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Slot {
+    /// `rfs_entries host`.
+    Entries,
+    /// `netdev_budget host`.
+    Budget,
+    /// `rps` of a receive queue of a device.
+    Rps(u8, u8),
+    /// `rfs` of a receive queue of a device.
+    Rfs(u8, u8),
+    /// `irq_affinity` of a receive queue of a device on a bus.
+    Irq(u8, u8),
+    /// `channels` of a device on a bus.
+    Channels(u8),
+}
+
+/// A value that a command sets: the slot, and which value of the palette.
+pub(crate) type Set = (Slot, u8);
+
+/// A command that is run to its end, or to its death.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Actor {
+    /// `rxlab apply`, in a namespace; with a deadline after so many seconds unless that is 0.
+    Apply { set: Vec<Set>, confirm: u8, netns: u8 },
+    /// `rxlab undo`.
+    Undo { only: Option<u8>, force: bool },
+    /// `rxlab confirm`.
+    Confirm,
+    /// `rxlab status`.
+    Status,
+    /// `rxlab reapply`.
+    Reapply,
+    /// `rxlab trial`; the change is kept or put back at the end.
+    Trial { set: Vec<Set>, keep: bool },
+}
+
+/// What another program writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Foreign {
+    /// A value that rxlab writes too.
+    Ours(u8),
+    /// A value that rxlab never writes.
+    Other(u8),
+    /// The value that was there at first.
+    First,
+    /// The value of a new queue.
+    Fresh,
+}
+
+/// A move of the adversary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Move {
+    /// A device gets a name that no other one has.
+    Rename(u8),
+    /// Two devices of one namespace exchange their names.
+    Swap(u8, u8),
+    /// A device goes to another network namespace.
+    Netns(u8, u8),
+    /// A device is deleted and made again under the same name.
+    Remake(u8),
+    /// A device is deleted.
+    Delete(u8),
+    /// A link goes down and up, and its interrupts are asked for anew.
+    LinkReset(u8),
+    /// Another program changes the number of queues.
+    Channels(u8, u8),
+    /// Another program writes a value.
+    Write(Slot, Foreign),
+    /// A CPU goes offline or online.
+    Cpu(u8, bool),
+    /// The machine boots; so many bytes of each journal that were not synced survive.
+    Reboot(u8),
+    /// Something fails for so many operations.
+    Fault(Area, Errno, u16),
+    /// The running command is killed.
+    Kill,
+    /// The running command is stopped for so many seconds.
+    Stop(u8),
+    /// The guard of the newest transaction is killed.
+    KillGuard,
+    /// The clock jumps forward by so many seconds.
+    Clock(u8),
+    /// A byte of a journal is flipped: of the file by number, at a part of 256 of its length.
+    Damage(u8, u8),
+    /// A network namespace is deleted and another one with its inode is made.
+    Reuse(u8),
+    /// Another command runs to its end.
+    Run(Actor),
+}
+
+/// What fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Area {
+    /// Listing `sys/class/net`.
+    Interfaces,
+    /// `sys/class/net` is listed as empty.
+    NoInterfaces,
+    /// Everything below the directory of a device.
+    Device(u8),
+    /// Writes to the values of a device.
+    Writes(u8),
+    /// Interrupts.
+    Interrupts,
+    /// Which network namespaces there are.
+    Namespaces,
+    /// Entering a network namespace.
+    Enter,
+    /// Whatever changes journal files.
+    DiskWrites,
+    /// Reading journal files.
+    DiskReads,
+    /// The state directory is invisible.
+    DiskGone,
+}
+
+/// What it fails with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::upper_case_acronyms)] // The names of errno.h.
+pub(crate) enum Errno {
+    /// Not there.
+    ENOENT,
+    /// Input or output error.
+    EIO,
+    /// Busy.
+    EBUSY,
+    /// Not allowed.
+    EACCES,
+    /// The disk is full.
+    ENOSPC,
+    /// The file system is read-only.
+    EROFS,
+}
+
+impl Errno {
+    pub(crate) fn raw(self) -> i32 {
+        match self {
+            Errno::ENOENT => 2,
+            Errno::EIO => 5,
+            Errno::EBUSY => 16,
+            Errno::EACCES => 13,
+            Errno::ENOSPC => 28,
+            Errno::EROFS => 30,
+        }
+    }
+}
+
+impl Move {
+    /// What it is called in counts.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Move::Rename(_) => "rename",
+            Move::Swap(..) => "swap two names",
+            Move::Netns(..) => "move to a namespace",
+            Move::Remake(_) => "delete and make again",
+            Move::Delete(_) => "delete",
+            Move::LinkReset(_) => "link reset",
+            Move::Channels(..) => "channels by another program",
+            Move::Write(_, Foreign::Ours(_)) => "foreign write, equal to ours",
+            Move::Write(_, Foreign::Other(_)) => "foreign write, third value",
+            Move::Write(_, Foreign::First) => "foreign write, first value",
+            Move::Write(_, Foreign::Fresh) => "foreign write, fresh default",
+            Move::Cpu(..) => "CPU offline or online",
+            Move::Reboot(_) => "reboot",
+            Move::Fault(Area::Interfaces, ..) => "interface list fails",
+            Move::Fault(Area::NoInterfaces, ..) => "interface list empty",
+            Move::Fault(Area::Device(_), ..) => "device unreadable",
+            Move::Fault(Area::Writes(_), ..) => "writes refused",
+            Move::Fault(Area::Interrupts, ..) => "interrupts unreadable",
+            Move::Fault(Area::Namespaces | Area::Enter, ..) => "namespaces hidden",
+            Move::Fault(Area::DiskWrites, ..) => "disk refuses writes",
+            Move::Fault(Area::DiskReads, ..) => "disk refuses reads",
+            Move::Fault(Area::DiskGone, ..) => "state directory invisible",
+            Move::Kill => "kill",
+            Move::Stop(_) => "stop",
+            Move::KillGuard => "kill the guard",
+            Move::Clock(_) => "clock jump",
+            Move::Damage(..) => "damage",
+            Move::Reuse(_) => "namespace inode reused",
+            Move::Run(Actor::Apply { .. }) => "second apply",
+            Move::Run(Actor::Undo { .. }) => "undo by hand",
+            Move::Run(Actor::Confirm) => "confirm",
+            Move::Run(Actor::Status) => "status",
+            Move::Run(Actor::Reapply) => "reapply",
+            Move::Run(Actor::Trial { .. }) => "second trial",
+        }
+    }
+
+    /// Whether it can come between the last check before a write and the write: it changes nothing on the machine
+    /// and lets no other command run.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Move::Kill)
+    }
+}

@@ -1,0 +1,98 @@
+//! The real code on a simulated machine, while an adversary moves between any two of its operations. What is simulated
+//! and what has to hold stands in `bench/world/mod.rs`.
+
+#[path = "../../bench/world/mod.rs"]
+mod simulation;
+
+use simulation::{Mutation, adversary, replay, run, shrink};
+
+/// Schedules that every test run goes through. A debug build makes some 300 a second on a slow core.
+const SEEDS: u64 = if cfg!(debug_assertions) { 5_000 } else { 20_000 };
+
+#[test]
+fn no_schedule_loses_a_value() {
+    let mut moves = 0;
+    for seed in 0..SEEDS {
+        let schedule = adversary::generate(seed);
+        let report = run(&schedule, Mutation::Nothing, false);
+        moves += report.moves.values().sum::<u64>();
+        if report.violation.is_some() {
+            let (small, violation) = shrink::shrink(&schedule, Mutation::Nothing);
+            let text = serde_json::to_string(&small).expect("plain data");
+            panic!("seed {seed}: invariant {violation}\nreplay(r#\"{text}\"#)");
+        }
+    }
+    assert!(moves > 2 * SEEDS, "only {moves} moves: the adversary is asleep");
+}
+
+#[test]
+fn a_run_follows_from_its_schedule() {
+    for seed in 0..20 {
+        let schedule = adversary::generate(seed);
+        let text = serde_json::to_string(&schedule).expect("plain data");
+        assert_eq!(
+            serde_json::from_str::<simulation::schedule::Schedule>(&text).expect("as printed"),
+            schedule
+        );
+        let [first, second] = [0, 1].map(|_| run(&schedule, Mutation::Nothing, false));
+        assert_eq!(
+            (first.operations, first.moves, first.ends),
+            (second.operations, second.moves, second.ends)
+        );
+    }
+}
+
+/// Returns the invariants that a defect breaks, once it has broken one of `wanted`.
+fn found(mutation: Mutation, wanted: &[char]) -> u64 {
+    let breaks = |seed: &u64| {
+        let violation = run(&adversary::generate(*seed), mutation, false).violation;
+        violation.is_some_and(|violation| wanted.iter().any(|kind| violation.starts_with(*kind)))
+    };
+    (0..20_000).find(breaks).unwrap_or_else(|| panic!("{mutation:?} is not found"))
+}
+
+#[test]
+fn a_device_without_its_inode_is_lost() {
+    println!("found by seed {}", found(Mutation::NamesOnly, &['1', '2']));
+}
+
+#[test]
+fn a_guard_that_gives_up_is_noticed() {
+    println!("found by seed {}", found(Mutation::FiveAttempts, &['3']));
+    println!("found by seed {}", found(Mutation::BlindGuard, &['3']));
+}
+
+#[test]
+fn damage_that_spreads_is_noticed() {
+    println!("found by seed {}", found(Mutation::DamageSpreads, &['4']));
+}
+
+macro_rules! replays {
+    ($($(#[$about:meta])* $name:ident: $schedule:literal;)*) => {
+        $($(#[$about])* #[test] fn $name() { assert_eq!(replay($schedule), None); })*
+    };
+}
+
+// Schedules that once broke an invariant.
+replays! {
+    /// An empty interface list in a live namespace once proved that a device was gone.
+    empty_interface_list: r#"{"first":{"Apply":{"set":[[{"Rps":[2,0]},0],[{"Channels":1},1]],"confirm":0,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Fault":["NoInterfaces","ENOENT",150]}}]}"#;
+    /// A listed device whose directory gives ENOENT for a while once counted as gone.
+    unreadable_directory: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},1]],"confirm":2,"netns":0}},"events":[{"of":"Journal","at":12,"act":{"Fault":[{"Device":1},"ENOENT",150]}}]}"#;
+    /// Two names were exchanged between a write of channels and the values that it threw away: those were set on the
+    /// other device.
+    replay_on_another_device: r#"{"custom":[[{"Irq":[0,0]},2]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[0,1]}}]}"#;
+    /// A name was given to other hardware between the look and the write: the intent had the inode of one device and
+    /// the interrupt of another.
+    interrupt_of_another_device: r#"{"first":{"Apply":{"set":[[{"Irq":[0,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":59,"act":{"Swap":[3,0]}}]}"#;
+    /// The same during the undo: the interrupt of the wrong device was the original one already.
+    undo_of_another_interrupt: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},1],[{"Rps":[0,1]},0]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Swap":[0,1]}}]}"#;
+    /// What another program set on a new queue, before the values of the old one were set again, was overwritten.
+    foreign_value_on_a_new_queue: r#"{"first":{"Apply":{"set":[],"confirm":3,"netns":2}},"events":[{"of":"Write","at":1,"act":{"Write":[{"Rfs":[0,0]},{"Other":1}]}},{"of":"Any","at":1,"act":{"Run":{"Apply":{"set":[[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
+    /// An undo of channels that was refused noted the transaction's own values, and the next one set them again.
+    own_value_set_again: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},0],[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Fault":[{"Writes":1},"EIO",150]}}]}"#;
+    /// A device that went to another namespace and back while they were searched counted as gone.
+    moved_during_the_search: r#"{"first":{"Apply":{"set":[[{"Rps":[1,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":115,"act":{"Netns":[1,1]}},{"of":"Any","at":213,"act":{"Netns":[1,0]}}]}"#;
+    /// A name was exchanged between the inode and the value: the value of the other device was the original one.
+    value_of_another_device: r#"{"custom":[[{"Channels":0},1]],"first":{"Apply":{"set":[[{"Rps":[2,1]},1]],"confirm":2,"netns":0}},"events":[{"of":"Any","at":44,"act":{"Delete":1}},{"of":"Any","at":165,"act":{"Swap":[0,2]}},{"of":"Journal","at":1,"act":{"Stop":4}}]}"#;
+}
