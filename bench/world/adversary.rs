@@ -137,9 +137,9 @@ fn fault(random: &mut Random) -> Move {
         _ => Area::DiskGone,
     };
     let errno = match area {
-        Area::DiskWrites => random.pick(&[Errno::ENOSPC, Errno::EROFS, Errno::EIO]),
-        Area::DiskReads => Errno::EIO,
-        _ => random.pick(&[Errno::EIO, Errno::EBUSY, Errno::EACCES, Errno::ENOENT]),
+        Area::DiskWrites => random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio]),
+        Area::DiskReads => Errno::Eio,
+        _ => random.pick(&[Errno::Eio, Errno::Ebusy, Errno::Eacces, Errno::Enoent]),
     };
     let operations = random.pick(&[1, 3, 20, 150]);
     Move::Fault(area, errno, operations)

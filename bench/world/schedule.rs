@@ -155,31 +155,31 @@ pub(crate) enum Area {
 
 /// What it fails with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::upper_case_acronyms)] // The names of errno.h.
+#[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Errno {
     /// Not there.
-    ENOENT,
+    Enoent,
     /// Input or output error.
-    EIO,
+    Eio,
     /// Busy.
-    EBUSY,
+    Ebusy,
     /// Not allowed.
-    EACCES,
+    Eacces,
     /// The disk is full.
-    ENOSPC,
+    Enospc,
     /// The file system is read-only.
-    EROFS,
+    Erofs,
 }
 
 impl Errno {
     pub(crate) fn raw(self) -> i32 {
         match self {
-            Errno::ENOENT => 2,
-            Errno::EIO => 5,
-            Errno::EBUSY => 16,
-            Errno::EACCES => 13,
-            Errno::ENOSPC => 28,
-            Errno::EROFS => 30,
+            Errno::Enoent => 2,
+            Errno::Eio => 5,
+            Errno::Ebusy => 16,
+            Errno::Eacces => 13,
+            Errno::Enospc => 28,
+            Errno::Erofs => 30,
         }
     }
 }
