@@ -40,7 +40,7 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// The machine that a transaction belongs to, opened anew, and its receive path as it is now.
+/// The machine that a transaction belongs to, and its receive path as it is now.
 pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn Host>, Model), CommandError> {
     let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
     let lost = |hidden: Hidden| {
@@ -108,7 +108,7 @@ pub(super) fn journal_error(error: JournalError) -> CommandError {
         }
         JournalError::LaterVersion { .. } => "install that version",
         JournalError::Lock(LockError::Untrusted { .. }) => {
-            "let root own it and nobody else write to it, or name another one with --state-dir"
+            "let only root own it and write to it, or name another one with --state-dir"
         }
         JournalError::Unknown { .. } => "see `rxlab status`",
         JournalError::Io { .. } | JournalError::Lock(LockError::Io { .. }) => {
