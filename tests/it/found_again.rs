@@ -255,6 +255,43 @@ fn a_default_that_somebody_set() {
     }
 }
 
+/// A link that went down and up resets no XPS of a veth, but once let undo take a default that was set since for the
+/// kernel's.
+#[test]
+fn a_default_that_was_set_after_a_link_flapped() {
+    let Some(world) = World::new() else { return };
+    let (server, client) = (&world.range.server, &world.range.client);
+    let path = "sys/class/net/srv0/queues/tx-0/xps_cpus";
+    let set = |mask: &str| host(server).write(path, mask.as_bytes()).expect("written");
+    set("1");
+    world.apply("xps_cpus srv0/tx-0 = 1");
+    client.ip("link set cli0 down").expect("down");
+    client.ip("link set cli0 up").expect("up");
+    set("0");
+    let (code, text) = world.rxlab(&["undo"]);
+    assert!(code == 4 && text.contains("left alone"), "{code} {text}");
+    assert_eq!(host(server).read_text(path).expect("there").trim(), "0");
+    assert!(world.has_open() && text.contains("next: `rxlab undo --force"), "{text}");
+}
+
+/// The kernel escapes the blank in the list of mounts. Such a namespace was once passed over, and what is in it taken
+/// for gone.
+#[test]
+fn an_interface_in_a_namespace_that_only_a_mount_holds() {
+    let Some(world) = World::new() else { return };
+    let script = "\"$@\" apply --setting 'rps srv0/rx-0 = 0-1'\n\
+                  touch \"$DIR/my ns\"\n\
+                  unshare --net mount --bind /proc/self/ns/net \"$DIR/my ns\"\n\
+                  ip link set srv0 netns \"$DIR/my ns\"\n\
+                  \"$@\" undo\n\
+                  nsenter --net=\"$DIR/my ns\" sh -euc \
+                  'mount -t sysfs sysfs /sys; cat /sys/class/net/srv0/queues/rx-0/rps_cpus'";
+    let mut command = world.inside(&world.range.server, script);
+    let (code, text) = said(&command.env("DIR", world.state.path()).output().expect("it runs"));
+    assert!(code == 0 && text.contains("rps srv0/rx-0: back to off"), "{code} {text}");
+    assert_eq!(text.lines().last(), Some("0"), "{text}");
+}
+
 /// A disk that fails is remounted read-only. Neither guard nor undo could take their lock on it.
 #[test]
 fn a_file_system_that_went_read_only() {
@@ -284,17 +321,21 @@ fn two_journals_on_one_machine() {
     world.apply("rps srv0/rx-0 = 0");
     let other = world.state.path().join("other");
     let netns = world.range.server.path();
-    let second = || {
+    let second = |root: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        command.arg("--run-dir").arg(world.state.path().join("run")).arg("--state-dir").arg(&other);
+        command.args(["--root", root]).arg("--state-dir").arg(&other);
+        command.arg("--run-dir").arg(world.state.path().join("run"));
         command.arg("--netns").arg(&netns).args(["apply", "--setting", "rps srv0/rx-0 = 1"]);
         said(&command.output().expect("rxlab runs"))
     };
-    let (code, text) = second();
+    let (code, text) = second("/");
     assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
     assert_eq!(mask(&world.range.server, "srv0", 0), "1", "as it was");
+    // Another way to write `/` once had a lock of its own.
+    let (code, text) = second("/tmp/..");
+    assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
     assert_eq!(world.rxlab(&["undo"]).0, 0);
-    let (code, text) = second();
+    let (code, text) = second("/");
     assert_eq!(code, 0, "{text}");
 }
 
