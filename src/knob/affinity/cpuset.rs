@@ -31,9 +31,7 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
         let file = format!("{group}/cpuset.cpus");
         match host.read(&file) {
             Ok(_) => return Ok(file),
-            Err(error) if error.cause == Cause::Missing => {
-                found |= is_there(host, target, &directory, &group)?
-            }
+            Err(error) if error.cause == Cause::Missing => found |= host.list(&group).is_ok(),
             Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", |_| None)),
         }
     }
@@ -43,16 +41,6 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
     let why = "the cpuset controller is not enabled for its control group (for a unit, \
                `systemctl set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N";
     Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
-}
-
-/// Whether a control group exists. An error where its hierarchy is not in sight, as in a mount namespace without it.
-fn is_there(host: &dyn Host, target: &Target, hierarchy: &str, group: &str) -> Result<bool, KnobError> {
-    let error = |error| KnobError::from_host(NAME, target, None, &error, "", |_| None);
-    match host.list(group) {
-        Ok(_) => Ok(true),
-        Err(missing) if missing.cause == Cause::Missing => host.list(hierarchy).map(|_| false).map_err(error),
-        Err(other) => Err(error(other)),
-    }
 }
 
 /// The value of the file.
