@@ -96,4 +96,7 @@ replays! {
     moved_during_the_search: r#"{"first":{"Apply":{"set":[[{"Rps":[1,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":115,"act":{"Netns":[1,1]}},{"of":"Any","at":213,"act":{"Netns":[1,0]}}]}"#;
     /// A name was exchanged between the inode and the value: the value of the other device was the original one.
     value_of_another_device: r#"{"custom":[[{"Channels":0},1]],"first":{"Apply":{"set":[[{"Rps":[2,1]},1]],"confirm":2,"netns":0}},"events":[{"of":"Any","at":44,"act":{"Delete":1}},{"of":"Any","at":165,"act":{"Swap":[0,2]}},{"of":"Journal","at":1,"act":{"Stop":4}}]}"#;
+    /// A name was exchanged while the values were read that a write of channels throws away, and the process was killed
+    /// before it noticed: undo set the values of the other device.
+    values_of_another_device: r#"{"custom":[[{"Rps":[2,0]},1]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":109,"act":{"Swap":[2,0]}},{"of":"Journal","at":11,"act":"Kill"}]}"#;
 }
