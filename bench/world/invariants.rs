@@ -254,6 +254,18 @@ impl World {
                 return Err(format!("4: {} is unreadable, and nobody damaged it: {}", file.id, file.why));
             }
         }
+        for id in &damaged {
+            let state = self.state();
+            let parsed = state.disk.open.get(id).map(|file| History::parse(&file.bytes));
+            let of_this_boot = parsed.is_some_and(|parsed| {
+                parsed.is_err_and(|damage| {
+                    damage.readable.begin().is_none_or(|begin| begin.boot_id == identity.boot_id)
+                })
+            });
+            if of_this_boot && open.unreadable.iter().all(|file| file.id != *id) {
+                return Err(format!("1: {id} is damaged, and the store does not report it"));
+            }
+        }
         for (at, (id, history)) in open.transactions.iter().enumerate() {
             let begin = history.begin().ok_or_else(|| format!("4: {id} has no beginning"))?;
             let reached = reach(&own, begin).map_err(|hidden| format!("4: {id} is not found: {hidden}"))?;
