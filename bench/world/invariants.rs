@@ -6,6 +6,7 @@ use rxlab::apply::{UndoOptions, Which, confirm, reach, status, undo};
 use rxlab::journal::{History, Outcome, Record, Store, Touched};
 use rxlab::model::Model;
 use rxlab::sample::{Inventory, Scope};
+use rxlab::units::CpuMask;
 
 use super::actors::{Ended, ROOT};
 use super::disk::SimDisk;
@@ -93,7 +94,12 @@ impl State {
             for one in beside {
                 // Nothing tells the CPUs that a driver chose for a new interrupt from those that others set.
                 let is_interrupt = matches!(slot, Slot::Irq(..));
-                if one.knob == kernel::knob(slot) && (one.value == was_text || device || is_interrupt) {
+                // RPS drops offline CPUs: a part of the list may be what an earlier attempt left.
+                let list = || one.value.parse::<CpuMask>().unwrap_or_default();
+                let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
+                let is_part = matches!(slot, Slot::Rps(..)) && part().difference(&list()).is_empty();
+                let is_known = one.value == was_text || device || is_interrupt || is_part;
+                if one.knob == kernel::knob(slot) && is_known {
                     cover = Cover::Ambiguous;
                 }
             }
@@ -246,6 +252,18 @@ impl World {
         for file in &open.unreadable {
             if !damaged.contains(&file.id) {
                 return Err(format!("4: {} is unreadable, and nobody damaged it: {}", file.id, file.why));
+            }
+        }
+        for id in &damaged {
+            let state = self.state();
+            let parsed = state.disk.open.get(id).map(|file| History::parse(&file.bytes));
+            let of_this_boot = parsed.is_some_and(|parsed| {
+                parsed.is_err_and(|damage| {
+                    damage.readable.begin().is_none_or(|begin| begin.boot_id == identity.boot_id)
+                })
+            });
+            if of_this_boot && open.unreadable.iter().all(|file| file.id != *id) {
+                return Err(format!("1: {id} is damaged, and the store does not report it"));
             }
         }
         for (at, (id, history)) in open.transactions.iter().enumerate() {

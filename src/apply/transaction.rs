@@ -206,6 +206,14 @@ impl Transaction {
             let is_it = |t: &&Touched| t.is_of(knob.name(), target, (&device, ids));
             beside = beside::carried(touched.iter().find(is_it), beside);
         }
+        // Its values would be those to set again, should this process die before it notices.
+        if ids_of(host, target) != ids {
+            let subject = format!("{} {target}", setting.knob);
+            return Err(ApplyError::ChangedMeanwhile {
+                subject,
+                why: "it is another interface now".to_owned(),
+            });
+        }
         let (chosen, set) = beside::by_whom(host, model, &beside);
         let armed = self.journal.arm(Intent {
             seq: 0,

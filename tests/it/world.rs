@@ -103,10 +103,10 @@ replays! {
     unreadable_directory: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},1]],"confirm":2,"netns":0}},"events":[{"of":"Journal","at":12,"act":{"Fault":[{"Device":1},"ENOENT",150]}}]}"#;
     /// Two names were exchanged between a write of channels and the values that it threw away: those were set on the
     /// other device.
-    replay_on_another_device: r#"{"custom":[[{"Irq":[0,0]},2]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[0,1]}}]}"#;
+    replay_on_another_device: r#"{"custom":[[{"Rps":[0,0]},0]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":120,"act":{"Swap":[0,1]}}]}"#;
     /// A name was given to other hardware between the look and the write: the intent had the inode of one device and
     /// the interrupt of another.
-    interrupt_of_another_device: r#"{"first":{"Apply":{"set":[[{"Irq":[0,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":59,"act":{"Swap":[3,0]}}]}"#;
+    interrupt_of_another_device: r#"{"first":{"Apply":{"set":[[{"Irq":[0,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":80,"act":{"Swap":[3,0]}}]}"#;
     /// The same during the undo: the interrupt of the wrong device was the original one already.
     undo_of_another_interrupt: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},1],[{"Rps":[0,1]},0]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Swap":[0,1]}}]}"#;
     /// What another program set on a new queue, before the values of the old one were set again, was overwritten.
@@ -115,6 +115,7 @@ replays! {
     own_value_set_again: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},0],[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Fault":[{"Writes":1},"EIO",150]}}]}"#;
     /// A device that went to another namespace and back while they were searched counted as gone.
     moved_during_the_search: r#"{"first":{"Apply":{"set":[[{"Rps":[1,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":115,"act":{"Netns":[1,1]}},{"of":"Any","at":213,"act":{"Netns":[1,0]}}]}"#;
-    /// A name was exchanged between the inode and the value: the value of the other device was the original one.
-    value_of_another_device: r#"{"custom":[[{"Channels":0},1]],"first":{"Apply":{"set":[[{"Rps":[2,1]},1]],"confirm":2,"netns":0}},"events":[{"of":"Any","at":44,"act":{"Delete":1}},{"of":"Any","at":165,"act":{"Swap":[0,2]}},{"of":"Journal","at":1,"act":{"Stop":4}}]}"#;
+    /// A name was exchanged while the values were read that a write of channels throws away, and the process was killed
+    /// before it noticed: undo set the values of the other device.
+    values_of_another_device: r#"{"custom":[[{"Rps":[2,0]},1]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":109,"act":{"Swap":[2,0]}},{"of":"Journal","at":11,"act":"Kill"}]}"#;
 }
