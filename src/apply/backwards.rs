@@ -86,7 +86,8 @@ pub fn undo(
     let open = store.open(root, &identity.boot_id)?;
     let (chosen, unreadable) = choose(store, which, open)?;
     drop(lock);
-    let stuck = unreadable.iter().map(|file| (file.id.clone(), file.readable.clone())).collect();
+    let stuck =
+        unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?))).collect();
     let done = backwards(&chosen, stuck, |id, _| {
         let transaction = Transaction::resume(store, id, Duration::ZERO)?;
         undo_one(transaction, own, options)

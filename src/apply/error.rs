@@ -90,10 +90,10 @@ pub enum ApplyError {
         why: String,
     },
     /// A transaction that cannot be read has changed the same target: what it was before is not known.
-    #[error("{subject} is in the transaction {id}, which cannot be read: {why}")]
+    #[error("{}transaction {id} cannot be read: {why}", subject.as_ref().map_or(String::new(), |s| format!("{s}: ")))]
     Unreadable {
-        /// Knob and target.
-        subject: String,
+        /// Knob and target, where they are what it has changed.
+        subject: Option<String>,
         /// Which transaction.
         id: String,
         /// Why it cannot be read.

@@ -90,6 +90,10 @@ impl Transaction {
         let root = info.root.to_string_lossy().into_owned();
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
         let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
+        // Whether it waits for its confirmation, and what it has set, may be known the next time.
+        if let Some(Unreadable { id, why, .. }) = unreadable.iter().find(|file| file.readable.is_none()) {
+            return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why: why.clone() });
+        }
         let waits = |history: &History| history.pending_deadline().is_some();
         if let Some((id, _)) = transactions.into_iter().find(|(_, history)| waits(history)) {
             return Err(ApplyError::Pending { id });
@@ -192,12 +196,11 @@ impl Transaction {
                 why: "it is another interface now".to_owned(),
             });
         }
-        if let Some(Unreadable { id, why, .. }) = self
-            .unreadable
-            .iter()
-            .find(|file| file.readable.touched().iter().any(|t| t.is_of(knob.name(), target, (&device, ids))))
-        {
-            let subject = format!("{} {target}", setting.knob);
+        if let Some(Unreadable { id, why, .. }) = self.unreadable.iter().find(|file| {
+            let touched = file.readable.iter().flat_map(History::touched);
+            touched.into_iter().any(|t| t.is_of(knob.name(), target, (&device, ids)))
+        }) {
+            let subject = Some(format!("{} {target}", setting.knob));
             return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
         }
         let mut beside = beside::beside(host, model, knob, target)?;

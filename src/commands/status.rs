@@ -101,7 +101,7 @@ fn of_machine(global: &Global) -> Result<Standing, CommandError> {
                 id: id.clone(),
                 path: place::store(global).path(id),
                 why: error.message,
-                readable: History::default(),
+                readable: None,
             }),
         }
     }

@@ -112,8 +112,8 @@ pub struct Unreadable {
     pub path: PathBuf,
     /// What is wrong with it.
     pub why: String,
-    /// What the valid lines say.
-    pub readable: History,
+    /// What the valid lines say; `None` where the file cannot be read at all just now, and may be again.
+    pub readable: Option<History>,
 }
 
 /// The transactions of one state directory.
@@ -216,12 +216,14 @@ impl Store {
                     open.transactions.push((id, history));
                     continue;
                 }
-                Ok(Some(Ok(history))) => (history, "a later version of rxlab has written it".to_owned()),
+                Ok(Some(Ok(history))) => {
+                    (Some(history), "a later version of rxlab has written it".to_owned())
+                }
                 Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
-                    (damage.readable, format!("line {} is damaged", damage.line))
+                    (Some(damage.readable), format!("line {} is damaged", damage.line))
                 }
                 Ok(Some(Err(_))) => continue,
-                Err(JournalError::Io { error, .. }) => (History::default(), error.to_string()),
+                Err(JournalError::Io { error, .. }) => (None, error.to_string()),
                 Err(error) => return Err(error),
             };
             open.unreadable.push(Unreadable { id, path, why, readable });

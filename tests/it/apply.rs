@@ -201,7 +201,10 @@ fn a_target_of_a_damaged_journal_is_not_touched() {
     let text = std::fs::read_to_string(&file).expect("readable");
     std::fs::write(&file, text.replace("\"complete\"", "\"complexe\"")).expect("written");
     let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"]));
-    assert!(code == 4 && text.contains("is in the transaction") && text.contains("is damaged"), "{text}");
+    assert!(
+        code == 4 && text.contains("rps eth0/rx-0: transaction") && text.contains("is damaged"),
+        "{text}"
+    );
     assert_eq!(tree.rps("eth0", 0), "c", "as it was");
 }
 
