@@ -11,7 +11,7 @@ use super::beside;
 use super::commands::{self, CommandUndo};
 use super::locate::{Place, has_queue, ids_of, is_another, is_of_queue, locate, was_made_again};
 use crate::host::Host;
-use crate::journal::{Beside, Journal, JournalError, Outcome, Touched};
+use crate::journal::{Beside, History, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, Knob, KnobError};
 use crate::model::{DeviceAddress, Model};
 use crate::plan::Target;
@@ -190,7 +190,7 @@ fn put_back(
             };
         }
         Err(error @ KnobError::UnknownQueue { .. }) => {
-            let outcome = without_queue(knob, host, touched, target, &error);
+            let outcome = without_queue(knob, host, journal.history(), touched, target, &error);
             return if is_still_it() {
                 outcome
             } else {
@@ -259,12 +259,19 @@ fn put_back(
 fn without_queue(
     knob: &dyn Knob,
     host: &dyn Host,
+    history: &History,
     touched: &Touched,
     target: &Target,
     error: &KnobError,
 ) -> Outcome {
+    let makes_queues = |other: &Touched| {
+        other.is_on_same_device(touched)
+            && knob::find(&other.knob).is_some_and(|other| other.disturbs().contains(&knob.name()))
+    };
+    // An interrupt may outlive its queue, unless the transaction itself had made both.
+    let went_with_it = || is_of_queue(&touched.knob) || history.touched().iter().any(makes_queues);
     match has_queue(host, target) {
-        Ok(false) if is_of_queue(&touched.knob) && knob.is_fresh(host, &touched.original) => Outcome::Gone,
+        Ok(false) if knob.is_fresh(host, &touched.original) && went_with_it() => Outcome::Gone,
         Ok(false) => Outcome::Away,
         Ok(true) => Outcome::Failed { why: error.to_string() },
         Err(error) => Outcome::Failed { why: error.to_string() },
