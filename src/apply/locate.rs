@@ -131,13 +131,17 @@ fn elsewhere(
     // looked for once more, in the other order.
     let forth = host.namespaces()?;
     let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
+    let mut ended = Vec::new();
     for namespace in forth.iter().chain(&back) {
         let is_home = |n: &&Namespace| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n)));
         let home = forth.iter().find(is_home);
         let opened = match host.seen_from(namespace, home) {
             Ok(opened) => opened,
-            // It has ended meanwhile. What was in it ended too, or is where the second search finds it.
-            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => continue,
+            // If it has ended, what was in it ended too, or is where the second search finds it.
+            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => {
+                ended.push(namespace);
+                continue;
+            }
             Err(error) => return Err(Hidden(error.to_string())),
         };
         let model = Box::new(look(&*opened));
@@ -145,6 +149,12 @@ fn elsewhere(
             Ok(Some(name)) => return Ok(Place::There(opened, model, touched.target.of_nic(&name))),
             Ok(None) => {}
             Err(error) => return Err(Hidden(format!("{}: {error}", namespace.path.display()))),
+        }
+    }
+    if !ended.is_empty() {
+        let left = host.namespaces()?;
+        if let Some(closed) = ended.into_iter().find(|one| left.iter().any(|other| other.is_same(one))) {
+            return Err(Hidden(format!("cannot enter {}", closed.path.display())));
         }
     }
     Ok(Place::Gone)
@@ -221,11 +231,9 @@ fn changed(name: impl fmt::Display) -> HostError {
 }
 
 /// Whether a listed name without a directory was that of an interface: it has gone or was renamed meanwhile, or cannot
-/// be read. Files such as bonding_masters are no links.
+/// be read. Plain files such as bonding_masters can be read.
 fn vanished(host: &dyn Host, nic: &NicName) -> bool {
-    const EINVAL: Cause = Cause::Errno(22);
-    let link = host.link(&format!("{INTERFACES}/{nic}"));
-    host.namespace().is_some() && !link.is_err_and(|error| error.cause == EINVAL)
+    host.namespace().is_some() && host.read(&format!("{INTERFACES}/{nic}")).is_err()
 }
 
 /// Whether both may be addresses of one device: both are virtual, or both of one PCI function. What comes after the

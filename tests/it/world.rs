@@ -97,6 +97,8 @@ macro_rules! replays {
 
 // Schedules that once broke an invariant.
 replays! {
+    /// A namespace that could not be entered for a while was taken for one that had ended.
+    closed_namespace: r#"{"first":{"Apply":{"set":[[{"Rps":[1,0]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Netns":[1,2]}},{"of":"Any","at":1,"act":{"Fault":["Enter","ENOENT",150]}}]}"#;
     /// An empty interface list in a live namespace once proved that a device was gone.
     empty_interface_list: r#"{"first":{"Apply":{"set":[[{"Rps":[2,0]},0],[{"Channels":1},1]],"confirm":0,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Fault":["NoInterfaces","ENOENT",150]}}]}"#;
     /// A listed device whose directory gives ENOENT for a while once counted as gone.
