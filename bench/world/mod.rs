@@ -43,7 +43,7 @@ pub(crate) enum Mutation {
     /// None: the code as it is.
     #[default]
     Nothing,
-    /// Devices have no inode and only one namespace is known: a device is its name, and what is not listed is gone.
+    /// The inode follows the name and only one namespace is known: a device is its name, and what is not listed is gone.
     NamesOnly,
     /// The guard ends after five attempts.
     FiveAttempts,
@@ -420,7 +420,7 @@ impl State {
         self.fault(|area| area == Area::NoInterfaces).is_some()
     }
 
-    pub(crate) fn hides_inodes(&self) -> bool {
+    pub(crate) fn knows_names_only(&self) -> bool {
         self.mutation == Mutation::NamesOnly
     }
 

@@ -189,7 +189,8 @@ impl Transaction {
         }
         let (device, ids) = (device_of(host, model, target), ids_of(host, target));
         // Interrupts are found through the model, which may be of before a rename.
-        if is_another(host, target, device.as_ref()) {
+        let is_missing = target.nic().is_some() && host.namespace().is_some() && ids.is_none();
+        if is_missing || is_another(host, target, device.as_ref()) {
             let subject = format!("{} {target}", setting.knob);
             return Err(ApplyError::ChangedMeanwhile {
                 subject,
