@@ -251,7 +251,7 @@ impl World {
         };
         for file in &open.unreadable {
             if !damaged.contains(&file.id) {
-                return Err(format!("4: {} is unreadable, and nobody damaged it: {}", file.id, file.why));
+                return Err(format!("4: {} is unreadable, and was not damaged: {}", file.id, file.why));
             }
         }
         for id in &damaged {

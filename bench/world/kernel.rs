@@ -58,7 +58,7 @@ impl Value {
         self.by = By::Foreign;
     }
 
-    /// rxlab has the queue made anew. It sets again what was there when it noted its intent: what another program set
+    /// rxlab has the queue made again. It sets again what was there when it noted its intent: what another program set
     /// after that goes with the old queue.
     pub(crate) fn lose(&mut self) {
         self.originals.extend_from_slice(&self.older);
@@ -384,7 +384,7 @@ impl Machine {
         }
     }
 
-    /// The link goes down and up; interrupts are asked for anew.
+    /// The link goes down and up; interrupts are requested again.
     pub(crate) fn reset_link(&mut self, device: u8) {
         let at = self.at(device);
         let device = &mut self.devices[at];

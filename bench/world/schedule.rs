@@ -100,7 +100,7 @@ pub(crate) enum Move {
     Remake(u8),
     /// A device is deleted.
     Delete(u8),
-    /// A link goes down and up, and its interrupts are asked for anew.
+    /// A link goes down and up, and its interrupts are requested again.
     LinkReset(u8),
     /// Another program changes the number of queues.
     Channels(u8, u8),
