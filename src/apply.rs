@@ -30,6 +30,7 @@ pub use covered::covered_by;
 pub use deadline::{Guard, LiveWatchpost, Watchpost, boottime, hold_deadline, launch_guard};
 pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use error::ApplyError;
+pub(crate) use locate::interface_id;
 pub use locate::reach;
 pub use news::{News, NewsDesk};
 pub use reapply::{Reapplied, Reapply, preview_reapply};

@@ -27,6 +27,10 @@ impl Transaction {
         let is_it = |t: &Touched| t.is_of(knob, target, (&device, ids));
         let touched = self.journal.history().touched();
         let Some(touched) = touched.into_iter().find(is_it) else { return Ok(()) };
+        // Its name changed hands meanwhile: `live` may be of either interface.
+        if touched.ids.map(|ids| ids.interface) != ids.map(|ids| ids.interface) {
+            return Ok(());
+        }
         let is_fresh = knob::find(knob).is_some_and(|knob| knob.is_fresh(host, live));
         // What the kernel reset with its queue is put back by undo.
         if is_fresh && was_made_again(host, &touched, target, self.journal.history()) {

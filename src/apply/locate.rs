@@ -263,13 +263,17 @@ pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&Devic
 
 /// What sysfs calls the interface and the queue of a target; `None` for other targets and where nothing is known.
 pub(super) fn ids_of(host: &dyn Host, target: &Target) -> Option<SysfsIds> {
-    let nic = target.nic()?;
-    let interface = host.inode(&format!("{INTERFACES}/{nic}")).ok()?;
+    let (nic, interface) = (target.nic()?, interface_id(host, target)?);
     let queue = match target {
         Target::Queue { queue, .. } => host.inode(&queue_path(nic, *queue)).ok(),
         _ => None,
     };
     Some(SysfsIds { interface, queue })
+}
+
+/// What sysfs calls the interface of a target.
+pub(crate) fn interface_id(host: &dyn Host, target: &Target) -> Option<u64> {
+    host.inode(&format!("{INTERFACES}/{}", target.nic()?)).ok()
 }
 
 /// Whether the queue of a target exists. An error where that cannot be known.

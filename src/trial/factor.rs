@@ -3,8 +3,7 @@
 use thiserror::Error;
 
 use super::record::Arm;
-pub use super::watched::Foreign;
-use super::watched::Watched;
+use super::watched::{Foreign, Watched};
 use crate::apply::{ApplyError, Kept, Transaction, Undo, UndoOutcome};
 use crate::host::Host;
 use crate::journal::{BackCommand, Outcome};
@@ -49,9 +48,9 @@ pub enum FactorError {
     /// A setting, or the journal.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// Values that the trial flips were set from outside.
-    #[error("changed from outside: {}", in_words(.0))]
-    Changed(Vec<Foreign>),
+    /// Values that the trial flips were set from outside, or their interfaces were renamed: which, and how.
+    #[error("changed from outside: {0}")]
+    Changed(String),
     /// A command.
     #[error("the command of arm {arm:?}, `{command}`, {why}")]
     Command {
@@ -75,7 +74,7 @@ impl Factor {
     }
 
     /// Makes `arm` hold. Where a target was set from outside since it was last seen, writes nothing; the error names
-    /// the target.
+    /// the target. The same where its interface was renamed.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         if self.now == Some(arm) {
             return Ok(());
@@ -97,7 +96,8 @@ impl Factor {
         let Some(mut watched) = watched else { return Ok(()) };
         let foreign = watched.flipped(host, &model, &written);
         self.watched = Some(watched);
-        self.leave(host, &model, foreign)
+        self.leave(host, &model, foreign)?;
+        self.compare(host, &model)
     }
 
     fn run(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
@@ -134,7 +134,9 @@ impl Factor {
         let Some(watched) = &self.watched else { return Ok(()) };
         let wanted = self.now.map_or(&[][..], |now| self.settings(now));
         let foreign = watched.foreign(host, model, wanted);
-        self.leave(host, model, foreign)
+        let renamed = in_words(watched.renamed(host).into_iter().map(|target| format!("{target} (renamed)")));
+        self.leave(host, model, foreign)?;
+        if renamed.is_empty() { Ok(()) } else { Err(FactorError::Changed(renamed)) }
     }
 
     /// Takes the values that were set from outside out of what undo puts back, and fails when there are any.
@@ -147,7 +149,7 @@ impl Factor {
         for Foreign { knob, target, found, .. } in &found {
             self.transaction.leave(host, model, knob, target, found).map_err(ApplyError::from)?;
         }
-        Err(FactorError::Changed(found))
+        Err(FactorError::Changed(in_words(found.iter())))
     }
 
     /// Puts the machine back and closes the transaction: each value goes back to what it was before the trial; with
@@ -188,9 +190,8 @@ fn is_same(foreign: &Foreign, knob: &str, target: &Target) -> bool {
     foreign.knob == knob && foreign.target == *target
 }
 
-/// The values in one line, each with the expected and the found one.
-pub fn in_words(foreign: &[Foreign]) -> String {
-    foreign.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+fn in_words(changes: impl Iterator<Item = impl ToString>) -> String {
+    changes.map(|change| change.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn of_command(error: ApplyError, arm: Arm, command: &str) -> FactorError {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::factor::{Factor, FactorError, in_words};
+use super::factor::{Factor, FactorError};
 use super::guards;
 use super::meter::{Mark, Meter, MeterError, Metered};
 use super::metrics;
@@ -115,17 +115,15 @@ impl Bench for Live<'_> {
         match self.factor.set(self.host, arm) {
             // Ctrl-C ends the commands of the arms as well: that is the interrupt, not a failure.
             Err(FactorError::Command { .. }) if self.stopped() => return Ok(unmeasured),
-            Err(FactorError::Changed(foreign)) => {
-                return Ok(Measured { changed: Some(in_words(&foreign)), ..unmeasured });
+            Err(FactorError::Changed(what)) => {
+                return Ok(Measured { changed: Some(what), ..unmeasured });
             }
             set => set?,
         }
         let measured = self.measured(arm)?;
         match self.factor.check(self.host) {
             Ok(()) => Ok(measured),
-            Err(FactorError::Changed(foreign)) => {
-                Ok(Measured { changed: Some(in_words(&foreign)), ..measured })
-            }
+            Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
             Err(error) => Err(error.into()),
         }
     }

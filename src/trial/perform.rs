@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::arms;
 use super::conclude::conclude;
-use super::factor::{Arms, Factor, FactorError, in_words};
+use super::factor::{Arms, Factor, FactorError};
 use super::live::{Live, LiveError};
 use super::meter::Meter;
 use super::metrics::{self, name};
@@ -161,8 +161,8 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
                 return Ok(Outcome { record, undo: None, kept: Some(kept) });
             }
             // Since the last slot: what would be kept is not what was proven.
-            Err(FactorError::Changed(foreign)) => {
-                let ending = Ending { changed: Some(in_words(&foreign)), ..ending };
+            Err(FactorError::Changed(what)) => {
+                let ending = Ending { changed: Some(what), ..ending };
                 record.analysis = Some(self::analysis(&record, &ending, spec, setup.inventory));
                 if let Err(error) = setup.dir.save(&record) {
                     return Err(failed(error.into(), live.factor, setup.host, guard));

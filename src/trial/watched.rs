@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::apply::Kept;
+use crate::apply::{Kept, interface_id};
 use crate::host::Host;
 use crate::knob::{self, Knob};
 use crate::model::Model;
@@ -11,7 +11,7 @@ use crate::plan::{Setting, Target};
 
 /// A value that was set from outside during the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Foreign {
+pub(super) struct Foreign {
     /// Which knob.
     pub knob: String,
     /// On what.
@@ -37,6 +37,8 @@ pub(super) struct Watched {
 struct Value {
     knob: &'static dyn Knob,
     target: Target,
+    /// What sysfs calls the interface of the target, since names can change hands.
+    interface: Option<u64>,
     /// `None` where there is nothing to compare with: the queue comes with an arm, or the value cannot be read.
     seen: Option<String>,
 }
@@ -44,7 +46,13 @@ struct Value {
 impl Value {
     fn read(&self, host: &dyn Host, model: &Model) -> Option<String> {
         // The next flip reports why a value cannot be read.
-        self.knob.read(host, model, &self.target).ok()
+        let live = self.knob.read(host, model, &self.target).ok()?;
+        (!self.is_renamed(host)).then_some(live)
+    }
+
+    /// Whether the name of its interface belongs to another one now, or to none.
+    fn is_renamed(&self, host: &dyn Host) -> bool {
+        self.interface.is_some() && interface_id(host, &self.target) != self.interface
     }
 
     fn is_of(&self, setting: &Setting) -> bool {
@@ -67,7 +75,8 @@ impl Watched {
         for setting in settings {
             let Some(knob) = knob::find(&setting.knob) else { continue };
             if !values.iter().any(|value| value.is_of(setting)) {
-                let mut value = Value { knob, target: setting.target.clone(), seen: None };
+                let target = setting.target.clone();
+                let mut value = Value { knob, interface: interface_id(host, &target), target, seen: None };
                 value.seen = value.read(host, model);
                 values.push(value);
             }
@@ -85,6 +94,11 @@ impl Watched {
             (!expected).then(|| value.foreign(seen.clone(), live))
         };
         self.values.iter().filter_map(compare).collect()
+    }
+
+    /// The targets whose interface has lost its name to another one, or altogether.
+    pub(super) fn renamed(&self, host: &dyn Host) -> Vec<&Target> {
+        self.values.iter().filter(|value| value.is_renamed(host)).map(|value| &value.target).collect()
     }
 
     /// Takes in the values that a flip left, and returns those that it does not explain. `written` are its writes in
@@ -119,7 +133,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::Watched;
-    use crate::apply::Kept;
+    use crate::apply::{Kept, interface_id};
     use crate::host::{Host, RecordedHost};
     use crate::knob::testbed::model;
     use crate::plan::Setting;

@@ -120,4 +120,8 @@ replays! {
     /// A name was exchanged while the values were read that a write of channels throws away, and the process was killed
     /// before it noticed: undo set the values of the other device.
     values_of_another_device: r#"{"custom":[[{"Rps":[2,0]},1]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":109,"act":{"Swap":[2,0]}},{"of":"Journal","at":11,"act":"Kill"}]}"#;
+    /// A trial took the values of the interface that had got the name for foreign ones, and left its own.
+    trial_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Irq":[1,0]},1],[{"Irq":[0,0]},0]],"keep":false}},"events":[{"of":"Write","at":2,"act":{"Swap":[0,1]}}]}"#;
+    /// The same with the channels of hardware, whose queues are made again by each flip.
+    channels_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Channels":0},0]],"keep":true}},"events":[{"of":"Journal","at":21,"act":{"Swap":[1,0]}}]}"#;
 }
