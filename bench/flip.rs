@@ -38,8 +38,7 @@ fn main() -> ExitCode {
     let look = || Model::new(&Inventory::take(&host, Scope::Path));
     let identity = look().identity;
     let what = "measuring a flip".to_owned();
-    let info =
-        BeginInfo { identity: &identity, root, netns: None, home: None, applier: None, what, confirm: None };
+    let info = BeginInfo { root, what, ..BeginInfo::new(&identity) };
     let mut transaction = Transaction::begin(&store, info).expect("nobody else uses this journal");
     let setting: Setting = format!("rps {}/rx-0 = 0", Range::server_nic()).parse().expect("a setting");
     let (mut there, mut back) = (Vec::new(), Vec::new());

@@ -448,10 +448,12 @@ impl State {
         };
         let (was, by) = (found.now, found.by);
         let mut expected = self.stack.last().is_some_and(|top| top.force);
-        if by == By::Foreign && was != kept && !expected {
+        if by == By::Foreign && !expected {
             match self.covers(slot, was, value) {
                 invariants::Cover::First => {}
                 invariants::Cover::Ambiguous => expected = true,
+                // A write that changes nothing cannot be seen.
+                invariants::Cover::None if was == kept => {}
                 invariants::Cover::None => {
                     self.violate(format!("2: {slot:?} was {was:#x} by another program and was overwritten"));
                 }

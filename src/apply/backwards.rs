@@ -84,12 +84,19 @@ pub fn undo(
     let lock = store.lock(Duration::ZERO)?;
     let archived = store.sweep(&lock, root, &identity.boot_id)?;
     let open = store.open(root, &identity.boot_id)?;
+    let known: Vec<String> = open.transactions.iter().map(|(id, _)| id.clone()).collect();
     let (chosen, unreadable) = choose(store, which, open)?;
     drop(lock);
     let stuck =
         unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?))).collect();
-    let done = backwards(&chosen, stuck, |id, _| {
+    let done = backwards(&chosen, stuck, |id, history| {
         let transaction = Transaction::resume(store, id, Duration::ZERO)?;
+        // One may have been made while the lock was free.
+        let newer: Vec<_> = store.open(root, &identity.boot_id)?.transactions;
+        let newer: Vec<_> = newer.into_iter().filter(|(other, _)| !known.contains(other)).collect();
+        if let Some(newer) = covered_by(history, &newer) {
+            return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });
+        }
         undo_one(transaction, own, options)
     });
     Ok(Undone { archived, unreadable, done })
@@ -192,15 +199,7 @@ mod tests {
     fn set(store: &Store, host: &dyn Host, setting: &str) -> String {
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo {
-            identity: &identity,
-            root,
-            netns: None,
-            home: None,
-            applier: None,
-            what: String::new(),
-            confirm: None,
-        };
+        let info = BeginInfo { root, ..BeginInfo::new(&identity) };
         let mut transaction = Transaction::begin(store, info).expect("begun");
         transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
         let id = transaction.id().to_owned();

@@ -100,15 +100,7 @@ mod tests {
         fn begin(&self, store: &Store) -> Transaction {
             let identity = model().identity;
             let root = Path::new("/");
-            let info = BeginInfo {
-                identity: &identity,
-                root,
-                netns: None,
-                home: None,
-                applier: None,
-                what: String::new(),
-                confirm: None,
-            };
+            let info = BeginInfo { root, ..BeginInfo::new(&identity) };
             Transaction::begin(store, info).expect("begun")
         }
 

@@ -46,8 +46,6 @@ impl Transaction {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use crate::apply::{BeginInfo, Transaction};
     use crate::host::{Host, RecordedHost};
     use crate::journal::{Disk, Store};
@@ -64,15 +62,7 @@ mod tests {
         let store = Store::new(Disk::new(state.path()));
         let host = RecordedHost::new().with(RPS[0], "3\n").with(RPS[1], "3\n");
         let identity = model().identity;
-        let info = BeginInfo {
-            identity: &identity,
-            root: Path::new("/"),
-            netns: None,
-            home: None,
-            applier: None,
-            what: String::new(),
-            confirm: None,
-        };
+        let info = BeginInfo::new(&identity);
         let mut transaction = Transaction::begin(&store, info).expect("begun");
         let target = "eth0/rx-0".parse().expect("a target");
         let leave = |transaction: &mut Transaction| {

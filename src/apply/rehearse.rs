@@ -1,6 +1,5 @@
 //! A change gone through without being made: the same executor, on a machine and a journal in memory.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
@@ -41,15 +40,7 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
             knob.foresee(foreseen, &setting.target, &setting.value);
         }
     }
-    let info = BeginInfo {
-        identity: &model.identity,
-        root: Path::new("/"),
-        netns: None,
-        home: None,
-        applier: None,
-        what: "a rehearsal".to_owned(),
-        confirm: None,
-    };
+    let info = BeginInfo { what: "a rehearsal".to_owned(), ..BeginInfo::new(&model.identity) };
     let transaction = Transaction::begin(&Store::new(Memory::default()), info)?;
     let stage = OverlayHost::new(host);
     let kept = transaction.apply(&stage, model, &there, &AtomicBool::new(false));

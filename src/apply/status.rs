@@ -260,15 +260,7 @@ mod tests {
         let host = RecordedHost::new().with(RPS, "3\n").with(IFINDEX, "4\n");
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo {
-            identity: &identity,
-            root,
-            netns: None,
-            home: None,
-            applier: None,
-            what: String::new(),
-            confirm: None,
-        };
+        let info = BeginInfo { root, ..BeginInfo::new(&identity) };
         let mut transaction = Transaction::begin(&store, info).expect("begun");
         let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
         if complete {

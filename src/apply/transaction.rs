@@ -38,6 +38,14 @@ pub struct BeginInfo<'a> {
     pub confirm: Option<Duration>,
 }
 
+impl<'a> BeginInfo<'a> {
+    /// A change of the whole machine without a word, that stays.
+    pub fn new(identity: &'a Identity) -> Self {
+        let (netns, home, applier, confirm) = (None, None, None, None);
+        Self { identity, root: Path::new("/"), netns, home, applier, what: String::new(), confirm }
+    }
+}
+
 /// A value that was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kept {

@@ -155,6 +155,10 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
     knob.left_by(&found, unsettled, live)
 }
 
+fn another_interface() -> Outcome {
+    Outcome::Failed { why: "another interface has its name now".to_owned() }
+}
+
 fn put_back(
     journal: &mut Journal,
     host: &dyn Host,
@@ -168,14 +172,10 @@ fn put_back(
         return failed(format!("this version has no knob `{}`", touched.knob));
     };
     let found = ids_of(host, target);
-    if let (Some(then), Some(found)) = (touched.ids, found)
-        && touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
-        && then.interface != found.interface
-    {
-        return failed("another interface has its name now".to_owned());
-    }
-    if is_another(host, target, touched.device.as_ref()) {
-        return failed("another interface has its name now".to_owned());
+    let is_other_virtual = touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
+        && touched.ids.zip(found).is_some_and(|(then, found)| then.interface != found.interface);
+    if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
+        return another_interface();
     }
     let found = found.map(|found| found.interface);
     let is_still_it = || ids_of(host, target).map(|ids| ids.interface) == found;
@@ -191,16 +191,12 @@ fn put_back(
         }
         Err(error @ KnobError::UnknownQueue { .. }) => {
             let outcome = without_queue(knob, host, journal.history(), touched, target, &error);
-            return if is_still_it() {
-                outcome
-            } else {
-                failed("another interface has its name now".to_owned())
-            };
+            return if is_still_it() { outcome } else { another_interface() };
         }
         Err(error) => return failed(error.to_string()),
     };
     if !is_still_it() {
-        return failed("another interface has its name now".to_owned());
+        return another_interface();
     }
     let is_original = knob.same(&touched.original, &live);
     if is_original && is_whole(knob, touched) {
@@ -221,7 +217,7 @@ fn put_back(
     let beside = match target.nic() {
         Some(nic) => match beside_values(journal, host, model, touched, (nic, is_original), is_still_it) {
             Some(beside) => beside,
-            None => return failed("another interface has its name now".to_owned()),
+            None => return another_interface(),
         },
         None => touched.beside.clone(),
     };
@@ -229,7 +225,7 @@ fn put_back(
         // What was set while the journal was written is not ours to overwrite, nor is another interface that has
         // the name by now.
         if !is_still_it() {
-            return failed("another interface has its name now".to_owned());
+            return another_interface();
         }
         match knob.read(host, model, target) {
             Ok(now) if knob.same(&live, &now) => {}

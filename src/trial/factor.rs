@@ -268,15 +268,7 @@ mod tests {
                 Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() };
             let store = Store::new(Disk::new(folder.path().join("state")));
             let root = Path::new("/");
-            let info = BeginInfo {
-                identity: &identity,
-                root,
-                netns: None,
-                home: None,
-                applier: None,
-                what: String::new(),
-                confirm: None,
-            };
+            let info = BeginInfo { root, ..BeginInfo::new(&identity) };
             let directory = folder.path().to_str().map(str::to_owned);
             let arms = Arms::Commands { a: BackCommand { back: a.to_owned(), directory }, b: b.to_owned() };
             let host = LiveHost::open(folder.path()).expect("opened");

@@ -133,7 +133,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::Watched;
-    use crate::apply::{Kept, interface_id};
+    use crate::apply::Kept;
     use crate::host::{Host, RecordedHost};
     use crate::knob::testbed::model;
     use crate::plan::Setting;

@@ -30,15 +30,7 @@ const WORK: &str = "RXLAB_TEST_CRASH_WORK";
 
 fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyError> {
     let identity = model().identity;
-    let info = BeginInfo {
-        identity: &identity,
-        root,
-        netns: None,
-        home: None,
-        applier: None,
-        what: "a test".into(),
-        confirm: None,
-    };
+    let info = BeginInfo { root, what: "a test".into(), ..BeginInfo::new(&identity) };
     Transaction::begin(store, info)
 }
 

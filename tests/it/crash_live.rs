@@ -52,15 +52,8 @@ fn change(store: &Store, host: &dyn Host, netns: &Path, texts: &[&str]) {
     let model = look(host);
     let checked = apply::check(host, &model, &Plan::of("test", &settings(texts))).expect("sound");
     let netns = Namespace::of(netns).ok();
-    let info = BeginInfo {
-        identity: &model.identity,
-        root: "/".as_ref(),
-        netns,
-        home: None,
-        applier: None,
-        what: "a test".into(),
-        confirm: None,
-    };
+    let info =
+        BeginInfo { root: "/".as_ref(), netns, what: "a test".into(), ..BeginInfo::new(&model.identity) };
     let transaction = Transaction::begin(store, info).expect("begun");
     transaction.apply(host, &model, &checked, &AtomicBool::new(false)).expect("nothing goes wrong");
 }

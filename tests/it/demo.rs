@@ -86,6 +86,16 @@ impl Stage {
     }
 }
 
+/// A killed demo leaves the sysctl set, and a failed test does not undo it.
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if Machine::now().flow_entries != self.before.flow_entries {
+            let _ = rxlab(&self.state(), &["undo"]).output();
+            let _ = std::fs::write(FLOW_ENTRIES, &self.before.flow_entries);
+        }
+    }
+}
+
 /// Another process of this machine can hide the hotspot for a while, which is no fault of the demo.
 /// A second attempt may then follow a first one, and no third.
 fn twice<T>(attempt: impl Fn() -> Result<T, String>) -> T {

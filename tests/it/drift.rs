@@ -142,15 +142,7 @@ fn ended_at_every_operation_of_a_reapply() {
         let tree = Tree::new();
         let original = tree.values();
         let (identity, root) = (model().identity, tree.root());
-        let info = BeginInfo {
-            identity: &identity,
-            root: &root,
-            netns: None,
-            home: None,
-            applier: None,
-            what: "a test".into(),
-            confirm: None,
-        };
+        let info = BeginInfo { root: &root, what: "a test".into(), ..BeginInfo::new(&identity) };
         let transaction = Transaction::begin(&tree.store(), info).expect("begun");
         let id = transaction.id().to_owned();
         transaction.apply(&tree.host(), &model(), &settings, &AtomicBool::new(false)).expect("applied");

@@ -42,15 +42,7 @@ fn suspects(host: &LiveHost, irq: IrqId, arguments: &[String]) -> Vec<Suspect> {
     let eth0 = model.nics.iter_mut().find(|nic| nic.name.as_str() == "eth0").expect("there");
     eth0.rx[0].irqs[0].number = irq;
     let (identity, root) = (model.identity.clone(), tree.root());
-    let info = BeginInfo {
-        identity: &identity,
-        root: &root,
-        netns: None,
-        home: None,
-        applier: None,
-        what: "a test".into(),
-        confirm: None,
-    };
+    let info = BeginInfo { root: &root, what: "a test".into(), ..BeginInfo::new(&identity) };
     let transaction = Transaction::begin(&tree.store(), info).expect("begun");
     let settings = ["irq_affinity eth0/rx-0 = 3".parse().expect("a setting")];
     transaction.apply(&tree.host(), &model, &settings, &AtomicBool::new(false)).expect("applied");

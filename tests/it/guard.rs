@@ -48,15 +48,7 @@ fn the_guard_outlives_the_applier() {
     let identity = model().identity;
     let root = tree.root();
     let confirm = Some(Duration::from_secs(1));
-    let info = BeginInfo {
-        identity: &identity,
-        root: &root,
-        netns: None,
-        home: None,
-        applier: None,
-        what: "a test".into(),
-        confirm,
-    };
+    let info = BeginInfo { root: &root, what: "a test".into(), confirm, ..BeginInfo::new(&identity) };
     let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
     let id = transaction.id().to_owned();
     let mut guard = tree.command(&["guard", &id]).stdout(Stdio::null()).spawn().expect("started");
@@ -80,15 +72,7 @@ fn a_guard_that_is_ended_puts_the_change_back() {
     let identity = model().identity;
     let root = tree.root();
     let confirm = Some(Duration::from_secs(600));
-    let info = BeginInfo {
-        identity: &identity,
-        root: &root,
-        netns: None,
-        home: None,
-        applier: None,
-        what: "a test".into(),
-        confirm,
-    };
+    let info = BeginInfo { root: &root, what: "a test".into(), confirm, ..BeginInfo::new(&identity) };
     let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
     let mut command = tree.command(&["guard", transaction.id()]);
     let mut guard = command.stdout(Stdio::piped()).spawn().expect("started");

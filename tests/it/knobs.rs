@@ -40,15 +40,7 @@ fn look(host: &dyn Host) -> Model {
 }
 
 fn begin(store: &Store, model: &Model, root: &Path) -> Transaction {
-    let info = BeginInfo {
-        identity: &model.identity,
-        root,
-        netns: None,
-        home: None,
-        applier: None,
-        what: "a test".into(),
-        confirm: None,
-    };
+    let info = BeginInfo { root, what: "a test".into(), ..BeginInfo::new(&model.identity) };
     Transaction::begin(store, info).expect("begun")
 }
 

@@ -39,15 +39,7 @@ fn try_to_apply(tree: &Tree, host: &dyn Host, settings: &[&str]) -> Result<Vec<K
     let model = fresh(host);
     let settings = apply::check(host, &model, &plan(settings)).expect("sound");
     let root = tree.root();
-    let info = BeginInfo {
-        identity: &model.identity,
-        root: &root,
-        netns: None,
-        home: None,
-        applier: None,
-        what: "test".into(),
-        confirm: None,
-    };
+    let info = BeginInfo { root: &root, what: "test".into(), ..BeginInfo::new(&model.identity) };
     let transaction = Transaction::begin(&tree.store(), info).expect("begun");
     transaction.apply(host, &model, &settings, &AtomicBool::new(false))
 }
@@ -163,15 +155,7 @@ fn flips_to_fewer_queues_and_back_keep_all_values() {
     let original = values_in(&host, &look());
     for flips in [3, 4] {
         let (identity, root) = (model().identity, tree.root());
-        let info = BeginInfo {
-            identity: &identity,
-            root: &root,
-            netns: None,
-            home: None,
-            applier: None,
-            what: "test".into(),
-            confirm: None,
-        };
+        let info = BeginInfo { root: &root, what: "test".into(), ..BeginInfo::new(&identity) };
         let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
         let settings = plan(&["channels eth0 = combined 2", "rps eth0/rx-0 = 5"]).settings;
         let settings: Vec<Setting> = settings.into_iter().map(|planned| planned.set).collect();

@@ -124,4 +124,7 @@ replays! {
     trial_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Irq":[1,0]},1],[{"Irq":[0,0]},0]],"keep":false}},"events":[{"of":"Write","at":2,"act":{"Swap":[0,1]}}]}"#;
     /// The same with the channels of hardware, whose queues are made again by each flip.
     channels_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Channels":0},0]],"keep":true}},"events":[{"of":"Journal","at":21,"act":{"Swap":[1,0]}}]}"#;
+    /// A transaction was made between the look at the journal and the undo of an older one with the same value, which
+    /// was closed over it.
+    covered_meanwhile: r#"{"first":{"Apply":{"set":[["Entries",1]],"confirm":0,"netns":2}},"events":[{"of":"Any","at":83,"act":{"Run":{"Undo":{"only":0,"force":false}}}},{"of":"Journal","at":22,"act":{"Run":{"Apply":{"set":[["Entries",0],[{"Rps":[0,0]},1],[{"Rfs":[2,1]},1]],"confirm":2,"netns":0}}}},{"of":"Any","at":1,"act":{"Run":"Reapply"}}]}"#;
 }

@@ -34,15 +34,7 @@ impl Bench {
     fn begin(&self, confirm: Option<Duration>) -> Transaction {
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo {
-            identity: &identity,
-            root,
-            netns: None,
-            home: None,
-            applier: None,
-            what: String::new(),
-            confirm,
-        };
+        let info = BeginInfo { root, confirm, ..BeginInfo::new(&identity) };
         Transaction::begin(&self.store, info).expect("begun")
     }
 

@@ -38,15 +38,7 @@ impl Bench {
     fn begin(&self) -> Transaction {
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo {
-            identity: &identity,
-            root,
-            netns: None,
-            home: None,
-            applier: None,
-            what: String::new(),
-            confirm: None,
-        };
+        let info = BeginInfo { root, ..BeginInfo::new(&identity) };
         Transaction::begin(&self.store(), info).expect("begun")
     }
 
@@ -171,15 +163,7 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
             inode.map(|inode| crate::host::Namespace { path: "/run/netns/x".into(), inode, cookie: None });
         let identity = model().identity;
         let root = Path::new("/");
-        let info = BeginInfo {
-            identity: &identity,
-            root,
-            netns,
-            home: None,
-            applier: None,
-            what: String::new(),
-            confirm: None,
-        };
+        let info = BeginInfo { root, netns, ..BeginInfo::new(&identity) };
         let mut transaction = Transaction::begin(&bench.store(), info).expect("begun");
         transaction.set(&host, &mut model(), &setting.parse().expect("a setting")).expect("set");
         transaction.keep().expect("kept");

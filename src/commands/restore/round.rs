@@ -143,13 +143,12 @@ fn write(
     let root = place::root(global)?;
     let store = place::store(global);
     let info = BeginInfo {
-        identity: &machine.model.identity,
         root: &root,
         netns: machine.netns.clone(),
         home: place::home(&root),
         applier: ProcessId::own(),
         what: "restore".to_owned(),
-        confirm: None,
+        ..BeginInfo::new(&machine.model.identity)
     };
     let transaction = match Transaction::begin(&store, info) {
         // The unit of the boot and that of an interface may run at one time.

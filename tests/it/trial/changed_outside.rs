@@ -146,15 +146,7 @@ fn factor(tree: &Tree, host: &dyn Host, a: &[&str], b: &[&str]) -> Factor {
     };
     let root = tree.root();
     let what = "a test".to_owned();
-    let info = BeginInfo {
-        identity: &model.identity,
-        root: &root,
-        netns: None,
-        home: None,
-        applier: None,
-        what,
-        confirm: None,
-    };
+    let info = BeginInfo { root: &root, what, ..BeginInfo::new(&model.identity) };
     let transaction = Transaction::begin(&tree.store(), info).expect("begun");
     let (a, b) = (checked(a), checked(b));
     Factor::new(transaction, Arms::Settings { a, b }, host)
