@@ -4,7 +4,7 @@
 
 use super::ApplyError;
 use super::check::knob_of;
-use super::locate::ids_of;
+use super::locate::interface_id;
 use crate::host::Host;
 use crate::journal::{Armed, Beside, Touched};
 use crate::knob::{Knob, KnobError};
@@ -124,12 +124,8 @@ pub(super) fn replay(
         let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
         let lost =
             |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };
-        if ids_of(host, &Target::Nic(nic.clone())).map(|ids| ids.interface) != inode {
-            let subject = format!("{} {}", setting.knob, setting.target);
-            return Err(ApplyError::ChangedMeanwhile {
-                subject,
-                why: "it is another interface now".to_owned(),
-            });
+        if interface_id(host, &setting.target) != inode {
+            return Err(ApplyError::another_interface(&setting.knob, &setting.target));
         }
         match knob.read(host, model, &setting.target) {
             Ok(live) if knob.same(value, &live) => continue,

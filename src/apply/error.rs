@@ -124,6 +124,11 @@ fn knob_names() -> String {
 }
 
 impl ApplyError {
+    pub(super) fn another_interface(knob: &str, target: &Target) -> Self {
+        let why = "it is another interface now".to_owned();
+        Self::ChangedMeanwhile { subject: format!("{knob} {target}"), why }
+    }
+
     /// What it means for the exit code.
     pub fn kind(&self) -> Kind {
         match self {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::beside;
 use super::check::{device_of, knob_of};
-use super::locate::{ids_of, is_another};
+use super::locate::{ids_of, interface_id, is_another};
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
 use super::{ApplyError, boottime};
@@ -199,11 +199,7 @@ impl Transaction {
         // Interrupts are found through the model, which may be of before a rename.
         let is_missing = target.nic().is_some() && host.namespace().is_some() && ids.is_none();
         if is_missing || is_another(host, target, device.as_ref()) {
-            let subject = format!("{} {target}", setting.knob);
-            return Err(ApplyError::ChangedMeanwhile {
-                subject,
-                why: "it is another interface now".to_owned(),
-            });
+            return Err(ApplyError::another_interface(&setting.knob, target));
         }
         if let Some(Unreadable { id, why, .. }) = self.unreadable.iter().find(|file| {
             let touched = file.readable.iter().flat_map(History::touched);
@@ -219,13 +215,7 @@ impl Transaction {
             beside = beside::carried(touched.iter().find(is_it), beside);
         }
         // Its values would be those to set again, should this process die before it notices.
-        if ids_of(host, target) != ids {
-            let subject = format!("{} {target}", setting.knob);
-            return Err(ApplyError::ChangedMeanwhile {
-                subject,
-                why: "it is another interface now".to_owned(),
-            });
-        }
+        is_still_named(host, target, ids, &setting.knob)?;
         let (chosen, set) = beside::by_whom(host, model, &beside);
         let armed = self.journal.arm(Intent {
             seq: 0,
@@ -248,6 +238,8 @@ impl Transaction {
             .and_then(|()| knob.read(host, model, target))
             .map_err(ApplyError::from)
             .and_then(|kept| {
+                // What was read back may be the value of another one.
+                is_still_named(host, target, ids, &setting.knob)?;
                 if knob.disturbs().is_empty() {
                     return Ok((kept, Vec::new()));
                 }
@@ -347,6 +339,17 @@ impl Transaction {
     pub fn undo_with(self, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
         undo::run(self.journal, host, model, options)
     }
+}
+
+/// Refuses to go on where the name of a target's interface belongs to another one than that of `ids`.
+fn is_still_named(
+    host: &dyn Host,
+    target: &Target,
+    ids: Option<SysfsIds>,
+    knob: &str,
+) -> Result<(), ApplyError> {
+    let is_it = interface_id(host, target) == ids.map(|ids| ids.interface);
+    if is_it { Ok(()) } else { Err(ApplyError::another_interface(knob, target)) }
 }
 
 /// Refuses to go on where a value is no longer the one that the journal has, or belongs to another interface.

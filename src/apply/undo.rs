@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::beside;
 use super::commands::{self, CommandUndo};
-use super::locate::{Place, has_queue, ids_of, is_another, is_of_queue, locate, was_made_again};
+use super::locate::{
+    Place, has_queue, ids_of, interface_id, is_another, is_of_queue, locate, was_made_again,
+};
 use crate::host::Host;
 use crate::journal::{Beside, History, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, Knob, KnobError};
@@ -178,7 +180,7 @@ fn put_back(
         return another_interface();
     }
     let found = found.map(|found| found.interface);
-    let is_still_it = || ids_of(host, target).map(|ids| ids.interface) == found;
+    let is_still_it = || interface_id(host, target) == found;
     let live = match knob.read(host, model, target) {
         Ok(live) => live,
         // The process or thread has ended. An interrupt is not among them: it is missing while its interface is
@@ -236,6 +238,8 @@ fn put_back(
             .write(host, model, target, &touched.original, &armed)
             .and_then(|()| knob.read(host, model, target));
         match written {
+            // What was read back may be the value of another one.
+            Ok(_) if !is_still_it() => return another_interface(),
             Ok(kept) if knob.same(&touched.original, &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
             Err(error) => return failed(error.to_string()),

@@ -127,4 +127,6 @@ replays! {
     /// A transaction was made between the look at the journal and the undo of an older one with the same value, which
     /// was closed over it.
     covered_meanwhile: r#"{"first":{"Apply":{"set":[["Entries",1]],"confirm":0,"netns":2}},"events":[{"of":"Any","at":83,"act":{"Run":{"Undo":{"only":0,"force":false}}}},{"of":"Journal","at":22,"act":{"Run":{"Apply":{"set":[["Entries",0],[{"Rps":[0,0]},1],[{"Rfs":[2,1]},1]],"confirm":2,"netns":0}}}},{"of":"Any","at":1,"act":{"Run":"Reapply"}}]}"#;
+    /// The value that was read back after a write was that of the interface that had got the name.
+    read_back_from_another_interface: r#"{"first":{"Apply":{"set":[[{"Rps":[2,1]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[2,1]}},{"of":"Journal","at":10,"act":{"Cpu":[2,false]}}]}"#;
 }
