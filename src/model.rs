@@ -21,7 +21,9 @@ pub use crate::units::Fact;
 pub use between::IntervalError;
 pub use hardware::{Function, Hardware};
 pub use listeners::{Listener, Process};
-pub use rates::{CpuRates, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, ThreadRates};
+pub use rates::{
+    CpuRates, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed, ThreadRates,
+};
 pub use stack::{NetNamespace, Peer, Stack};
 pub use topology::{
     Contradiction, Cpu, DeviceAddress, Identity, Irq, Model, Napi, NapiSettings, Nic, NicKind, RxQueue,

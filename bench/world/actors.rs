@@ -431,6 +431,7 @@ fn record(host: Identity) -> TrialRecord {
         change: Vec::new(),
         probe: None,
         prediction: None,
+        softirq_timed: false,
         workload: String::new(),
         host,
         cpus: 4,

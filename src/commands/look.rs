@@ -8,7 +8,9 @@ use super::source::Source;
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::model::{Model, Rates};
+use crate::probe::SoftirqTime;
 use crate::sample::{Counters, Inventory, Scope, busiest};
+use crate::units::Fact;
 
 /// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -40,9 +42,28 @@ pub(super) fn for_a_while(
     stop: &AtomicBool,
 ) -> Result<(Model, Rates), CommandError> {
     let inventory = Inventory::take(host, Scope::Load);
+    let mut timer = softirq_time(host, &inventory);
     let before = Counters::take(host, &inventory);
-    progress::wait("looking at the counters", length, stop);
-    between(&before, host)
+    let wait = || progress::wait("looking at the counters", length, stop);
+    let windows = match &mut timer {
+        // What cannot be read is left to the kernel's own figures.
+        Some(timer) => timer.during(wait).1.ok(),
+        None => {
+            wait();
+            None
+        }
+    };
+    let (model, mut rates) = between(&before, host)?;
+    if let Some(windows) = windows {
+        windows.time(&mut rates);
+    }
+    Ok((model, rates))
+}
+
+/// What measures softirq time; `None` where the kernel does so itself, on files, and where eBPF cannot be had.
+fn softirq_time(host: &dyn Host, inventory: &Inventory) -> Option<SoftirqTime> {
+    let is_needed = host.namespace().is_some() && inventory.settings.exact_softirq_time != Fact::Known(true);
+    if is_needed { SoftirqTime::load(host).ok() } else { None }
 }
 
 /// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now

@@ -66,6 +66,7 @@ pub fn lost(rates: &Rates) -> f64 {
 /// How softirq time was measured, for the end of an evidence line.
 pub fn tier(rates: &Rates) -> &'static str {
     match rates.exact_softirq_time {
+        _ if rates.softirq_timed.is_some() => "timed by eBPF",
         Some(true) => "exact",
         Some(false) => "tick-sampled",
         None => "accuracy unknown",

@@ -72,6 +72,7 @@ impl Sketch {
                 nics: Vec::new(),
                 irqs: Vec::new(),
                 exact_softirq_time: Some(false),
+                softirq_timed: None,
                 gaps: Vec::new(),
                 unseen: Vec::new(),
                 processes: Fact::Known(Vec::new()),

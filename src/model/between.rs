@@ -59,6 +59,7 @@ impl Rates {
             nics: nics.collect(),
             irqs: irqs(previous, current, seconds),
             exact_softirq_time: None,
+            softirq_timed: None,
             gaps: gaps(current),
             unseen: Vec::new(),
             processes: Fact::NotAsked,

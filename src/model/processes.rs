@@ -97,6 +97,7 @@ mod tests {
             nics: Vec::new(),
             irqs: Vec::new(),
             exact_softirq_time: None,
+            softirq_timed: None,
             gaps: Vec::new(),
             unseen: Vec::new(),
             processes: Fact::NotAsked,

@@ -21,6 +21,9 @@ pub struct Rates {
     /// `true` when the kernel accounts softirq time exactly; `false` = tick samples, fit only for
     /// seconds-long intervals; `None` = unknown.
     pub exact_softirq_time: Option<bool>,
+    /// Softirq time is not the kernel's but was measured by programs in windows; `None` where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softirq_timed: Option<SoftirqTimed>,
     /// Sources that were missing or broken and what is therefore not known.
     pub gaps: Vec<String>,
     /// Interfaces whose queues are polled by threads of which not one can be seen: what they cost is not known.
@@ -30,6 +33,16 @@ pub struct Rates {
     /// where no process can be seen.
     #[serde(default)]
     pub processes: Fact<Vec<ProcessRates>>,
+}
+
+/// How well softirq time was measured by programs that run in windows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SoftirqTimed {
+    /// How many windows there were.
+    pub windows: usize,
+    /// Half of the widest 95 % interval of a CPU, as a part of its time; `None` for a single window.
+    pub error: Option<f64>,
 }
 
 impl Rates {

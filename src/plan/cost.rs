@@ -120,7 +120,7 @@ impl Costs {
                 cpu.system = (cpu.system - cpu.napi).max(0.0);
                 (cpu.softirq, cpu.ksoftirqd, cpu.napi, cpu.irq) = (measured.min(1.0), 0.0, 0.0, 0.0);
             }
-            rates.exact_softirq_time = Some(true);
+            (rates.exact_softirq_time, rates.softirq_timed) = (Some(true), None);
         }
         rates
     }

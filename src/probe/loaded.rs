@@ -75,11 +75,7 @@ impl Loaded {
         threads: bool,
         size: impl Fn(&str) -> Option<u32>,
     ) -> Result<Self, Missing> {
-        if host.read_text("sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
-            return Err(Missing::RealTime);
-        }
-        // libbpf would write to standard error.
-        libbpf_rs::set_print(None);
+        refuse_real_time(host)?;
         let mut first = None;
         for (count, vectors) in VARIANTS {
             let variant = Variant { count, vectors, threads };
@@ -88,14 +84,7 @@ impl Loaded {
                 Err(error) => first = first.or(Some(error)),
             }
         }
-        let error = first.expect("there are variants, and none was attached");
-        let permission = error.kind() == ErrorKind::PermissionDenied;
-        Err(match permission {
-            // The superuser of a locked down kernel or of a container is refused as well.
-            true if !rustix::process::geteuid().is_root() => Missing::Privilege,
-            _ if host.list("sys/kernel/btf").is_err() => Missing::Types,
-            _ => Missing::Refused(error.to_string()),
-        })
+        Err(refusal(host, &first.expect("there are variants, and none was attached")))
     }
 
     fn try_attach(
@@ -176,6 +165,25 @@ impl Loaded {
     /// A map that the programs' source has.
     pub(super) fn map(&self, name: &str) -> Map<'_> {
         self.object.maps().find(|map| map.name() == name).expect("the source has this map")
+    }
+}
+
+/// An error where softirqs are interrupted by tasks. Else libbpf is told not to write to standard error.
+pub(super) fn refuse_real_time(host: &dyn Host) -> Result<(), Missing> {
+    if host.read_text("sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
+        return Err(Missing::RealTime);
+    }
+    libbpf_rs::set_print(None);
+    Ok(())
+}
+
+/// Why the kernel did not take programs.
+pub(super) fn refusal(host: &dyn Host, error: &libbpf_rs::Error) -> Missing {
+    match error.kind() {
+        // The superuser of a locked down kernel or of a container is refused as well.
+        ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => Missing::Privilege,
+        _ if host.list("sys/kernel/btf").is_err() => Missing::Types,
+        _ => Missing::Refused(error.to_string()),
     }
 }
 

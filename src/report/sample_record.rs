@@ -221,6 +221,7 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         change: shape.change.iter().map(|line| (*line).to_owned()).collect(),
         probe: None,
         prediction: None,
+        softirq_timed: false,
         workload: "rxlab load udp://10.99.0.2:9000 --rate 0 --size 64 --cpus 0 --for 80s".into(),
         host: Identity {
             hostname: "range".into(),

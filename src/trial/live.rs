@@ -17,6 +17,7 @@ use super::store::{StoreError, TrialDir};
 use super::workload::{CommandFailed, Driver, pause};
 use crate::host::Host;
 use crate::model::{IntervalError, Rates};
+use crate::probe::SoftirqTime;
 use crate::sample::{Counters, Inventory};
 use crate::units::NicName;
 
@@ -65,6 +66,8 @@ pub struct Live<'a> {
     pub expected: [Vec<Expectation>; 2],
     /// What measures the metrics of the probe.
     pub meter: Option<Meter>,
+    /// What measures softirq time; `None` where the kernel's own figures are taken.
+    pub softirq_time: Option<SoftirqTime>,
     /// Where the record goes.
     pub dir: &'a TrialDir,
     /// Set when the user wants to stop.
@@ -148,7 +151,14 @@ impl Live<'_> {
         let start_s = self.began.elapsed().as_secs_f64();
         let before = Counters::take(self.host, self.inventory);
         let first = self.mark()?;
-        let printed = self.driver.wait(self.measure, &stop)?;
+        let wait = || self.driver.wait(self.measure, &stop);
+        let (printed, windows) = match &mut self.softirq_time {
+            Some(timer) => {
+                let (printed, windows) = timer.during(wait);
+                (printed?, Some(windows.map_err(MeterError::from)?))
+            }
+            None => (wait()?, None),
+        };
         let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
         if stop() {
@@ -156,7 +166,10 @@ impl Live<'_> {
             return Ok(Measured { start_s, ..Measured::default() });
         }
         let (work, trouble) = self.driver.end(printed.as_deref())?;
-        let rates = rates(&before, &after)?;
+        let mut rates = rates(&before, &after)?;
+        if let Some(windows) = windows {
+            windows.time(&mut rates);
+        }
         let metered = match (first, last, &self.meter) {
             (Some(first), Some(last), Some(meter)) if !meter.is_detached() => {
                 meter.metered(self.host, first, last, &rates)

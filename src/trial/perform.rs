@@ -24,6 +24,7 @@ use crate::host::{Host, Namespace, ProcessId};
 use crate::journal::{BackCommand, Store};
 use crate::model::Model;
 use crate::plan::{Prediction, Setting};
+use crate::probe::SoftirqTime;
 use crate::sample::Inventory;
 use crate::units::Fact;
 
@@ -107,7 +108,8 @@ pub enum PerformError {
 pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> Result<Outcome, PerformError> {
     let model = Model::new(setup.inventory);
     let expected = [&setup.against, &setup.settings].map(|arm| placement::expectations(arm, &model));
-    let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model));
+    let softirq_time = softirq_time(&setup);
+    let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model, softirq_time.is_some()));
     // The transaction's lock comes first: the record of a trial that still runs is not to be touched.
     let (factor, guard) = factor(spec, &setup, &model)?;
     if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(&record)) {
@@ -127,6 +129,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         nic: spec.workload.nic.clone(),
         expected,
         meter: setup.meter,
+        softirq_time,
         dir: &setup.dir,
         stop: setup.stop,
         // A resumed trial's clock goes on where the last slot ended.
@@ -179,7 +182,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
 /// The conclusion, with what a reader should know of this kernel and of the probe.
 fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inventory) -> Analysis {
     let mut analysis = conclude(record, ending, spec.change.a.is_none());
-    if inventory.settings.exact_softirq_time != Fact::Known(true) {
+    if !record.softirq_timed && inventory.settings.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());
     }
     analysis.notes.extend(record.probe.iter().flat_map(|probe| probe.limits.iter().cloned()));
@@ -244,7 +247,15 @@ fn longest(spec: &Spec) -> Duration {
     (design.washout.0 + design.measure.0).saturating_mul(slots) + Duration::from_secs(30)
 }
 
-fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
+/// What measures softirq time where the kernel only samples it. A probe that is asked for measures more than that, and
+/// two of them would disturb each other.
+fn softirq_time(setup: &Setup<'_>) -> Option<SoftirqTime> {
+    let is_exact = setup.inventory.settings.exact_softirq_time == Fact::Known(true);
+    let is_needed = !is_exact && setup.meter.is_none() && setup.host.namespace().is_some();
+    if is_needed { SoftirqTime::load(setup.host).ok() } else { None }
+}
+
+fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> TrialRecord {
     let change = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => vec![format!("A: {a}"), format!("B: {b}")],
         _ => arms::in_words(&setup.against, &setup.settings),
@@ -256,6 +267,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
         name: spec.name.clone(),
         change,
         probe: setup.meter.as_ref().map(Meter::in_use),
+        softirq_timed,
         prediction: setup.prediction.clone(),
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
@@ -266,7 +278,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
         max_pairs: spec.design.pairs,
         washout_s: spec.design.washout.0.as_secs_f64(),
         measure_s: spec.design.measure.0.as_secs_f64(),
-        metrics: metrics_of(spec, setup.inventory),
+        metrics: metrics_of(spec, setup.inventory, softirq_timed),
         calibration: None,
         slots: Vec::new(),
         analysis: None,
@@ -274,11 +286,11 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model) -> TrialRecord {
 }
 
 /// The metrics of a trial, the primary one first.
-fn metrics_of(spec: &Spec, inventory: &Inventory) -> Vec<Metric> {
+fn metrics_of(spec: &Spec, inventory: &Inventory, softirq_timed: bool) -> Vec<Metric> {
     let unit = Driver::work_unit(&spec.workload);
     let mut names = metrics::names(spec.workload.load.as_ref().map(|load| load.url.protocol));
     // Where softirq time is sampled by ticks, the counted share says more than the time.
-    let exact = inventory.settings.exact_softirq_time == Fact::Known(true);
+    let exact = softirq_timed || inventory.settings.exact_softirq_time == Fact::Known(true);
     let hottest = if exact { name::HOTTEST_SOFTIRQ } else { name::HOTTEST_SHARE };
     // A stable sort: only these two change places.
     names.sort_by_key(|name| match *name {

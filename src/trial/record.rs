@@ -298,6 +298,9 @@ pub struct TrialRecord {
     /// The probe, when metrics took one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeUse>,
+    /// Softirq times are those that eBPF programs measured in windows, not the kernel's.
+    #[serde(default)]
+    pub softirq_timed: bool,
     /// What the plan of arm B was predicted to do, when its file said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,

@@ -22,6 +22,7 @@ fn empty(seed: u64) -> TrialRecord {
         change: Vec::new(),
         probe: None,
         prediction: None,
+        softirq_timed: false,
         workload: "simulated".into(),
         host: Identity { hostname: "h".into(), kernel: "6".into(), boot_id: "b".into() },
         cpus: 2,

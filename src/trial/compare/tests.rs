@@ -49,6 +49,7 @@ fn record(seed: u64) -> TrialRecord {
         change: vec!["A: rps eth0/rx-0 = 0".to_owned(), "B: the machine as it was".to_owned()],
         probe: None,
         prediction: None,
+        softirq_timed: false,
         workload: "simulated".to_owned(),
         host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
         cpus: 2,

@@ -76,6 +76,7 @@ fn record(seed: u64) -> TrialRecord {
         change: Vec::new(),
         probe: None,
         prediction: None,
+        softirq_timed: false,
         workload: "simulated".to_owned(),
         host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
         cpus: 2,

@@ -1,0 +1,240 @@
+//! Softirq time of each CPU at a cost that any load can bear: programs that measure every run, attached for a fifth of
+//! the time, and the kernel's own count of all runs.
+//!
+//! The kernel counts each run of a softirq (`/proc/softirqs`) and, unless it was built with
+//! CONFIG_IRQ_TIME_ACCOUNTING, samples their time by timer ticks, which is off by much. The mean length of the runs
+//! inside the windows times the count of all runs is the time of all: a ratio estimate (W. G. Cochran, Sampling
+//! Techniques, 3rd ed., chapter 6), whose error comes from how much the windows differ.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::loaded::{self, Missing};
+use crate::host::Host;
+use crate::model::{Rates, SoftirqTimed};
+use crate::units::CpuId;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/softirq_time.bpf.o"));
+
+/// There is one window in each period ...
+const PERIOD: Duration = Duration::from_millis(250);
+/// ... of this length: the programs run for a fifth of the time.
+const WINDOW: Duration = Duration::from_millis(50);
+/// A window that was cut short below this says nothing.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// Where in their periods windows lie: multiples of the golden ratio, so that no rhythm of the traffic keeps step.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+
+/// The programs, loaded; attached only while they count.
+#[derive(Debug)]
+pub struct SoftirqTime {
+    object: Object,
+}
+
+/// What was counted in windows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Windows {
+    /// Each with the CPUs from 0 on.
+    all: Vec<Vec<Vectors>>,
+}
+
+/// Time in nanoseconds and runs: of NET_RX, and of all other softirqs.
+type Vectors = [(u64, u64); 2];
+
+impl SoftirqTime {
+    /// Loads the programs, or says in one line what is missing. Nothing runs yet.
+    pub fn load(host: &dyn Host) -> Result<Self, Missing> {
+        loaded::refuse_real_time(host)?;
+        let object = ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load());
+        Ok(Self { object: object.map_err(|error| loaded::refusal(host, &error))? })
+    }
+
+    /// Runs `wait`, and counts in windows until it returns.
+    pub fn during<T>(&mut self, wait: impl FnOnce() -> T) -> (T, Result<Windows, libbpf_rs::Error>) {
+        let (ends, end) = channel::<()>();
+        std::thread::scope(|scope| {
+            let counting = scope.spawn(move || self.count(&end));
+            let waited = wait();
+            drop(ends);
+            (waited, counting.join().expect("the thread does not panic"))
+        })
+    }
+
+    /// Windows until the other side of `end` is dropped.
+    fn count(&mut self, end: &Receiver<()>) -> Result<Windows, libbpf_rs::Error> {
+        let ended = |time: Duration| !matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+        let mut windows = Windows::default();
+        for number in 0u32.. {
+            let before = (PERIOD - WINDOW).mul_f64((f64::from(number) * GOLDEN).fract());
+            if ended(before) {
+                break;
+            }
+            let (links, began) = (self.open()?, Instant::now());
+            let is_over = ended(WINDOW);
+            let length = began.elapsed();
+            drop(links);
+            if length >= SHORTEST {
+                windows.all.push(self.read()?);
+            }
+            if is_over || ended(PERIOD - WINDOW - before) {
+                break;
+            }
+        }
+        Ok(windows)
+    }
+
+    /// Begins a window from nothing.
+    fn open(&mut self) -> Result<[Link; 2], libbpf_rs::Error> {
+        let cpus = libbpf_rs::num_possible_cpus()?;
+        let nothing = vec![vec![0; size_of::<u64>() * FIELDS]; cpus];
+        for map in self.object.maps_mut() {
+            if map.name() == MAP {
+                map.update_percpu(&0u32.to_ne_bytes(), &nothing, MapFlags::ANY)?;
+            }
+        }
+        let attach = |name: &str| {
+            let program = self.object.progs_mut().find(|program| program.name() == name);
+            program.expect("the source has this program").attach()
+        };
+        // The end before the beginning: each run that begins also ends.
+        Ok([attach("softirq_exit")?, attach("softirq_entry")?])
+    }
+
+    fn read(&self) -> Result<Vec<Vectors>, libbpf_rs::Error> {
+        let map = self.object.maps().find(|map| map.name() == MAP).expect("the source has this map");
+        let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        Ok(values.iter().flatten().map(|bytes| vectors(bytes)).collect())
+    }
+}
+
+const MAP: &str = "times";
+/// Of `struct time` in the source.
+const FIELDS: usize = 5;
+
+fn vectors(bytes: &[u8]) -> Vectors {
+    let field = |at: usize| {
+        let field = bytes.chunks_exact(size_of::<u64>()).nth(at).and_then(|bytes| bytes.try_into().ok());
+        field.map_or(0, u64::from_ne_bytes)
+    };
+    [(field(1), field(3)), (field(2), field(4))]
+}
+
+impl Windows {
+    /// Puts the softirq time of each CPU in the place of what the kernel sampled. Leaves `rates` as they are where
+    /// no window has seen a run.
+    pub fn time(&self, rates: &mut Rates) {
+        let of_all = |kind: usize| self.length(|window| window.iter().map(|cpu| cpu[kind]).fold((0, 0), add));
+        let all = [of_all(0), of_all(1)];
+        if all.iter().all(Option::is_none) {
+            return;
+        }
+        let mut error = Some(0.0_f64);
+        for cpu in &mut rates.cpus {
+            let runs = [cpu.net_rx, cpu.net_tx + cpu.other_softirqs.values().sum::<f64>()];
+            let mut share = 0.0;
+            for (kind, (runs, all)) in runs.into_iter().zip(all).enumerate() {
+                // Of a CPU with hardly any runs, no window need have seen one: those of the others stand in.
+                let own = self.length(|window| of_cpu(window, cpu.cpu)[kind]);
+                let Some(length) = own.or(all) else { continue };
+                share += runs * length.ns / 1e9;
+                error = error.zip(length.error).map(|(most, error)| most.max(runs * error / 1e9));
+            }
+            cpu.softirq = share.min(1.0);
+        }
+        rates.softirq_timed = Some(SoftirqTimed { windows: self.all.len(), error });
+    }
+
+    /// Mean length of a run; `None` where no window has one.
+    fn length(&self, of: impl Fn(&[Vectors]) -> (u64, u64)) -> Option<Length> {
+        let windows = || self.all.iter().map(|window| of(window)).map(|(ns, runs)| (ns as f64, runs as f64));
+        let (ns, runs) = windows().fold((0.0, 0.0), |sum, window| (sum.0 + window.0, sum.1 + window.1));
+        if runs == 0.0 {
+            return None;
+        }
+        let (count, mean) = (self.all.len() as f64, ns / runs);
+        let squares: f64 = windows().map(|(ns, runs)| (ns - mean * runs).powi(2)).sum();
+        let t = StudentsT::new(0.0, 1.0, count - 1.0).ok().map(|student| student.inverse_cdf(0.975));
+        let error = t.map(|t| t * (squares * count / (count - 1.0)).sqrt() / runs);
+        Some(Length { ns: mean, error })
+    }
+}
+
+/// Nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Length {
+    ns: f64,
+    /// Half of the 95 % interval; `None` for a single window.
+    error: Option<f64>,
+}
+
+fn of_cpu(window: &[Vectors], cpu: CpuId) -> Vectors {
+    window.get(cpu.0 as usize).copied().unwrap_or_default()
+}
+
+fn add(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    (one.0 + other.0, one.1 + other.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Vectors, Windows, vectors};
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Rates;
+
+    /// Two CPUs; the first one ran NET_RX so often and so long in each of the windows, the second one other softirqs.
+    fn windows(rx: &[(u64, u64)]) -> Windows {
+        let window =
+            |(ns, runs): &(u64, u64)| -> Vec<Vectors> { vec![[(*ns, *runs), (0, 0)], [(0, 0), (2_000, 2)]] };
+        Windows { all: rx.iter().map(window).collect() }
+    }
+
+    fn rates() -> Rates {
+        let (_, mut rates) = Sketch::new(3).receives(0, 0.9, 1e5).build();
+        for (cpu, [rx, tx, other]) in
+            rates.cpus.iter_mut().zip([[1e5, 0.0, 0.0], [0.0, 1e3, 1e3], [10.0, 0.0, 0.0]])
+        {
+            (cpu.net_rx, cpu.net_tx) = (rx, tx);
+            cpu.other_softirqs = [("SCHED".to_owned(), other)].into();
+        }
+        rates
+    }
+
+    #[test]
+    fn time_is_all_runs_times_their_mean_length() {
+        let mut rates = rates();
+        windows(&[(3_000, 1), (9_000, 3), (6_000, 2)]).time(&mut rates);
+        let times: Vec<f64> = rates.cpus.iter().map(|cpu| (cpu.softirq * 1e6).round()).collect();
+        // 3 us each; 1 us each; and of CPU 2, of which no window has seen a run, those of the others.
+        assert_eq!(times, [300_000.0, 2_000.0, 30.0]);
+        let timed = rates.softirq_timed.expect("measured");
+        assert_eq!((timed.windows, timed.error), (3, Some(0.0)), "all windows agree");
+    }
+
+    /// The interval of Student's t for two windows of 2 and 4 us a run: 12.7 times the half of their difference.
+    #[test]
+    fn windows_that_differ_make_an_error() {
+        let mut rates = rates();
+        windows(&[(2_000, 1), (4_000, 1)]).time(&mut rates);
+        let error = rates.softirq_timed.and_then(|timed| timed.error).expect("two windows");
+        assert!((error - 12.706 * 1e-6 * 1e5).abs() < 0.001, "{error}");
+        windows(&[(2_000, 1)]).time(&mut rates);
+        assert_eq!(rates.softirq_timed.and_then(|timed| timed.error), None, "one window does not say");
+    }
+
+    #[test]
+    fn without_a_run_the_kernel_s_figures_stay() {
+        let mut rates = rates();
+        Windows { all: vec![vec![[(0, 0); 2]; 3]] }.time(&mut rates);
+        Windows::default().time(&mut rates);
+        assert_eq!((rates.cpus[0].softirq, rates.softirq_timed), (0.9, None));
+    }
+
+    #[test]
+    fn the_layout_of_the_source() {
+        let bytes: Vec<u8> = [7u64, 1, 2, 3, 4].iter().flat_map(|field| field.to_ne_bytes()).collect();
+        assert_eq!(vectors(&bytes), [(1, 3), (2, 4)]);
+    }
+}
