@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::model::Identity;
 use crate::trial::record::{
-    Analysis, Arm, Better, Calibration, Call, Effect, Metric, MetricResult, Phase, Slot, TrialRecord, Verdict,
+    Analysis, Arm, Better, Calibration, Call, Capacity, Effect, Metric, MetricResult, Phase, Slot,
+    TrialRecord, Verdict,
 };
 use crate::units::CpuId;
 
@@ -76,7 +77,11 @@ pub(crate) fn rps() -> TrialRecord {
         pairs: 23,
         seed: 7,
         void: &[4, 15],
-        verdict: Verdict::SpreadsOnly { headroom_before: 1.02, headroom_after: 2.08 },
+        verdict: Verdict::SpreadsOnly {
+            headroom_before: 1.02,
+            headroom_after: 2.08,
+            capacity: Capacity::Same,
+        },
     };
     build(&shape, &truths([0.49, 1.003, 0.992, 0.95, 1.004, 1.002]))
 }
@@ -122,7 +127,7 @@ pub(crate) fn every_verdict() -> Vec<TrialRecord> {
         (1.0, Verdict::CannotMatter { ceiling: 0.011 }),
         (1.0, Verdict::ServerIdle { busiest: 0.34 }),
         (1.0, Verdict::ClientLimited { reason: "client thread 0 was busy 97 % of the time".into() }),
-        (1.0, Verdict::SpreadsOnly { headroom_before: 1.0, headroom_after: 2.04 }),
+        (1.0, Verdict::SpreadsOnly { headroom_before: 1.0, headroom_after: 2.04, capacity: Capacity::Same }),
         (0.8, Verdict::GuardTripped { reason: "error rate 4.2 %, allowed 1 %".into() }),
         (1.0, Verdict::NotApplied { reason: "NET_RX stayed on CPU 0 with rps_cpus = 2".into() }),
         (1.0, Verdict::MachineChanged { reason: "rps veth0/rx-0 (expected 1, found off)".into() }),

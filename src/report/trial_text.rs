@@ -99,7 +99,7 @@ mod tests {
     use super::render;
     use crate::report::sample_record;
     use crate::report::text::WIDTH;
-    use crate::trial::record::{Call, Effect, TrialRecord, Verdict};
+    use crate::trial::record::{Call, Capacity, Effect, TrialRecord, Verdict};
     use proptest::prelude::{Strategy, any, prop_assert, proptest};
 
     fn plain(records: &[TrialRecord]) -> String {
@@ -135,7 +135,11 @@ mod tests {
                 analysis.verdict = match call {
                     0 => Verdict::GuardTripped { reason: note.clone() },
                     1 => Verdict::Inconclusive { detectable: low, pairs_needed: usize::MAX },
-                    2 => Verdict::SpreadsOnly { headroom_before: mid, headroom_after: low },
+                    2 => Verdict::SpreadsOnly {
+                        headroom_before: mid,
+                        headroom_after: low,
+                        capacity: Capacity::Undecided,
+                    },
                     _ => Verdict::Helps,
                 };
                 analysis.notes = vec![note];

@@ -5,7 +5,7 @@
 
 use super::number;
 use crate::trial::metrics::name;
-use crate::trial::record::{Call, MetricResult, TrialRecord, Verdict};
+use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
 
 /// How a verdict should look. Never the only sign: the words say the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,8 @@ pub fn verdict(verdict: &Verdict) -> &'static str {
         Verdict::CannotMatter { .. } => "cannot matter here",
         Verdict::ServerIdle { .. } => "server idle",
         Verdict::ClientLimited { .. } => "client-limited",
-        Verdict::SpreadsOnly { .. } => "spreads the load, adds no capacity",
+        Verdict::SpreadsOnly { capacity: Capacity::Same, .. } => "spreads the load, adds no capacity",
+        Verdict::SpreadsOnly { .. } => "spreads the load",
         Verdict::GuardTripped { .. } => "guard tripped, rolled back",
         Verdict::NotApplied { .. } => "did not take hold",
         Verdict::MachineChanged { .. } => "stopped, changed from outside",
@@ -140,12 +141,19 @@ pub fn sentence(record: &TrialRecord) -> String {
                 "The load generator was the limit ({reason}): this says nothing about {name} on the server."
             )
         }
-        Verdict::SpreadsOnly { headroom_before, headroom_after } => format!(
-            "{name} spreads the load and adds no capacity: {}the hottest CPU could take {} times this \
-             traffic before and {} times after.{}",
+        Verdict::SpreadsOnly { headroom_before, headroom_after, capacity } => format!(
+            "{name} spreads the load{}: {}the softirq work of the hottest CPU fits {} times into its time, {} times \
+             before.{}{}",
+            if *capacity == Capacity::Same { " and adds no capacity" } else { "" },
             spread(&analysis.metrics),
-            number::times(*headroom_before),
             number::times(*headroom_after),
+            number::times(*headroom_before),
+            match capacity {
+                Capacity::Same => "",
+                Capacity::Undecided =>
+                    " Whether it adds capacity is undecided: the throughput varies too much.",
+                Capacity::Hidden => " No CPU was full, so whether it adds capacity could not show.",
+            },
             price(&analysis.metrics),
         ),
         Verdict::GuardTripped { reason } => {

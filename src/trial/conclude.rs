@@ -7,7 +7,7 @@ use super::probed;
 use super::record::{Analysis, Arm, MetricResult, Phase, TrialRecord};
 use super::runner::Ending;
 use super::stats::mean;
-use super::verdict::{Circumstances, rank};
+use super::verdict::{Circumstances, FULL_FROM, rank};
 
 /// Analyses `record` and ranks the verdict by what was seen beside the metrics. `steers`: the change
 /// is about the receive path, so that its share of the CPU bounds what it can gain.
@@ -26,9 +26,11 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis
         guard: ending.guard.clone(),
         not_applied: ending.not_applied.clone(),
         interrupted: ending.interrupted,
-        hottest_before: share(record, name::HOTTEST_BUSY, Arm::A),
-        hottest_after: share(record, name::HOTTEST_BUSY, Arm::B),
+        hottest_before: share(record, name::HOTTEST_SOFTIRQ, Arm::A),
+        hottest_after: share(record, name::HOTTEST_SOFTIRQ, Arm::B),
         hottest: hottest(&analysis.metrics),
+        throughput: result(name::THROUGHPUT),
+        saturated: share(record, name::BUSIEST, Arm::A).is_some_and(|busy| busy >= FULL_FROM),
         // Measured where it is measured, else sampled.
         softirq_per_packet: result(probed::NET_RX_PER_PACKET).or_else(|| result(name::SOFTIRQ_PER_PACKET)),
     };
@@ -38,14 +40,14 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis
     analysis
 }
 
-/// How hot the hottest CPU is: by the one of the measures that comes first in the record, which
-/// is the one to be trusted on this kernel.
+/// How hot the hottest CPU is, by time and not by where packets are counted: that is what the change itself moves.
+/// `None` where time is only sampled by ticks: there the record has the count before it.
 fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
-    metrics.iter().find(|result| {
-        [name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE, probed::NET_RX_MAX_CPU]
-            .contains(&result.metric.name.as_str())
-            && result.effect.is_some()
-    })
+    let of = |name: &str| metrics.iter().position(|result| result.metric.name == name);
+    let probed = of(probed::NET_RX_MAX_CPU);
+    let is_timed = of(name::HOTTEST_SOFTIRQ) < of(name::HOTTEST_SHARE);
+    let at = probed.or_else(|| of(name::HOTTEST_SOFTIRQ).filter(|_| is_timed))?;
+    metrics.get(at).filter(|result| result.effect.is_some())
 }
 
 /// Mean of a percentage over the valid comparison slots of an arm, as a fraction.

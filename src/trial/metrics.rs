@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::probed::Probed;
 use super::record::{Better, Metric, TrialRecord};
+use super::verdict::FULL_FROM;
+use crate::diagnose::evidence::{LOST, busy, in_softirq, lost};
+use crate::diagnose::figures::count;
 use crate::load::Protocol;
 use crate::model::{CpuRates, Rates};
 use crate::units::NicName;
@@ -27,6 +30,9 @@ pub struct Work {
     /// CPU time a second of the load generator on this machine.
     pub client_cpu: Option<f64>,
 }
+
+/// Part of its time in softirqs from which a CPU counts among those that receive.
+const SOME: f64 = 0.05;
 
 /// Metric names that others refer to.
 pub mod name {
@@ -65,6 +71,25 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
         }
     }
     names
+}
+
+/// The metric that decides a trial of live traffic, and why, from a look at the machine before it. Never where packets
+/// are counted: that is what the change moves. `is_timed`: softirq time is more than a sample.
+///
+/// Where a CPU that receives is full or packets are lost, more would get through if there were more room. Else all gets
+/// through already, and what can change is the time that it takes.
+pub fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
+    let receives = |cpu: &&CpuRates| in_softirq(cpu) >= SOME && busy(cpu) >= FULL_FROM;
+    let full = rates.cpus.iter().filter(receives).max_by(|a, b| a.softirq.total_cmp(&b.softirq));
+    let lost = lost(rates);
+    match full {
+        Some(cpu) => (name::THROUGHPUT, format!("CPU {} receives and is full", cpu.cpu)),
+        None if lost >= LOST => (name::THROUGHPUT, format!("{} packets/s are lost", count(lost))),
+        None if is_timed => {
+            (name::HOTTEST_SOFTIRQ, "no CPU that receives is full, and nothing is lost".to_owned())
+        }
+        None => (name::THROUGHPUT, "softirq time is only sampled here".to_owned()),
+    }
 }
 
 /// A metric of this program, by name; other names are metrics of an external command.
@@ -155,7 +180,7 @@ fn live_packets(rates: &Rates, nic: Option<&NicName>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Throughput, Work, name, values};
+    use super::{Throughput, Work, name, of_live, values};
     use crate::diagnose::sketch::Sketch;
 
     fn work(throughput: Option<Throughput>) -> Work {
@@ -181,6 +206,23 @@ mod tests {
         let nic = "lo".parse().expect("a name");
         let live = values(&rates, &work(Some(Throughput::Packets)), Some(&nic));
         assert_eq!(live.get(name::THROUGHPUT), Some(&10.0), "or those of one interface");
+    }
+
+    #[test]
+    fn live_traffic_is_judged_by_what_gets_through_only_where_more_could() {
+        let chosen = |sketch: Sketch, is_timed: bool| of_live(&sketch.build().1, is_timed);
+        let quiet = || Sketch::new(2).receives(0, 0.4, 3e4);
+        assert_eq!(chosen(quiet(), true).0, name::HOTTEST_SOFTIRQ);
+        assert_eq!(
+            chosen(quiet(), false),
+            (name::THROUGHPUT, "softirq time is only sampled here".to_owned())
+        );
+        let full = chosen(quiet().works(0, 0.6), true);
+        assert_eq!(full, (name::THROUGHPUT, "CPU 0 receives and is full".to_owned()));
+        assert_eq!(chosen(quiet().works(1, 1.0), true).0, name::HOTTEST_SOFTIRQ, "another one is full");
+        let (_, mut rates) = quiet().build();
+        rates.cpus[1].dropped = 12.0;
+        assert_eq!(of_live(&rates, true), (name::THROUGHPUT, "12 packets/s are lost".to_owned()));
     }
 
     #[test]

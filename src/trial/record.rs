@@ -86,6 +86,19 @@ pub struct Slot {
     pub void: Option<String>,
 }
 
+/// What a trial in which throughput is not proven to rise says about capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Capacity {
+    /// A CPU was full, and throughput rose by less than the margin, if at all.
+    Same,
+    /// A CPU was full, and the interval of the throughput is too wide to say.
+    Undecided,
+    /// No CPU was full: more capacity would not have shown.
+    Hidden,
+}
+
 /// The noise of the machine, from pairs in which nothing was flipped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -211,12 +224,14 @@ pub enum Verdict {
         /// Which sign gave it away.
         reason: String,
     },
-    /// The work moved off the hottest CPU; the machine as a whole has no more capacity.
+    /// The work moved off the hottest CPU; that more gets through is not proven.
     SpreadsOnly {
-        /// Headroom before: how many times today's traffic the hottest CPU can take.
+        /// How many times the softirq work of the hottest CPU fits into its time before.
         headroom_before: f64,
         /// The same after.
         headroom_after: f64,
+        /// What was seen of the capacity.
+        capacity: Capacity,
     },
     /// A guard tripped and the change was rolled back at once.
     GuardTripped {

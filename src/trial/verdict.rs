@@ -4,12 +4,14 @@
 
 mod sentence;
 
-use super::record::{Better, Call, MetricResult, Verdict};
+use super::record::{Better, Call, Capacity, MetricResult, Verdict};
 use super::stats::planning::pairs_to_plan_from_sd;
 use super::stats::{mean, sd};
 
 /// A server whose busiest relevant CPU is below this fraction of wall time is idle.
 pub const IDLE_BELOW: f64 = 0.70;
+/// A CPU that is busy for more than this fraction of wall time is full: it takes no more work.
+pub const FULL_FROM: f64 = 0.95;
 /// Pairs to ask for when too few were measured to estimate any: the fewest that can decide early.
 const PAIRS_AT_LEAST: usize = 9;
 
@@ -31,12 +33,16 @@ pub struct Circumstances<'a> {
     pub not_applied: Option<String>,
     /// The user stopped the trial.
     pub interrupted: bool,
-    /// How busy the hottest CPU was in arm A, fraction of wall time.
+    /// Softirq time of the CPU that has most in arm A, fraction of wall time.
     pub hottest_before: Option<f64>,
     /// The same in arm B; it may be another CPU.
     pub hottest_after: Option<f64>,
     /// Result of the metric that says how hot the hottest CPU is.
     pub hottest: Option<&'a MetricResult>,
+    /// Result of the throughput.
+    pub throughput: Option<&'a MetricResult>,
+    /// A CPU was full in arm A, so that more capacity would have shown as more throughput.
+    pub saturated: bool,
     /// Result of total softirq time per packet.
     pub softirq_per_packet: Option<&'a MetricResult>,
 }
@@ -125,7 +131,7 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
     let bounded = around.receive_share.filter(|_| primary.metric.better == Better::Higher);
     claim(Rank::Unproven, bounded.and_then(|share| cannot_matter_before(share, margin)));
     // A hottest CPU that is proven cooler is more than an idle server: something did move.
-    claim(Rank::Spread, spread(around));
+    claim(Rank::Spread, spread(margin, around));
     claim(Rank::Unproven, idle(around));
     claims
 }
@@ -135,14 +141,22 @@ fn idle(around: &Circumstances) -> Option<Verdict> {
     Some(Verdict::ServerIdle { busiest })
 }
 
-/// The hottest CPU is proven cooler; the softirq time that a packet costs is not proven less.
-fn spread(around: &Circumstances) -> Option<Verdict> {
+/// The hottest CPU is proven cooler; neither is the softirq time that a packet costs proven less, nor more throughput.
+fn spread(margin: f64, around: &Circumstances) -> Option<Verdict> {
     let cooler = around.hottest?.call == Call::Helps;
     let total = around.softirq_per_packet.filter(|result| result.call != Call::Unmeasured)?;
     let cheaper = total.effect.is_some_and(|effect| effect.high < 0.0);
+    let gains = around.throughput.is_some_and(|throughput| throughput.call == Call::Helps);
+    let bounded = |result: &MetricResult| result.effect.is_some_and(|effect| effect.high < margin);
+    let capacity = match around.throughput.is_some_and(bounded) {
+        _ if !around.saturated => Capacity::Hidden,
+        true => Capacity::Same,
+        false => Capacity::Undecided,
+    };
     let headroom = |busy: Option<f64>| busy.filter(|busy| *busy > 0.0).map(|busy| 1.0 / busy);
     let (before, after) = (headroom(around.hottest_before)?, headroom(around.hottest_after)?);
-    (cooler && !cheaper).then_some(Verdict::SpreadsOnly { headroom_before: before, headroom_after: after })
+    let verdict = Verdict::SpreadsOnly { headroom_before: before, headroom_after: after, capacity };
+    (cooler && !cheaper && !gains).then_some(verdict)
 }
 
 /// What the primary metric says when nothing outranks it.

@@ -7,16 +7,15 @@ use std::time::Duration;
 use crate::apply::{Undo, launch_guard};
 use crate::cli::Global;
 use crate::commands::machine::Machine;
-use crate::commands::{output, place, progress, undo};
+use crate::commands::{look, output, place, progress, undo};
 use crate::error::{CommandError, Kind};
 use crate::journal;
-use crate::model::Rates;
+
 use crate::plan::{Prediction, Setting};
-use crate::sample::Counters;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
 use crate::trial::meter::Meter;
-use crate::trial::metrics::name;
+use crate::trial::metrics::{self, name};
 use crate::trial::perform::{Outcome, PerformError, Setup, perform};
 use crate::trial::record::{Phase, TrialRecord, Verdict};
 use crate::trial::spec::Spec;
@@ -59,23 +58,30 @@ pub(crate) struct Conduct<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Looks at the machine under its load for a moment, and says what can be said before running: that
-/// the receive path takes too little for any gain to matter.
-pub(super) fn foretell(trial: &Conduct<'_>) -> Result<(), CommandError> {
+/// Looks at the machine under its load for a moment. Chooses the primary metric of live traffic, unless one is asked
+/// for, and says what can be said before running: that the receive path takes too little for any gain to matter.
+pub(super) fn foretell(machine: &Machine, spec: &mut Spec, stop: &AtomicBool) -> Result<(), CommandError> {
+    let (workload, asked) = (&spec.workload, spec.design.primary.as_deref());
     // The bound is one on throughput, and only traffic that runs by now can be looked at.
-    let workload = &trial.spec.workload;
-    let throughput =
-        trial.spec.design.primary.as_ref().map_or(!workload.live, |metric| metric == name::THROUGHPUT);
+    let chooses = workload.live && asked.is_none();
+    let throughput = asked.is_none_or(|metric| metric == name::THROUGHPUT);
     if !throughput || workload.command.is_some() {
         return Ok(());
     }
-    let Machine { host, inventory, .. } = trial.machine;
-    let before = Counters::take(host, inventory);
-    progress::wait("looking at the load", LOOK, trial.stop);
     // A recording has no rates; the loop will say so.
-    let Ok(rates) = Rates::between(&before, &Counters::take(host, inventory)) else { return Ok(()) };
+    let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, stop) else { return Ok(()) };
+    if chooses {
+        let is_timed = rates.softirq_timed.is_some() || rates.exact_softirq_time == Some(true);
+        let (primary, why) = metrics::of_live(&rates, is_timed);
+        let title = metrics::describe(primary, "").title;
+        writeln!(output::stderr(), "rxlab: judged by {title}: {why}")?;
+        spec.design.primary = Some(primary.to_owned());
+        if primary != name::THROUGHPUT {
+            return Ok(());
+        }
+    }
     let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
-    let margin = trial.spec.design.margin;
+    let margin = spec.design.margin;
     if let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(share, margin) {
         writeln!(
             output::stderr(),

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::conduct::{Conduct, conduct, foretell, left, trouble_hints};
+use super::conduct::{Conduct, conduct, left, trouble_hints};
 use super::show;
 use crate::apply::{Undo, UndoOutcome};
 use crate::cli::Global;
@@ -30,7 +30,6 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
     after.html.as_deref().map_or(Ok(()), files::check)?;
     let record = trial.dir.path().display().to_string();
     let commands = trial.spec.change.a.is_some();
-    foretell(&trial)?;
     let outcome = conduct(global, trial)?;
     let written = match &after.html {
         Some(path) => show::write_html(path, std::slice::from_ref(&outcome.record)),

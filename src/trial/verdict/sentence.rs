@@ -18,9 +18,9 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
         Verdict::ClientLimited { reason } => {
             format!("The load generator was at its limit ({reason}), which can hide part of an effect.")
         }
-        Verdict::SpreadsOnly { headroom_before, headroom_after } => format!(
-            "Work moved off the hottest CPU, which has room for {headroom_after:.1} times today's traffic, \
-             {headroom_before:.1} times before; a packet is not proven to cost less softirq time."
+        Verdict::SpreadsOnly { headroom_before, headroom_after, .. } => format!(
+            "Work moved off the hottest CPU, whose receive work fits {headroom_after:.1} times, {headroom_before:.1} \
+             times before; a packet is not proven to cost less softirq time."
         ),
         Verdict::NotApplied { reason } => {
             format!("The change did not take hold in the last slots: {reason}.")

@@ -1,7 +1,7 @@
 //! Each rule of the ranking, and what it must never hide.
 
 use super::{Circumstances, cannot_matter_before, metric_verdict, rank};
-use crate::trial::record::{Better, Call, Effect, Metric, MetricResult, Verdict};
+use crate::trial::record::{Better, Call, Capacity, Effect, Metric, MetricResult, Verdict};
 
 const MARGIN: f64 = 0.03;
 
@@ -52,6 +52,8 @@ fn everything<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Ci
         hottest_before: Some(1.0),
         hottest_after: Some(0.5),
         hottest: Some(hottest),
+        throughput: None,
+        saturated: false,
         softirq_per_packet: Some(per_packet),
     }
 }
@@ -148,7 +150,7 @@ fn what_is_outranked_is_still_said() {
     (around.changed, around.guard, around.not_applied) = (None, None, None);
     let notes = rank(&primary(Call::Hurts), MARGIN, &around).notes.join("\n");
     for part in
-        ["load generator was at its limit", "a gain would be at most 1 %", "30 % busy", "2.0 times today's"]
+        ["load generator was at its limit", "a gain would be at most 1 %", "30 % busy", "work fits 2.0 times"]
     {
         assert!(notes.contains(part), "{part} is missing from {notes}");
     }
@@ -188,7 +190,8 @@ fn spreading_needs_a_cooler_cpu_and_the_same_cost() {
         rank(&quiet, MARGIN, &around).verdict
     };
     let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
-    let Verdict::SpreadsOnly { headroom_before, headroom_after } = ranked(&cooler, &same, Some(0.49)) else {
+    let Verdict::SpreadsOnly { headroom_before, headroom_after, .. } = ranked(&cooler, &same, Some(0.49))
+    else {
         panic!("it spreads")
     };
     assert!((headroom_before - 1.0 / 0.98).abs() < 1e-12 && (headroom_after - 1.0 / 0.49).abs() < 1e-12);
@@ -196,6 +199,28 @@ fn spreading_needs_a_cooler_cpu_and_the_same_cost() {
     assert_eq!(name(&ranked(&cooler, &per_packet(-0.2, -0.1), Some(0.49))), "no effect");
     assert_eq!(name(&ranked(&cooler, &same, None)), "no effect");
     assert_eq!(name(&ranked(&cooler, &same, Some(0.0))), "no effect");
+}
+
+/// "Adds no capacity" was once said of a live trial with +64 % of throughput in its table.
+#[test]
+fn capacity_is_judged_by_throughput_where_a_cpu_was_full() {
+    let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
+    let capacity = |saturated: bool, throughput: Option<&MetricResult>| {
+        let mut around = everything(&cooler, &same);
+        (around.changed, around.guard, around.not_applied) = (None, None, None);
+        (around.saturated, around.throughput) = (saturated, throughput);
+        match rank(&cooler, MARGIN, &around).verdict {
+            Verdict::SpreadsOnly { capacity, .. } => Some(capacity),
+            _ => None,
+        }
+    };
+    let bounded = primary(Call::NoEffect);
+    let wide = result("throughput", Better::Higher, Call::Inconclusive, (0.02, -0.1, 0.14));
+    assert_eq!(capacity(true, Some(&bounded)), Some(Capacity::Same));
+    assert_eq!(capacity(true, Some(&wide)), Some(Capacity::Undecided));
+    assert_eq!(capacity(true, None), Some(Capacity::Undecided));
+    assert_eq!(capacity(false, Some(&bounded)), Some(Capacity::Hidden));
+    assert_eq!(capacity(true, Some(&primary(Call::Helps))), None, "it helps");
 }
 
 /// Live traffic often has no better primary metric than the hottest CPU: that it cools is the
