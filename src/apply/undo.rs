@@ -321,15 +321,25 @@ fn beside_values(
         return is_still_it().then_some(values);
     }
     let mut held = beside::now(host, model, nic, &touched.beside);
+    let all = journal.history().touched();
+    let own = |one: &Beside| {
+        let is_it = |t: &&Touched| t.knob == one.knob && t.target.lasting() == one.target.lasting();
+        all.iter().filter(|t| t.is_on_same_device(touched)).find(is_it)
+    };
+    // A value of the transaction itself that could not be put back goes with its queue: its original is what comes back.
+    for one in &mut held {
+        let knob = knob::find(&one.knob);
+        let is_left = |t: &&Touched| !t.outcome.as_ref().is_some_and(Outcome::settles);
+        if let Some((knob, own)) = knob.zip(own(one).filter(is_left))
+            && is_ours(knob, own, &one.value)
+        {
+            one.value.clone_from(&own.original);
+        }
+    }
     // An earlier attempt was refused: what is there still counts, but for queues that it had made anew all the same.
     // What the transaction itself had set is back by now, and not to be set again.
     if let Some(before) = &touched.held {
-        let all = journal.history().touched();
-        let is_own = |one: &Beside| {
-            let is_it = |t: &Touched| t.knob == one.knob && t.target.lasting() == one.target.lasting();
-            all.iter().any(|t| t.is_on_same_device(touched) && is_it(t))
-        };
-        let lost = beside::made_anew(host, model, nic, before).into_iter().filter(|one| !is_own(one));
+        let lost = beside::made_anew(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
         held = beside::overlaid(&held, &lost.collect::<Vec<_>>());
     }
     if !is_still_it() {

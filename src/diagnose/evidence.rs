@@ -206,7 +206,7 @@ pub struct Headroom {
 
 /// What spreading must promise to be said to add capacity. Field case A had 1.2 on paper and took no more requests: no
 /// machine has all of its CPUs busy to the end.
-const MORE: f64 = 1.25;
+pub const MORE: f64 = 1.25;
 
 impl Headroom {
     /// How many times today's load fits: until a CPU is full with receive work, or the machine with all its work.

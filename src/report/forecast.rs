@@ -125,12 +125,15 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         0 => String::new(),
         more => format!("  and {more} more CPUs (--json has all)\n"),
     };
+    let fits = prediction.range.map(|range| range.fits.map(|fits| fits * prediction.packets));
+    let most_after = match fits {
+        Some([low, high]) => format!("{} to {}", grouped(low as u64), grouped(high as u64)),
+        None => grouped(prediction.most_after as u64),
+    };
     let rates = format!(
-        "today {}, at most {} as it is, {} with the plan; receive time of all CPUs {:+.0} %",
+        "today {}, at most {} as it is, {most_after} with the plan",
         grouped(prediction.packets as u64),
         grouped(prediction.most_before as u64),
-        grouped(prediction.most_after as u64),
-        prediction.total_change * 100.0
     );
     let mut text = table.render()
         + &more

@@ -7,6 +7,9 @@ use crate::trial::metrics::name;
 use crate::trial::record::{Arm, Phase, Slot, TrialRecord};
 use crate::units::CpuId;
 
+/// Half of what a range is printed to, as a part of a CPU's time.
+const ROUNDING: f64 = 0.005;
+
 /// Two lines to compare.
 pub(super) struct Beside {
     /// As it was predicted.
@@ -46,14 +49,28 @@ pub(super) fn beside(record: &TrialRecord) -> Option<Beside> {
     let error =
         |(cpu, after): &(CpuId, f64)| format!("CPU {cpu} {:+.0}", (of(*cpu).1 - after * scale) * 100.0);
     let list = |one: &dyn Fn(&(CpuId, f64)) -> String| cpus.iter().map(one).collect::<Vec<_>>().join(", ");
+    let verdict = match prediction.range {
+        // What was predicted is a range, and so it is right or wrong.
+        Some(range) => {
+            let scaled = |[low, high]: [f64; 2], value: f64| {
+                (low * scale - ROUNDING..=high * scale + ROUNDING).contains(&value)
+            };
+            let holds =
+                scaled(range.after, of(prediction.cpu).1) && scaled(range.busiest, of(prediction.busiest).1);
+            if holds { "inside the range".to_owned() } else { "outside the range".to_owned() }
+        }
+        None => format!(
+            "off by, in points of a CPU: {}; total {:+.0}",
+            list(&error),
+            (total - prediction.total_change) * 100.0
+        ),
+    };
     Some(Beside {
         predicted: prediction.to_string(),
         measured: format!(
-            "{}, total {:+.0} % (softirq time for the packets of arm A); off by, in points of a CPU: {}; total {:+.0}",
+            "{}, total {:+.0} % (softirq time for the packets of arm A); {verdict}",
             list(&shown),
             total * 100.0,
-            list(&error),
-            (total - prediction.total_change) * 100.0
         ),
     })
 }
@@ -124,11 +141,10 @@ mod tests {
     #[test]
     fn measured_for_the_same_packets() {
         let beside = beside(&record()).expect("both are there");
-        assert_eq!(beside.predicted, "CPU 0 46 -> 23 % (23-41), CPU 1 0 -> 60 %, total +80 %");
+        assert_eq!(beside.predicted, "CPU 0 46 -> 1 to 41 %, CPU 1 0 -> 15 to 60 %, total -64 to +80 %");
         assert_eq!(
             beside.measured,
-            "CPU 0 46 -> 20 %, CPU 1 0 -> 60 %, total +74 % (softirq time for the packets of arm A); off by, in \
-             points of a CPU: CPU 0 -3, CPU 1 +0; total -6"
+            "CPU 0 46 -> 20 %, CPU 1 0 -> 60 %, total +74 % (softirq time for the packets of arm A); inside the range"
         );
     }
 

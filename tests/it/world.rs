@@ -129,4 +129,6 @@ replays! {
     covered_meanwhile: r#"{"first":{"Apply":{"set":[["Entries",1]],"confirm":0,"netns":2}},"events":[{"of":"Any","at":83,"act":{"Run":{"Undo":{"only":0,"force":false}}}},{"of":"Journal","at":22,"act":{"Run":{"Apply":{"set":[["Entries",0],[{"Rps":[0,0]},1],[{"Rfs":[2,1]},1]],"confirm":2,"netns":0}}}},{"of":"Any","at":1,"act":{"Run":"Reapply"}}]}"#;
     /// The value that was read back after a write was that of the interface that had got the name.
     read_back_from_another_interface: r#"{"first":{"Apply":{"set":[[{"Rps":[2,1]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[2,1]}},{"of":"Journal","at":10,"act":{"Cpu":[2,false]}}]}"#;
+    /// An undo of channels noted the transaction's own interrupt, which it had failed to put back, as one to set again.
+    own_interrupt_set_again: r#"{"first":{"Apply":{"set":[[{"Channels":0},1],[{"Irq":[0,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Write","at":3,"act":{"Remake":0}},{"of":"Write","at":2,"act":{"Fault":["Interrupts","EIO",20]}}]}"#;
 }
