@@ -99,6 +99,8 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         received_seconds: report.seconds,
         errors: report.errors.clone(),
         latency: read("latency", &report.histograms.latency)?,
+        unanswered: read("unanswered", &report.histograms.unanswered)?,
+        not_sent: report.not_sent.unwrap_or_default(),
         send_lag: read("send_lag", &report.histograms.send_lag)?,
         pacing_error: read("pacing_error", &report.histograms.pacing_error)?,
         loop_lag: report
@@ -141,6 +143,8 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
         one.datagrams.reordered = None;
     }
     add(&mut one.latency, &other.latency);
+    add(&mut one.unanswered, &other.unanswered);
+    one.not_sent = one.not_sent.beside(other.not_sent);
     add(&mut one.send_lag, &other.send_lag);
     add(&mut one.pacing_error, &other.pacing_error);
     one.loop_lag.extend(other.loop_lag);
@@ -168,7 +172,7 @@ mod tests {
     use super::{MergeError, Report, Spec, merge};
     use crate::load::histogram::new_histogram;
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally};
+    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
     use crate::load::{ErrorClass, Rate};
     use crate::load::{LatencyReport, Second};
 
@@ -185,7 +189,10 @@ mod tests {
         }
         tally.error(ErrorClass::Timeout, 2);
         let taken = Taken { cpu: 500_000_000, ..Taken::default() };
-        Cut { tally, span: 2_000_000_000, taken, due: Some(due), in_flight: 1 }
+        let mut unanswered = Unanswered::new();
+        unanswered.add_sent(1, 0, 5_000_000);
+        unanswered.add_due([1_000].into_iter(), false, 5_000_000);
+        Cut { tally, span: 2_000_000_000, taken, due: Some(due), unanswered }
     }
 
     fn report(latencies: std::ops::Range<u64>, due: u64) -> Report {

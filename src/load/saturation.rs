@@ -164,7 +164,7 @@ fn overflow(interval: &Interval) -> Option<String> {
 mod tests {
     use super::Saturation;
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally};
+    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
     use crate::load::{ErrorClass, Pacing, ServerCpu};
     use crate::units::CpuId;
 
@@ -172,7 +172,8 @@ mod tests {
 
     fn of(tally: Tally, cpu_percent: u64, due: Option<u64>) -> Interval {
         let taken = Taken { cpu: cpu_percent * SPAN / 100, ..Taken::default() };
-        Interval::from_cuts(&[Cut { tally, span: SPAN, taken, due, in_flight: 0 }], &[Some(CpuId(1))])
+        let cut = Cut { tally, span: SPAN, taken, due, unanswered: Unanswered::new() };
+        Interval::from_cuts(&[cut], &[Some(CpuId(1))])
     }
 
     fn tally(requests: u64, latency: u64, lag: u64) -> Tally {

@@ -122,6 +122,20 @@ impl Schedule {
         })
     }
 
+    /// The moments of the requests that are due by `now` and were not taken, oldest first.
+    pub(super) fn late(&self, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
+        let mut rest = self.clone();
+        std::iter::from_fn(move || rest.take(now))
+    }
+
+    /// Ends the schedule: nothing becomes due after `now`.
+    pub(super) fn close(&mut self, now: Nanos) {
+        let late = self.late(now).count() as u64;
+        self.most -= self.left - late;
+        self.left = late;
+        self.next = self.find_next();
+    }
+
     /// How many requests of this thread became due since the last cut.
     pub(super) fn cut(&mut self, now: Nanos) -> u64 {
         let (rate, origin) = (&self.rate, self.origin);
@@ -203,6 +217,18 @@ mod tests {
         assert_eq!(schedule.take(500_000), None);
         let delayed: Vec<_> = std::iter::from_fn(|| schedule.take(5_000_000)).collect();
         assert_eq!(delayed, [1_500_000, 2_500_000, 3_500_000, 4_500_000]);
+    }
+
+    #[test]
+    fn a_closed_schedule_keeps_what_was_due() {
+        let mut schedule = even(0, 1000.0, 0, 1);
+        assert_eq!(schedule.take(3_000_000), Some(500_000));
+        let late = [1_500_000, 2_500_000];
+        assert_eq!(schedule.late(3_000_000).collect::<Vec<_>>(), late);
+        schedule.close(3_000_000);
+        assert_eq!(schedule.cut(SECOND), 3);
+        assert_eq!(all(schedule.clone(), SECOND), late);
+        assert_eq!(schedule.late(SECOND).collect::<Vec<_>>(), late, "asking takes nothing");
     }
 
     #[test]

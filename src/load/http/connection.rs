@@ -97,6 +97,11 @@ impl Connection {
         self.waiting.len()
     }
 
+    /// From when the latency of each outstanding request counts, with how many they are.
+    pub(super) fn outstanding_since(&self) -> impl Iterator<Item = (Nanos, usize)> {
+        self.waiting.since()
+    }
+
     /// Begins to connect. An error is that of this attempt; the connection is closed then.
     pub(super) fn open(
         &mut self,
