@@ -309,11 +309,6 @@ impl Interval {
             .map(|count| count as f64 / self.received_seconds)
     }
 
-    /// Whether it is of a one-way load: what was sent is done, and nothing has a latency.
-    pub(super) fn is_one_way(&self) -> bool {
-        self.latency.is_empty() && self.requests > 0
-    }
-
     /// All errors together.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()

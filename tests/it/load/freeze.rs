@@ -1,7 +1,7 @@
 //! A server process that is stopped while a load runs, and stays so to the end: what it never answered counts.
 
 use rustix::process::Signal;
-use rxlab::load::{Interval, Percentile, Report, Session, Spec, render};
+use rxlab::load::{Interval, Percentile, Report, Saturation, Session, Spec, render};
 use serde_json::Value;
 
 use super::{millis, rxlab, serve, spec, steady};
@@ -61,6 +61,13 @@ fn a_server_that_is_frozen_at_the_end_cannot_hide() {
     assert_eq!(measured.in_flight, 8, "one on each connection");
     assert_eq!(report.unanswered, 8 + measured.not_sent.waiting + measured.not_sent.late);
     assert!(measured.not_sent.waiting > measured.not_sent.late, "{measured:?}");
+
+    // It is not this client that sent too little.
+    let saturation = Saturation::of(&measured);
+    let reason = saturation.reason.unwrap_or_default();
+    assert!(!reason.contains("not sent in time"), "{reason}");
+    let elsewhere = saturation.elsewhere.unwrap_or_default();
+    assert!(elsewhere.starts_with("no connection was free for "), "{elsewhere}");
 
     // A bound is what it says: the answers that come after all took at least as long.
     let bounds = measured.latencies();
