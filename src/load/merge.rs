@@ -30,6 +30,11 @@ pub enum MergeError {
     /// Other results are of another kind of requests: together they would be a load that never was.
     #[error("it has another {0} than the first")]
     Differs(&'static str),
+    /// Another result has the same random arrivals: their requests came at the same moments.
+    #[error(
+        "it has the random arrivals of another result (seed {0}): run each generator with another --seed"
+    )]
+    SameArrivals(u32),
     /// There is nothing to add up.
     #[error("there is no result")]
     Nothing,
@@ -42,6 +47,11 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
     let mut sum: Option<(Spec, Interval)> = None;
     for (index, report) in reports.iter().enumerate() {
         let interval = interval(report).map_err(|error| (index, error))?;
+        let seed = |report: &Report| report.spec.poisson.then_some(report.spec.seed);
+        if let Some(seed) = seed(report).filter(|own| reports[..index].iter().any(|r| seed(r) == Some(*own)))
+        {
+            return Err((index, MergeError::SameArrivals(seed)));
+        }
         sum = Some(match sum {
             None => (report.spec.clone(), interval),
             Some((spec, _)) if spec.url != report.spec.url => {
@@ -238,6 +248,9 @@ mod tests {
         assert!(matches!(merge(&[good.clone(), elsewhere]), Err((1, MergeError::Url { .. }))));
         let deep = Report { spec: Spec { pipeline: 2, ..spec() }, ..good.clone() };
         assert_eq!(merge(&[good.clone(), deep]), Err((1, MergeError::Differs("--pipeline"))));
+        let random = |seed| Report { spec: Spec { poisson: true, seed, ..spec() }, ..good.clone() };
+        assert_eq!(merge(&[random(3), random(4), random(3)]), Err((2, MergeError::SameArrivals(3))));
+        assert!(merge(&[random(3), random(4), good.clone(), good.clone()]).is_ok());
         let old = Report { schema: "rxlab.load/0".to_owned(), ..good.clone() };
         assert!(matches!(merge(&[old]), Err((0, MergeError::Schema(_)))));
         let mut broken = good;
