@@ -40,6 +40,9 @@ const KNOWN: f64 = 1.1;
 /// a tenth higher if no request that is older than nine tenths of the answered ones ever got an answer. Younger
 /// ones are those that any load has under way when it ends.
 pub(super) fn is_lower_bound(answered: &Histogram<u64>, unanswered: &Histogram<u64>, q: f64) -> bool {
+    if unanswered.is_empty() {
+        return false;
+    }
     let usual = if answered.is_empty() { 0 } else { answered.value_at_quantile(USUAL) };
     let mut finite = answered.clone();
     for age in unanswered.iter_recorded().filter(|age| age.value_iterated_to() <= usual) {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::{Nanos, SECOND};
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
-use super::histogram::{add, quantile, together};
+use super::histogram::{add, is_lower_bound, quantile, together};
 use super::pacing::Pacing;
 use super::tally::{Cut, Tally, Unanswered};
 use crate::units::CpuId;
@@ -332,6 +332,12 @@ impl Interval {
     /// Quantile of [`Interval::latencies`] in nanoseconds; see [`quantile`] for when there is none.
     pub fn latency_quantile(&self, q: f64) -> Option<u64> {
         quantile(&self.latencies(), q)
+    }
+
+    /// Whether a quantile of [`Interval::latencies`] is only a lower bound: it lies among requests without an answer, and
+    /// would be more than a tenth higher if they never got one.
+    pub fn is_lower_bound(&self, q: f64) -> bool {
+        is_lower_bound(&self.latency, &self.unanswered, q)
     }
 
     /// 99th percentile of the send lag in nanoseconds; `None` with too few requests and outside

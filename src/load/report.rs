@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
-use super::histogram::{encode, is_lower_bound, new_histogram, quantile, together};
+use super::histogram::{encode, new_histogram, quantile};
 use super::interval::{Interval, NotSent, ThreadCpu};
 use super::pacing::Pacing;
 use super::promql::Promql;
@@ -109,11 +109,11 @@ impl LatencyReport {
     /// The quantiles of the latencies of an interval: of requests that were answered, and of those that were not,
     /// which took at least as long as they are old.
     pub(super) fn of_interval(interval: &Interval) -> Self {
+        let all = Self::of(&interval.latencies());
         let (answered, unanswered) = (&interval.latency, &interval.unanswered);
-        let all = Self::of(&together(answered, unanswered));
         let is_bound = |percentile: &Percentile| match percentile {
             Percentile::Max => !unanswered.is_empty() && unanswered.max() >= answered.max(),
-            other => all.get(*other).is_some() && is_lower_bound(answered, unanswered, other.quantile()),
+            other => all.get(*other).is_some() && interval.is_lower_bound(other.quantile()),
         };
         Self { at_least: Percentile::ALL.into_iter().filter(is_bound).collect(), ..all }
     }

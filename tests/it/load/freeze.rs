@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 use rxlab::load::{Interval, Percentile, Report, Saturation, Session, Spec, render};
+use rxlab::trial::workload::Driver;
 use serde_json::Value;
 
 use super::{millis, rxlab, serve, spec, steady};
@@ -93,6 +94,22 @@ fn datagrams_without_an_answer_count_with_their_age() {
         (measured.unanswered.len(), measured.not_sent.waiting),
         (measured.in_flight + measured.not_sent.late, 0)
     );
+}
+
+/// A slot of a trial in which nothing is answered has percentiles, and says what they are.
+#[test]
+fn a_slot_in_a_freeze_has_lower_bounds() {
+    let _noise = crate::quiet::noisy();
+    let (server, addresses) = serve();
+    let url = format!("http://{}/simple", addresses["http"].as_str().expect("served"));
+    let (session, ..) = frozen(&server, &url);
+    let mut driver = Driver::Load(session);
+    driver.begin();
+    driver.wait(millis(FROZEN_MS), &|| false).expect("no command");
+    let (work, trouble) = driver.end(None).expect("no command");
+    let least = 800.0 * FROZEN_MS as f64;
+    assert!(work.values["p50_us"] > least && work.at_least.contains(&"p50_us".to_owned()), "{work:?}");
+    assert!(trouble.p99_us > Some(least) && trouble.error_rate == 0.0, "{trouble:?}");
 }
 
 /// The program as a whole: the object that it prints, its seconds and its log.
