@@ -30,6 +30,9 @@ use watch::Watch;
 /// request was intended, so a stalling target cannot hide the requests it held up. The client's own
 /// CPU use stands beside the result, and whether it was the limit. With --find-max it searches the
 /// highest rate that keeps the limits of --slo, by repeated runs in random order.
+///
+/// It exits with 5 when there was not one good answer, or when the target could not be reached at the end; the result is
+/// printed nevertheless.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
@@ -218,10 +221,15 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let interrupted = stop.load(Ordering::Relaxed);
     // Nothing sent at all is a rate of less than one request in this time.
     let failed = interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0);
-    let ended = match (interrupted, failed) {
-        (true, _) => Err(CommandError::silent(Kind::Interrupted)),
-        (false, true) => Err(CommandError::failed(format!("{} gave not one good answer", spec.url))),
-        (false, false) => Ok(()),
+    let ended = if interrupted {
+        Err(CommandError::silent(Kind::Interrupted))
+    } else if failed {
+        Err(CommandError::failed(format!("{} gave not one good answer", spec.url)))
+    } else if report.unreachable {
+        Err(CommandError::failed(format!("{} could not be reached at the end of the load", spec.url))
+            .hint("the result includes the time in which it was down; check whether it still runs"))
+    } else {
+        Ok(())
     };
     CommandError::after_output(ended, print(global, &report))
 }

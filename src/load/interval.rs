@@ -118,6 +118,13 @@ pub struct Interval {
     pub unanswered: Histogram<u64>,
     /// Open loop: requests that were due and not sent.
     pub not_sent: NotSent,
+    /// HTTP: whole answers to requests by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of answers that were received: HTTP with heads, over TLS without its records; UDP payloads.
+    pub bytes: u64,
+    /// Whether the target could not be reached at the end: in each thread attempts to connect have failed since its last
+    /// answer. One way it is never known.
+    pub unreachable: bool,
     /// Open loop: how late requests were sent, in nanoseconds, by the generator's own fault: from
     /// the moment when the request was due and a connection was free.
     pub send_lag: Histogram<u64>,
@@ -160,6 +167,13 @@ fn in_seconds(time: Nanos) -> f64 {
     time as f64 / SECOND as f64
 }
 
+/// Adds the counts of `more`.
+pub(super) fn add_statuses(sum: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
+    for (status, count) in more {
+        *sum.entry(*status).or_default() += count;
+    }
+}
+
 /// The longest of the spans, in seconds.
 fn longest(spans: &[Nanos]) -> f64 {
     in_seconds(spans.iter().copied().max().unwrap_or(0))
@@ -194,6 +208,8 @@ impl Interval {
             total.sent += cut.tally.sent;
             total.datagrams.add(&cut.tally.datagrams);
             total.blocked += cut.tally.blocked;
+            total.bytes += cut.tally.bytes;
+            cut.tally.statuses.iter().for_each(|(status, count)| total.status(*status, *count));
             total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
             for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
@@ -231,6 +247,9 @@ impl Interval {
             errors: ErrorClass::ALL.into_iter().zip(total.errors).filter(|(_, count)| *count > 0).collect(),
             latency: total.latency,
             unanswered: unanswered.ages,
+            statuses: total.statuses.into_iter().collect(),
+            bytes: total.bytes,
+            unreachable: !cuts.is_empty() && cuts.iter().all(|cut| cut.unreachable),
             not_sent: NotSent { blocked: total.blocked, waiting: unanswered.waiting, late: unanswered.late },
             send_lag: total.lag,
             pacing_error: total.late,
@@ -263,6 +282,9 @@ impl Interval {
         self.handshakes += later.handshakes;
         self.in_flight = later.in_flight;
         self.unanswered.clone_from(&later.unanswered);
+        self.unreachable = later.unreachable;
+        self.bytes += later.bytes;
+        add_statuses(&mut self.statuses, &later.statuses);
         let blocked = self.not_sent.blocked + later.not_sent.blocked;
         self.not_sent = NotSent { blocked, ..later.not_sent };
         let told = [&self, later].map(|interval| interval.received.is_some());
@@ -364,7 +386,9 @@ mod tests {
         unanswered.add_sent(1, 0, 7_000);
         unanswered.add_due([0, 3_000].into_iter(), false, 9_000);
         tally.blocked = 1;
-        Cut { tally, span, taken, due, unanswered }
+        tally.status(200, 5);
+        tally.bytes = 700;
+        Cut { tally, span, taken, due, unanswered, unreachable: span == SECOND }
     }
 
     /// With a number of requests a thread may be done long before the others.
@@ -398,6 +422,7 @@ mod tests {
         );
         assert_eq!((first.requests, first.sent, first.in_flight, first.unanswered.len()), (3, 3, 2, 6));
         assert_eq!(first.not_sent, NotSent { blocked: 2, waiting: 4, late: 0 });
+        assert_eq!((first.statuses[&200], first.bytes, first.unreachable), (10, 1400, false));
         assert_eq!(first.offered, Some(9.0));
         assert_eq!(first.errors[&ErrorClass::Reset], 4);
         assert_eq!(first.client_cpu[0].share, 0.5);
@@ -407,6 +432,7 @@ mod tests {
         // What has no answer is that of the end, what was given up that of all the time.
         assert_eq!((both.in_flight, both.unanswered.len(), both.latencies().len()), (2, 6, 10));
         assert_eq!(both.not_sent, NotSent { blocked: 4, waiting: 4, late: 0 });
+        assert_eq!((both.statuses[&200], both.bytes, both.unreachable), (20, 2800, true));
         assert_eq!(both.offered, Some(7.0));
         let cpu = &both.client_cpu[0];
         assert_eq!((cpu.seconds, cpu.user, cpu.system), (1.5, 0.375, 1.125));

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::clock::{Nanos, SECOND};
 use super::histogram::{add, decode};
-use super::interval::Interval;
+use super::interval::{Interval, add_statuses};
 use super::rate::Rate;
 use super::report::Report;
 use super::series;
@@ -111,6 +111,9 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         latency: read("latency", &report.histograms.latency)?,
         unanswered: read("unanswered", &report.histograms.unanswered)?,
         not_sent: report.not_sent.unwrap_or_default(),
+        statuses: report.statuses.clone(),
+        bytes: report.bytes_received,
+        unreachable: report.unreachable,
         send_lag: read("send_lag", &report.histograms.send_lag)?,
         pacing_error: read("pacing_error", &report.histograms.pacing_error)?,
         loop_lag: report
@@ -155,6 +158,9 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
     add(&mut one.latency, &other.latency);
     add(&mut one.unanswered, &other.unanswered);
     one.not_sent = one.not_sent.beside(other.not_sent);
+    add_statuses(&mut one.statuses, &other.statuses);
+    one.bytes += other.bytes;
+    one.unreachable |= other.unreachable;
     add(&mut one.send_lag, &other.send_lag);
     add(&mut one.pacing_error, &other.pacing_error);
     one.loop_lag.extend(other.loop_lag);
@@ -198,11 +204,13 @@ mod tests {
             tally.scheduled(0, 0, latency);
         }
         tally.error(ErrorClass::Timeout, 2);
+        tally.status(200, tally.completed);
+        tally.bytes = 100 * tally.completed;
         let taken = Taken { cpu: 500_000_000, ..Taken::default() };
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(1, 0, 5_000_000);
         unanswered.add_due([1_000].into_iter(), false, 5_000_000);
-        Cut { tally, span: 2_000_000_000, taken, due: Some(due), unanswered }
+        Cut { tally, span: 2_000_000_000, taken, due: Some(due), unanswered, unreachable: false }
     }
 
     fn report(latencies: std::ops::Range<u64>, due: u64) -> Report {

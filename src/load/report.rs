@@ -82,6 +82,9 @@ pub struct LatencyReport {
     pub p99_9: Option<f64>,
     /// The longest; absent when there was none.
     pub max: Option<f64>,
+    /// The mean; absent when there was none. A lower bound as soon as one of the other values is.
+    #[serde(default)]
+    pub mean: Option<f64>,
     /// Which of these values are lower bounds: requests that had no answer at the end count with their age, and the
     /// value lies among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,6 +105,7 @@ impl LatencyReport {
             p99: at(Percentile::P99),
             p99_9: at(Percentile::P999),
             max: (!histogram.is_empty()).then(|| us(histogram.max())),
+            mean: (!histogram.is_empty()).then(|| histogram.mean() / 1000.0),
             at_least: Vec::new(),
         }
     }
@@ -215,6 +219,19 @@ pub struct Report {
     /// UDP: how datagrams went.
     #[serde(default)]
     pub datagrams: Option<Datagrams>,
+    /// HTTP: whole answers by status, good ones and others.
+    #[serde(default)]
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of answers that were received: HTTP with heads, over TLS without its records; UDP payloads.
+    #[serde(default)]
+    pub bytes_received: u64,
+    /// The same a second.
+    #[serde(default)]
+    pub bytes_per_second: f64,
+    /// The target could not be reached at the end: attempts to connect have failed since its last answer. Of a merged
+    /// result: that of one of the loads.
+    #[serde(default)]
+    pub unreachable: bool,
     /// What went wrong, by class.
     pub errors: BTreeMap<ErrorClass, u64>,
     /// Completed requests a second.
@@ -271,6 +288,8 @@ impl Report {
 
     /// The report on what `spec` did in `interval`.
     pub fn new(spec: &Spec, interval: &Interval) -> Self {
+        let per_second =
+            |count: u64| if interval.seconds > 0.0 { count as f64 / interval.seconds } else { 0.0 };
         let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
         Self {
             schema: Self::SCHEMA.to_owned(),
@@ -285,10 +304,14 @@ impl Report {
             not_sent: interval.offered.map(|_| interval.not_sent),
             received: interval.received,
             datagrams: (spec.url.protocol != Protocol::Http).then(|| interval.datagrams.clone()),
+            statuses: interval.statuses.clone(),
+            bytes_received: interval.bytes,
+            bytes_per_second: per_second(interval.bytes),
+            unreachable: interval.unreachable,
             errors: interval.errors.clone(),
             rate: interval.rate(),
             offered: interval.offered,
-            achieved: if interval.seconds > 0.0 { interval.sent as f64 / interval.seconds } else { 0.0 },
+            achieved: per_second(interval.sent),
             latency_us: LatencyReport::of_interval(interval),
             pacing: interval.offered.map(|offered| PacingReport {
                 mode: interval.pacing,

@@ -190,7 +190,7 @@ mod tests {
 
     fn of(tally: Tally, cpu_percent: u64, due: Option<u64>) -> Interval {
         let taken = Taken { cpu: cpu_percent * SPAN / 100, ..Taken::default() };
-        let cut = Cut { tally, span: SPAN, taken, due, unanswered: Unanswered::new() };
+        let cut = Cut { tally, span: SPAN, taken, due, unanswered: Unanswered::new(), unreachable: false };
         Interval::from_cuts(&[cut], &[Some(CpuId(1))])
     }
 

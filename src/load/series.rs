@@ -70,6 +70,7 @@ fn both(a: Second, b: &Second) -> Second {
         errors: a.errors + b.errors,
         rate: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
         latency_us: LatencyReport {
+            mean: None,
             p50: None,
             p90: None,
             p99: None,
@@ -119,6 +120,7 @@ mod tests {
             taken: Taken::default(),
             due: None,
             unanswered: Unanswered::new(),
+            unreachable: false,
         };
         Interval::from_cuts(&[cut], &[None])
     }

@@ -17,6 +17,12 @@ pub(super) struct Tally {
     /// TLS connections that were opened.
     pub(super) handshakes: u64,
     pub(super) errors: [u64; ErrorClass::ALL.len()],
+    /// HTTP: whole answers by status.
+    pub(super) statuses: Vec<(u16, u64)>,
+    /// Bytes of answers that were read.
+    pub(super) bytes: u64,
+    /// Errors of class [`ErrorClass::Connect`] since the target's last answer, over all cuts.
+    pub(super) unreached: u64,
     /// Scheduled requests given up because no connection was free for them, or none could be opened.
     pub(super) blocked: u64,
     pub(super) latency: Histogram<u64>,
@@ -40,6 +46,9 @@ impl Tally {
             opened: 0,
             handshakes: 0,
             errors: [0; ErrorClass::ALL.len()],
+            statuses: Vec::new(),
+            bytes: 0,
+            unreached: 0,
             blocked: 0,
             latency: new_histogram(),
             lag: new_histogram(),
@@ -78,7 +87,18 @@ impl Tally {
         self.blocked += u64::from(blocked);
     }
 
+    /// `count` whole answers with this status came.
+    pub(super) fn status(&mut self, status: u16, count: u64) {
+        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
+            Some((_, sum)) => *sum += count,
+            None => self.statuses.push((status, count)),
+        }
+    }
+
     pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
+        if class == ErrorClass::Connect {
+            self.unreached += count as u64;
+        }
         self.errors[class as usize] += count as u64;
     }
 }
@@ -156,6 +176,8 @@ pub(super) struct Cut {
     pub(super) taken: Taken,
     pub(super) due: Option<u64>,
     pub(super) unanswered: Unanswered,
+    /// Attempts to connect have failed since the target's last answer.
+    pub(super) unreachable: bool,
 }
 
 #[cfg(test)]

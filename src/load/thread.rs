@@ -217,8 +217,11 @@ impl Worker {
         tally.loops = engine.poller().take_lag();
         engine.count_drops(tally);
         let (since, taken_since) = std::mem::replace(last, (now, taken));
+        let fresh = Tally { unreached: tally.unreached, ..Tally::new() };
         Cut {
-            tally: std::mem::replace(tally, Tally::new()),
+            // One way nothing answers.
+            unreachable: tally.unreached > 0 && !matches!(engine, Engine::OneWay(_)),
+            tally: std::mem::replace(tally, fresh),
             span: now - since,
             taken: taken.since(taken_since),
             due: engine.schedule().map(|schedule| schedule.cut(now)),

@@ -248,6 +248,7 @@ impl Connection {
     ) -> Result<(), ErrorClass> {
         while count > 0 {
             let Some((from, taken)) = self.waiting.take(count) else { return Err(ErrorClass::Unexpected) };
+            tally.status(response.status, taken as u64);
             match response.error {
                 None => tally.complete_all(taken, now.saturating_sub(from)),
                 Some(class) => tally.error(class, taken),
@@ -256,6 +257,7 @@ impl Connection {
         }
         // It answers: the next failure is the first in a row.
         self.backoff = 0;
+        tally.unreached = 0;
         match response.last {
             // Requests behind the last answer are never answered.
             true => Err(ErrorClass::Discarded),

@@ -351,6 +351,7 @@ impl Engine {
                 }
                 Ok(length) => {
                     let input = &self.buffer[..length];
+                    tally.bytes += length as u64;
                     if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
                         return self.fail(index, class, now, tally);
                     }

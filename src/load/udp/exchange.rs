@@ -198,6 +198,7 @@ impl Exchange {
             match received {
                 Ok(train) => {
                     tally.datagrams.receives += 1;
+                    tally.bytes += train.length as u64;
                     self.hear(index, train, tally);
                 }
                 Err(Errno::CONNREFUSED) => {
@@ -231,6 +232,7 @@ impl Exchange {
             match self.talk.hear(index, flow.window.waiting(), datagram, now) {
                 Heard::Answer(number, class) => match (flow.window.echoed(number), class) {
                     (Echoed::Answer(from), class) => {
+                        tally.unreached = 0;
                         if ordered {
                             let late = u64::from(number < flow.next_answer);
                             *tally.datagrams.reordered.get_or_insert(0) += late;

@@ -1,4 +1,4 @@
-//! A server process that is stopped while a load runs, and stays so to the end: what it never answered counts.
+//! A server process that is stopped or killed while a load runs: what it never answered counts.
 
 use rustix::process::Signal;
 use rxlab::load::{Interval, Percentile, Report, Saturation, Session, Spec, render};
@@ -144,6 +144,26 @@ fn the_result_of_a_frozen_run_has_lower_bounds() {
     let log = std::fs::read_to_string(log).expect("written");
     let longest = |line: &str| line.split(',').nth(2).and_then(|ms| ms.parse::<f64>().ok());
     assert!(log.lines().filter_map(longest).any(|ms| ms > least / 1000.0), "{log}");
+}
+
+#[test]
+fn a_target_that_died_is_code_5_and_a_result() {
+    let _noise = crate::quiet::noisy();
+    for (key, scheme, path) in [("http", "http", "/simple"), ("udp_echo", "udp", "")] {
+        let (server, addresses) = serve();
+        let url = format!("{scheme}://{}{path}", addresses[key].as_str().expect("served"));
+        let served = switches(&server);
+        let load = Running::start(&mut rxlab(&["load", &url, "--for", "3s", "--timeout", "200ms", "--json"]));
+        wait_for("some requests", || switches(&server) > served + 100);
+        drop(server);
+        let out = load.output();
+        let complaint = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(5), "{url}: {complaint}");
+        assert!(complaint.contains("could not be reached at the end"), "{url}: {complaint}");
+        let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        assert!(report["unreachable"] == true && report["requests"].as_u64() > Some(0), "{report}");
+        assert!(report["bytes_received"].as_u64() > Some(0), "{report}");
+    }
 }
 
 /// How often the threads of a process have gone to sleep: a server does after each request.
