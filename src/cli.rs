@@ -62,7 +62,7 @@ const EXIT_CODES: &str = "Exit codes:
   2    the command line, a file or a value is wrong
   3    a permission or a kernel feature is missing
   4    the machine is not what the command assumes (drift, NIC gone, other host)
-  5    it could not be done (target down, disk full)
+  5    it could not be done (target down before or at the end, disk full)
   130  interrupted, after putting everything back";
 
 /// The commands. Help comes from the arguments of each.

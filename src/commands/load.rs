@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use super::{files, output, place};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::{LiveHost, netns_path};
+use crate::host::{Host, LiveHost, netns_path};
 use crate::load::{
     Body, Header, LoadError, Pacing, Promql, Protocol, Rate, Report, ServerWatch, Session, Spec, Statuses,
     Url, parse_paths, render,
@@ -30,6 +30,9 @@ use watch::Watch;
 /// request was intended, so a stalling target cannot hide the requests it held up. The client's own
 /// CPU use stands beside the result, and whether it was the limit. With --find-max it searches the
 /// highest rate that keeps the limits of --slo, by repeated runs in random order.
+///
+/// It exits with 5 when there was not one good answer, or when the target could not be reached at the end; the result is
+/// printed nevertheless.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
@@ -101,6 +104,10 @@ pub struct Args {
     /// With --rate: requests at random (a Poisson process) instead of evenly
     #[arg(long, requires = "open loop")]
     poisson: bool,
+    /// With --poisson: which random requests; without it a number that differs by machine, and is the same in every run
+    /// there. Generators that run side by side on one machine need different ones
+    #[arg(long, value_name = "N", requires = "poisson", conflicts_with = "find_max")]
+    seed: Option<u32>,
     /// With --rate: precise (polls; takes the whole CPU), timer (sleeps), or coarse (wakes up once a
     /// millisecond; takes the least)
     #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
@@ -173,7 +180,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         threads,
         rate: args.rate.clone(),
         poisson: args.poisson,
-        seed: 0,
+        seed: seed(args),
         pacing: args.pacing,
         cpus,
         timeout: args.timeout,
@@ -214,12 +221,32 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let interrupted = stop.load(Ordering::Relaxed);
     // Nothing sent at all is a rate of less than one request in this time.
     let failed = interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0);
-    let ended = match (interrupted, failed) {
-        (true, _) => Err(CommandError::silent(Kind::Interrupted)),
-        (false, true) => Err(CommandError::failed(format!("{} gave not one good answer", spec.url))),
-        (false, false) => Ok(()),
+    let ended = if interrupted {
+        Err(CommandError::silent(Kind::Interrupted))
+    } else if failed {
+        Err(CommandError::failed(format!("{} gave not one good answer", spec.url)))
+    } else if report.unreachable {
+        Err(CommandError::failed(format!("{} could not be reached at the end of the load", spec.url))
+            .hint("the result includes the time in which it was down; check whether it still runs"))
+    } else {
+        Ok(())
     };
     CommandError::after_output(ended, print(global, &report))
+}
+
+/// The seed of random arrivals. By default it is made of the machine's identity: so those of several machines that run
+/// side by side are independent, and each machine repeats its own. The host name tells containers apart that share an
+/// identity or have none. The runs of a search have seeds of their own.
+fn seed(args: &Args) -> u32 {
+    if !args.poisson || args.find_max {
+        return 0;
+    }
+    if let Some(seed) = args.seed {
+        return seed;
+    }
+    let host = LiveHost::open("/".as_ref()).ok();
+    let read = |path| host.as_ref().and_then(|host| host.read(path).ok()).unwrap_or_default();
+    crc32fast::hash(&[read("etc/machine-id"), read("proc/sys/kernel/hostname")].concat())
 }
 
 fn print(global: &Global, report: &Report) -> Result<(), CommandError> {

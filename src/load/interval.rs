@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::clock::{Nanos, SECOND};
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
-use super::histogram::{add, quantile};
+use super::histogram::{add, is_lower_bound, quantile, together};
 use super::pacing::Pacing;
-use super::tally::{Cut, Tally};
+use super::tally::{Cut, Tally, Unanswered};
 use crate::units::CpuId;
 
 /// CPU time of one thread of the generator.
@@ -57,6 +57,31 @@ pub struct Arrivals {
     pub reordered: u64,
 }
 
+/// Open loop: requests that were due and not sent, by what kept them back. What is neither here nor an error was due
+/// before the interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NotSent {
+    /// Requests given up in the interval, and counted as errors: no connection was free for them within the timeout,
+    /// or none could be opened.
+    pub blocked: u64,
+    /// Requests due at the end of the interval for which no connection was free.
+    pub waiting: u64,
+    /// Requests due at the end of the interval that the generator had not sent although a connection was free.
+    pub late: u64,
+}
+
+impl NotSent {
+    /// The same requests with those of another generator.
+    pub(super) fn beside(self, other: Self) -> Self {
+        Self {
+            blocked: self.blocked + other.blocked,
+            waiting: self.waiting + other.waiting,
+            late: self.late + other.late,
+        }
+    }
+}
+
 /// What happened between two cuts.
 #[derive(Clone)]
 pub struct Interval {
@@ -86,8 +111,20 @@ pub struct Interval {
     /// What went wrong. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,
     /// Latency of completed requests in nanoseconds: from the send in the closed loop, from the
-    /// intended send time in the open loop. Empty for one-way loads.
+    /// intended send time in the open loop. Empty for one-way loads. See [`Interval::latencies`].
     pub latency: Histogram<u64>,
+    /// Age in nanoseconds of each request that had no answer at the end of the interval: of those in flight, and in the
+    /// open loop of those that were due and not sent. Counts from the same moment as the latency.
+    pub unanswered: Histogram<u64>,
+    /// Open loop: requests that were due and not sent.
+    pub not_sent: NotSent,
+    /// HTTP: whole answers to requests by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of answers that were received: HTTP with heads, over TLS without its records; UDP payloads.
+    pub bytes: u64,
+    /// Whether the target could not be reached at the end: in each thread attempts to connect have failed since its last
+    /// answer. One way it is never known.
+    pub unreachable: bool,
     /// Open loop: how late requests were sent, in nanoseconds, by the generator's own fault: from
     /// the moment when the request was due and a connection was free.
     pub send_lag: Histogram<u64>,
@@ -130,6 +167,13 @@ fn in_seconds(time: Nanos) -> f64 {
     time as f64 / SECOND as f64
 }
 
+/// Adds the counts of `more`.
+pub(super) fn add_statuses(sum: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
+    for (status, count) in more {
+        *sum.entry(*status).or_default() += count;
+    }
+}
+
 /// The longest of the spans, in seconds.
 fn longest(spans: &[Nanos]) -> f64 {
     in_seconds(spans.iter().copied().max().unwrap_or(0))
@@ -143,6 +187,7 @@ impl fmt::Debug for Interval {
             .field("requests", &self.requests)
             .field("sent", &self.sent)
             .field("in_flight", &self.in_flight)
+            .field("not_sent", &self.not_sent)
             .field("received", &self.received)
             .field("errors", &self.errors)
             .field("latency_p99", &self.latency_quantile(0.99))
@@ -156,12 +201,15 @@ impl Interval {
     pub(super) fn from_cuts(cuts: &[Cut], pins: &[Option<CpuId>]) -> Self {
         let spans: Vec<Nanos> = cuts.iter().map(|cut| cut.span).collect();
         let seconds = longest(&spans);
-        let mut total = Tally::new();
-        let (mut due, mut in_flight, mut client_cpu) = (None, 0, Vec::new());
+        let (mut total, mut unanswered) = (Tally::new(), Unanswered::new());
+        let (mut due, mut client_cpu) = (None, Vec::new());
         for (thread, (cut, cpu_pinned)) in cuts.iter().zip(pins).enumerate() {
             total.completed += cut.tally.completed;
             total.sent += cut.tally.sent;
             total.datagrams.add(&cut.tally.datagrams);
+            total.blocked += cut.tally.blocked;
+            total.bytes += cut.tally.bytes;
+            cut.tally.statuses.iter().for_each(|(status, count)| total.status(*status, *count));
             total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
             for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
@@ -171,7 +219,7 @@ impl Interval {
             add(&mut total.lag, &cut.tally.lag);
             add(&mut total.late, &cut.tally.late);
             due = cut.due.map(|fresh| due.unwrap_or(0) + fresh).or(due);
-            in_flight += cut.in_flight;
+            unanswered.add(&cut.unanswered);
             let share = |time: Nanos| if cut.span == 0 { 0.0 } else { time as f64 / cut.span as f64 };
             client_cpu.push(ThreadCpu {
                 thread,
@@ -193,11 +241,16 @@ impl Interval {
             sent: total.sent,
             opened: total.opened,
             handshakes: total.handshakes,
-            in_flight,
+            in_flight: unanswered.in_flight,
             received: None,
             received_seconds: 0.0,
             errors: ErrorClass::ALL.into_iter().zip(total.errors).filter(|(_, count)| *count > 0).collect(),
             latency: total.latency,
+            unanswered: unanswered.ages,
+            statuses: total.statuses.into_iter().collect(),
+            bytes: total.bytes,
+            unreachable: !cuts.is_empty() && cuts.iter().all(|cut| cut.unreachable),
+            not_sent: NotSent { blocked: total.blocked, waiting: unanswered.waiting, late: unanswered.late },
             send_lag: total.lag,
             pacing_error: total.late,
             loop_lag: cuts.iter().map(|cut| cut.tally.loops.clone()).collect(),
@@ -228,6 +281,12 @@ impl Interval {
         self.opened += later.opened;
         self.handshakes += later.handshakes;
         self.in_flight = later.in_flight;
+        self.unanswered.clone_from(&later.unanswered);
+        self.unreachable = later.unreachable;
+        self.bytes += later.bytes;
+        add_statuses(&mut self.statuses, &later.statuses);
+        let blocked = self.not_sent.blocked + later.not_sent.blocked;
+        self.not_sent = NotSent { blocked, ..later.not_sent };
         let told = [&self, later].map(|interval| interval.received.is_some());
         self.received = self.received.zip(later.received).map(|(a, b)| a + b);
         self.received_seconds += later.received_seconds;
@@ -272,11 +331,6 @@ impl Interval {
             .map(|count| count as f64 / self.received_seconds)
     }
 
-    /// Whether it is of a one-way load: what was sent is done, and nothing has a latency.
-    pub(super) fn is_one_way(&self) -> bool {
-        self.latency.is_empty() && self.requests > 0
-    }
-
     /// All errors together.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
@@ -291,9 +345,21 @@ impl Interval {
         if ended == 0 { 0.0 } else { errors as f64 / ended as f64 }
     }
 
-    /// Latency quantile in nanoseconds; see [`quantile`] for when there is none.
+    /// The latencies of all requests in nanoseconds, those without an answer at their age: they took at least that
+    /// long. Without them a target that stops answering shows only what it answered before.
+    pub fn latencies(&self) -> Histogram<u64> {
+        together(&self.latency, &self.unanswered)
+    }
+
+    /// Quantile of [`Interval::latencies`] in nanoseconds; see [`quantile`] for when there is none.
     pub fn latency_quantile(&self, q: f64) -> Option<u64> {
-        quantile(&self.latency, q)
+        quantile(&self.latencies(), q)
+    }
+
+    /// Whether a quantile of [`Interval::latencies`] is only a lower bound: it lies among requests without an answer, and
+    /// would be more than a tenth higher if they never got one.
+    pub fn is_lower_bound(&self, q: f64) -> bool {
+        is_lower_bound(&self.latency, &self.unanswered, q)
     }
 
     /// 99th percentile of the send lag in nanoseconds; `None` with too few requests and outside
@@ -305,7 +371,7 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cut, ErrorClass, Interval, SECOND, Tally};
+    use super::{Cut, ErrorClass, Interval, NotSent, SECOND, Tally, Unanswered};
     use crate::load::tally::Taken;
     use crate::units::CpuId;
 
@@ -316,7 +382,13 @@ mod tests {
         tally.error(ErrorClass::Reset, 2);
         tally.busy = span / 4;
         let taken = Taken { cpu: span / 2, user: span / 8, system: span * 3 / 8, waited: span / 5 };
-        Cut { tally, span, taken, due, in_flight: 1 }
+        let mut unanswered = Unanswered::new();
+        unanswered.add_sent(1, 0, 7_000);
+        unanswered.add_due([0, 3_000].into_iter(), false, 9_000);
+        tally.blocked = 1;
+        tally.status(200, 5);
+        tally.bytes = 700;
+        Cut { tally, span, taken, due, unanswered, unreachable: span == SECOND }
     }
 
     /// With a number of requests a thread may be done long before the others.
@@ -348,13 +420,19 @@ mod tests {
             &[cut([1_000, 2_000], 2 * SECOND, Some(10)), cut([3_000], 2 * SECOND, Some(8))],
             &pins,
         );
-        assert_eq!((first.requests, first.sent, first.in_flight), (3, 3, 2));
+        assert_eq!((first.requests, first.sent, first.in_flight, first.unanswered.len()), (3, 3, 2, 6));
+        assert_eq!(first.not_sent, NotSent { blocked: 2, waiting: 4, late: 0 });
+        assert_eq!((first.statuses[&200], first.bytes, first.unreachable), (10, 1400, false));
         assert_eq!(first.offered, Some(9.0));
         assert_eq!(first.errors[&ErrorClass::Reset], 4);
         assert_eq!(first.client_cpu[0].share, 0.5);
         let second = Interval::from_cuts(&[cut([5_000], SECOND, Some(3)), cut([], SECOND, Some(0))], &pins);
         let both = first.then(&second);
         assert_eq!((both.requests, both.seconds, both.latency.len()), (4, 3.0, 4));
+        // What has no answer is that of the end, what was given up that of all the time.
+        assert_eq!((both.in_flight, both.unanswered.len(), both.latencies().len()), (2, 6, 10));
+        assert_eq!(both.not_sent, NotSent { blocked: 4, waiting: 4, late: 0 });
+        assert_eq!((both.statuses[&200], both.bytes, both.unreachable), (20, 2800, true));
         assert_eq!(both.offered, Some(7.0));
         let cpu = &both.client_cpu[0];
         assert_eq!((cpu.seconds, cpu.user, cpu.system), (1.5, 0.375, 1.125));

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::clock::{Nanos, SECOND};
 use super::histogram::{add, decode};
-use super::interval::Interval;
+use super::interval::{Interval, add_statuses};
 use super::rate::Rate;
 use super::report::Report;
 use super::series;
@@ -30,6 +30,11 @@ pub enum MergeError {
     /// Other results are of another kind of requests: together they would be a load that never was.
     #[error("it has another {0} than the first")]
     Differs(&'static str),
+    /// Another result has the same random arrivals: their requests came at the same moments.
+    #[error(
+        "it has the random arrivals of another result (seed {0}): run each generator with another --seed"
+    )]
+    SameArrivals(u32),
     /// There is nothing to add up.
     #[error("there is no result")]
     Nothing,
@@ -42,6 +47,11 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
     let mut sum: Option<(Spec, Interval)> = None;
     for (index, report) in reports.iter().enumerate() {
         let interval = interval(report).map_err(|error| (index, error))?;
+        let seed = |report: &Report| report.spec.poisson.then_some(report.spec.seed);
+        if let Some(seed) = seed(report).filter(|own| reports[..index].iter().any(|r| seed(r) == Some(*own)))
+        {
+            return Err((index, MergeError::SameArrivals(seed)));
+        }
         sum = Some(match sum {
             None => (report.spec.clone(), interval),
             Some((spec, _)) if spec.url != report.spec.url => {
@@ -99,6 +109,11 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         received_seconds: report.seconds,
         errors: report.errors.clone(),
         latency: read("latency", &report.histograms.latency)?,
+        unanswered: read("unanswered", &report.histograms.unanswered)?,
+        not_sent: report.not_sent.unwrap_or_default(),
+        statuses: report.statuses.clone(),
+        bytes: report.bytes_received,
+        unreachable: report.unreachable,
         send_lag: read("send_lag", &report.histograms.send_lag)?,
         pacing_error: read("pacing_error", &report.histograms.pacing_error)?,
         loop_lag: report
@@ -141,6 +156,11 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
         one.datagrams.reordered = None;
     }
     add(&mut one.latency, &other.latency);
+    add(&mut one.unanswered, &other.unanswered);
+    one.not_sent = one.not_sent.beside(other.not_sent);
+    add_statuses(&mut one.statuses, &other.statuses);
+    one.bytes += other.bytes;
+    one.unreachable |= other.unreachable;
     add(&mut one.send_lag, &other.send_lag);
     add(&mut one.pacing_error, &other.pacing_error);
     one.loop_lag.extend(other.loop_lag);
@@ -168,7 +188,7 @@ mod tests {
     use super::{MergeError, Report, Spec, merge};
     use crate::load::histogram::new_histogram;
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally};
+    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
     use crate::load::{ErrorClass, Rate};
     use crate::load::{LatencyReport, Second};
 
@@ -184,8 +204,13 @@ mod tests {
             tally.scheduled(0, 0, latency);
         }
         tally.error(ErrorClass::Timeout, 2);
+        tally.status(200, tally.completed);
+        tally.bytes = 100 * tally.completed;
         let taken = Taken { cpu: 500_000_000, ..Taken::default() };
-        Cut { tally, span: 2_000_000_000, taken, due: Some(due), in_flight: 1 }
+        let mut unanswered = Unanswered::new();
+        unanswered.add_sent(1, 0, 5_000_000);
+        unanswered.add_due([1_000].into_iter(), false, 5_000_000);
+        Cut { tally, span: 2_000_000_000, taken, due: Some(due), unanswered, unreachable: false }
     }
 
     fn report(latencies: std::ops::Range<u64>, due: u64) -> Report {
@@ -231,6 +256,9 @@ mod tests {
         assert!(matches!(merge(&[good.clone(), elsewhere]), Err((1, MergeError::Url { .. }))));
         let deep = Report { spec: Spec { pipeline: 2, ..spec() }, ..good.clone() };
         assert_eq!(merge(&[good.clone(), deep]), Err((1, MergeError::Differs("--pipeline"))));
+        let random = |seed| Report { spec: Spec { poisson: true, seed, ..spec() }, ..good.clone() };
+        assert_eq!(merge(&[random(3), random(4), random(3)]), Err((2, MergeError::SameArrivals(3))));
+        assert!(merge(&[random(3), random(4), good.clone(), good.clone()]).is_ok());
         let old = Report { schema: "rxlab.load/0".to_owned(), ..good.clone() };
         assert!(matches!(merge(&[old]), Err((0, MergeError::Schema(_)))));
         let mut broken = good;

@@ -1,14 +1,15 @@
 //! The result of a load as a value: what JSON shows and what the text is made from.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
-use super::histogram::{encode, quantile};
-use super::interval::{Interval, ThreadCpu};
+use super::histogram::{encode, new_histogram, quantile};
+use super::interval::{Interval, NotSent, ThreadCpu};
 use super::pacing::Pacing;
 use super::promql::Promql;
 use super::saturation::Saturation;
@@ -16,6 +17,55 @@ use super::series::Second;
 use super::server::ServerCpu;
 use super::spec::Spec;
 use super::url::Protocol;
+
+/// A value of a [`LatencyReport`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Percentile {
+    /// Median.
+    #[serde(rename = "p50")]
+    P50,
+    /// 90th percentile.
+    #[serde(rename = "p90")]
+    P90,
+    /// 99th percentile.
+    #[serde(rename = "p99")]
+    P99,
+    /// 99.9th percentile.
+    #[serde(rename = "p99_9")]
+    P999,
+    /// The longest.
+    #[serde(rename = "max")]
+    Max,
+}
+
+impl Percentile {
+    /// All of them, from the lowest.
+    pub(super) const ALL: [Self; 5] = [Self::P50, Self::P90, Self::P99, Self::P999, Self::Max];
+
+    /// As a quantile, 0 to 1.
+    fn quantile(self) -> f64 {
+        match self {
+            Self::P50 => 0.5,
+            Self::P90 => 0.9,
+            Self::P99 => 0.99,
+            Self::P999 => 0.999,
+            Self::Max => 1.0,
+        }
+    }
+}
+
+impl fmt::Display for Percentile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Max => "max",
+        })
+    }
+}
 
 /// Latency in microseconds. A quantile is absent when there were fewer than `100 / (1 - q)`
 /// requests to tell it from.
@@ -32,6 +82,13 @@ pub struct LatencyReport {
     pub p99_9: Option<f64>,
     /// The longest; absent when there was none.
     pub max: Option<f64>,
+    /// The mean; absent when there was none. A lower bound as soon as one of the other values is.
+    #[serde(default)]
+    pub mean: Option<f64>,
+    /// Which of these values are lower bounds: requests that had no answer at the end count with their age, and the
+    /// value lies among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<Percentile>,
 }
 
 fn us(ns: u64) -> f64 {
@@ -41,13 +98,38 @@ fn us(ns: u64) -> f64 {
 impl LatencyReport {
     /// The quantiles of a histogram of nanoseconds.
     pub(super) fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |q: f64| quantile(histogram, q).map(us);
+        let at = |percentile: Percentile| quantile(histogram, percentile.quantile()).map(us);
         Self {
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p99_9: at(0.999),
+            p50: at(Percentile::P50),
+            p90: at(Percentile::P90),
+            p99: at(Percentile::P99),
+            p99_9: at(Percentile::P999),
             max: (!histogram.is_empty()).then(|| us(histogram.max())),
+            mean: (!histogram.is_empty()).then(|| histogram.mean() / 1000.0),
+            at_least: Vec::new(),
+        }
+    }
+
+    /// The quantiles of the latencies of an interval: of requests that were answered, and of those that were not,
+    /// which took at least as long as they are old.
+    pub(super) fn of_interval(interval: &Interval) -> Self {
+        let all = Self::of(&interval.latencies());
+        let (answered, unanswered) = (&interval.latency, &interval.unanswered);
+        let is_bound = |percentile: &Percentile| match percentile {
+            Percentile::Max => !unanswered.is_empty() && unanswered.max() >= answered.max(),
+            other => all.get(*other).is_some() && interval.is_lower_bound(other.quantile()),
+        };
+        Self { at_least: Percentile::ALL.into_iter().filter(is_bound).collect(), ..all }
+    }
+
+    /// The value of a percentile.
+    pub(super) fn get(&self, percentile: Percentile) -> Option<f64> {
+        match percentile {
+            Percentile::P50 => self.p50,
+            Percentile::P90 => self.p90,
+            Percentile::P99 => self.p99,
+            Percentile::P999 => self.p99_9,
+            Percentile::Max => self.max,
         }
     }
 }
@@ -84,6 +166,9 @@ pub struct LoopReport {
 pub struct Histograms {
     /// Latency of completed requests.
     pub latency: String,
+    /// Ages of requests that had no answer at the end.
+    #[serde(default = "empty")]
+    pub unanswered: String,
     /// Open loop: how late requests were sent by the generator's own fault.
     pub send_lag: String,
     /// Open loop: how late they were sent.
@@ -91,6 +176,11 @@ pub struct Histograms {
     /// By thread: how late its event loop came back to its sockets.
     #[serde(default)]
     pub loop_lag: Vec<String>,
+}
+
+/// A histogram without values, for results that have none.
+fn empty() -> String {
+    encode(&new_histogram())
 }
 
 /// The result of a load.
@@ -115,13 +205,33 @@ pub struct Report {
     /// included.
     #[serde(default)]
     pub handshakes: Option<u64>,
-    /// Requests still unanswered at the end.
+    /// Requests sent and still without an answer at the end.
     pub in_flight: u64,
+    /// Requests without an answer at the end: those in flight, and in the open loop those that were due and not sent.
+    /// They are no errors. `latency_us` counts each of them with its age.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// Open loop: requests that were due and not sent, by what kept them back.
+    #[serde(default)]
+    pub not_sent: Option<NotSent>,
     /// One way: datagrams that the sink counted.
     pub received: Option<u64>,
     /// UDP: how datagrams went.
     #[serde(default)]
     pub datagrams: Option<Datagrams>,
+    /// HTTP: whole answers by status, good ones and others.
+    #[serde(default)]
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of answers that were received: HTTP with heads, over TLS without its records; UDP payloads.
+    #[serde(default)]
+    pub bytes_received: u64,
+    /// The same a second.
+    #[serde(default)]
+    pub bytes_per_second: f64,
+    /// The target could not be reached at the end: attempts to connect have failed since its last answer. Of a merged
+    /// result: that of one of the loads.
+    #[serde(default)]
+    pub unreachable: bool,
     /// What went wrong, by class.
     pub errors: BTreeMap<ErrorClass, u64>,
     /// Completed requests a second.
@@ -130,7 +240,8 @@ pub struct Report {
     pub offered: Option<f64>,
     /// Requests a second that were sent.
     pub achieved: f64,
-    /// Latency, from the intended send in the open loop.
+    /// Latency of requests with a good answer and of those still without an answer at the end, from the intended send
+    /// in the open loop.
     pub latency_us: LatencyReport,
     /// Open loop: how the schedule was kept.
     pub pacing: Option<PacingReport>,
@@ -177,6 +288,8 @@ impl Report {
 
     /// The report on what `spec` did in `interval`.
     pub fn new(spec: &Spec, interval: &Interval) -> Self {
+        let per_second =
+            |count: u64| if interval.seconds > 0.0 { count as f64 / interval.seconds } else { 0.0 };
         let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
         Self {
             schema: Self::SCHEMA.to_owned(),
@@ -187,13 +300,19 @@ impl Report {
             opened: (spec.url.protocol == Protocol::Http).then_some(interval.opened),
             handshakes: spec.url.tls.then_some(interval.handshakes),
             in_flight: interval.in_flight,
+            unanswered: interval.unanswered.len(),
+            not_sent: interval.offered.map(|_| interval.not_sent),
             received: interval.received,
             datagrams: (spec.url.protocol != Protocol::Http).then(|| interval.datagrams.clone()),
+            statuses: interval.statuses.clone(),
+            bytes_received: interval.bytes,
+            bytes_per_second: per_second(interval.bytes),
+            unreachable: interval.unreachable,
             errors: interval.errors.clone(),
             rate: interval.rate(),
             offered: interval.offered,
-            achieved: if interval.seconds > 0.0 { interval.sent as f64 / interval.seconds } else { 0.0 },
-            latency_us: LatencyReport::of(&interval.latency),
+            achieved: per_second(interval.sent),
+            latency_us: LatencyReport::of_interval(interval),
             pacing: interval.offered.map(|offered| PacingReport {
                 mode: interval.pacing,
                 rate_error: match offered * interval.seconds {
@@ -217,6 +336,7 @@ impl Report {
             saturation: Saturation::of(interval),
             histograms: Histograms {
                 latency: encode(&interval.latency),
+                unanswered: encode(&interval.unanswered),
                 send_lag: encode(&interval.send_lag),
                 pacing_error: encode(&interval.pacing_error),
                 loop_lag: interval.loop_lag.iter().map(encode).collect(),

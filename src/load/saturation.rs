@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error_class::ErrorClass;
-use super::interval::{Interval, ThreadCpu};
+use super::interval::{Interval, NotSent, ThreadCpu};
 use super::server::ServerCpu;
 
 /// Part of the offered requests that may stay unsent.
@@ -34,21 +34,13 @@ pub struct Saturation {
 impl Saturation {
     /// Judges an interval.
     pub fn of(interval: &Interval) -> Self {
-        let mut signs: Vec<String> =
-            [full_thread(interval), lag(interval), overflow(interval)].into_iter().flatten().collect();
-        let short = missing(interval).filter(|missing| *missing > SHORTFALL);
-        let mut elsewhere = None;
-        if let Some(missing) = short {
-            // Requests that are due wait for a free connection. That none is free is the client's doing only
-            // when it is too busy to hear the answers, or to send in time where one is.
-            let waits_for_connections = !interval.is_one_way();
-            let refused = refused(interval, missing);
-            if signs.is_empty() && (waits_for_connections || refused) {
-                elsewhere = Some(no_room(missing, refused));
-            } else {
-                signs.push(format!("{:.1} % of what was due was not sent in time", 100.0 * missing));
-            }
-        }
+        let full = full_thread(interval);
+        let shortfall = Shortfall::of(interval, full.is_some());
+        let own = (shortfall.own > SHORTFALL)
+            .then(|| format!("{:.1} % of what was due was not sent in time", 100.0 * shortfall.own));
+        let signs: Vec<String> =
+            [full, lag(interval), overflow(interval), own].into_iter().flatten().collect();
+        let elsewhere = shortfall.elsewhere();
         let reason = (!signs.is_empty()).then(|| signs.join("; "));
         Self { limited: reason.is_some(), reason, elsewhere }
     }
@@ -82,22 +74,47 @@ fn missing(interval: &Interval) -> Option<f64> {
     Some(if missing > slack { missing / due } else { 0.0 })
 }
 
-/// Whether most of what is missing was given to the kernel, which did not take it.
-fn refused(interval: &Interval, missing: f64) -> bool {
-    let refused = interval.errors.get(&ErrorClass::Send).copied().unwrap_or(0) as f64;
-    refused > interval.offered.unwrap_or(0.0) * interval.seconds * missing / 2.0
+/// The offered requests that were not sent, by what kept each of them back: parts of what was offered.
+#[derive(Debug, Default)]
+struct Shortfall {
+    /// No connection was free: all waited for the target, or could not be opened.
+    blocked: f64,
+    /// The kernel did not take them.
+    refused: f64,
+    /// The generator did not send them though it could have.
+    own: f64,
 }
 
-fn no_room(missing: f64, refused: bool) -> String {
-    let percent = 100.0 * missing;
-    if refused {
-        format!(
-            "the kernel did not take {percent:.1} % of what was due; the device or its queue is the limit"
-        )
-    } else {
-        format!(
-            "no connection was free for {percent:.1} % of what was due; the target or --connections is the limit"
-        )
+impl Shortfall {
+    /// `is_deaf`: the generator was too busy to hear the answers. Then it may be its own doing that no connection was
+    /// free.
+    fn of(interval: &Interval, is_deaf: bool) -> Self {
+        let Some(missing) = missing(interval) else { return Self::default() };
+        let due = (interval.offered.unwrap_or(0.0) * interval.seconds).max(1.0);
+        let NotSent { blocked, waiting, .. } = interval.not_sent;
+        let refused = interval.errors.get(&ErrorClass::Send).copied().unwrap_or(0);
+        let part = |count: u64, left: f64| (count as f64 / due).min(left);
+        let refused = part(refused, missing);
+        let blocked = part(if is_deaf { 0 } else { blocked + waiting }, missing - refused);
+        Self { blocked, refused, own: missing - refused - blocked }
+    }
+
+    /// What others have kept back, in words.
+    fn elsewhere(&self) -> Option<String> {
+        let blocked = (self.blocked > SHORTFALL).then(|| {
+            format!(
+                "no connection was free for {:.1} % of what was due; the target or --connections is the limit",
+                100.0 * self.blocked
+            )
+        });
+        let refused = (self.refused > SHORTFALL).then(|| {
+            format!(
+                "the kernel did not take {:.1} % of what was due; the device or its queue is the limit",
+                100.0 * self.refused
+            )
+        });
+        let signs: Vec<String> = [blocked, refused].into_iter().flatten().collect();
+        (!signs.is_empty()).then(|| signs.join("; "))
     }
 }
 
@@ -144,10 +161,11 @@ fn lag(interval: &Interval) -> Option<String> {
         return None;
     }
     let late = format!("sends were late by {:.0} us at p{:.0}", lag as f64 / 1000.0, (100.0 * q).floor());
-    if interval.latency.is_empty() {
+    let latencies = interval.latencies();
+    if latencies.is_empty() {
         return missing(interval).is_some_and(|missing| missing > SHORTFALL).then_some(late);
     }
-    let share = lag as f64 / interval.latency.value_at_quantile(q).max(1) as f64;
+    let share = lag as f64 / latencies.value_at_quantile(q).max(1) as f64;
     (share > LAG_SHARE).then(|| format!("{late}, {:.0} % of the latency", 100.0 * share))
 }
 
@@ -162,9 +180,9 @@ fn overflow(interval: &Interval) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Saturation;
+    use super::{NotSent, Saturation};
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally};
+    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
     use crate::load::{ErrorClass, Pacing, ServerCpu};
     use crate::units::CpuId;
 
@@ -172,7 +190,8 @@ mod tests {
 
     fn of(tally: Tally, cpu_percent: u64, due: Option<u64>) -> Interval {
         let taken = Taken { cpu: cpu_percent * SPAN / 100, ..Taken::default() };
-        Interval::from_cuts(&[Cut { tally, span: SPAN, taken, due, in_flight: 0 }], &[Some(CpuId(1))])
+        let cut = Cut { tally, span: SPAN, taken, due, unanswered: Unanswered::new(), unreachable: false };
+        Interval::from_cuts(&[cut], &[Some(CpuId(1))])
     }
 
     fn tally(requests: u64, latency: u64, lag: u64) -> Tally {
@@ -235,7 +254,13 @@ mod tests {
     /// Above what a target can do requests wait for its connections, however idle the client is.
     #[test]
     fn what_found_no_connection_is_the_clients_fault_only_with_a_sign_of_it() {
-        let saturation = Saturation::of(&interval(100_000, 0, 20, 0, Some(12_500)));
+        let blocked = |lag, cpu_percent| {
+            let latency = if lag > 0 { 1_000_000 } else { 100_000 };
+            let mut interval = interval(latency, lag, cpu_percent, 0, Some(12_500));
+            interval.not_sent = NotSent { blocked: 1_000, waiting: 1_500, late: 0 };
+            interval
+        };
+        let saturation = Saturation::of(&blocked(0, 20));
         assert_eq!((saturation.limited, saturation.reason), (false, None));
         assert_eq!(
             saturation.elsewhere.as_deref(),
@@ -243,16 +268,46 @@ mod tests {
                 "no connection was free for 20.0 % of what was due; the target or --connections is the limit"
             )
         );
-        let saturation = Saturation::of(&interval(100_000, 0, 99, 0, Some(12_500)));
+        // It may have been too busy to hear the answers that free them.
+        let saturation = Saturation::of(&blocked(0, 99));
         assert_eq!(
             (saturation.reason.as_deref(), saturation.elsewhere),
             (Some("thread 0 at 99 % CPU; 20.0 % of what was due was not sent in time"), None)
         );
-        assert!(reason(&interval(1_000_000, 200_000, 0, 0, Some(12_500))).starts_with("sends were late"));
+        // Sends that were late where a connection was free do not explain that none was.
+        let saturation = Saturation::of(&blocked(200_000, 20));
+        assert_eq!(
+            saturation.reason.as_deref(),
+            Some("sends were late by 200 us at p99, 20 % of the latency")
+        );
+        assert!(
+            saturation.elsewhere.is_some_and(|sign| sign.starts_with("no connection was free for 20.0 %"))
+        );
+        let mut late = blocked(0, 20);
+        late.not_sent = NotSent { blocked: 0, waiting: 1_250, late: 1_250 };
+        let saturation = Saturation::of(&late);
+        assert_eq!(saturation.reason.as_deref(), Some("10.0 % of what was due was not sent in time"));
+        assert!(
+            saturation.elsewhere.is_some_and(|sign| sign.starts_with("no connection was free for 10.0 %"))
+        );
         let mut refused = tally(10_000, 100_000, 0);
         refused.error(ErrorClass::Send, 2_500);
         let elsewhere = Saturation::of(&of(refused, 20, Some(12_500))).elsewhere.unwrap_or_default();
         assert!(elsewhere.starts_with("the kernel did not take 20.0 %"), "{elsewhere}");
+    }
+
+    /// A server that stops 450 ms before the end of 3 s: sends were late by more than a tenth of its answers before,
+    /// but not of what it takes since.
+    #[test]
+    fn a_frozen_server_is_no_limit_of_the_client() {
+        let mut frozen = interval(1_000_000, 200_000, 6, 0, Some(11_800));
+        (frozen.not_sent.waiting, frozen.in_flight) = (1_800, 64);
+        let ages = (0..1_864).map(|n: u64| n * 241_000);
+        ages.for_each(|age| frozen.unanswered.saturating_record(age));
+        let saturation = Saturation::of(&frozen);
+        assert_eq!((saturation.limited, saturation.reason), (false, None));
+        let elsewhere = saturation.elsewhere.unwrap_or_default();
+        assert!(elsewhere.starts_with("no connection was free for 15.3 %"), "{elsewhere}");
     }
 
     /// A CPU shared with others, or with softirqs: little CPU time, and always something to do.

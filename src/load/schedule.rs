@@ -15,8 +15,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::clock::Nanos;
 use super::rate::Rate;
 
-/// Random arrivals are the same in every run, so that two runs differ in nothing but the target.
-const SEED: u64 = 0x7278_6c61_6200;
+/// Key of all random arrivals. Each thread of each seed has a stream of its own under it, so runs with one seed have
+/// the same arrivals and differ in nothing but the target, and those of other seeds are independent.
+const KEY: u64 = 0x7278_6c61_6200;
 
 /// One thread's part of the schedule.
 #[derive(Debug, Clone)]
@@ -54,7 +55,7 @@ struct Process {
 
 impl Process {
     fn new(index: usize, threads: usize) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(SEED);
+        let mut random = ChaCha8Rng::seed_from_u64(KEY);
         random.set_stream(index as u64);
         let mut process = Self { random, threads: threads as f64, at: 0.0 };
         process.advance();
@@ -122,6 +123,20 @@ impl Schedule {
         })
     }
 
+    /// The moments of the requests that are due by `now` and were not taken, oldest first.
+    pub(super) fn late(&self, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
+        let mut rest = self.clone();
+        std::iter::from_fn(move || rest.take(now))
+    }
+
+    /// Ends the schedule: nothing becomes due after `now`.
+    pub(super) fn close(&mut self, now: Nanos) {
+        let late = self.late(now).count() as u64;
+        self.most -= self.left - late;
+        self.left = late;
+        self.next = self.find_next();
+    }
+
     /// How many requests of this thread became due since the last cut.
     pub(super) fn cut(&mut self, now: Nanos) -> u64 {
         let (rate, origin) = (&self.rate, self.origin);
@@ -172,6 +187,7 @@ mod tests {
     use super::{Schedule, number};
     use crate::load::clock::{MILLISECOND, Nanos, SECOND};
     use crate::load::rate::Rate;
+    use crate::load::spec::Spec;
 
     fn even(origin: Nanos, rate: f64, index: usize, threads: usize) -> Schedule {
         Schedule::new(origin, &Rate::steady(rate), false, index, threads, u64::MAX)
@@ -206,6 +222,18 @@ mod tests {
     }
 
     #[test]
+    fn a_closed_schedule_keeps_what_was_due() {
+        let mut schedule = even(0, 1000.0, 0, 1);
+        assert_eq!(schedule.take(3_000_000), Some(500_000));
+        let late = [1_500_000, 2_500_000];
+        assert_eq!(schedule.late(3_000_000).collect::<Vec<_>>(), late);
+        schedule.close(3_000_000);
+        assert_eq!(schedule.cut(SECOND), 3);
+        assert_eq!(all(schedule.clone(), SECOND), late);
+        assert_eq!(schedule.late(SECOND).collect::<Vec<_>>(), late, "asking takes nothing");
+    }
+
+    #[test]
     fn a_rate_that_ends_at_nothing_is_over() {
         let rate: Rate = "10..0/1s".parse().expect("a rate");
         let mut schedule = Schedule::new(0, &rate, false, 0, 1, u64::MAX);
@@ -214,20 +242,62 @@ mod tests {
         assert_eq!(schedule.cut(2000 * SECOND), 0);
     }
 
-    /// Mean and variance of the gaps of a Poisson process are 1/rate and its square.
-    #[test]
-    fn random_arrivals_are_a_poisson_process_of_the_whole_rate() {
-        let rate = Rate::steady(1000.0);
-        let mut arrivals: Vec<_> =
-            (0..3).flat_map(|i| all(Schedule::new(0, &rate, true, i, 3, u64::MAX), 100 * SECOND)).collect();
+    /// Arrivals of 100 s at 1000 a second, by generators that share the rate and have these seeds.
+    fn arrivals(seeds: &[u32], threads: usize) -> Vec<Nanos> {
+        let rate = Rate::steady(1000.0 / seeds.len() as f64);
+        let parts = seeds.iter().flat_map(|seed| {
+            let url = "http://h:1/".parse().expect("a URL");
+            let spec = Spec { poisson: true, seed: *seed, threads, ..Spec::new(url) };
+            let rate = &rate;
+            (0..threads).flat_map(move |thread| {
+                let index = spec.arrivals(thread);
+                all(Schedule::new(0, rate, true, index, threads, u64::MAX), 100 * SECOND)
+            })
+        });
+        let mut arrivals: Vec<Nanos> = parts.collect();
         arrivals.sort_unstable();
+        arrivals
+    }
+
+    /// What is wrong with `arrivals` as a Poisson process of 1000 a second over 100 s. Each bound is four standard
+    /// deviations or more, or a probability of 1 in 1000.
+    fn fault(arrivals: &[Nanos]) -> Option<String> {
         let count = arrivals.len() as f64;
-        assert!((count - 100_000.0).abs() < 4.0 * 100_000f64.sqrt(), "{count} arrivals");
-        let gaps: Vec<_> =
-            arrivals.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / MILLISECOND as f64).collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        assert!((mean - 1.0).abs() < 0.02 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+        if (count - 1e5).abs() > 4.0 * 1e5f64.sqrt() {
+            return Some(format!("{count} arrivals"));
+        }
+        let gap = |pair: &[Nanos]| (pair[1] - pair[0]) as f64 / MILLISECOND as f64;
+        let gaps: Vec<f64> = arrivals.windows(2).map(gap).collect();
+        // Kolmogorov and Smirnov: the largest distance from the exponential distribution.
+        let mut sorted = gaps.clone();
+        sorted.sort_by(f64::total_cmp);
+        let distance = |(rank, gap): (usize, &f64)| (rank as f64 / count - (1.0 - (-gap).exp())).abs();
+        let largest = sorted.iter().enumerate().map(distance).fold(0.0, f64::max);
+        if largest > 1.95 / count.sqrt() {
+            return Some(format!("gaps are {largest} from exponential ones"));
+        }
+        let products = gaps.windows(2).map(|pair| (pair[0] - 1.0) * (pair[1] - 1.0));
+        let correlation = products.sum::<f64>() / count;
+        if correlation.abs() > 4.0 / count.sqrt() {
+            return Some(format!("gaps that follow each other correlate by {correlation}"));
+        }
+        // Counts of windows of 100 ms have a variance like their mean.
+        let mut counts = vec![0.0; 1000];
+        arrivals.iter().for_each(|at| counts[(at / (100 * MILLISECOND)) as usize] += 1.0);
+        let variance = counts.iter().map(|n: &f64| (n - 100.0).powi(2)).sum::<f64>() / 1000.0;
+        let dispersion = variance / 100.0;
+        ((dispersion - 1.0).abs() > 4.0 * (2.0f64 / 1000.0).sqrt())
+            .then(|| format!("dispersion of counts is {dispersion}"))
+    }
+
+    #[test]
+    fn random_arrivals_of_threads_and_machines_are_one_poisson_process() {
+        for (seeds, threads) in [(&[0][..], 1), (&[0], 8), (&[7, 8], 1), (&[1, 2, u32::MAX], 4)] {
+            assert_eq!(fault(&arrivals(seeds, threads)), None, "seeds {seeds:?}, {threads} threads");
+        }
+        // Two machines with the same seed send at the same moments; evenly is not at random.
+        assert!(fault(&arrivals(&[7, 7], 2)).is_some(), "the check itself is broken");
+        assert!(fault(&all(even(0, 1000.0, 0, 1), 100 * SECOND)).is_some(), "the check itself is broken");
     }
 
     proptest! {

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::histogram::encode;
 use super::interval::Interval;
-use super::report::LatencyReport;
+use super::report::{LatencyReport, Percentile};
 
 /// What happened in one second, or in what was left at the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub struct Second {
     pub errors: u64,
     /// Completed requests a second.
     pub rate: f64,
-    /// Latency of this second.
+    /// Latency of this second; requests still without an answer at its end count with their age.
     pub latency_us: LatencyReport,
 }
 
@@ -38,7 +39,7 @@ impl Second {
             sent: interval.sent,
             errors: interval.error_count(),
             rate: interval.rate(),
-            latency_us: LatencyReport::of(&interval.latency),
+            latency_us: LatencyReport::of_interval(interval),
         }
     }
 }
@@ -60,7 +61,7 @@ pub(super) fn beside(one: Vec<Second>, other: &[Second]) -> Vec<Second> {
 fn both(a: Second, b: &Second) -> Second {
     let seconds = a.seconds.max(b.seconds);
     let requests = a.requests + b.requests;
-    let max = [a.latency_us.max, b.latency_us.max].into_iter().flatten().reduce(f64::max);
+    let longer = if a.latency_us.max >= b.latency_us.max { &a } else { b }.latency_us.clone();
     Second {
         at: a.at.min(b.at),
         seconds,
@@ -68,7 +69,15 @@ fn both(a: Second, b: &Second) -> Second {
         sent: a.sent + b.sent,
         errors: a.errors + b.errors,
         rate: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
-        latency_us: LatencyReport { p50: None, p90: None, p99: None, p99_9: None, max },
+        latency_us: LatencyReport {
+            mean: None,
+            p50: None,
+            p90: None,
+            p99: None,
+            p99_9: None,
+            at_least: longer.at_least.into_iter().filter(|bound| *bound == Percentile::Max).collect(),
+            max: longer.max,
+        },
     }
 }
 
@@ -85,11 +94,11 @@ pub fn hdr_log_head(start: SystemTime) -> String {
     )
 }
 
-/// The line of an HDR log for the `interval` that began `at` seconds after the start. Its maximum is
-/// in milliseconds, as those tools have it.
-pub fn hdr_log_line(at: f64, interval: &Interval) -> String {
-    let max = interval.latency.max() as f64 / 1e6;
-    format!("{at:.3},{:.3},{max:.3},{}\n", interval.seconds, encode(&interval.latency))
+/// The line of an HDR log for `latencies` of an interval that began `at` seconds after the start and was `seconds` long.
+/// Its maximum is in milliseconds, as those tools have it.
+pub fn hdr_log_line(at: f64, seconds: f64, latencies: &Histogram<u64>) -> String {
+    let max = latencies.max() as f64 / 1e6;
+    format!("{at:.3},{seconds:.3},{max:.3},{}\n", encode(latencies))
 }
 
 #[cfg(test)]
@@ -100,12 +109,19 @@ mod tests {
 
     use super::{hdr_log_head, hdr_log_line};
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally};
+    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
 
     fn interval(latencies: std::ops::Range<u64>) -> Interval {
         let mut tally = Tally::new();
         latencies.for_each(|latency| tally.complete(latency * 1000));
-        let cut = Cut { tally, span: 1_000_000_000, taken: Taken::default(), due: None, in_flight: 0 };
+        let cut = Cut {
+            tally,
+            span: 1_000_000_000,
+            taken: Taken::default(),
+            due: None,
+            unanswered: Unanswered::new(),
+            unreachable: false,
+        };
         Interval::from_cuts(&[cut], &[None])
     }
 
@@ -116,7 +132,7 @@ mod tests {
         let seconds = [interval(1..1000), interval(500..5000)];
         let mut log = hdr_log_head(start);
         for (at, second) in seconds.iter().enumerate() {
-            log += &hdr_log_line(at as f64, second);
+            log += &hdr_log_line(at as f64, second.seconds, &second.latency);
         }
         let mut found = Vec::new();
         for entry in IntervalLogIterator::new(log.as_bytes()) {

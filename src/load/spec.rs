@@ -86,7 +86,8 @@ pub struct Spec {
     /// With a rate: requests come at random (a Poisson process of that rate), not evenly.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisson: bool,
-    /// With `poisson`: which random arrivals; two runs with the same number have the same.
+    /// With `poisson`: which random arrivals. Two runs with the same number have the same; generators that run side by
+    /// side need different ones, or they all send at the same moments.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seed: u32,
     /// With a rate: how to wait for the next request.
@@ -180,8 +181,8 @@ impl Spec {
         (index * each + index.min(more), each + usize::from(index < more))
     }
 
-    /// The number by which thread `index` has its part of the schedule: random arrivals of another seed are those
-    /// of threads that there are not.
+    /// The number of thread `index` in the schedule. With random arrivals it is the number of its random stream, which
+    /// no thread of another seed has.
     pub(super) fn arrivals(&self, index: usize) -> usize {
         if self.poisson { self.seed as usize * MAX_THREADS + index } else { index }
     }

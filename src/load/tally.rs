@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use super::clock::Nanos;
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
-use super::histogram::new_histogram;
+use super::histogram::{add, new_histogram};
 
 /// What one thread counts. Only that thread touches it, until it hands it over whole.
 #[derive(Debug)]
@@ -17,6 +17,14 @@ pub(super) struct Tally {
     /// TLS connections that were opened.
     pub(super) handshakes: u64,
     pub(super) errors: [u64; ErrorClass::ALL.len()],
+    /// HTTP: whole answers by status.
+    pub(super) statuses: Vec<(u16, u64)>,
+    /// Bytes of answers that were read.
+    pub(super) bytes: u64,
+    /// Errors of class [`ErrorClass::Connect`] since the target's last answer, over all cuts.
+    pub(super) unreached: u64,
+    /// Scheduled requests given up because no connection was free for them, or none could be opened.
+    pub(super) blocked: u64,
     pub(super) latency: Histogram<u64>,
     pub(super) lag: Histogram<u64>,
     pub(super) late: Histogram<u64>,
@@ -38,6 +46,10 @@ impl Tally {
             opened: 0,
             handshakes: 0,
             errors: [0; ErrorClass::ALL.len()],
+            statuses: Vec::new(),
+            bytes: 0,
+            unreached: 0,
+            blocked: 0,
             latency: new_histogram(),
             lag: new_histogram(),
             late: new_histogram(),
@@ -69,7 +81,24 @@ impl Tally {
         self.late.saturating_record(now.saturating_sub(intended));
     }
 
+    /// A scheduled request is given up before it was sent; `blocked`: no connection was free for it.
+    pub(super) fn unsent(&mut self, blocked: bool) {
+        self.error(ErrorClass::Unsent, 1);
+        self.blocked += u64::from(blocked);
+    }
+
+    /// `count` whole answers with this status came.
+    pub(super) fn status(&mut self, status: u16, count: u64) {
+        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
+            Some((_, sum)) => *sum += count,
+            None => self.statuses.push((status, count)),
+        }
+    }
+
     pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
+        if class == ErrorClass::Connect {
+            self.unreached += count as u64;
+        }
         self.errors[class as usize] += count as u64;
     }
 }
@@ -97,6 +126,48 @@ impl Taken {
     }
 }
 
+/// Requests of one thread that have no answer when a cut is made.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    /// Those that were sent.
+    pub(super) in_flight: u64,
+    /// Those that are due and not sent, because no connection is free for them.
+    pub(super) waiting: u64,
+    /// Those that are due and not sent although a connection is free.
+    pub(super) late: u64,
+    /// The age of each: the time since it was sent, or since it was due.
+    pub(super) ages: Histogram<u64>,
+}
+
+impl Unanswered {
+    pub(super) fn new() -> Self {
+        Self { in_flight: 0, waiting: 0, late: 0, ages: new_histogram() }
+    }
+
+    /// Adds `count` requests in flight whose latency counts from `from`.
+    pub(super) fn add_sent(&mut self, count: usize, from: Nanos, now: Nanos) {
+        self.in_flight += count as u64;
+        self.ages.saturating_record_n(now.saturating_sub(from), count as u64);
+    }
+
+    /// Adds those of another thread.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.in_flight += more.in_flight;
+        self.waiting += more.waiting;
+        self.late += more.late;
+        add(&mut self.ages, &more.ages);
+    }
+
+    /// Adds requests that are `due` and not sent; `is_free`: a connection could take one.
+    pub(super) fn add_due(&mut self, due: impl Iterator<Item = Nanos>, is_free: bool, now: Nanos) {
+        let kind = if is_free { &mut self.late } else { &mut self.waiting };
+        for intended in due {
+            *kind += 1;
+            self.ages.saturating_record(now.saturating_sub(intended));
+        }
+    }
+}
+
 /// A thread's tally with the span of time that it covers, and what the thread took in it.
 #[derive(Debug)]
 pub(super) struct Cut {
@@ -104,7 +175,9 @@ pub(super) struct Cut {
     pub(super) span: Nanos,
     pub(super) taken: Taken,
     pub(super) due: Option<u64>,
-    pub(super) in_flight: u64,
+    pub(super) unanswered: Unanswered,
+    /// Attempts to connect have failed since the target's last answer.
+    pub(super) unreachable: bool,
 }
 
 #[cfg(test)]

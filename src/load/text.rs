@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::datagrams::Datagrams;
 use super::interval::ThreadCpu;
-use super::report::{LatencyReport, Report};
+use super::report::{LatencyReport, Percentile, Report};
 use super::saturation::Saturation;
 use super::spec::Spec;
 use super::url::Protocol;
@@ -48,11 +48,21 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         let rate = handshakes as f64 / report.seconds.max(f64::MIN_POSITIVE);
         row(out, "TLS", &format!("{} handshakes, {}/s", grouped(handshakes as f64), grouped(rate)))?;
     }
+    if report.bytes_received > 0 {
+        let (all, rate) = (report.bytes_received as f64, report.bytes_per_second);
+        row(out, "received", &format!("{}, {}/s", bytes(all), bytes(rate)))?;
+    }
+    if !report.statuses.is_empty() {
+        row(out, "statuses", &statuses(report))?;
+    }
     if report.errors.is_empty() {
         row(out, "errors", "none")?;
     }
     for (index, (class, count)) in report.errors.iter().enumerate() {
         row(out, if index == 0 { "errors" } else { "" }, &format!("{} {class}", grouped(*count as f64)))?;
+    }
+    if let Some(open) = unanswered(report) {
+        row(out, "at the end", &open)?;
     }
     if spec.url.protocol != Protocol::UdpSink {
         writeln!(out)?;
@@ -145,24 +155,36 @@ fn exact(rate: f64) -> String {
     if rate.fract() == 0.0 { grouped(rate) } else { rate.to_string() }
 }
 
+/// What had no answer when the measurement ended; `None` when there was nothing.
+fn unanswered(report: &Report) -> Option<String> {
+    let not_sent = report.not_sent.map_or(0, |not_sent| not_sent.waiting + not_sent.late);
+    let parts = [(report.in_flight, "in flight"), (not_sent, "due and not sent")];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| format!("{} {what}", grouped(count as f64))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
     let latency = &report.latency_us;
-    let cells = [
-        ("p50", latency.p50),
-        ("p90", latency.p90),
-        ("p99", latency.p99),
-        ("p99.9", latency.p99_9),
-        ("max", latency.max),
-    ];
     let (mut names, mut values) = (String::new(), String::new());
-    for (name, value) in cells {
-        write!(names, "{name:>12}")?;
-        write!(values, "{:>12}", value.map_or_else(|| "-".to_owned(), duration))?;
+    for percentile in Percentile::ALL {
+        let bound = if latency.at_least.contains(&percentile) { ">=" } else { "" };
+        let value = latency.get(percentile).map_or_else(|| "-".to_owned(), duration);
+        write!(names, "{percentile:>12}")?;
+        write!(values, "{:>12}", format!("{bound}{value}"))?;
     }
     writeln!(out, "  {:<12}{}", "latency", names.trim_start_matches("  "))?;
     writeln!(out, "  {:<12}{}", "", values.trim_start_matches("  "))?;
-    if cells.iter().any(|(_, value)| value.is_none()) {
+    if let Some(mean) = latency.mean {
+        let bound = if latency.at_least.is_empty() { "" } else { ">=" };
+        row(out, "mean", &format!("{bound}{}", duration(mean)))?;
+    }
+    if Percentile::ALL.into_iter().any(|percentile| latency.get(percentile).is_none()) {
         writeln!(out, "  (-: too few requests for that percentile)")?;
+    }
+    if !latency.at_least.is_empty() {
+        let count = grouped(report.unanswered as f64);
+        writeln!(out, "  (>=: at least; {count} without an answer at the end count with their age)")?;
     }
     if report.offered.is_some() {
         writeln!(out, "  (counted from the intended send time)")?;
@@ -315,6 +337,31 @@ fn duration(us: f64) -> String {
     }
 }
 
+/// Bytes in a unit that keeps three or four digits.
+fn bytes(count: f64) -> String {
+    match count {
+        count if count < 1e3 => format!("{count:.0} B"),
+        count if count < 1e6 => format!("{:.2} kB", count / 1e3),
+        count if count < 1e9 => format!("{:.2} MB", count / 1e6),
+        count => format!("{:.2} GB", count / 1e9),
+    }
+}
+
+/// The most frequent statuses with their counts.
+fn statuses(report: &Report) -> String {
+    /// How many fit in a line.
+    const SHOWN: usize = 3;
+    let mut all: Vec<(u16, u64)> = report.statuses.iter().map(|(status, count)| (*status, *count)).collect();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let shown =
+        all.iter().take(SHOWN).map(|(status, count)| format!("{} x {status}", grouped(*count as f64)));
+    let mut parts: Vec<String> = shown.collect();
+    if all.len() > SHOWN {
+        parts.push(format!("{} more", all.len() - SHOWN));
+    }
+    parts.join(", ")
+}
+
 /// A count with its thousands apart; fractions only where they matter.
 fn grouped(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 {
@@ -325,9 +372,9 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, grouped, lines, render};
+    use super::{bytes, duration, grouped, lines, render};
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally};
+    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
     use crate::load::{ErrorClass, Rate, Report, Spec};
     use crate::units::CpuId;
 
@@ -337,6 +384,7 @@ mod tests {
         assert_eq!(grouped(999.6), "1,000");
         assert_eq!(grouped(0.5), "0.5");
         assert_eq!(grouped(64.0), "64");
+        assert_eq!([999.0, 1_500.0, 2.5e6, 3e9].map(bytes), ["999 B", "1.50 kB", "2.50 MB", "3.00 GB"]);
         let late = "client-limited: sends were late by 5325 us at p99, 357 % of the latency";
         assert_eq!(lines(late), [&late[..late.len() - 8], "latency"]);
         assert_eq!((duration(12.34), duration(1_500.0)), ("12.3 us".to_owned(), "1.50 ms".to_owned()));
@@ -351,8 +399,16 @@ mod tests {
         (0..10_020).for_each(|i| tally.scheduled(0, i * 4, i * 5));
         tally.sent = 10_020;
         tally.error(ErrorClass::Status5xx, 20);
+        for (status, count) in [(200, 10_000), (503, 16), (500, 2), (502, 1), (504, 1)] {
+            tally.status(status, count);
+        }
+        tally.bytes = 1_550_000;
+        let mut unanswered = Unanswered::new();
+        unanswered.add_sent(60, 0, 400_000);
+        unanswered.add_due((0..2_920).map(|i| i * 100_000), false, 400_000_000);
         let taken = Taken { cpu: 950_000_000, user: 250_000_000, system: 700_000_000, waited: 30_000_000 };
-        let cut = Cut { tally, span: 1_000_000_000, taken, due: Some(13_000), in_flight: 0 };
+        let cut =
+            Cut { tally, span: 1_000_000_000, taken, due: Some(13_000), unanswered, unreachable: false };
         let text = render(&Report::new(&spec, &Interval::from_cuts(&[cut], &[Some(CpuId(1))])));
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         insta::assert_snapshot!(text);

@@ -18,7 +18,7 @@ use super::poller::Poller;
 use super::schedule::Schedule;
 use super::session::LoadError;
 use super::spec::Spec;
-use super::tally::{Cut, Taken, Tally};
+use super::tally::{Cut, Taken, Tally, Unanswered};
 use super::udp::{Exchange, OneWay, SinkTotals, exchange};
 use super::url::Protocol;
 use crate::host::{enter_netns, pin_thread, thread_ran_and_waited_ns, thread_user_and_system_ticks};
@@ -189,7 +189,7 @@ impl Worker {
                 let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
             }
         }
-        engine.cease();
+        engine.cease(self.clock.now());
         let drained = self.clock.now() + DRAIN;
         while engine.in_flight() > 0 && self.clock.now() < drained {
             engine.turn(&mut tally);
@@ -217,12 +217,15 @@ impl Worker {
         tally.loops = engine.poller().take_lag();
         engine.count_drops(tally);
         let (since, taken_since) = std::mem::replace(last, (now, taken));
+        let fresh = Tally { unreached: tally.unreached, ..Tally::new() };
         Cut {
-            tally: std::mem::replace(tally, Tally::new()),
+            // One way nothing answers.
+            unreachable: tally.unreached > 0 && !matches!(engine, Engine::OneWay(_)),
+            tally: std::mem::replace(tally, fresh),
             span: now - since,
             taken: taken.since(taken_since),
             due: engine.schedule().map(|schedule| schedule.cut(now)),
-            in_flight: engine.in_flight(),
+            unanswered: engine.unanswered(now),
         }
     }
 }
@@ -258,11 +261,14 @@ impl Engine {
         }
     }
 
-    fn cease(&mut self) {
+    fn cease(&mut self, now: Nanos) {
         match self {
             Engine::Http(engine) => engine.cease(),
             Engine::Exchange(engine) => engine.cease(),
             Engine::OneWay(_) => {}
+        }
+        if let Some(schedule) = self.schedule() {
+            schedule.close(now);
         }
     }
 
@@ -294,6 +300,15 @@ impl Engine {
             Engine::Exchange(engine) => engine.in_flight(),
             // Nothing answers.
             Engine::OneWay(_) => 0,
+        }
+    }
+
+    /// What has no answer at `now`; one way nothing waits for any, and only what is due is left.
+    fn unanswered(&self, now: Nanos) -> Unanswered {
+        match self {
+            Engine::Http(engine) => engine.unanswered(now),
+            Engine::Exchange(engine) => engine.unanswered(now),
+            Engine::OneWay(engine) => engine.unanswered(now),
         }
     }
 

@@ -194,6 +194,7 @@ fn slot(
         start_s,
         seconds: 1.5,
         values,
+        at_least: Vec::new(),
         net_rx,
         softirq,
         probe_cost: None,

@@ -187,6 +187,7 @@ impl Live<'_> {
             start_s,
             seconds: rates.seconds,
             values,
+            at_least: work.at_least,
             net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
             probe_cost: metered.cost,

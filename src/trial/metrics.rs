@@ -27,6 +27,8 @@ pub struct Work {
     pub throughput: Option<Throughput>,
     /// Metrics by name, already in the metric's unit (`p99_us`, ...).
     pub values: BTreeMap<String, f64>,
+    /// Names of those values that are lower bounds: requests had no answer at the end.
+    pub at_least: Vec<String>,
     /// CPU time a second of the load generator on this machine.
     pub client_cpu: Option<f64>,
 }

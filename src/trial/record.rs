@@ -74,6 +74,10 @@ pub struct Slot {
     pub seconds: f64,
     /// Value of each metric by [`Metric::name`]. A metric that could not be had is not in here.
     pub values: BTreeMap<String, f64>,
+    /// Names of those values that are lower bounds: requests that had no answer at the end of the slot count with their
+    /// age, and the value lies among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<String>,
     /// NET_RX softirq runs a second by CPU, for the heatmap.
     pub net_rx: BTreeMap<CpuId, f64>,
     /// Softirq time by CPU, fraction of wall time.

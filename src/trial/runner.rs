@@ -23,6 +23,8 @@ pub struct Measured {
     pub seconds: f64,
     /// Metric values by name.
     pub values: BTreeMap<String, f64>,
+    /// Names of those that are lower bounds.
+    pub at_least: Vec<String>,
     /// NET_RX runs a second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
     /// Softirq share of each CPU's time.
@@ -159,6 +161,7 @@ impl<B: Bench> Run<'_, B> {
                 start_s: measured.start_s,
                 seconds: measured.seconds,
                 values: measured.values,
+                at_least: measured.at_least,
                 net_rx: measured.net_rx,
                 softirq: measured.softirq,
                 probe_cost: measured.probe_cost,

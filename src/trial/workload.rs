@@ -91,22 +91,25 @@ pub(super) fn pause(length: Duration, stop: &dyn Fn() -> bool) {
 /// `told`: there is a sink to say what arrived.
 fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
     let us = |ns: u64| ns as f64 / 1000.0;
+    let latencies = interval.latencies();
     let mut values = BTreeMap::new();
+    let mut at_least = Vec::new();
     for (name, q) in [("p50_us", 0.5), ("p99_us", 0.99), ("p99_9_us", 0.999)] {
-        values.extend(interval.latency_quantile(q).map(|ns| (name.to_owned(), us(ns))));
+        let Some(latency) = load::quantile(&latencies, q) else { continue };
+        values.insert(name.to_owned(), us(latency));
+        at_least.extend(interval.is_lower_bound(q).then(|| name.to_owned()));
     }
     // One way, what counts is what arrived; the sender's own count says only what left, and stands
     // in only where nobody ever tells: arrived in one slot must not be compared with sent in another.
     let done = interval.arrival_rate().or((!told).then(|| interval.rate()));
     let throughput = done.map(Throughput::Counted);
-    let latency = &interval.latency;
     let trouble = Trouble {
         error_rate: interval.error_share(),
-        p99_us: (latency.len() >= ENOUGH_TO_GUARD).then(|| us(latency.value_at_quantile(0.99))),
+        p99_us: (latencies.len() >= ENOUGH_TO_GUARD).then(|| us(latencies.value_at_quantile(0.99))),
         client_limited: load::Saturation::of(interval).reason,
     };
     let client_cpu = interval.client_cpu.iter().map(|thread| thread.share).sum();
-    (Work { throughput, values, client_cpu: Some(client_cpu) }, trouble)
+    (Work { throughput, values, at_least, client_cpu: Some(client_cpu) }, trouble)
 }
 
 fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, CommandFailed> {
@@ -170,7 +173,7 @@ fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
         client_limited: None,
     };
     let throughput = values.remove(name::THROUGHPUT).map(Throughput::Counted);
-    Ok((Work { throughput, values, client_cpu: None }, trouble))
+    Ok((Work { throughput, values, ..Work::default() }, trouble))
 }
 
 #[cfg(test)]

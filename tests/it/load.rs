@@ -7,6 +7,7 @@ mod cli;
 mod dns;
 mod expect;
 mod find;
+mod freeze;
 mod http;
 mod pace;
 mod requests;
@@ -17,16 +18,38 @@ mod target;
 mod tracker;
 mod udp;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rxlab::load::{Interval, Rate, Session, Spec};
 use rxlab::target::Target;
+use serde_json::Value;
+
+use crate::process::Running;
 
 /// A target with all three servers on ports that the kernel chose.
 fn target(threads: usize) -> Target {
     let any = Some(([127, 0, 0, 1], 0).into());
     let spec = rxlab::target::Spec { http: any, udp_echo: any, udp_sink: any, threads, ..Default::default() };
     Target::start(&spec).expect("the target starts")
+}
+
+/// The program with these arguments.
+fn rxlab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A target of one thread as a process of its own, killed with the handle, and its addresses.
+fn serve() -> (Running, Value) {
+    let servers = ["--http", "127.0.0.1:0", "--udp-echo", "127.0.0.1:0"];
+    let mut server = Running::start(rxlab(&["--json", "target", "--threads", "1"]).args(servers));
+    let mut line = String::new();
+    BufReader::new(server.stdout()).read_line(&mut line).expect("readable");
+    let mut started: Value = serde_json::from_str(&line).expect("JSON");
+    (server, started["addresses"].take())
 }
 
 fn spec(url: &str) -> Spec {

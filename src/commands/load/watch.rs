@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use hdrhistogram::Histogram;
+
 use crate::commands::files;
 use crate::commands::progress::Bar;
 use crate::error::CommandError;
@@ -79,24 +81,25 @@ impl Watch {
                 at_end();
                 let (last, arrivals) = session.finish();
                 let last = joined(second, last);
-                self.keep(at, &last)?;
+                // Nothing later has what has no answer yet.
+                self.keep(at, &last, &last.latencies())?;
                 if let Some(bar) = bar {
                     bar.finish_and_clear();
                 }
                 return Ok(joined(total, last).with_arrivals(arrivals));
             }
             if full && let Some(second) = second.take() {
-                self.keep(at, &second)?;
+                self.keep(at, &second, &second.latency)?;
                 total = Some(joined(total, second));
             }
             std::thread::sleep(PATIENCE.min(self.duration.saturating_sub(elapsed)));
         }
     }
 
-    /// A second is over that began `at` seconds after the start.
-    fn keep(&mut self, at: f64, second: &Interval) -> Result<(), CommandError> {
+    /// Adds the second that began `at` seconds after the start, and its `latencies` to the log.
+    fn keep(&mut self, at: f64, second: &Interval, latencies: &Histogram<u64>) -> Result<(), CommandError> {
         self.series.push(Second::new(at, second));
-        self.write(|| hdr_log_line(at, second))
+        self.write(|| hdr_log_line(at, second.seconds, latencies))
     }
 
     fn write(&mut self, text: impl FnOnce() -> String) -> Result<(), CommandError> {

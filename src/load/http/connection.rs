@@ -97,6 +97,11 @@ impl Connection {
         self.waiting.len()
     }
 
+    /// From when the latency of each outstanding request counts, with how many they are.
+    pub(super) fn outstanding_since(&self) -> impl Iterator<Item = (Nanos, usize)> {
+        self.waiting.since()
+    }
+
     /// Begins to connect. An error is that of this attempt; the connection is closed then.
     pub(super) fn open(
         &mut self,
@@ -243,6 +248,7 @@ impl Connection {
     ) -> Result<(), ErrorClass> {
         while count > 0 {
             let Some((from, taken)) = self.waiting.take(count) else { return Err(ErrorClass::Unexpected) };
+            tally.status(response.status, taken as u64);
             match response.error {
                 None => tally.complete_all(taken, now.saturating_sub(from)),
                 Some(class) => tally.error(class, taken),
@@ -251,6 +257,7 @@ impl Connection {
         }
         // It answers: the next failure is the first in a row.
         self.backoff = 0;
+        tally.unreached = 0;
         match response.last {
             // Requests behind the last answer are never answered.
             true => Err(ErrorClass::Discarded),

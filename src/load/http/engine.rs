@@ -23,7 +23,7 @@ use crate::load::error_class::ErrorClass;
 use crate::load::poller::{Poller, Ready};
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
-use crate::load::tally::Tally;
+use crate::load::tally::{Tally, Unanswered};
 use crate::load::thread::sweep_period;
 use appointments::Appointments;
 
@@ -277,6 +277,19 @@ impl Engine {
         self.connections.iter().map(|c| c.outstanding() as u64).sum()
     }
 
+    /// Requests without an answer at `now`, also those that are due and were not sent.
+    pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
+        let mut unanswered = Unanswered::new();
+        for (from, count) in self.connections.iter().flat_map(Connection::outstanding_since) {
+            unanswered.add_sent(count, from, now);
+        }
+        if let Some(schedule) = &self.schedule {
+            let is_free = self.free.iter().any(|index| self.connections[*index].free_since.is_some());
+            unanswered.add_due(schedule.late(now), is_free, now);
+        }
+        unanswered
+    }
+
     /// The schedule, for the count of what was due.
     pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
         self.schedule.as_mut()
@@ -338,6 +351,7 @@ impl Engine {
                 }
                 Ok(length) => {
                     let input = &self.buffer[..length];
+                    tally.bytes += length as u64;
                     if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
                         return self.fail(index, class, now, tally);
                     }

@@ -1,5 +1,9 @@
 //! The head of an HTTP/1.x answer: what it says about the status, the body and the connection.
 
+use std::mem::MaybeUninit;
+
+use httparse::ParserConfig;
+
 use super::response::{Malformed, Response};
 
 const MAX_HEADERS: usize = 100;
@@ -15,9 +19,10 @@ pub(super) enum Body {
 /// Reads a head, from the status line to the empty line. `bodyless`: it answers HEAD, so no body follows,
 /// whatever it says, and without a length the connection goes on.
 pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body), Malformed> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut parsed = httparse::Response::new(&mut headers);
-    match parsed.parse(head) {
+    // Room for all of them is 3 KiB, of which most answers need a tenth: it is not cleared first.
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut parsed = httparse::Response::new(&mut []);
+    match ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, &mut headers) {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
         _ => return Err(Malformed),
     }

@@ -3,6 +3,8 @@
 //! Bodies are measured and skipped, never kept. Nothing here knows about sockets or requests,
 //! except whether they were HEAD.
 
+use memchr::memchr;
+
 use super::body::{Check, Verdict};
 use super::head::{Body, read_head};
 use crate::load::error_class::ErrorClass;
@@ -257,7 +259,7 @@ impl Parser {
     /// Where the head ends in `input`: behind the first empty line.
     fn find_end(&mut self, input: &[u8]) -> Option<usize> {
         let mut at = 0;
-        while let Some(length) = input[at..].iter().position(|b| *b == b'\n') {
+        while let Some(length) = memchr(b'\n', &input[at..]) {
             self.grow_line(&input[at..at + length]);
             at += length + 1;
             let empty = self.line == usize::from(self.line_return);

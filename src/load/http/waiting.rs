@@ -54,6 +54,11 @@ impl Waiting {
         self.batches.front().map(|batch| batch.sent)
     }
 
+    /// From when the latency of each counts, with how many they are.
+    pub(super) fn since(&self) -> impl Iterator<Item = (Nanos, usize)> {
+        self.batches.iter().map(|batch| (batch.from, batch.count))
+    }
+
     /// How many have waited longer than `timeout`.
     pub(super) fn overdue(&self, now: Nanos, timeout: Nanos) -> usize {
         let late = self.batches.iter().take_while(|batch| now.saturating_sub(batch.sent) > timeout);
@@ -80,6 +85,7 @@ mod tests {
         assert_eq!(waiting.take(4), Some((10, 4)));
         assert_eq!(waiting.take(4), Some((10, 1)), "not beyond the batch");
         assert_eq!((waiting.len(), waiting.oldest()), (1, Some(20)));
+        assert_eq!(waiting.since().collect::<Vec<_>>(), [(10, 1)]);
         assert_eq!(waiting.take(9), Some((10, 1)));
         assert_eq!((waiting.take(1), waiting.len(), waiting.oldest()), (None, 0, None));
     }

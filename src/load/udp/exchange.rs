@@ -21,7 +21,7 @@ use crate::load::error_class::ErrorClass;
 use crate::load::poller::{Poller, Ready};
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
-use crate::load::tally::Tally;
+use crate::load::tally::{Tally, Unanswered};
 use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
 
 /// Receives from one flow before the others get their turn; epoll is level-triggered here.
@@ -158,6 +158,18 @@ impl Exchange {
         self.flows.iter().map(|flow| flow.window.open() as u64).sum()
     }
 
+    /// Requests without an answer at `now`, also those that are due and were not sent.
+    pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
+        let mut unanswered = Unanswered::new();
+        for from in self.flows.iter().flat_map(|flow| flow.window.since()) {
+            unanswered.add_sent(1, from, now);
+        }
+        if let Some(schedule) = &self.schedule {
+            unanswered.add_due(schedule.late(now), !self.stuck, now);
+        }
+        unanswered
+    }
+
     /// The schedule, for the count of what was due.
     pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
         self.schedule.as_mut()
@@ -186,6 +198,7 @@ impl Exchange {
             match received {
                 Ok(train) => {
                     tally.datagrams.receives += 1;
+                    tally.bytes += train.length as u64;
                     self.hear(index, train, tally);
                 }
                 Err(Errno::CONNREFUSED) => {
@@ -219,6 +232,7 @@ impl Exchange {
             match self.talk.hear(index, flow.window.waiting(), datagram, now) {
                 Heard::Answer(number, class) => match (flow.window.echoed(number), class) {
                     (Echoed::Answer(from), class) => {
+                        tally.unreached = 0;
                         if ordered {
                             let late = u64::from(number < flow.next_answer);
                             *tally.datagrams.reordered.get_or_insert(0) += late;
@@ -294,8 +308,9 @@ impl Exchange {
                 };
                 left -= 1;
                 let full = self.flows[self.turn].window.len() + self.from.len() >= MAX_WINDOW;
-                if full || intended + self.timeout < now {
-                    tally.error(ErrorClass::Unsent, 1);
+                let deadline = intended + self.timeout;
+                if full || deadline < now {
+                    tally.unsent(full || self.stuck || self.possible > deadline);
                 } else {
                     self.from.push(intended);
                 }

@@ -52,6 +52,11 @@ impl Window {
         self.slots.len()
     }
 
+    /// From when the latency of each unanswered datagram counts.
+    pub(super) fn since(&self) -> impl Iterator<Item = Nanos> {
+        self.slots.iter().filter(|slot| slot.open).map(|slot| slot.from)
+    }
+
     /// Datagram [`Window::next`] was sent; its latency counts from `from`, its timeout from `sent`.
     pub(super) fn push(&mut self, from: Nanos, sent: Nanos) {
         self.slots.push_back(Slot { from, sent, open: true });
@@ -114,6 +119,7 @@ mod tests {
         assert_eq!(window.echoed(2), Echoed::Late);
         assert_eq!(window.echoed(5), Echoed::Never);
         assert_eq!((window.open(), window.len()), (4, 5));
+        assert_eq!(window.since().collect::<Vec<_>>(), [0, 10, 30, 40]);
         assert_eq!(window.echoed(0), Echoed::Answer(0));
         assert_eq!(window.len(), 4);
         // 1 expires, 2 was answered, 3 is too young.

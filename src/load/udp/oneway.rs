@@ -15,7 +15,7 @@ use crate::load::error_class::ErrorClass;
 use crate::load::poller::Poller;
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
-use crate::load::tally::Tally;
+use crate::load::tally::{Tally, Unanswered};
 
 /// Datagrams or trains sent before the thread looks at the clock and at the session again.
 const SENDS: usize = 64;
@@ -101,7 +101,7 @@ impl OneWay {
                     // One clock read for what is due together.
                     let Some(intended) = schedule.take(now) else { break };
                     if intended + self.timeout < now {
-                        tally.error(ErrorClass::Unsent, 1);
+                        tally.unsent(false);
                         continue;
                     }
                     tally.scheduled(intended, intended, now);
@@ -116,6 +116,12 @@ impl OneWay {
                 return;
             }
         }
+    }
+
+    /// Datagrams that are due at `now` and were not sent. They have no age: no answer is measured either.
+    pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
+        let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late(now).count());
+        Unanswered { late: late as u64, ..Unanswered::new() }
     }
 
     /// The schedule, for the count of what was due.

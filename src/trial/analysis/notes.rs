@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Sample;
-use crate::trial::record::{Calibration, TrialRecord};
+use crate::trial::record::{Arm, Calibration, Phase, Slot, TrialRecord};
 use crate::trial::stats::lag1;
 
 /// Neighbouring pairs that correlate more than this are not independent enough.
@@ -25,6 +25,7 @@ pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<
     }
     notes.extend(samples.first().and_then(drifting_effect));
     notes.extend(samples.iter().flat_map(|sample| gaps(sample, pairs)));
+    notes.extend(samples.iter().filter_map(|sample| bounds(sample, record)));
     notes.extend(voids(record));
     notes
 }
@@ -72,6 +73,24 @@ fn gaps(sample: &Sample, pairs: usize) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Requests without an answer at the end of a slot count with their age.
+fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
+    let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
+    let (b, a): (Vec<&Slot>, Vec<&Slot>) = slots.partition(|slot| slot.arm == Arm::B);
+    let bounded =
+        |slots: &[&Slot]| slots.iter().filter(|slot| slot.at_least.contains(&sample.metric.name)).count();
+    (bounded(&a) + bounded(&b) > 0).then(|| {
+        format!(
+            "{}: a lower bound in {} of {} slots of arm A and {} of {} of arm B, where requests had no answer at the end.",
+            sample.metric.title,
+            bounded(&a),
+            a.len(),
+            bounded(&b),
+            b.len()
+        )
+    })
 }
 
 fn voids(record: &TrialRecord) -> Vec<String> {

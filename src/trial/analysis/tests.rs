@@ -48,6 +48,7 @@ fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)
         start_s: (2 * pair + usize::from(position)) as f64 * 1.5,
         seconds: 1.0,
         values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        at_least: Vec::new(),
         net_rx: BTreeMap::new(),
         softirq: BTreeMap::new(),
         probe_cost: None,
@@ -270,4 +271,10 @@ fn assumptions_that_do_not_hold_are_noted() {
     }
     let notes = analyse(&record).notes;
     assert!(notes.len() == 1 && notes[0].starts_with("The effect changes over the trial"), "{notes:?}");
+    for slot in &mut record.slots[..3] {
+        slot.at_least = vec!["throughput".to_owned(), "a metric that is not shown".to_owned()];
+    }
+    let notes = analyse(&record).notes;
+    let bounds = "throughput: a lower bound in 2 of 30 slots of arm A and 1 of 30 of arm B";
+    assert!(notes.len() == 2 && notes[1].starts_with(bounds), "{notes:?}");
 }

@@ -1,19 +1,13 @@
 //! The two commands as people and scripts use them: output, exit codes, signals.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{millis, target};
+use super::{millis, rxlab, target};
 use crate::process::Running;
-
-fn rxlab(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
 
 fn output(args: &[&str]) -> Output {
     rxlab(args).output().expect("the program runs")

@@ -1,6 +1,5 @@
 //! The search for the highest rate, on servers whose limit is known.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,17 +50,11 @@ pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bo
     (found, code == 0)
 }
 
-/// A target of one thread, and the address of `path` there. A process of its own: a search looks at the server's CPU time,
-/// and that of the other tests is none of its.
+/// A target, and the address of `path` there. A search looks at the server's CPU time, and that of the other tests is
+/// none of its: so it is a process of its own.
 fn serve(path: &str) -> (Running, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command.args(["--json", "target", "--http", "127.0.0.1:0", "--threads", "1"]).stdin(Stdio::null());
-    let mut server = Running::start(&mut command);
-    let mut line = String::new();
-    BufReader::new(server.stdout()).read_line(&mut line).expect("readable");
-    let started: Value = serde_json::from_str(&line).expect("JSON");
-    let url = format!("http://{}{path}", started["addresses"]["http"].as_str().expect("served"));
-    (server, url)
+    let (server, addresses) = super::serve();
+    (server, format!("http://{}{path}", addresses["http"].as_str().expect("served")))
 }
 
 /// 500 a second by its work, which is measured when the server starts: the machine may be faster or slower then than

@@ -46,6 +46,9 @@ fn every_request_is_counted_once_on_both_sides() {
         assert_eq!(total.errors, [].into(), "{case}");
         assert_eq!((total.in_flight, total.sent), (0, total.requests), "{case}");
         assert_eq!(total.latency.len(), total.requests, "{case}");
+        assert_eq!((&total.statuses, total.unreachable), (&[(200, total.requests)].into(), false), "{case}");
+        // Each answer is the same, with its head.
+        assert!(total.bytes > 0 && total.bytes.is_multiple_of(total.requests), "{case}: {}", total.bytes);
         assert_eq!(target.stop().requests, total.requests, "{case}");
         assert_eq!(total.client_cpu.len(), threads);
     }

@@ -76,6 +76,19 @@ fn results_are_kept_read_and_added_up() {
     assert!(code == Some(0) && text.contains("8 connections, 2 threads"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 
+    // Random arrivals are this machine's own, or those that were asked for: no two results may have the same.
+    let random = |more: &[&str]| load(&[&["--for", "50ms", "--rate", "200", "--poisson"], more].concat());
+    let own = [random(&[]), random(&[])];
+    assert_eq!(own[0]["spec"]["seed"], own[1]["spec"]["seed"]);
+    let other = random(&["--seed", "5"]);
+    assert_eq!(other["spec"]["seed"], 5);
+    for (name, report) in [("d", &own[0]), ("e", &own[1]), ("f", &other)] {
+        std::fs::write(file(name), report.to_string()).expect("written");
+    }
+    let (code, _, complaints) = rxlab(&["merge", &file("d"), &file("e")]);
+    assert!(code == Some(2) && complaints.contains("--seed"), "{complaints}");
+    assert_eq!(rxlab(&["merge", &file("d"), &file("f")]).0, Some(0));
+
     // What is none is named.
     std::fs::write(file("c"), "{}").expect("written");
     for bad in [file("c"), file("nowhere")] {
@@ -105,6 +118,7 @@ fn options_that_make_no_sense_are_code_2() {
         &["--pacing", "coarse"],
         &["--pacing", "exact", "--rate", "5"],
         &["--poisson"],
+        &["--rate", "5", "--seed", "1"],
         &["--hdr-log", "/no/such/folder/log"],
     ] {
         let (code, out, complaints) = rxlab(&[&["load", "http://127.0.0.1:9/"], args].concat());

@@ -109,25 +109,17 @@ impl Engine {
         }
         for _ in 0..TICKETS_PER_TURN {
             let now = self.clock.now();
+            let free = self.first_free();
             let Some(schedule) = &mut self.schedule else { return };
-            if schedule.next().saturating_add(self.timeout) < now {
+            let deadline = schedule.next().saturating_add(self.timeout);
+            if deadline < now {
                 if schedule.take(now).is_some() {
                     self.left -= 1;
-                    tally.error(ErrorClass::Unsent, 1);
+                    tally.unsent(free.is_none_or(|(_, since)| since > deadline));
                 }
                 continue;
             }
-            // A connection that closed since it was queued gives its place up.
-            let (index, free_since) = loop {
-                let Some(&index) = self.free.front() else { return };
-                match self.connections[index].free_since {
-                    Some(since) => break (index, since),
-                    None => {
-                        self.connections[index].queued = false;
-                        self.free.pop_front();
-                    }
-                }
-            };
+            let Some((index, free_since)) = free else { return };
             if schedule.next() > now {
                 return;
             }
@@ -145,6 +137,8 @@ impl Engine {
             tally.scheduled(intended, free_since, now);
             if opening == Opening::Begun {
                 self.put(index, 1, intended, now, tally);
+            } else {
+                tally.blocked += 1;
             }
             let connection = &mut self.connections[index];
             if connection.outstanding() >= self.depth {
@@ -154,6 +148,19 @@ impl Engine {
             }
         }
         self.is_behind = true;
+    }
+
+    /// The connection that has been free for longest, and since when. One that closed since it was queued gives its
+    /// place up.
+    fn first_free(&mut self) -> Option<(usize, Nanos)> {
+        loop {
+            let index = *self.free.front()?;
+            if let Some(since) = self.connections[index].free_since {
+                return Some((index, since));
+            }
+            self.connections[index].queued = false;
+            self.free.pop_front();
+        }
     }
 
     /// Gives a connection up, and begins the next one at once when this one had answered.

@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{Clock, Destination, Engine, ErrorClass, Poller, Shared, Spec, Tally};
+use super::{Clock, Destination, Engine, ErrorClass, Nanos, Poller, Schedule, Shared, Spec, Tally};
 use crate::load::clock::{MILLISECOND, SECOND};
+use crate::load::rate::Rate;
 
 /// An engine for a load on `address`, its connections open.
 fn engine(spec: &Spec, address: SocketAddr, clock: Clock) -> Engine {
@@ -32,7 +34,7 @@ fn what_came_before_the_load_is_neither_lost_nor_an_error() {
     let mut streams: Vec<_> = (0..3).map(|_| listener.accept().expect("connected").0).collect();
     streams.truncate(1);
     streams[0].write_all(b"SSH-2.0-OpenSSH\r\n").expect("written");
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(20));
 
     let mut tally = Tally::new();
     engine.begin(None, &mut tally);
@@ -69,4 +71,60 @@ fn a_number_of_requests_ends_when_nobody_is_there_any_more() {
     }
     assert_eq!(tally.sent, 2);
     assert!(tally.errors[ErrorClass::Connect as usize] > 0);
+}
+
+/// An engine with two connections to a server that never answers, and its load at 1000 a second from now on.
+fn silent(timeout: Nanos) -> (TcpListener, Engine, Clock, Tally) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    let mut spec = Spec::new(format!("http://{address}/").parse().expect("a URL"));
+    (spec.connections, spec.timeout) = (2, Duration::from_nanos(timeout));
+    let (clock, mut tally) = (Clock::start(), Tally::new());
+    let mut engine = engine(&spec, address, clock);
+    let schedule = Schedule::new(clock.now(), &Rate::steady(1000.0), false, 0, 1, u64::MAX);
+    engine.begin(Some(schedule), &mut tally);
+    (listener, engine, clock, tally)
+}
+
+/// Turns the engine until `done`.
+fn turn_until(engine: &mut Engine, tally: &mut Tally, done: impl Fn(&Tally) -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while !done(tally) {
+        assert!(Instant::now() < give_up, "{} sent, {} blocked", tally.sent, tally.blocked);
+        engine.turn(tally);
+    }
+}
+
+#[test]
+fn what_is_due_while_all_connections_wait_for_the_server_is_not_the_clients() {
+    let (_listener, mut engine, clock, mut tally) = silent(60 * SECOND);
+    turn_until(&mut engine, &mut tally, |tally| tally.sent == 2);
+    std::thread::sleep(Duration::from_millis(50));
+    let unanswered = engine.unanswered(clock.now());
+    assert_eq!((unanswered.in_flight, unanswered.late), (2, 0));
+    assert!(unanswered.waiting >= 49, "{unanswered:?}");
+    assert_eq!(unanswered.ages.len(), 2 + unanswered.waiting);
+    assert!(unanswered.ages.max() >= 50 * MILLISECOND, "{unanswered:?}");
+}
+
+#[test]
+fn what_is_due_while_a_connection_is_free_is_the_clients() {
+    let (_listener, mut engine, clock, mut tally) = silent(20 * MILLISECOND);
+    std::thread::sleep(Duration::from_millis(60));
+    let unanswered = engine.unanswered(clock.now());
+    assert_eq!((unanswered.in_flight, unanswered.waiting), (0, 0));
+    assert!(unanswered.late >= 59, "{unanswered:?}");
+    // The connections were free for as long as those requests could wait.
+    engine.turn(&mut tally);
+    let own = tally.errors[ErrorClass::Unsent as usize] - tally.blocked;
+    assert!(own >= 39, "{own} of them");
+}
+
+#[test]
+fn what_waits_for_a_connection_until_it_is_given_up_is_not_the_clients() {
+    let (_listener, mut engine, _clock, mut tally) = silent(20 * MILLISECOND);
+    // Behind a timeout the connections are opened again: free, but not in time for what is overdue by then.
+    turn_until(&mut engine, &mut tally, |tally| tally.blocked > 0);
+    let unsent = tally.errors[ErrorClass::Unsent as usize];
+    assert!(unsent >= tally.blocked, "{unsent}");
 }

@@ -86,6 +86,7 @@ fn what_waits_too_long_for_a_flow_is_unsent() {
     let unsent = tally.errors[ErrorClass::Unsent as usize];
     // Those of the first 150 ms, and what a stalled CPU adds.
     assert!(unsent >= 149, "{unsent}");
+    assert!((149..=unsent).contains(&tally.blocked), "{} were the tracker's", tally.blocked);
     assert_eq!(flows.len() as u64, tally.sent);
     assert!(tally.sent + unsent <= due, "{} and {unsent} of {due}", tally.sent);
 }
@@ -103,7 +104,11 @@ fn all_that_waits_too_long_is_unsent_however_much_it_is() {
     while clock.now() < 2 * timeout {
         exchange.turn(&mut tally);
     }
+    let unanswered = exchange.unanswered(clock.now());
+    assert!(unanswered.late == 0 && unanswered.waiting > 0, "no flow may send: {unanswered:?}");
+    assert_eq!(unanswered.ages.len(), unanswered.waiting);
     let unsent = tally.errors[ErrorClass::Unsent as usize];
+    assert_eq!(tally.blocked, unsent);
     assert!((100_000..=220_000).contains(&unsent), "{unsent} of 200,000");
 }
 
