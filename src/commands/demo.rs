@@ -4,7 +4,7 @@ mod scene;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -19,7 +19,8 @@ use crate::lab::Range;
 use crate::model::{Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::report::findings::{self, DoctorReport};
-use crate::report::{html, trial_text};
+use crate::report::text::paragraph;
+use crate::report::{html, trial_text, words};
 use crate::trial::metrics::name;
 use crate::trial::perform::Outcome;
 use crate::trial::record::TrialRecord;
@@ -30,22 +31,22 @@ use crate::units::parse_duration;
 
 /// Show the whole job on a practice range of network namespaces on this kernel
 ///
-/// Makes two hosts joined by a one-queue veth, sends real traffic from a pinned sender, finds the
-/// hotspot, tries RPS and RFS each alone, prints the verdicts, writes a report, and puts everything
-/// back. Needs root and two CPUs.
+/// Makes two hosts joined by a one-queue veth and sends real traffic from a pinned sender, twice: packets that cost
+/// something (policy routing rules), where RPS lets more arrive, and cheap ones, where it only spreads. Finds the hotspot,
+/// tries RPS and RFS each alone, prints the verdicts, writes a report, and puts everything back. Needs root and two CPUs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where the report goes
     #[arg(long, value_name = "FILE", default_value = "rxlab-demo.html")]
     html: PathBuf,
     /// Pairs of each trial; none stops early here, so that all intervals are narrow
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 12)]
     pairs: usize,
     /// Length of a slot
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "400ms", value_parser = parse_duration)]
     measure: Duration,
     /// Settling time before each slot
-    #[arg(long, value_name = "TIME", default_value = "150ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     washout: Duration,
     /// How long the doctor looks
     #[arg(long = "for", value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
@@ -55,18 +56,37 @@ pub struct Args {
     seed: u64,
 }
 
+/// What came of a scene.
+struct Played {
+    kind: scene::Kind,
+    report: DoctorReport,
+    records: Vec<TrialRecord>,
+}
+
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     // The range is on this kernel, whatever the other commands would look at.
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
     files::check(&args.html)?;
     let stop = place::stop_flag()?;
+    let mut played = Vec::new();
+    for kind in [scene::Kind::Costly, scene::Kind::Cheap] {
+        if !stop.load(Ordering::SeqCst) {
+            played.push(play(global, args, kind, &stop)?);
+        }
+    }
+    finish(global, args, &played)?;
+    if stop.load(Ordering::SeqCst) { Err(CommandError::silent(Kind::Interrupted)) } else { Ok(()) }
+}
+
+/// One scene from its range to its last trial.
+fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> Result<Played, CommandError> {
     let mut out = output::stdout(global);
-    let mut scene = Scene::set(&stop)?;
+    let mut scene = Scene::set(kind, stop)?;
     if !global.json {
         write!(out, "{}", scene.in_words())?;
     }
-    let seen = look::for_a_while(&scene.machine.host, args.look, &stop);
-    let seen = seen.map(|(model, rates)| (findings::doctor(&model, &rates), tried(&model, &rates)));
+    let seen = look::for_a_while(&scene.machine.host, args.look, stop);
+    let seen = seen.map(|(model, rates)| (findings::doctor(&model, &rates), tried(kind, &model, &rates)));
     if stop.load(Ordering::SeqCst) {
         // A look that was cut short says nothing.
         return Err(CommandError::new(
@@ -83,23 +103,24 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         if stop.load(Ordering::SeqCst) {
             break;
         }
-        let outcome = try_out(global, args, &mut scene, proposal, &stop)?;
+        let outcome = try_out(global, args, &mut scene, kind, proposal, stop)?;
         trial::put_back(&outcome)?;
         if !global.json {
-            write!(out, "\n{}", trial_text::render(std::slice::from_ref(&outcome.record)))?;
+            writeln!(out, "\n{}", trial_text::render(std::slice::from_ref(&outcome.record)))?;
         }
         records.push(outcome.record);
     }
-    drop(scene);
-    finish(global, args, &report, &records)?;
-    if stop.load(Ordering::SeqCst) { Err(CommandError::silent(Kind::Interrupted)) } else { Ok(()) }
+    Ok(Played { kind, report, records })
 }
 
-/// RPS and RFS, each alone, also where the doctor would try only one of them: what a trial says of the other is
-/// worth seeing.
-fn tried(model: &Model, rates: &Rates) -> Vec<Proposal> {
-    let both = spread(model, rates, None).proposals;
-    both.into_iter().filter(|proposal| !proposal.plan.name.contains('+')).collect()
+/// RPS where packets cost something. Where they do not, RPS and RFS, each alone, also where the doctor would try only
+/// one of them: what a trial says of the other is worth seeing.
+fn tried(kind: scene::Kind, model: &Model, rates: &Rates) -> Vec<Proposal> {
+    let single = |proposal: &Proposal| match kind {
+        scene::Kind::Costly => proposal.plan.name == "rps",
+        scene::Kind::Cheap => !proposal.plan.name.contains('+'),
+    };
+    spread(model, rates, None).proposals.into_iter().filter(single).collect()
 }
 
 /// One proposal alone, as a trial.
@@ -107,14 +128,15 @@ fn try_out(
     global: &Global,
     args: &Args,
     scene: &mut Scene,
+    kind: scene::Kind,
     proposal: &Proposal,
-    stop: &std::sync::atomic::AtomicBool,
+    stop: &AtomicBool,
 ) -> Result<Outcome, CommandError> {
     let plan = &proposal.plan;
     let settings =
         apply::check(&scene.machine.host, &scene.machine.model, plan).map_err(place::apply_error)?;
     let spec = Spec {
-        name: plan.name.clone(),
+        name: format!("{}-{}", plan.name, kind.name()),
         change: Change { set: settings.clone(), ..Change::default() },
         workload: Workload {
             load: Some(scene.load.clone()),
@@ -144,30 +166,31 @@ fn try_out(
     conduct(global, trial)
 }
 
-fn finish(
-    global: &Global,
-    args: &Args,
-    report: &DoctorReport,
-    records: &[TrialRecord],
-) -> Result<(), CommandError> {
-    let observations: Vec<html::Observation> = report
-        .findings
-        .iter()
+fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), CommandError> {
+    let findings = played.iter().flat_map(|played| &played.report.findings);
+    let observations: Vec<html::Observation> = findings
         .map(|finding| html::Observation { title: finding.title.clone(), evidence: finding.evidence.clone() })
         .collect();
-    let page = html::Page { title: "rxlab demo", observations: &observations, trials: records };
+    let records: Vec<TrialRecord> = played.iter().flat_map(|played| played.records.clone()).collect();
+    let page = html::Page { title: "rxlab demo", observations: &observations, trials: &records };
     files::write(&args.html, html::render(&page).as_bytes())?;
     let mut out = output::stdout(global);
     if global.json {
-        let value =
-            json!({ "schema": "rxlab.demo/1", "doctor": report, "trials": records, "html": args.html });
+        let scene = |played: &Played| json!({ "packets": played.kind.name(), "doctor": played.report, "trials": played.records });
+        let scenes: Vec<_> = played.iter().map(scene).collect();
+        let value = json!({ "schema": "rxlab.demo/2", "scenes": scenes, "html": args.html });
         writeln!(out, "{value:#}")?;
     } else {
         let path = std::path::absolute(&args.html)?;
-        writeln!(out, "\nreport: {}", path.display())?;
+        for record in &records {
+            write!(out, "{}", paragraph("", &words::sentence(record)))?;
+        }
+        writeln!(out, "the same change, two kinds of traffic: only a trial tells which is yours")?;
+        writeln!(out, "report: {}", path.display())?;
         writeln!(out, "everything is as it was: the range is gone, every value is back")?;
+        writeln!(out, "next, on this machine's own traffic: rxlab doctor")?;
     }
-    if report.plans.is_empty() {
+    if played.iter().any(|played| played.report.plans.is_empty()) {
         return Err(CommandError::failed("the doctor found no hotspot on the range, so nothing was tried")
             .hint("other load on this machine can hide it; try again when it is quiet"));
     }

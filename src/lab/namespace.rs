@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // Opens a namespace file and starts `ip`.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -68,13 +69,29 @@ impl Namespace {
 
     /// Runs `ip ARGUMENTS` inside, with words split at white space.
     pub fn ip(&self, arguments: &str) -> Result<(), LabError> {
+        self.run(arguments, "")
+    }
+
+    /// Runs the commands of `lines` inside, with one start of `ip`.
+    pub fn ip_batch(&self, lines: &str) -> Result<(), LabError> {
+        self.run("-batch -", lines)
+    }
+
+    fn run(&self, arguments: &str, input: &str) -> Result<(), LabError> {
         let path = self.path();
         let run = || {
             // A child starts in the namespace of the thread that starts it. `ip -n` would want a
             // name below /run/netns.
             enter_netns(&path)?;
-            let words = arguments.split_whitespace();
-            Command::new("ip").args(words).stdin(Stdio::null()).output().map_err(LabError::Start)
+            let mut command = Command::new("ip");
+            command.args(arguments.split_whitespace()).stdin(Stdio::piped());
+            let mut child =
+                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(LabError::Start)?;
+            if let Some(mut stdin) = child.stdin.take() {
+                // Where `ip` has ended early, its own message says why.
+                let _ = stdin.write_all(input.as_bytes());
+            }
+            child.wait_with_output().map_err(LabError::Start)
         };
         let output = std::thread::scope(|scope| {
             scope.spawn(run).join().expect("the namespace thread does not panic")

@@ -128,6 +128,8 @@ struct Then {
     /// More or less of all CPUs together.
     extra: f64,
     headroom: Headroom,
+    /// The same if the other work of a full CPU does not grow with the packets.
+    at_most: Headroom,
 }
 
 /// Works the moves out, by fixed fractions where costs were not measured. `moves` has all queues that bring the CPUs
@@ -137,12 +139,18 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     let shares = Shares::new(before.clone(), moves);
     let sum = |times: &BTreeMap<CpuId, f64>| times.values().sum::<f64>();
     let all_busy: f64 = rates.cpus.iter().map(busy).sum();
+    let hottest = most(&before).map(|(cpu, _)| cpu);
+    let full = hottest.and_then(|cpu| rates.cpu(cpu)).filter(|cpu| busy(cpu) >= FULL);
+    // What else a full CPU does may be to send, or to read, as much as it gets to: it need not grow with the packets.
+    let elastic = full.map_or(0.0, |cpu| busy(cpu) - before[&cpu.cpu]);
     let work_out = |cost: &dyn Fn(&Move) -> Cost| {
         let times = shares.after(moves, cost);
         let extra = sum(&times) - sum(&before);
         let hottest = room(most(&times).map_or(0.0, |(_, time)| time));
-        let headroom = Headroom { hottest, machine: room((all_busy + extra) / rates.cpus.len() as f64) };
-        Then { times, extra, headroom }
+        let machine = |busy: f64| room((busy + extra) / rates.cpus.len() as f64);
+        let headroom = Headroom { hottest, machine: machine(all_busy) };
+        let at_most = Headroom { hottest, machine: machine(all_busy - elastic) };
+        Then { times, extra, headroom, at_most }
     };
     let then = work_out(&|step| step.cost.unwrap_or_else(|| Cost::fixed(step.kind)));
     if before.iter().all(|(cpu, time)| (then.times[cpu] - time).abs() < 1e-6) {
@@ -169,8 +177,8 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
         busiest: among(&|then| then.times[&busiest]),
         total: among(&|then| then.extra / all_before),
         hottest: among(&|then| then.headroom.hottest),
-        machine: among(&|then| then.headroom.machine),
-        fits: among(&|then| then.headroom.fits()),
+        machine: [among(&|then| then.headroom.machine)[0], among(&|then| then.at_most.machine)[1]],
+        fits: [among(&|then| then.headroom.fits())[0], among(&|then| then.at_most.fits())[1]],
     });
     // Said only where all cases agree.
     let overfull = rates.cpus.iter().map(|cpu| {
@@ -179,9 +187,6 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     });
     let overfull = overfull.max_by(|a, b| a.busy.total_cmp(&b.busy)).filter(|full| full.busy > 1.0 + CHANGE);
     let now = headroom(rates);
-    let hottest = most(&before).map(|(cpu, _)| cpu);
-    let is_full = |cpu: CpuId| rates.cpu(cpu).map(busy).filter(|busy| *busy >= FULL);
-    let as_it_runs = hottest.and_then(is_full).map_or(now.hottest, room);
     let loads =
         then.times.iter().map(|(cpu, after)| CpuLoad { cpu: *cpu, before: before[cpu], after: *after });
     Some(Prediction {
@@ -197,7 +202,7 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
         busiest_before: before[&busiest],
         busiest_after,
         hottest,
-        hottest_as_it_runs: as_it_runs,
+        hottest_as_it_runs: full.map_or(now.hottest, |cpu| room(busy(cpu))),
         overfull,
         range,
         left_out: Vec::new(),
@@ -396,12 +401,13 @@ mod tests {
     #[test]
     fn nothing_is_said_against_what_may_win() {
         let (_, rates) =
-            Sketch::new(2).veth("veth0").receives(0, 0.56, 1e5).works(0, 0.44).works(1, 0.3).build();
+            Sketch::new(2).veth("veth0").receives(0, 0.56, 1e5).works(0, 0.44).works(1, 0.9).build();
         let prediction = predict(&rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
         let regime = prediction.regime();
         assert!(regime.starts_with("this may add capacity, a trial says whether"), "{regime}");
         let range = prediction.range.expect("no cost was measured");
         assert!(range.after[0] < 0.03 && range.total[0] < -0.6 && range.total[1] > 0.7, "{range:?}");
+        assert!(range.fits[0] < 1.0 && range.fits[1] > 1.6, "{range:?}");
         assert_eq!(prediction.hottest_as_it_runs, 1.0, "what sends cannot leave");
         assert!(
             prediction.room("rps").starts_with("CPU 0 saturates at 1.0x to 1.8x of"),

@@ -110,7 +110,7 @@ fn killed_at_every_operation_on_the_running_kernel() {
     if !require::netns() {
         return;
     }
-    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let netns = range.server.path();
     let host = open(&netns);
     let state = tempfile::tempdir().expect("a temporary directory");

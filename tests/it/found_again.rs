@@ -26,7 +26,7 @@ impl World {
         if !require::netns() {
             return None;
         }
-        let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+        let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
         Some(Self { range, state: tempfile::tempdir().expect("a temporary directory") })
     }
 

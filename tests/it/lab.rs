@@ -15,7 +15,7 @@ fn the_server_host_is_seen_from_outside() {
     if !require::netns() {
         return;
     }
-    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
     let model = || Model::new(&Inventory::take(&host, Scope::All));
     // The kernel tells of the carrier a little later.

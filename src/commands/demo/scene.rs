@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::commands::machine::Machine;
 use crate::commands::{load, progress};
-use crate::error::{CommandError, Kind};
+use crate::error::{self, CommandError};
 use crate::host::{LiveHost, Namespace, allowed_cpus};
 use crate::lab::{LabError, Range, RangeSpec};
 use crate::load::{Rate, Session, Spec};
@@ -20,9 +20,43 @@ use crate::units::{CpuId, CpuMask};
 
 /// Flows of the load, so that their hashes spread.
 const FLOWS: usize = 16;
-/// Part of the highest rate at which everything still arrives that the demo drives: enough for a
-/// hotspot, and room for the cost of RPS on the other CPU.
-const PART: f64 = 0.6;
+
+/// What packets cost on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Each walks through rules, as with a firewall or policy routing, and more are offered than arrive: the CPU that
+    /// sends and receives is full.
+    Costly,
+    /// Next to nothing, and fewer are offered than could arrive.
+    Cheap,
+}
+
+impl Kind {
+    /// For the names of trials.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Costly => "costly",
+            Kind::Cheap => "cheap",
+        }
+    }
+
+    /// Policy routing rules of the server.
+    fn rules(self) -> u32 {
+        match self {
+            Kind::Costly => 200,
+            Kind::Cheap => 0,
+        }
+    }
+
+    /// The rate that is offered, as a part of the highest at which packets arrive without a change. Above 1 a change can
+    /// let more arrive; far above, RPS would drown the CPU that reads.
+    fn part(self) -> f64 {
+        match self {
+            Kind::Costly => 1.5,
+            Kind::Cheap => 0.6,
+        }
+    }
+}
 
 /// Everything that stands during the demo. Dropping it takes it away.
 pub(super) struct Scene {
@@ -33,17 +67,19 @@ pub(super) struct Scene {
     pub(super) load: Spec,
     sender: CpuId,
     receiver: CpuId,
+    kind: Kind,
     _range: Range,
 }
 
 impl Scene {
     /// Builds the range and starts the traffic.
-    pub(super) fn set(stop: &AtomicBool) -> Result<Self, CommandError> {
+    pub(super) fn set(kind: Kind, stop: &AtomicBool) -> Result<Self, CommandError> {
         let cpus: Vec<CpuId> = allowed_cpus().iter().collect();
         let &[sender, receiver, ..] = cpus.as_slice() else {
             return Err(explain(LabError::Cpus(cpus.len())));
         };
-        let range = Range::build(&RangeSpec::default()).map_err(explain)?;
+        let range =
+            Range::build(&RangeSpec { rules: kind.rules(), ..RangeSpec::default() }).map_err(explain)?;
         let address = SocketAddr::from((Range::SERVER, 9000));
         let target = Target::start(&target::Spec {
             udp_sink: Some(address),
@@ -59,7 +95,7 @@ impl Scene {
             netns: Some(range.client.path()),
             ..Spec::new(url)
         };
-        load.rate = Some(Rate::steady(calibrated_rate(&load, stop)?));
+        load.rate = Some(Rate::steady(calibrated_rate(&load, kind.part(), stop)?));
         let session = Session::start(&load).map_err(load::explain)?;
         Ok(Self {
             session: Some(session),
@@ -68,16 +104,25 @@ impl Scene {
             load,
             sender,
             receiver,
+            kind,
             _range: range,
         })
     }
 
     /// What stands, for people.
     pub(super) fn in_words(&self) -> String {
+        let rate = self.load.rate.as_ref().and_then(Rate::is_steady).unwrap_or_default();
+        let packets = match self.kind {
+            Kind::Costly => {
+                format!("costly packets ({} policy routing rules), more than arrive", self.kind.rules())
+            }
+            Kind::Cheap => "cheap packets, and room for more".to_owned(),
+        };
         format!(
             "practice range: client host -> one-queue veth -> server host, on this kernel\n\
-             traffic: {FLOWS} UDP flows, {} packets/s, sender on CPU {}, sink on CPU {}\n",
-            grouped(self.load.rate.as_ref().and_then(Rate::is_steady).unwrap_or_default() as u64),
+             traffic: {packets}\n\
+             {FLOWS} UDP flows, {} packets/s offered, sender on CPU {}, sink on CPU {}\n",
+            grouped(rate as u64),
             self.sender,
             self.receiver,
         )
@@ -93,7 +138,7 @@ impl Scene {
 }
 
 /// Sends flat out for a moment and takes a part of what arrived.
-fn calibrated_rate(load: &Spec, stop: &AtomicBool) -> Result<f64, CommandError> {
+fn calibrated_rate(load: &Spec, part: f64, stop: &AtomicBool) -> Result<f64, CommandError> {
     let mut session = Session::start(load).map_err(load::explain)?;
     session.mark();
     progress::wait("finding out what this machine can send", Duration::from_millis(1500), stop);
@@ -102,13 +147,13 @@ fn calibrated_rate(load: &Spec, stop: &AtomicBool) -> Result<f64, CommandError> 
         CommandError::failed("the sink does not answer under full load").hint("try again when it is quiet")
     })?;
     // A round figure reads better and is as good.
-    Ok((PART * arrived / 1000.0).round().max(1.0) * 1000.0)
+    Ok((part * arrived / 1000.0).round().max(1.0) * 1000.0)
 }
 
 fn machine(range: &Range) -> Result<Machine, CommandError> {
     let namespace = range.server.path();
     let host = LiveHost::open_in_namespace(Path::new("/"), &namespace)
-        .map_err(|error| CommandError::new(Kind::Denied, error))?;
+        .map_err(|error| CommandError::new(error::Kind::Denied, error))?;
     let inventory = Inventory::take(&host, Scope::Counters);
     let model = Model::new(&inventory);
     let netns = Namespace::of(&namespace).map_err(CommandError::failed)?;
@@ -116,10 +161,10 @@ fn machine(range: &Range) -> Result<Machine, CommandError> {
 }
 
 fn explain(error: LabError) -> CommandError {
-    let kind = if error.is_denied() { Kind::Denied } else { Kind::Failed };
+    let kind = if error.is_denied() { error::Kind::Denied } else { error::Kind::Failed };
     let told = CommandError::new(kind, &error);
     match error {
-        _ if kind == Kind::Denied => told.hint("the practice range needs root"),
+        _ if kind == error::Kind::Denied => told.hint("the practice range needs root"),
         LabError::Start(_) => told.hint("install iproute2"),
         _ => told,
     }

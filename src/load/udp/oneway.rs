@@ -22,10 +22,13 @@ const SENDS: usize = 64;
 /// Longest wait for room in a full send buffer.
 const FULL: Nanos = MILLISECOND;
 
+/// What is due this long ago is not sent any more: a source of packets does not send more later because it could send
+/// less before, and one that did would carry what one slot of a trial lacked into the next.
+const LATE: Nanos = 10 * MILLISECOND;
+
 pub(crate) struct OneWay {
     clock: Clock,
     poller: Poller,
-    timeout: Nanos,
     schedule: Option<Schedule>,
     flows: Vec<Flow>,
     turn: usize,
@@ -68,7 +71,6 @@ impl OneWay {
         Ok(Self {
             clock,
             poller,
-            timeout: spec.timeout.as_nanos() as Nanos,
             schedule: None,
             flows,
             turn: 0,
@@ -100,7 +102,7 @@ impl OneWay {
                 if let Some(schedule) = &mut self.schedule {
                     // One clock read for what is due together.
                     let Some(intended) = schedule.take(now) else { break };
-                    if intended + self.timeout < now {
+                    if intended + LATE < now {
                         tally.unsent(false);
                         continue;
                     }

@@ -16,7 +16,10 @@ pub(super) struct Lab {
 impl Lab {
     pub(super) fn new() -> Self {
         let alone = quiet::alone();
-        Self { range: Range::build(&RangeSpec { queues: 4 }).expect("built"), _alone: alone }
+        Self {
+            range: Range::build(&RangeSpec { queues: 4, ..RangeSpec::default() }).expect("built"),
+            _alone: alone,
+        }
     }
 
     pub(super) fn netns(&self) -> PathBuf {

@@ -85,7 +85,7 @@ fn an_interface_of_another_namespace() {
     if !require::netns() {
         return;
     }
-    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let bench =
         Bench::new(LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened"));
     let settings = [
@@ -136,7 +136,7 @@ fn a_napi_of_its_own_thread() {
     if !require::netns() || !require::ethtool() {
         return;
     }
-    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let path = range.server.path();
     let with_gro = || {
         enter_netns(&path).expect("entered");

@@ -223,7 +223,7 @@ fn what_the_kernel_throws_away_is_no_foreign_change() {
     if !require::netns() {
         return;
     }
-    let range = Range::build(&RangeSpec { queues: 2 }).expect("built");
+    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
     let tree = Tree::new();
     let values =
