@@ -3,6 +3,7 @@
 //! Every write goes through a [`Transaction`], whose journal has the old value on disk before the
 //! new one is written. What a value should be does not belong here, nor does how it is written.
 
+mod abandoned;
 mod backwards;
 mod beside;
 mod check;
@@ -22,6 +23,7 @@ mod surroundings;
 mod transaction;
 mod undo;
 
+pub use abandoned::{Abandoned, undo_abandoned};
 pub use backwards::{Backwards, UndoError, Undone, Waiting, Which, undo};
 pub use check::{awaits, check};
 pub use commands::CommandUndo;

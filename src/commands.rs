@@ -8,6 +8,7 @@ pub mod explain;
 pub mod export;
 mod files;
 pub mod guard;
+mod leftovers;
 pub mod load;
 mod look;
 mod machine;
@@ -78,6 +79,10 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         global.root = root;
     }
     let global = &global;
+    // What these two say goes to a log.
+    if !matches!(cli.command, Command::Guard(_) | Command::Restore(_)) {
+        leftovers::pass_on_notices(global);
+    }
     match cli.command {
         Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),

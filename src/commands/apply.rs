@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use self::report::Done;
 use super::machine::Machine;
-use super::{files, machine, place};
+use super::{files, leftovers, machine, place};
 use crate::apply::{self, BeginInfo, Transaction, launch_guard};
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -47,6 +47,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         Some(path) => read_plan(path)?,
         None => plan_of(&args.setting),
     };
+    if !args.dry_run {
+        leftovers::clear(global)?;
+    }
     let machine = machine::open(global)?;
     let host = &machine.host;
     let settings = apply::check(host, &machine.model, &plan).map_err(place::apply_error)?;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use self::scene::Scene;
 use super::trial::{self, Conduct, Ready, conduct};
-use super::{files, look, output, place};
+use super::{files, leftovers, look, output, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -59,6 +59,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     // The range is on this kernel, whatever the other commands would look at.
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
     files::check(&args.html)?;
+    leftovers::clear(global)?;
     let stop = place::stop_flag()?;
     let mut out = output::stdout(global);
     let mut scene = Scene::set(&stop)?;

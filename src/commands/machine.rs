@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, Namespace, netns_path};
-use crate::model::{Model, Nic};
+use crate::model::{Identity, Model, Nic};
 use crate::sample::{Inventory, Scope};
 use crate::units::{CpuMask, NicName};
 
@@ -45,6 +45,13 @@ pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), Comma
         }
     })?;
     Ok((host, path))
+}
+
+/// The machine seen from our own network namespace, and which one it is.
+pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity), CommandError> {
+    let (own, _) = host(&Global { netns: None, ..global.clone() })?;
+    let identity = describe(&Inventory::take(&own, Scope::Path))?.identity;
+    Ok((own, identity))
 }
 
 /// The receive path of a machine, or an error where there is none to be seen.

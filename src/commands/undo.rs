@@ -14,7 +14,6 @@ use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::{BackCommand, History, Outcome, Store};
 use crate::report::text::{clean, paragraph};
-use crate::sample::{Inventory, Scope};
 
 /// Put back what was applied: every open transaction, the newest first
 ///
@@ -54,8 +53,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         return report(global, &Undone { archived: Vec::new(), unreadable: Vec::new(), done });
     }
     let root = place::root(global)?;
-    let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
-    let identity = machine::describe(&Inventory::take(&own, Scope::Path))?.identity;
+    let (own, identity) = machine::own(global)?;
     let options = UndoOptions { force: args.force };
     let machine = (&*root.to_string_lossy(), &identity);
     let undone = apply::undo(&store, &own, machine, which, options).map_err(explain)?;
@@ -87,7 +85,8 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> 
     Ok(())
 }
 
-fn explain(error: UndoError) -> CommandError {
+/// An error of undoing with what to do about it.
+pub(super) fn explain(error: UndoError) -> CommandError {
     match error {
         UndoError::Journal(error) => place::journal_error(error),
         UndoError::OtherRoot(_) => CommandError::new(Kind::Changed, error),
@@ -177,6 +176,12 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
         Outcome::Gone => "gone, and its value with it".to_owned(),
         Outcome::Failed { why } => format!("not put back to {original}: {why}"),
     }
+}
+
+/// `error` with a hint for each value that is not as it was before.
+pub(super) fn hints(error: CommandError, undo: &Undo) -> CommandError {
+    let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
+    troubled.fold(error, |error, outcome| error.hint(format!("{}: {}", subject(outcome), verdict(outcome))))
 }
 
 /// The outcome for a shell command, in words.

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::disk::Disk;
 use super::log::Journal;
+use super::notice::Notice;
 use super::record::{Begin, Record};
 use super::recover::{Damage, History};
 use super::storage::{Folder, Lock, LockError, Storage};
@@ -239,6 +240,18 @@ impl Store {
     /// Puts a transaction into the archive as it is: nothing of it will be undone.
     pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
+    }
+
+    /// Leaves a notice for the next command.
+    pub fn leave_notice(&self, notice: &Notice) -> io::Result<()> {
+        self.storage.leave_notice(&notice.id, &serde_json::to_vec(notice)?)
+    }
+
+    /// Takes the notices that guards have left, each for one caller only. A notice that cannot be read, or cannot be
+    /// taken away, is left out.
+    pub fn take_notices(&self) -> Vec<Notice> {
+        let taken = self.storage.take_notices().unwrap_or_default();
+        taken.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect()
     }
 
     /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is

@@ -193,10 +193,7 @@ fn undo_hints(error: CommandError, undo: &Undo, commands: bool) -> CommandError 
 
 /// Says what is not as it was before, and what to do.
 pub(super) fn trouble_hints(error: CommandError, undo: &Undo) -> CommandError {
-    let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
-    let error = troubled.fold(error, |error, outcome| {
-        error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)))
-    });
+    let error = undo::hints(error, undo);
     let error = match undo.command.as_ref().map(|command| &command.outcome) {
         Some(journal::Outcome::Failed { why }) => error.hint(format!("arm B is still set: {why}")),
         _ => error,

@@ -4,7 +4,7 @@ use super::conduct::{Conduct, store_error};
 use super::finish::{After, finish};
 use super::ready::ready;
 use crate::cli::Global;
-use crate::commands::{machine, place};
+use crate::commands::{leftovers, machine, place};
 use crate::error::{CommandError, Kind};
 use crate::trial::record::Verdict;
 use crate::trial::store::TrialDir;
@@ -27,6 +27,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage(format!("trial {} is finished", record.id))
             .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));
     }
+    leftovers::clear(global)?;
     let machine = machine::open(global)?;
     if record.host.boot_id != machine.model.identity.boot_id {
         let message = format!("trial {} belongs to another boot or another machine", record.id);

@@ -5,7 +5,7 @@ use super::finish::finish;
 use super::flags::{Args, from_flags};
 use super::ready::ready;
 use crate::cli::Global;
-use crate::commands::{files, machine, place};
+use crate::commands::{files, leftovers, machine, place};
 use crate::error::CommandError;
 use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
@@ -16,6 +16,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
         None => from_flags(args)?,
     };
+    leftovers::clear(global)?;
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
     let ready = ready(global, &machine, &spec)?;
