@@ -80,6 +80,7 @@ pub enum Command {
     Confirm(commands::confirm::Args),
     Undo(commands::undo::Args),
     Status(commands::status::Args),
+    History(commands::history::Args),
     Reapply(commands::reapply::Args),
     Persist(commands::persist::Args),
     Unpersist(commands::unpersist::Args),

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod export;
 mod files;
 pub mod guard;
+pub mod history;
 mod leftovers;
 pub mod load;
 mod look;
@@ -95,6 +96,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Undo(args) => undo::run(global, args),
         Command::Reapply(args) => reapply::run(global, &args),
         Command::Status(args) => status::run(global, &args),
+        Command::History(args) => history::run(global, &args),
         Command::Persist(args) => persist::run(global, &args),
         Command::Unpersist(args) => unpersist::run(global, &args),
         Command::Restore(args) => restore::run(global, &args),

@@ -29,5 +29,5 @@ pub use notice::{Lapse, Notice};
 pub use record::{Begin, Beside, Intent, Outcome, Record, SysfsIds};
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
-pub use store::{Archived, JournalError, Open, Store, Unreadable};
+pub use store::{Archived, Entry, JournalError, Open, Store, Unreadable};
 pub use surroundings::{DeviceThen, Surroundings};

@@ -3,7 +3,7 @@
 mod conduct;
 mod finish;
 mod flags;
-mod list;
+pub(super) mod list;
 mod ready;
 mod resume;
 mod run;

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::disk::Disk;
 use super::log::Journal;
+use super::memory::Memory;
 use super::notice::Notice;
 use super::record::{Begin, Record};
 use super::recover::{Damage, History};
@@ -117,6 +118,17 @@ pub struct Unreadable {
     pub readable: Option<History>,
 }
 
+/// A transaction, open or in the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its id.
+    pub id: String,
+    /// False in the archive.
+    pub is_open: bool,
+    /// What its file says, or why that cannot be read.
+    pub history: Result<History, String>,
+}
+
 /// The transactions of one state directory.
 #[derive(Clone)]
 pub struct Store {
@@ -127,6 +139,30 @@ impl Store {
     /// The transactions in `storage`. Touches nothing.
     pub fn new(storage: impl Storage + 'static) -> Self {
         Self { storage: Arc::new(storage) }
+    }
+
+    /// A copy in memory of the open transactions: nothing that happens to it reaches a disk.
+    pub fn rehearsal(&self) -> Result<Self, JournalError> {
+        let copy = Memory::copy_of(&*self.storage).map_err(|error| self.error("read", "", error))?;
+        Ok(Self::new(copy))
+    }
+
+    /// Every transaction, open or in the archive, the oldest first.
+    pub fn all(&self) -> Result<Vec<Entry>, JournalError> {
+        let mut all = Vec::new();
+        for (folder, is_open) in [(Folder::Open, true), (Folder::Archive, false)] {
+            for id in self.ids(folder)? {
+                let read = self.storage.read(folder, &id).map(|bytes| History::parse(&bytes));
+                let history = match read {
+                    Ok(Ok(history)) => Ok(history),
+                    Ok(Err(damage)) => Err(format!("line {} is damaged", damage.line)),
+                    Err(error) => Err(error.to_string()),
+                };
+                all.push(Entry { id, is_open, history });
+            }
+        }
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(all)
     }
 
     /// Takes the lock; tries again until `patience` is over while another process has it.
