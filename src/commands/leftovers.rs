@@ -10,12 +10,14 @@ use crate::host::ProcessId;
 use crate::journal::Notice;
 
 /// Says what guards have put back since the last command, each once. A reader that may not take a notice away leaves
-/// it to one that may.
-pub(super) fn pass_on_notices(global: &Global) {
-    for notice in place::store(global).take_notices() {
+/// it to one that may. Returns how many there were.
+pub(super) fn pass_on_notices(global: &Global) -> usize {
+    let notices = place::store(global).take_notices();
+    for notice in &notices {
         // When even standard error is closed there is no way left to tell.
         let _ = writeln!(output::stderr(), "rxlab: {notice}");
     }
+    notices.len()
 }
 
 /// Puts back what a killed process has left behind, and says so; then an error while a change still waits for its

@@ -67,6 +67,11 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     CommandError::after_output(exit(undone, args.id.is_some(), args.dry_run), printed)
 }
 
+/// Puts one transaction back and says so.
+pub(super) fn one(global: &Global, id: &str) -> Result<(), CommandError> {
+    run(global, Args { id: Some(id.to_owned()), last: false, force: false, forget: false, dry_run: false })
+}
+
 /// Gives a transaction up: its values stay as they are.
 fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
     let found = store.find(id).map_err(place::journal_error)?;
