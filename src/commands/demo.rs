@@ -58,11 +58,11 @@ pub struct Args {
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     // The range is on this kernel, whatever the other commands would look at.
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
-    files::check(&args.html)?;
     leftovers::clear(global)?;
     let stop = place::stop_flag()?;
     let mut out = output::stdout(global);
     let mut scene = Scene::set(&stop)?;
+    files::check(&args.html)?;
     if !global.json {
         write!(out, "{}", scene.in_words())?;
     }
@@ -164,8 +164,8 @@ fn finish(
             json!({ "schema": "rxlab.demo/1", "doctor": report, "trials": records, "html": args.html });
         writeln!(out, "{value:#}")?;
     } else {
-        let path = std::path::absolute(&args.html)?;
-        writeln!(out, "\nreport: {}", path.display())?;
+        writeln!(out)?;
+        trial::say_written(&mut out, &args.html)?;
         writeln!(out, "everything is as it was: the range is gone, every value is back")?;
     }
     if report.plans.is_empty() {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::source::{self, From, Source};
-use super::{look, machine, output, status};
+use super::{look, machine, output, place, status};
 use crate::apply::{Live, State, ValueStatus};
 use crate::cli::Global;
 use crate::diagnose::Finding;
@@ -56,7 +56,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let (true, Source::Live(host)) = (args.watch, &source) {
         return watch::run(global, host, args.length, args.nic.as_ref());
     }
-    let (model, rates) = look::look(&source, args.length)?;
+    let stop = place::stop_flag()?;
+    let (model, rates) = look::look(&source, args.length, &stop)?;
     let mut report = findings::doctor(&model, &rates);
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| concerns(finding.nic.as_ref(), name));
@@ -70,7 +71,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let calls = report.findings.iter().any(Finding::calls);
     let ended = if calls { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
-    CommandError::after_output(ended, printed)
+    CommandError::after_output(look::ended(&stop, ended), printed)
 }
 
 fn print(global: &Global, report: &DoctorReport, verbose: bool) -> Result<(), CommandError> {

@@ -1,11 +1,11 @@
 //! Two samples of the counters, and what they say: what doctor judges and what plans are made of.
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::progress;
 use super::source::Source;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::model::{Model, Rates};
 use crate::sample::{Counters, Inventory, Scope, busiest};
@@ -13,11 +13,23 @@ use crate::sample::{Counters, Inventory, Scope, busiest};
 /// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The machine and what it did for `length`, or between the two moments of a snapshot.
-pub(super) fn look(source: &Source, length: Duration) -> Result<(Model, Rates), CommandError> {
+/// The machine and what it did for `length`, or between the two moments of a snapshot. Once `stop` is set, what it did
+/// until then; an error when that is too short to measure anything.
+pub(super) fn look(
+    source: &Source,
+    length: Duration,
+    stop: &AtomicBool,
+) -> Result<(Model, Rates), CommandError> {
     long_enough(length)?;
     match source {
-        Source::Live(host) => for_a_while(host, length, &AtomicBool::new(false)),
+        Source::Live(host) => {
+            let begun = Instant::now();
+            let seen = for_a_while(host, length, stop)?;
+            match stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
+                true => Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured")),
+                false => Ok(seen),
+            }
+        }
         Source::Snapshot(snapshot) => {
             let first = Inventory::take(snapshot.first(), Scope::Load);
             between(&Counters::take(snapshot.first(), &first), snapshot.last())
@@ -30,6 +42,16 @@ pub(super) fn long_enough(length: Duration) -> Result<(), CommandError> {
     match length < SHORTEST {
         true => Err(CommandError::usage("--for is too short to see anything: give at least 100ms")),
         false => Ok(()),
+    }
+}
+
+/// The end of a command whose sample Ctrl-C may have cut short: what it printed is of that shorter time.
+pub(super) fn ended(stop: &AtomicBool, ended: Result<(), CommandError>) -> Result<(), CommandError> {
+    let is_cut = stop.load(Ordering::SeqCst);
+    match ended {
+        Err(error) if error.kind != Kind::Findings => Err(error),
+        _ if is_cut => Err(CommandError::new(Kind::Interrupted, "interrupted: this is the result so far")),
+        ended => ended,
     }
 }
 

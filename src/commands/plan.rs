@@ -79,28 +79,33 @@ enum Wanted {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let source = source::open(global, &args.from)?;
+    let stop = place::stop_flag()?;
     if args.predict {
-        return predict::run(global, args, &source);
+        return look::ended(&stop, predict::run(global, args, &source, &stop));
     }
     let plan = if args.setting.is_empty() {
         let wanted = wanted(args)?;
-        let (model, rates) = look::look(&source, args.length)?;
+        let (model, rates) = look::look(&source, args.length, &stop)?;
         match made(&wanted, args, &model, &rates)? {
             Ok(plan) => plan,
             Err(reasons) => match &args.output {
                 Some(path) => return Err(no_file(path, &reasons)),
-                None => return nothing(global, &reasons),
+                None => return look::ended(&stop, nothing(global, &reasons)),
             },
         }
     } else {
         own(&source, &source.model(None)?, &args.setting)?
     };
+    look::ended(&stop, write(global, args, &plan))
+}
+
+fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> {
     if let Some(path) = &args.output {
         return files::write(path, plan.to_toml().as_bytes());
     }
     let mut out = output::stdout(global);
     if global.json {
-        writeln!(out, "{}", super::json(&plan)?)?
+        writeln!(out, "{}", super::json(plan)?)?
     } else {
         let text = plan.to_toml();
         output::check_passes("the plan", &text)?;

@@ -121,7 +121,7 @@ impl Output<'_> {
 
 fn cannot_write(args: &Args, error: &io::Error) -> CommandError {
     let path = args.out.as_deref().unwrap_or(Path::new("the trace"));
-    CommandError::failed(format!("cannot write {}: {error}", path.display()))
+    CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
 }
 
 fn explain(args: &Args, error: TraceError) -> CommandError {

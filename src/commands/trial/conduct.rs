@@ -168,15 +168,11 @@ fn factor_error(error: FactorError) -> CommandError {
 
 /// A record that cannot be read or written.
 pub(crate) fn store_error(error: &StoreError) -> CommandError {
-    let denied =
-        matches!(error, StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied);
-    let missing =
-        matches!(error, StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound);
-    let kind = match () {
-        () if denied => Kind::Denied,
-        () if missing => Kind::Usage,
-        () => Kind::Failed,
+    let kind = match error {
+        StoreError::Io { error, .. } => Kind::from(error),
+        StoreError::Json { .. } => Kind::Failed,
     };
+    let denied = kind == Kind::Denied;
     let error = CommandError::new(kind, error);
     if denied { error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere") } else { error }
 }

@@ -20,6 +20,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    args.after.check()?;
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let spec = dir.spec().map_err(|error| store_error(&error))?;
     let record = dir.record().map_err(|error| store_error(&error))?;

@@ -11,6 +11,7 @@ use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    args.after.check()?;
     let spec = match &args.spec {
         Some(path) => Spec::parse(&files::read("specification", path)?)
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
