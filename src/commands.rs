@@ -26,6 +26,7 @@ pub mod snapshot;
 mod source;
 pub mod status;
 pub mod steal;
+mod suggest;
 pub mod target;
 pub mod trace;
 pub mod trial;
@@ -35,7 +36,7 @@ pub mod unpersist;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use serde::Serialize;
 
 use crate::cli::{Cli, Command};
@@ -45,9 +46,13 @@ use crate::report::json;
 /// Parses the command line, runs the command, prints an error if there is one, and gives the exit
 /// code.
 pub fn main() -> ExitCode {
+    output::fit_terminal();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => return answered(&answer),
+        Err(mut answer) => {
+            suggest::suggest(&mut answer, &Cli::command(), std::env::args());
+            return answered(&answer);
+        }
     };
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,

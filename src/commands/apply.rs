@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(value_name = "PLAN", required_unless_present = "setting", conflicts_with = "setting")]
     plan: Option<PathBuf>,
     /// One value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
-    #[arg(long, value_name = "SETTING")]
+    #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
     /// Put everything back after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

@@ -10,6 +10,7 @@ use super::{look, machine, output, place, status};
 use crate::apply::{Live, State, ValueStatus};
 use crate::cli::Global;
 use crate::diagnose::Finding;
+use crate::diagnose::figures::plural;
 use crate::error::{CommandError, Kind};
 use crate::report::findings::{self, Detail, DoctorReport};
 use crate::report::text::clean;
@@ -103,8 +104,9 @@ fn drifted(global: &Global, source: &Source, nic: Option<&NicName>) -> Option<St
     let gone = values.iter().filter(is_gone).count();
     (gone > 0).then(|| {
         format!(
-            "{gone} of {} values that rxlab has set are no longer so: `rxlab status` says which, and who probably did it",
-            values.len()
+            "{gone} of {} that rxlab has set {} no longer so: `rxlab status` says which, and who probably did it",
+            plural(values.len(), "value"),
+            if gone == 1 { "is" } else { "are" }
         )
     })
 }

@@ -77,3 +77,23 @@ fn between(before: &Counters, host: &dyn Host) -> Result<(Model, Rates), Command
     let rates = rates.accounted(&inventory).with_busiest(busiest(host, before, &after));
     Ok((Model::new(&inventory), rates))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::ended;
+    use crate::error::{CommandError, Kind};
+
+    #[test]
+    fn a_sample_that_was_cut_short_ends_with_130_unless_something_failed() {
+        let kind = |is_cut: bool, end: Result<(), CommandError>| {
+            ended(&AtomicBool::new(is_cut), end).err().map(|error| error.kind)
+        };
+        let findings = || Err(CommandError::silent(Kind::Findings));
+        assert_eq!((kind(false, Ok(())), kind(false, findings())), (None, Some(Kind::Findings)));
+        assert_eq!(kind(true, Ok(())), Some(Kind::Interrupted));
+        assert_eq!(kind(true, findings()), Some(Kind::Interrupted));
+        assert_eq!(kind(true, Err(CommandError::failed("disk full"))), Some(Kind::Failed));
+    }
+}

@@ -39,7 +39,7 @@ pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), Comma
     };
     let host = opened.map_err(|error| {
         if error.is_denied() {
-            CommandError::new(Kind::Denied, error).hint("another network namespace needs root")
+            CommandError::new(Kind::Denied, error).hint(privilege("another network namespace"))
         } else {
             CommandError::usage(error)
         }
@@ -52,6 +52,14 @@ pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity), CommandError>
     let (own, _) = host(&Global { netns: None, ..global.clone() })?;
     let identity = describe(&Inventory::take(&own, Scope::Path))?.identity;
     Ok((own, identity))
+}
+
+/// What `what` lacks when the kernel denies it: root, or capabilities that this root does not have.
+pub(super) fn privilege(what: &str) -> String {
+    match rustix::process::geteuid().is_root() {
+        false => format!("{what} needs root"),
+        true => format!("{what} needs capabilities that root has outside of containers"),
+    }
 }
 
 /// The receive path of a machine, or an error where there is none to be seen.

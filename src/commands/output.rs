@@ -31,6 +31,16 @@ pub(crate) fn stderr() -> Output {
     Output::new(io::stderr(), Form::Text { styles })
 }
 
+/// Lays text out for the terminal on standard output, if it is one.
+pub(crate) fn fit_terminal() {
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
+        // A terminal that does not know its size says 0.
+        if size.ws_col > 0 {
+            crate::report::text::fit_terminal(size.ws_col.into());
+        }
+    }
+}
+
 /// Whether a person can read standard output and answer on standard input.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()

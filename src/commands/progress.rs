@@ -70,7 +70,7 @@ pub(super) fn wait(what: &str, length: Duration, stop: &AtomicBool) {
 /// standard error is no terminal.
 pub(super) fn bar(what: &str, length: u64) -> Bar {
     let bar = Bar(ProgressBar::new(length));
-    bar.0.set_style(style("{msg:40} [{bar:24}] {eta} left").progress_chars("=> "));
+    bar.0.set_style(style("{msg} [{wide_bar}] {eta} left").progress_chars("=> "));
     bar.set_message(what);
     bar
 }
@@ -83,7 +83,7 @@ pub(super) fn clock(what: &str, length: Duration) -> Bar {
         let _ = write!(out, "{} s left", left.div_ceil(1000));
     };
     let bar = Bar(ProgressBar::new(milliseconds(length)));
-    let style = style("{msg:40} [{bar:24}] {left}").with_key("left", left);
+    let style = style("{msg} [{wide_bar}] {left}").with_key("left", left);
     bar.0.set_style(style.progress_chars("=> "));
     bar.set_message(what);
     bar

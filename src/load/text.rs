@@ -159,8 +159,8 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         write!(names, "{name:>12}")?;
         write!(values, "{:>12}", value.map_or_else(|| "-".to_owned(), duration))?;
     }
-    writeln!(out, "  {:<12}{}", "latency", names.trim_start_matches("  "))?;
-    writeln!(out, "  {:<12}{}", "", values.trim_start_matches("  "))?;
+    writeln!(out, "  {:<10}{names}", "latency")?;
+    writeln!(out, "  {:<10}{values}", "")?;
     if cells.iter().any(|(_, value)| value.is_none()) {
         writeln!(out, "  (-: too few requests for that percentile)")?;
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::commands::machine::Machine;
+use crate::commands::machine::{Machine, privilege};
 use crate::commands::{load, progress};
 use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, Namespace, allowed_cpus};
@@ -119,7 +119,7 @@ fn explain(error: LabError) -> CommandError {
     let kind = if error.is_denied() { Kind::Denied } else { Kind::Failed };
     let told = CommandError::new(kind, &error);
     match error {
-        _ if kind == Kind::Denied => told.hint("the practice range needs root"),
+        _ if kind == Kind::Denied => told.hint(privilege("the practice range")),
         LabError::Start(_) => told.hint("install iproute2"),
         _ => told,
     }
