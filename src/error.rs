@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// What a failed operation on a file that the user named means for the exit code.
+/// Kind of a failed operation on a file that the user named.
 impl From<&io::Error> for Kind {
     fn from(error: &io::Error) -> Self {
         match error.kind() {

@@ -1,4 +1,4 @@
-//! What a killed process has left behind, put back by the next command as its guard would have done.
+//! Changes that a killed process has left behind, put back by the next command as their guard would have done.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A transaction that had lapsed.
 #[derive(Debug)]
 pub struct Abandoned {
-    /// What it was for.
+    /// Purpose of the transaction, in one line.
     pub what: String,
-    /// Why it goes back.
+    /// Reason why it goes back.
     pub lapse: Lapse,
-    /// What was put back.
+    /// Outcome for its values.
     pub undo: Undo,
 }
 

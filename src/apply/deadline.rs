@@ -176,7 +176,7 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
     }
 }
 
-/// Why a transaction goes back now: its deadline has passed at `now_ns` of CLOCK_BOOTTIME, or the process that applied
+/// Returns the reason why a transaction goes back now: its deadline has passed at `now_ns` of CLOCK_BOOTTIME, or the process that applied
 /// it has died before everything was set. `None` while it may stand.
 pub(super) fn lapse(
     history: &History,

@@ -54,7 +54,7 @@ pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity), CommandError>
     Ok((own, identity))
 }
 
-/// What `what` lacks when the kernel denies it: root, or capabilities that this root does not have.
+/// Hint for a denial: `what` needs root, or capabilities that this root does not have.
 pub(super) fn privilege(what: &str) -> String {
     match rustix::process::geteuid().is_root() {
         false => format!("{what} needs root"),

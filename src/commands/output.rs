@@ -41,7 +41,7 @@ pub(crate) fn fit_terminal() {
     }
 }
 
-/// Whether a person can read standard output and answer on standard input.
+/// Returns true when a person can read standard output and answer on standard input.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }

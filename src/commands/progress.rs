@@ -17,7 +17,7 @@ pub(super) struct Bar(ProgressBar);
 impl Bar {
     /// A bar of `length` steps with a message behind it; `None` where standard error is no terminal.
     pub(super) fn on_terminal(length: u64) -> Option<Self> {
-        let bar = || ProgressBar::new(length).with_style(style("{bar:30} {msg}"));
+        let bar = || ProgressBar::new(length).with_style(style("{bar:30} {eta} left, {msg}"));
         std::io::stderr().is_terminal().then(|| Self(bar()))
     }
 

@@ -25,7 +25,7 @@ pub struct PendingCommand {
 }
 
 impl History {
-    /// Whether a shell command was run, or was about to.
+    /// Returns true when a shell command was run, or was about to.
     pub fn ran_command(&self) -> bool {
         self.records.iter().any(|record| matches!(record, Record::Command(_)))
     }

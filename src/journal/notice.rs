@@ -1,10 +1,10 @@
-//! What a guard leaves for the next command to say.
+//! Messages that guards leave for the next command to print.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a change that waited for its confirmation goes back without a command of the user.
+/// Reason why a change that waited for its confirmation goes back without a command of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lapse {
@@ -16,14 +16,14 @@ pub enum Lapse {
     Unguarded,
 }
 
-/// What a guard did, for the next command to say.
+/// Message of a guard about a transaction that it put back, for the next command to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// The transaction that the guard put back.
     pub id: String,
-    /// What it was for, as [`Begin::what`] says.
+    /// Purpose of the transaction, as `Begin::what` says.
     pub what: String,
-    /// Why it was put back.
+    /// Reason why it was put back.
     pub lapse: Lapse,
     /// False when a value is left for the user to decide about.
     pub is_closed: bool,

@@ -125,7 +125,7 @@ pub struct Entry {
     pub id: String,
     /// False in the archive.
     pub is_open: bool,
-    /// What its file says, or why that cannot be read.
+    /// History in its file, or the reason why that cannot be read.
     pub history: Result<History, String>,
 }
 

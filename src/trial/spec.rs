@@ -232,7 +232,7 @@ impl Workload {
 /// Longest name of a trial, in bytes.
 pub const MAX_NAME: usize = 40;
 
-/// Whether the name of a trial, which becomes part of a directory's, may have this character.
+/// Returns true for a character that the name of a trial, which becomes part of a directory's, may have.
 pub fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.')
 }

@@ -29,7 +29,7 @@ fn an_unconfirmed_change_goes_back() {
     assert!(!text.contains("was not confirmed in time"), "said once: {text}");
 }
 
-/// A trial and its guard were killed: their transaction once blocked every change until somebody undid it.
+/// A trial and its guard were killed: their transaction once blocked every change until a user undid it.
 #[test]
 fn the_next_command_puts_back_what_a_killed_process_left() {
     let tree = Tree::new();

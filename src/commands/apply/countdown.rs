@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// How long the guard may take after the deadline before the terminal is given back.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What happened on standard input.
+/// Event on standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     /// A line came.

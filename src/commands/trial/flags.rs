@@ -121,7 +121,7 @@ pub(super) struct Args {
     pub(super) after: After,
 }
 
-/// What the trial is called.
+/// Name of the trial.
 fn name(args: &Args) -> Result<String, CommandError> {
     let of_plan = match (&args.name, &args.plan) {
         (Some(name), _) => return Ok(name.clone()),
