@@ -1,5 +1,5 @@
 #!/bin/sh
-# Field case A in miniature, on a real driver with a real interrupt: 8 CPUs, one virtio queue, its
+# A one-core hotspot, on a real driver with a real interrupt: 8 CPUs, one virtio queue, its
 # interrupt on CPU 2. UDP traffic comes through a tap; in the guest rxlab finds the hotspot, predicts what
 # the plan does, applies it, looks again, and puts everything back. Root, about a minute with the build done.
 set -eu

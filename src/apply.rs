@@ -3,6 +3,7 @@
 //! Every write goes through a [`Transaction`], whose journal has the old value on disk before the
 //! new one is written. What a value should be does not belong here, nor does how it is written.
 
+mod abandoned;
 mod backwards;
 mod beside;
 mod check;
@@ -11,6 +12,7 @@ mod confirm;
 mod covered;
 mod deadline;
 mod drift;
+mod ending;
 mod error;
 mod leave;
 mod locate;
@@ -22,19 +24,21 @@ mod surroundings;
 mod transaction;
 mod undo;
 
-pub use backwards::{Backwards, UndoError, Undone, Waiting, Which, undo};
+pub use abandoned::{Abandoned, undo_abandoned};
+pub use backwards::{Backwards, UndoError, Undone, Waiting, Which, rehearse_undo, undo};
 pub use check::{awaits, check};
 pub use commands::CommandUndo;
 pub use confirm::{ConfirmError, confirm};
 pub use covered::covered_by;
 pub use deadline::{Guard, LiveWatchpost, Watchpost, boottime, hold_deadline, launch_guard};
 pub use drift::{Culprit, Likelihood, Suspect, in_words};
+pub use ending::{Ending, ending};
 pub use error::ApplyError;
 pub(crate) use locate::interface_id;
 pub use locate::reach;
 pub use news::{News, NewsDesk};
 pub use reapply::{Reapplied, Reapply, preview_reapply};
 pub use rehearse::{Change, rehearse};
-pub use status::{Live, State, TransactionStatus, ValueStatus, status};
+pub use status::{Live, State, TransactionStatus, ValueStatus, state, status};
 pub use transaction::{BeginInfo, Failure, Kept, Transaction};
 pub use undo::{Undo, UndoOptions, UndoOutcome};

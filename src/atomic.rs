@@ -97,9 +97,9 @@ pub(crate) fn begin(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns an error where [`replace`] would refuse what is at `path`.
+/// Returns an error where [`replace`] would refuse what is at `path`, or could not make a file in its directory.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
-    replaceable(path).map(drop)
+    Draft::file(path, None).map(drop)
 }
 
 /// The regular file at `path`, if there is one.

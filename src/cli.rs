@@ -58,7 +58,7 @@ const GLOBAL: &str = "Global options";
 
 const EXIT_CODES: &str = "Exit codes:
   0    fine: nothing to do, or done
-  1    findings were made, or a guard of a trial tripped
+  1    findings were made, a trial proved that its change hurts, or a guard of it tripped
   2    the command line, a file or a value is wrong
   3    a permission or a kernel feature is missing
   4    the machine is not what the command assumes (drift, NIC gone, other host)
@@ -80,6 +80,7 @@ pub enum Command {
     Confirm(commands::confirm::Args),
     Undo(commands::undo::Args),
     Status(commands::status::Args),
+    History(commands::history::Args),
     Reapply(commands::reapply::Args),
     Persist(commands::persist::Args),
     Unpersist(commands::unpersist::Args),

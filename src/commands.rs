@@ -8,6 +8,8 @@ pub mod explain;
 pub mod export;
 mod files;
 pub mod guard;
+pub mod history;
+mod leftovers;
 pub mod load;
 mod look;
 mod machine;
@@ -24,6 +26,7 @@ pub mod snapshot;
 mod source;
 pub mod status;
 pub mod steal;
+mod suggest;
 pub mod target;
 pub mod trace;
 pub mod trial;
@@ -33,7 +36,7 @@ pub mod unpersist;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use serde::Serialize;
 
 use crate::cli::{Cli, Command};
@@ -43,9 +46,13 @@ use crate::report::json;
 /// Parses the command line, runs the command, prints an error if there is one, and gives the exit
 /// code.
 pub fn main() -> ExitCode {
+    output::fit_terminal();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => return answered(&answer),
+        Err(mut answer) => {
+            suggest::suggest(&mut answer, &Cli::command(), std::env::args());
+            return answered(&answer);
+        }
     };
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,6 +85,10 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         global.root = root;
     }
     let global = &global;
+    // What these two say goes to a log.
+    if !matches!(cli.command, Command::Guard(_) | Command::Restore(_)) {
+        leftovers::pass_on_notices(global);
+    }
     match cli.command {
         Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),
@@ -90,6 +101,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Undo(args) => undo::run(global, args),
         Command::Reapply(args) => reapply::run(global, &args),
         Command::Status(args) => status::run(global, &args),
+        Command::History(args) => history::run(global, &args),
         Command::Persist(args) => persist::run(global, &args),
         Command::Unpersist(args) => unpersist::run(global, &args),
         Command::Restore(args) => restore::run(global, &args),

@@ -125,11 +125,14 @@ pub struct Rule {
     pub cause: &'static str,
     /// What it advises.
     pub remedy: &'static str,
-    /// Where that is published: kernel documentation or source, a manual, a field case.
+    /// Where that is published: kernel documentation or source, or a manual; else [`OWN_RULE`].
     pub source: &'static str,
     /// The check.
     pub check: fn(&Model, &Rates) -> Vec<Finding>,
 }
+
+/// The source of a rule that is published nowhere else.
+const OWN_RULE: &str = "a rule of rxlab's own, published nowhere else";
 
 /// Every rule, most telling first.
 pub const RULES: &[Rule] = &[

@@ -3,11 +3,12 @@
 //! Below `commands/` every module has its own typed error; this one is for people and scripts.
 
 use std::fmt;
+use std::io;
 
 /// Why a command did not end with exit code 0. The codes are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// 1: findings were made, or a guard of a trial tripped. Not a malfunction.
+    /// 1: findings were made, a trial proved that its change hurts, or a guard of it tripped. Not a malfunction.
     Findings,
     /// 2: the command line, a file or a value given by the user is wrong.
     Usage,
@@ -31,6 +32,19 @@ impl Kind {
             Kind::Changed => 4,
             Kind::Failed => 5,
             Kind::Interrupted => 130,
+        }
+    }
+}
+
+/// Kind of a failed operation on a file that the user named.
+impl From<&io::Error> for Kind {
+    fn from(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+                Kind::Usage
+            }
+            _ => Kind::Failed,
         }
     }
 }
@@ -110,12 +124,21 @@ impl From<std::io::Error> for CommandError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::{CommandError, Kind};
 
     #[test]
     fn a_line_break_in_a_value_begins_no_hint() {
         let error = CommandError::usage("bad value `a\n  hint: b`").hint("c\nd");
         assert_eq!(error.to_string(), "bad value `a   hint: b`\n  hint: c d");
+    }
+
+    #[test]
+    fn a_cause_has_one_exit_code() {
+        let code = |kind: ErrorKind| Kind::from(&kind.into()).exit_code();
+        assert_eq!((code(ErrorKind::PermissionDenied), code(ErrorKind::ReadOnlyFilesystem)), (3, 3));
+        assert_eq!((code(ErrorKind::NotFound), code(ErrorKind::StorageFull)), (2, 5));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::Transaction;
 use super::covered::covered_by;
 use super::locate::{look, reach};
 use super::undo::{Undo, UndoOptions};
-use crate::host::{Hidden, Host};
+use crate::host::{Hidden, Host, OverlayHost};
 use crate::journal::{Archived, History, JournalError, Open, Store, Unreadable};
 use crate::model::Identity;
 
@@ -102,6 +102,18 @@ pub fn undo(
     Ok(Undone { archived, unreadable, done })
 }
 
+/// Goes through [`undo`] on copies in memory of the journal and of the machine. Writes nothing, and runs no shell
+/// command.
+pub fn rehearse_undo(
+    store: &Store,
+    own: &dyn Host,
+    machine: (&str, &Identity),
+    which: Which<'_>,
+    options: UndoOptions,
+) -> Result<Undone, UndoError> {
+    undo(&store.rehearsal()?, &OverlayHost::new(own), machine, which, options)
+}
+
 /// Puts one transaction back on the machine that it was made on.
 pub(super) fn undo_one(
     transaction: Transaction,
@@ -187,7 +199,7 @@ fn backwards<E>(
 mod tests {
     use std::path::Path;
 
-    use super::{Backwards, UndoError, Waiting, Which, undo};
+    use super::{Backwards, Undo, UndoError, Waiting, Which, rehearse_undo, undo};
     use crate::apply::{BeginInfo, Transaction, UndoOptions};
     use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
     use crate::journal::{Disk, Store};
@@ -210,6 +222,23 @@ mod tests {
     fn undo_all(store: &Store, host: &dyn Host) -> Backwards<UndoError> {
         let machine = ("/", &model().identity);
         undo(store, host, machine, Which::All, UndoOptions::default()).expect("tried").done
+    }
+
+    #[test]
+    fn a_rehearsal_says_what_undo_would_do_and_writes_nothing() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let host = RecordedHost::new().with(RPS, "3\n");
+        let host = host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
+        set(&store, &host, "rps eth0/rx-0 = 4");
+        set(&store, &host, "rps eth0/rx-0 = 5");
+        let (live, identity) = (host.read_text(RPS), model().identity);
+        let rehearsed = rehearse_undo(&store, &host, ("/", &identity), Which::All, UndoOptions::default());
+        let rehearsed = rehearsed.expect("gone through").done.undone;
+        assert!(rehearsed.iter().all(Undo::is_clean), "the older one finds what the newer one has put back");
+        assert_eq!((host.read_text(RPS), store.open_ids().expect("listed").len()), (live, 2));
+        let outcomes = |undone: Vec<Undo>| undone.into_iter().map(|undo| undo.outcomes).collect::<Vec<_>>();
+        assert_eq!(outcomes(rehearsed), outcomes(undo_all(&store, &host).undone));
     }
 
     /// The kernel is busy while the newer of two goes back. The older one once took the newer one's

@@ -22,7 +22,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::backwards::undo_one;
 use super::{Transaction, UndoOptions};
 use crate::host::{Host, LiveHost, OpenError, ProcessId};
-use crate::journal::{History, JournalError, LockError, Outcome, Store};
+use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store};
 use crate::parse;
 
 /// How often the guard reads the journal while it waits.
@@ -122,7 +122,7 @@ pub trait Watchpost {
 /// hangs, and undo does the rest of its work.
 pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut known = history.clone();
-    loop {
+    let lapse = loop {
         let is_fresh = match store.load(id) {
             Ok(Some(history)) => {
                 known = history;
@@ -133,20 +133,22 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
             Ok(None) | Err(_) => false,
         };
         let Some(deadline) = known.pending_deadline() else { return };
-        let left = Duration::from_nanos(deadline.saturating_sub(post.now()));
-        let died = is_fresh
-            && !known.is_complete()
-            && known.begin().and_then(|b| b.applier).is_some_and(|a| !post.is_alive(a));
-        if left.is_zero() || died || post.is_told_to_end() {
-            break;
+        // What was known before says nothing about the process that applies.
+        let is_alive = |applier| !is_fresh || post.is_alive(applier);
+        if let Some(lapse) = lapse(&known, post.now(), is_alive) {
+            break lapse;
         }
+        if post.is_told_to_end() {
+            break Lapse::Unguarded;
+        }
+        let left = Duration::from_nanos(deadline.saturating_sub(post.now()));
         post.sleep(left.min(LOOK));
-    }
+    };
     let [mut pause, longest] = PAUSES;
     let mut seen = post.now();
     let mut held: Option<(ProcessId, u64)> = None;
     loop {
-        let attempt = put_back(store, id, post);
+        let attempt = put_back(store, id, lapse, post);
         let now = post.now();
         match attempt {
             Attempt::Over => return,
@@ -174,6 +176,20 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
     }
 }
 
+/// Returns the reason why a transaction goes back now: its deadline has passed at `now_ns` of CLOCK_BOOTTIME, or the process that applied
+/// it has died before everything was set. `None` while it may stand.
+pub(super) fn lapse(
+    history: &History,
+    now_ns: u64,
+    is_alive: impl FnOnce(ProcessId) -> bool,
+) -> Option<Lapse> {
+    let deadline = history.pending_deadline()?;
+    if !history.is_complete() && history.begin()?.applier.is_some_and(|applier| !is_alive(applier)) {
+        return Some(Lapse::Killed);
+    }
+    (deadline <= now_ns).then_some(Lapse::NotConfirmed)
+}
+
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -190,7 +206,7 @@ enum Attempt {
     Failed,
 }
 
-fn put_back(store: &Store, id: &str, post: &dyn Watchpost) -> Attempt {
+fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Attempt {
     let transaction = match Transaction::resume(store, id, Duration::ZERO) {
         Ok(transaction) => transaction,
         Err(JournalError::Lock(LockError::Held { path, holder })) => return Attempt::Locked(path, holder),
@@ -198,9 +214,11 @@ fn put_back(store: &Store, id: &str, post: &dyn Watchpost) -> Attempt {
         Err(JournalError::Unknown { .. }) => return Attempt::Absent,
         Err(_) => return Attempt::Failed,
     };
-    if transaction.journal().history().pending_deadline().is_none() {
+    let history = transaction.journal().history();
+    if history.pending_deadline().is_none() {
         return Attempt::Over;
     }
+    let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
     let Ok(own) = post.open() else { return Attempt::Failed };
     let Ok(undo) = undo_one(transaction, &*own, UndoOptions::default()) else { return Attempt::Failed };
     // What is left of these needs a decision.
@@ -209,7 +227,12 @@ fn put_back(store: &Store, id: &str, post: &dyn Watchpost) -> Attempt {
     let only_user = is_taken_back
         && undo.journal_error.is_none()
         && undo.outcomes.iter().all(|one| is_for_user(&one.outcome));
-    if undo.closed || only_user { Attempt::Over } else { Attempt::Failed }
+    if !undo.closed && !only_user {
+        return Attempt::Failed;
+    }
+    // The values are dealt with whether or not the disk takes a notice.
+    let _ = store.leave_notice(&Notice { id: undo.id, what, lapse, is_closed: undo.closed });
+    Attempt::Over
 }
 
 /// This process as a guard.

@@ -121,16 +121,9 @@ pub fn status(
     model: &Model,
 ) -> Option<TransactionStatus> {
     let begin = history.begin()?;
-    let seconds_left = |deadline: u64| (deadline as f64 - host.now_ns() as f64) / 1e9;
     let touched = history.touched();
+    let state = state(history, host.now_ns());
     let command = history.pending_command();
-    let undo_failed = command.as_ref().is_some_and(|command| command.failure.is_some());
-    let undo_began = undo_failed || touched.iter().any(|t| t.outcome.is_some());
-    let state = match history.pending_deadline() {
-        _ if !history.is_complete() || undo_began => State::Unfinished,
-        Some(deadline) => State::Unconfirmed { seconds_left: seconds_left(deadline) },
-        None => State::Applied,
-    };
     let open = |t: &&Touched| !t.outcome.as_ref().is_some_and(Outcome::settles);
     let mut values = Vec::new();
     let mut drifted = Vec::new();
@@ -175,6 +168,18 @@ pub fn status(
         values,
         command: command.map(|pending| pending.command),
     })
+}
+
+/// Where an open transaction stands at `now_ns` of CLOCK_BOOTTIME.
+pub fn state(history: &History, now_ns: u64) -> State {
+    let seconds_left = |deadline: u64| (deadline as f64 - now_ns as f64) / 1e9;
+    let undo_failed = history.pending_command().is_some_and(|command| command.failure.is_some());
+    let undo_began = undo_failed || history.touched().iter().any(|t| t.outcome.is_some());
+    match history.pending_deadline() {
+        _ if !history.is_complete() || undo_began => State::Unfinished,
+        Some(deadline) => State::Unconfirmed { seconds_left: seconds_left(deadline) },
+        None => State::Applied,
+    }
 }
 
 impl Live {

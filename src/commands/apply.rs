@@ -1,5 +1,7 @@
 //! `rxlab apply`: set values, journalled.
 
+mod consent;
+mod countdown;
 pub(super) mod report;
 
 use std::path::{Path, PathBuf};
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use self::report::Done;
 use super::machine::Machine;
-use super::{files, machine, place};
+use super::{files, leftovers, machine, output, place};
 use crate::apply::{self, BeginInfo, Transaction, launch_guard};
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -18,14 +20,15 @@ use crate::units::parse_duration;
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
 ///
 /// Everything is checked before the first write; when one value cannot be set, those set before it
-/// go back.
+/// go back. On a terminal it prints risk and upkeep of each setting first, asks before anything riskier than safe, and
+/// with --confirm counts down until Enter.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A plan file (TOML)
     #[arg(value_name = "PLAN", required_unless_present = "setting", conflicts_with = "setting")]
     plan: Option<PathBuf>,
     /// One value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
-    #[arg(long, value_name = "SETTING")]
+    #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
     /// Put everything back after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -34,6 +37,9 @@ pub struct Args {
     /// nothing
     #[arg(long)]
     dry_run: bool,
+    /// Ask nothing on a terminal
+    #[arg(short, long)]
+    yes: bool,
     /// Show each value that changes as a line before and a line after
     #[arg(long, conflicts_with = "json")]
     diff: bool,
@@ -47,12 +53,19 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         Some(path) => read_plan(path)?,
         None => plan_of(&args.setting),
     };
+    if !args.dry_run {
+        leftovers::clear(global)?;
+    }
     let machine = machine::open(global)?;
     let host = &machine.host;
     let settings = apply::check(host, &machine.model, &plan).map_err(place::apply_error)?;
     let changes = apply::rehearse(host, &machine.model, &settings).map_err(place::apply_error)?;
     if args.dry_run || changes.iter().all(|change| !change.needed) {
         return report::changes(global, &changes, args.diff);
+    }
+    let is_interactive = !global.json && output::is_interactive();
+    if is_interactive {
+        consent::obtain(&changes, &plan, &machine.model, args.yes)?;
     }
     let root = place::root(global)?;
     let store = place::store(global);
@@ -81,7 +94,11 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     match transaction.apply(&machine.host, &machine.model, &settings, &stop) {
         Ok(kept) => {
             let done = Done { id: &id, kept: &kept, archived: &archived, confirm: args.confirm };
-            report::kept(global, &done, args.diff)
+            report::kept(global, &done, args.diff)?;
+            match args.confirm.filter(|_| is_interactive) {
+                Some(wait) => countdown::run(global, &id, wait, &stop),
+                None => Ok(()),
+            }
         }
         Err(failure) => Err(report::rolled_back(*failure)),
     }

@@ -18,10 +18,15 @@ pub struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
+    confirm(global, args.id.as_deref())
+}
+
+/// Confirms the transaction whose id begins with `id`, or the one that waits, and says so.
+pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result<(), CommandError> {
     let identity = machine::open(global)?.model.identity;
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
-    let id = apply::confirm(&place::store(global), machine, args.id.as_deref()).map_err(explain)?;
+    let id = apply::confirm(&place::store(global), machine, id).map_err(explain)?;
     let stays = format!("transaction {id} stays; `rxlab undo {id}` puts it back");
     print(global, &id, &stays).map_err(|error| error.hint(stays))
 }

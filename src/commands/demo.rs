@@ -11,7 +11,7 @@ use serde_json::json;
 
 use self::scene::Scene;
 use super::trial::{self, Conduct, Ready, conduct};
-use super::{files, look, output, place};
+use super::{files, leftovers, look, output, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -66,7 +66,7 @@ struct Played {
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     // The range is on this kernel, whatever the other commands would look at.
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
-    files::check(&args.html)?;
+    leftovers::clear(global)?;
     let stop = place::stop_flag()?;
     let mut played = Vec::new();
     for kind in [scene::Kind::Costly, scene::Kind::Cheap] {
@@ -82,6 +82,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> Result<Played, CommandError> {
     let mut out = output::stdout(global);
     let mut scene = Scene::set(kind, stop)?;
+    files::check(&args.html)?;
     if !global.json {
         write!(out, "{}", scene.in_words())?;
     }
@@ -181,12 +182,11 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), Command
         let value = json!({ "schema": "rxlab.demo/2", "scenes": scenes, "html": args.html });
         writeln!(out, "{value:#}")?;
     } else {
-        let path = std::path::absolute(&args.html)?;
         for record in &records {
             write!(out, "{}", paragraph("", &words::sentence(record)))?;
         }
         writeln!(out, "the same change, two kinds of traffic: only a trial tells which is yours")?;
-        writeln!(out, "report: {}", path.display())?;
+        trial::say_written(&mut out, &args.html)?;
         writeln!(out, "everything is as it was: the range is gone, every value is back")?;
         writeln!(out, "next, on this machine's own traffic: rxlab doctor")?;
     }

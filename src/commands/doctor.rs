@@ -6,10 +6,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::source::{self, From, Source};
-use super::{look, machine, output, status};
+use super::{look, machine, output, place, status};
 use crate::apply::{Live, State, ValueStatus};
 use crate::cli::Global;
 use crate::diagnose::Finding;
+use crate::diagnose::figures::plural;
 use crate::error::{CommandError, Kind};
 use crate::report::findings::{self, Detail, DoctorReport};
 use crate::report::text::clean;
@@ -56,7 +57,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let (true, Source::Live(host)) = (args.watch, &source) {
         return watch::run(global, host, args.length, args.nic.as_ref());
     }
-    let (model, rates) = look::look(&source, args.length)?;
+    let stop = place::stop_flag()?;
+    let (model, rates) = look::look(&source, args.length, &stop)?;
     let mut report = findings::doctor(&model, &rates);
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| concerns(finding.nic.as_ref(), name));
@@ -70,7 +72,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let calls = report.findings.iter().any(Finding::calls);
     let ended = if calls { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
-    CommandError::after_output(ended, printed)
+    CommandError::after_output(look::ended(&stop, ended), printed)
 }
 
 fn print(global: &Global, report: &DoctorReport, verbose: bool) -> Result<(), CommandError> {
@@ -102,8 +104,9 @@ fn drifted(global: &Global, source: &Source, nic: Option<&NicName>) -> Option<St
     let gone = values.iter().filter(is_gone).count();
     (gone > 0).then(|| {
         format!(
-            "{gone} of {} values that rxlab has set are no longer so: `rxlab status` says which, and who probably did it",
-            values.len()
+            "{gone} of {} that rxlab has set {} no longer so: `rxlab status` says which, and who probably did it",
+            plural(values.len(), "value"),
+            if gone == 1 { "is" } else { "are" }
         )
     })
 }

@@ -12,14 +12,22 @@ use crate::error::CommandError;
 
 /// The text of a file; `what` it is goes into the error.
 pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| CommandError::usage(format!("cannot read the {what} {}: {error}", path.display())))
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        // It is not text.
+        io::ErrorKind::InvalidData => {
+            CommandError::usage(format!("cannot read the {what} {}: {error}", path.display()))
+        }
+        _ => cannot_read(what, path, &error),
+    })
 }
 
 /// The bytes of a file, whatever they are.
 pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>, CommandError> {
-    std::fs::read(path)
-        .map_err(|error| CommandError::usage(format!("cannot read the {what} {}: {error}", path.display())))
+    std::fs::read(path).map_err(|error| cannot_read(what, path, &error))
+}
+
+fn cannot_read(what: &str, path: &Path, error: &io::Error) -> CommandError {
+    CommandError::new(error.into(), format!("cannot read the {what} {}: {error}", path.display()))
 }
 
 /// Writes a file, whole or not at all. A link at its name is an error.
@@ -45,7 +53,7 @@ pub(super) fn check(path: &Path) -> Result<(), CommandError> {
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> CommandError {
-    CommandError::failed(format!("cannot write {}: {error}", path.display()))
+    CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
 }
 
 /// Returns true for a device, and for a descriptor of this process as `/dev/stdout` is. Only root makes names in these

@@ -1,11 +1,11 @@
 //! Two samples of the counters, and what they say: what doctor judges and what plans are made of.
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::progress;
 use super::source::Source;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::model::{Model, Rates};
 use crate::probe::SoftirqTime;
@@ -15,11 +15,23 @@ use crate::units::Fact;
 /// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The machine and what it did for `length`, or between the two moments of a snapshot.
-pub(super) fn look(source: &Source, length: Duration) -> Result<(Model, Rates), CommandError> {
+/// The machine and what it did for `length`, or between the two moments of a snapshot. Once `stop` is set, what it did
+/// until then; an error when that is too short to measure anything.
+pub(super) fn look(
+    source: &Source,
+    length: Duration,
+    stop: &AtomicBool,
+) -> Result<(Model, Rates), CommandError> {
     long_enough(length)?;
     match source {
-        Source::Live(host) => for_a_while(host, length, &AtomicBool::new(false)),
+        Source::Live(host) => {
+            let begun = Instant::now();
+            let seen = for_a_while(host, length, stop)?;
+            match stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
+                true => Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured")),
+                false => Ok(seen),
+            }
+        }
         Source::Snapshot(snapshot) => {
             let first = Inventory::take(snapshot.first(), Scope::Load);
             between(&Counters::take(snapshot.first(), &first), snapshot.last())
@@ -32,6 +44,16 @@ pub(super) fn long_enough(length: Duration) -> Result<(), CommandError> {
     match length < SHORTEST {
         true => Err(CommandError::usage("--for is too short to see anything: give at least 100ms")),
         false => Ok(()),
+    }
+}
+
+/// The end of a command whose sample Ctrl-C may have cut short: what it printed is of that shorter time.
+pub(super) fn ended(stop: &AtomicBool, ended: Result<(), CommandError>) -> Result<(), CommandError> {
+    let is_cut = stop.load(Ordering::SeqCst);
+    match ended {
+        Err(error) if error.kind != Kind::Findings => Err(error),
+        _ if is_cut => Err(CommandError::new(Kind::Interrupted, "interrupted: this is the result so far")),
+        ended => ended,
     }
 }
 
@@ -75,4 +97,24 @@ fn between(before: &Counters, host: &dyn Host) -> Result<(Model, Rates), Command
         .map_err(|error| CommandError::usage(error).hint("counters need a running machine"))?;
     let rates = rates.accounted(&inventory).with_busiest(busiest(host, before, &after));
     Ok((Model::new(&inventory), rates))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::ended;
+    use crate::error::{CommandError, Kind};
+
+    #[test]
+    fn a_sample_that_was_cut_short_ends_with_130_unless_something_failed() {
+        let kind = |is_cut: bool, end: Result<(), CommandError>| {
+            ended(&AtomicBool::new(is_cut), end).err().map(|error| error.kind)
+        };
+        let findings = || Err(CommandError::silent(Kind::Findings));
+        assert_eq!((kind(false, Ok(())), kind(false, findings())), (None, Some(Kind::Findings)));
+        assert_eq!(kind(true, Ok(())), Some(Kind::Interrupted));
+        assert_eq!(kind(true, findings()), Some(Kind::Interrupted));
+        assert_eq!(kind(true, Err(CommandError::failed("disk full"))), Some(Kind::Failed));
+    }
 }

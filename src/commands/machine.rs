@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, Namespace, netns_path};
-use crate::model::{Model, Nic};
+use crate::model::{Identity, Model, Nic};
 use crate::sample::{Inventory, Scope};
 use crate::units::{CpuMask, NicName};
 
@@ -39,12 +39,27 @@ pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), Comma
     };
     let host = opened.map_err(|error| {
         if error.is_denied() {
-            CommandError::new(Kind::Denied, error).hint("another network namespace needs root")
+            CommandError::new(Kind::Denied, error).hint(privilege("another network namespace"))
         } else {
             CommandError::usage(error)
         }
     })?;
     Ok((host, path))
+}
+
+/// The machine seen from our own network namespace, and which one it is.
+pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity), CommandError> {
+    let (own, _) = host(&Global { netns: None, ..global.clone() })?;
+    let identity = describe(&Inventory::take(&own, Scope::Path))?.identity;
+    Ok((own, identity))
+}
+
+/// Hint for a denial: `what` needs root, or capabilities that this root does not have.
+pub(super) fn privilege(what: &str) -> String {
+    match rustix::process::geteuid().is_root() {
+        false => format!("{what} needs root"),
+        true => format!("{what} needs capabilities that root has outside of containers"),
+    }
 }
 
 /// The receive path of a machine, or an error where there is none to be seen.

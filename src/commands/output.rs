@@ -6,7 +6,7 @@
 
 #![allow(clippy::disallowed_methods)] // Opens the streams for all others.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 
@@ -29,6 +29,21 @@ pub(crate) fn text_stdout() -> Output {
 pub(crate) fn stderr() -> Output {
     let styles = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     Output::new(io::stderr(), Form::Text { styles })
+}
+
+/// Lays text out for the terminal on standard output, if it is one.
+pub(crate) fn fit_terminal() {
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
+        // A terminal that does not know its size says 0.
+        if size.ws_col > 0 {
+            crate::report::text::fit_terminal(size.ws_col.into());
+        }
+    }
+}
+
+/// Returns true when a person can read standard output and answer on standard input.
+pub(crate) fn is_interactive() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// An error when `text`, which a program is going to read, would not pass standard output unchanged.

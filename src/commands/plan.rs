@@ -18,7 +18,7 @@ use crate::units::{CpuMask, NicName, parse_duration};
 /// Make a plan: settings with reasons, as a file to review, try and apply
 ///
 /// Looks at the machine and its counters and plans for a policy, whether or not there is need for it: need is for
-/// `rxlab doctor` to find. Each setting says its risk (safe, brief stall, link reset) and its upkeep. With --setting,
+/// `rxlab doctor` to find. Each setting says its risk (safe, brief stall, link reset) and its upkeep. With --set,
 /// the plan is made of your own values, checked against this machine.
 ///
 /// Policies: spread (receive work of one interface on several CPUs; the default), numa-local (interrupts and packets
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     length: Duration,
     /// A value of your own, such as 'rps eth0/rx-0 = 2-7'; may be given several times
-    #[arg(long, value_name = "SETTING")]
+    #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
     /// Print what each plan should do to the CPUs and to the packets a second that fit, by what packets and interrupts
     /// cost here. Measured with eBPF (root), which takes less than a second of two CPUs more; else by fixed
@@ -79,28 +79,33 @@ enum Wanted {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let source = source::open(global, &args.from)?;
+    let stop = place::stop_flag()?;
     if args.predict {
-        return predict::run(global, args, &source);
+        return look::ended(&stop, predict::run(global, args, &source, &stop));
     }
     let plan = if args.setting.is_empty() {
         let wanted = wanted(args)?;
-        let (model, rates) = look::look(&source, args.length)?;
+        let (model, rates) = look::look(&source, args.length, &stop)?;
         match made(&wanted, args, &model, &rates)? {
             Ok(plan) => plan,
             Err(reasons) => match &args.output {
                 Some(path) => return Err(no_file(path, &reasons)),
-                None => return nothing(global, &reasons),
+                None => return look::ended(&stop, nothing(global, &reasons)),
             },
         }
     } else {
         own(&source, &source.model(None)?, &args.setting)?
     };
+    look::ended(&stop, write(global, args, &plan))
+}
+
+fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> {
     if let Some(path) = &args.output {
         return files::write(path, plan.to_toml().as_bytes());
     }
     let mut out = output::stdout(global);
     if global.json {
-        writeln!(out, "{}", super::json(&plan)?)?
+        writeln!(out, "{}", super::json(plan)?)?
     } else {
         let text = plan.to_toml();
         output::check_passes("the plan", &text)?;

@@ -2,11 +2,12 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Draws the bars of all others.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::report::text::clean;
 
@@ -16,7 +17,7 @@ pub(super) struct Bar(ProgressBar);
 impl Bar {
     /// A bar of `length` steps with a message behind it; `None` where standard error is no terminal.
     pub(super) fn on_terminal(length: u64) -> Option<Self> {
-        let bar = || ProgressBar::new(length).with_style(style("{bar:30} {msg}"));
+        let bar = || ProgressBar::new(length).with_style(style("{bar:30} {eta} left, {msg}"));
         std::io::stderr().is_terminal().then(|| Self(bar()))
     }
 
@@ -28,6 +29,11 @@ impl Bar {
 
     pub(super) fn set_position(&self, position: u64) {
         self.0.set_position(position);
+    }
+
+    /// How much of the time of a [`clock`] is over.
+    pub(super) fn set_elapsed(&self, elapsed: Duration) {
+        self.0.set_position(milliseconds(elapsed));
     }
 
     pub(super) fn set_message(&self, message: &str) {
@@ -51,21 +57,40 @@ impl Bar {
 /// Waits for `length`, or until `stop` is set, with a bar on standard error; without one when that is
 /// no terminal.
 pub(super) fn wait(what: &str, length: Duration, stop: &AtomicBool) {
-    let bar = bar(what, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
+    let bar = clock(what, length);
     let begun = Instant::now();
     while begun.elapsed() < length && !stop.load(Ordering::SeqCst) {
         std::thread::sleep((length - begun.elapsed().min(length)).min(Duration::from_millis(100)));
-        bar.set_position(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+        bar.set_elapsed(begun.elapsed());
     }
     bar.finish_and_clear();
 }
 
-/// A bar of `length` steps, headed by `what`. indicatif hides it when standard error is no terminal.
+/// A bar of `length` steps, headed by `what`, with the time that is left at the pace so far. indicatif hides it when
+/// standard error is no terminal.
 pub(super) fn bar(what: &str, length: u64) -> Bar {
     let bar = Bar(ProgressBar::new(length));
-    bar.0.set_style(style("{msg:40} [{bar:24}] {elapsed}").progress_chars("=> "));
+    bar.0.set_style(style("{msg} [{wide_bar}] {eta} left").progress_chars("=> "));
     bar.set_message(what);
     bar
+}
+
+/// A bar for a time of known length.
+pub(super) fn clock(what: &str, length: Duration) -> Bar {
+    let left = |state: &ProgressState, out: &mut dyn Write| {
+        let left = state.len().unwrap_or_default().saturating_sub(state.pos());
+        // What cannot be written is not shown.
+        let _ = write!(out, "{} s left", left.div_ceil(1000));
+    };
+    let bar = Bar(ProgressBar::new(milliseconds(length)));
+    let style = style("{msg} [{wide_bar}] {left}").with_key("left", left);
+    bar.0.set_style(style.progress_chars("=> "));
+    bar.set_message(what);
+    bar
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn style(template: &str) -> ProgressStyle {

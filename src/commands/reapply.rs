@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{machine, output, place, undo};
+use super::{leftovers, machine, output, place, undo};
 use crate::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -37,6 +37,9 @@ struct Done {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if !args.dry_run {
+        leftovers::clear(global)?;
+    }
     let store = place::store(global);
     let mut done = Vec::new();
     let mut ended = Ok(());

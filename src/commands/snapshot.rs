@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::machine::{self, Machine};
-use super::{files, output, place, progress};
+use super::{files, look, output, place, progress};
 use crate::apply::status;
 use crate::cli::Global;
 use crate::error::CommandError;
@@ -50,7 +49,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     files::check(&args.output)?;
     let machine = machine::open(global)?;
     let open = open_transactions(global, &machine)?;
-    let wait = || progress::wait("looking at the counters", args.length, &AtomicBool::new(false));
+    let stop = place::stop_flag()?;
+    let wait = || progress::wait("looking at the counters", args.length, &stop);
     // Knobs read what `status` compares with.
     let more = |host: &dyn Host| {
         let histories: Vec<_> = open.iter().map(|(id, (_, history))| (id.clone(), history.clone())).collect();
@@ -78,7 +78,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         writeln!(out, "{}: {} KiB, {kept}", args.output.display(), bytes.len().div_ceil(1024))?;
         writeln!(out, "look at it with `rxlab show --snapshot {0}`", args.output.display())?;
     }
-    Ok(())
+    look::ended(&stop, Ok(()))
 }
 
 /// The open transactions in the network namespace looked at, as bytes and understood. A journal that

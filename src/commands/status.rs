@@ -147,7 +147,7 @@ fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Resu
 }
 
 /// Where a transaction stands, in words.
-fn standing(state: &State) -> String {
+pub(super) fn standing(state: &State) -> String {
     match state {
         State::Applied => "applied".to_owned(),
         State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => {

@@ -110,10 +110,12 @@ fn explain(error: LookError) -> CommandError {
         LookError::Read(_) | LookError::Openssl(_) => Kind::Failed,
     };
     let hint = match &error {
-        LookError::Missing(Missing::Privilege) => Some("run as root, or with --tier procfs"),
-        LookError::Missing(_) => Some("--tier procfs needs no eBPF"),
+        LookError::Missing(Missing::Privilege) => {
+            Some(format!("{}; --tier procfs needs none of that", machine::privilege("measuring with eBPF")))
+        }
+        LookError::Missing(_) => Some("--tier procfs needs no eBPF".to_owned()),
         LookError::Openssl(OpensslError::Start(_)) => {
-            Some("on Debian: apt-get install openssl; or use --probe")
+            Some("on Debian: apt-get install openssl; or use --probe".to_owned())
         }
         _ => None,
     };

@@ -17,7 +17,7 @@ use crate::units::{CpuMask, parse_duration};
 /// Serve small things to aim a load at, until interrupted.
 ///
 /// HTTP/1.1 answers /simple with a few bytes, /bytes?n=N with N, /compute?us=N after N microseconds of
-/// work and /delay?us=N after N microseconds of rest; answers on one connection keep their order. The
+/// work and /delay?us=N after N microseconds of rest, / lists them; answers on one connection keep their order. The
 /// UDP echo sends every datagram back; the UDP sink counts them and tells `rxlab load` what arrived, and
 /// how much of it out of order. Port 0 lets the kernel choose; the addresses are printed.
 #[derive(Debug, clap::Args)]

@@ -59,7 +59,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         file: None,
         names: &names,
         timeline: Timeline::new(&names, 0),
-        bar: progress::bar("tracing", u64::try_from(args.length.as_millis()).unwrap_or(u64::MAX)),
+        bar: progress::clock("tracing", args.length),
     };
     let wish = Wish { length: args.length, cpus: args.cpu.clone(), buffer: args.buffer * 1024 };
     let stop = place::stop_flag()?;
@@ -105,7 +105,7 @@ impl Sink for Output<'_> {
     }
 
     fn elapsed(&mut self, elapsed: Duration) {
-        self.bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+        self.bar.set_elapsed(elapsed);
     }
 }
 
@@ -121,13 +121,13 @@ impl Output<'_> {
 
 fn cannot_write(args: &Args, error: &io::Error) -> CommandError {
     let path = args.out.as_deref().unwrap_or(Path::new("the trace"));
-    CommandError::failed(format!("cannot write {}: {error}", path.display()))
+    CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
 }
 
 fn explain(args: &Args, error: TraceError) -> CommandError {
     match &error {
         TraceError::Missing(Missing::Privilege) => {
-            CommandError::new(Kind::Denied, &error).hint("run as root")
+            CommandError::new(Kind::Denied, &error).hint(machine::privilege("tracing with eBPF"))
         }
         TraceError::Missing(_) => CommandError::new(Kind::Denied, &error),
         TraceError::Output(error) => cannot_write(args, error),

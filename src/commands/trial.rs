@@ -3,7 +3,7 @@
 mod conduct;
 mod finish;
 mod flags;
-mod list;
+pub(super) mod list;
 mod ready;
 mod resume;
 mod run;
@@ -15,6 +15,7 @@ use crate::error::CommandError;
 pub(super) use conduct::{Conduct, Ready, conduct, store_error};
 pub(super) use finish::{exit, put_back};
 pub(super) use ready::ready;
+pub(super) use show::say_written;
 
 /// Try one change as a randomized paired trial
 ///

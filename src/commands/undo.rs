@@ -14,7 +14,6 @@ use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::{BackCommand, History, Outcome, Store};
 use crate::report::text::{clean, paragraph};
-use crate::sample::{Inventory, Scope};
 
 /// Put back what was applied: every open transaction, the newest first
 ///
@@ -33,6 +32,9 @@ pub struct Args {
     /// Give the transaction up: leave its values as they are, and do not look for them again
     #[arg(long, requires = "id", conflicts_with_all = ["force", "last"])]
     forget: bool,
+    /// Go through everything on a copy of the machine in memory, say what would be put back, and change nothing
+    #[arg(long, conflicts_with = "forget")]
+    dry_run: bool,
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
@@ -51,17 +53,23 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
             store.find(id).map_err(place::journal_error)?;
         }
         let done = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
-        return report(global, &Undone { archived: Vec::new(), unreadable: Vec::new(), done });
+        let undone = Undone { archived: Vec::new(), unreadable: Vec::new(), done };
+        return report(global, &undone, args.dry_run);
     }
     let root = place::root(global)?;
-    let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
-    let identity = machine::describe(&Inventory::take(&own, Scope::Path))?.identity;
+    let (own, identity) = machine::own(global)?;
     let options = UndoOptions { force: args.force };
     let machine = (&*root.to_string_lossy(), &identity);
-    let undone = apply::undo(&store, &own, machine, which, options).map_err(explain)?;
-    let printed = report(global, &undone);
+    let act = if args.dry_run { apply::rehearse_undo } else { apply::undo };
+    let undone = act(&store, &own, machine, which, options).map_err(explain)?;
+    let printed = report(global, &undone, args.dry_run);
     place::warn(&undone.unreadable);
-    CommandError::after_output(exit(undone, args.id.is_some()), printed)
+    CommandError::after_output(exit(undone, args.id.is_some(), args.dry_run), printed)
+}
+
+/// Puts one transaction back and says so.
+pub(super) fn one(global: &Global, id: &str) -> Result<(), CommandError> {
+    run(global, Args { id: Some(id.to_owned()), last: false, force: false, forget: false, dry_run: false })
 }
 
 /// Gives a transaction up: its values stay as they are.
@@ -87,7 +95,8 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> 
     Ok(())
 }
 
-fn explain(error: UndoError) -> CommandError {
+/// An error of undoing with what to do about it.
+pub(super) fn explain(error: UndoError) -> CommandError {
     match error {
         UndoError::Journal(error) => place::journal_error(error),
         UndoError::OtherRoot(_) => CommandError::new(Kind::Changed, error),
@@ -106,7 +115,7 @@ pub(super) fn of_another_root(id: &str) -> CommandError {
     CommandError::new(Kind::Changed, format!("transaction {id} belongs to another root"))
 }
 
-fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
+fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result<(), CommandError> {
     let Backwards { undone, waiting, error } = &all.done;
     let archived = place::archived_lines(&all.archived);
     let mut out = output::stdout(global);
@@ -121,21 +130,25 @@ fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
         let all: Vec<_> = undone.iter().map(one).collect();
         let value = json!({
             "schema": "rxlab.undo/1", "transactions": all, "waiting": waiting, "archived": archived,
+            "dry_run": is_rehearsal,
         });
         writeln!(out, "{value:#}")?;
         return Ok(());
     }
-    archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    if !is_rehearsal {
+        archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
     if undone.is_empty() && waiting.is_empty() && all.unreadable.is_empty() && error.is_none() {
         writeln!(out, "nothing to undo")?;
     }
     for undo in undone {
         writeln!(out, "transaction {}:", undo.id)?;
         for outcome in &undo.outcomes {
-            write!(out, "{}", paragraph(&format!("  {}: ", subject(outcome)), &verdict(outcome)))?;
+            let verdict = if is_rehearsal { prospect(outcome) } else { verdict(outcome) };
+            write!(out, "{}", paragraph(&format!("  {}: ", subject(outcome)), &verdict))?;
         }
         if let Some(CommandUndo { command, outcome }) = &undo.command {
-            write!(out, "{}", paragraph("  shell command: ", &clean(&ran(command, outcome))))?;
+            write!(out, "{}", paragraph("  shell command: ", &clean(&ran(command, outcome, is_rehearsal))))?;
         }
         if undo.outcomes.iter().any(|one| matches!(one.outcome, Outcome::Drift { fresh: true, .. })) {
             let id = &undo.id;
@@ -147,6 +160,9 @@ fn report(global: &Global, all: &Undone) -> Result<(), CommandError> {
     }
     for Waiting { id, behind } in waiting {
         writeln!(out, "transaction {id}: waits until {behind}, which has the same values, is put back")?;
+    }
+    if is_rehearsal && !undone.is_empty() {
+        writeln!(out, "nothing was changed")?;
     }
     Ok(())
 }
@@ -179,22 +195,45 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
     }
 }
 
+/// `error` with a hint for each value that is not as it was before.
+pub(super) fn hints(error: CommandError, undo: &Undo) -> CommandError {
+    let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
+    troubled.fold(error, |error, outcome| error.hint(format!("{}: {}", subject(outcome), verdict(outcome))))
+}
+
+/// The same of an undo that was only gone through.
+fn prospect(undone: &UndoOutcome) -> String {
+    let UndoOutcome { original, wanted, .. } = undone;
+    match &undone.outcome {
+        Outcome::Unchanged => format!("is {original} already"),
+        Outcome::Restored => format!("would go back to {original} (rxlab set {wanted})"),
+        Outcome::Altered { kept } => format!("would be set back to {original}, and read back as {kept}"),
+        Outcome::Failed { why } => format!("could not be put back to {original}: {why}"),
+        Outcome::Drift { .. } => format!("would be {}", verdict(undone)),
+        Outcome::Away | Outcome::Gone => verdict(undone),
+    }
+}
+
 /// The outcome for a shell command, in words.
-fn ran(command: &BackCommand, outcome: &Outcome) -> String {
+fn ran(command: &BackCommand, outcome: &Outcome, is_rehearsal: bool) -> String {
     match outcome {
+        _ if is_rehearsal => format!("would be taken back by `{}`", command.back),
         Outcome::Failed { why } => format!("not taken back: {why}"),
         _ => format!("taken back by `{}`", command.back),
     }
 }
 
 /// Without `by_id`, files that were passed over count: not everything is back.
-fn exit(all: Undone, by_id: bool) -> Result<(), CommandError> {
+fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result<(), CommandError> {
     let Backwards { undone, waiting, error } = all.done;
     if let Some(error) = error {
         return Err(explain(error));
     }
     if undone.iter().any(Undo::has_failed) {
-        return Err(CommandError::failed("not everything could be put back").hint("run `rxlab undo` again"));
+        return Err(match is_rehearsal {
+            true => CommandError::silent(Kind::Failed),
+            false => CommandError::failed("not everything could be put back").hint("run `rxlab undo` again"),
+        });
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
         return Err(CommandError::failed(format!("the values are back, but {error}")));

@@ -36,7 +36,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "Receive work comes before any program: what it takes, the program on that CPU does not get; and the \
             scheduler leaves a program where it is once it is alone there.",
     remedy: "Let the program run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt.",
-    source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); field cases B and E",
+    source: "Documentation/networking/scaling.rst (RSS IRQ Configuration)",
     check,
 };
 

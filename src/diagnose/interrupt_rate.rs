@@ -31,8 +31,7 @@ pub(super) const RULE: Rule = Rule {
             enough takes one for every packet or two.",
     remedy: "Moderate: adaptive where the driver can, else some 10 to 50 us; or defer in software \
              (napi_defer_hard_irqs and gro_flush_timeout).",
-    source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing); field case C \
-             (120k to 250k requests/s)",
+    source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing)",
     check,
 };
 

@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
             the nodes. Irqbalance and drivers place interrupts without regard to the node when it is not told them, \
             or fill one node first.",
     remedy: "Place the interrupts on CPUs of the device's node.",
-    source: "systemd.link(5) (IRQAffinityNUMA=); the set_irq_affinity script of Intel's drivers (local); field case C",
+    source: "systemd.link(5) (IRQAffinityNUMA=); the set_irq_affinity script of Intel's drivers (local)",
     check,
 };
 

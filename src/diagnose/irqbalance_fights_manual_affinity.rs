@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
                on which CPUs an interrupt was counted",
     cause: "irqbalance places interrupts anew every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
-    source: "irqbalance(1); field case B",
+    source: "irqbalance(1)",
     check,
 };
 

@@ -5,7 +5,7 @@ use super::figures::{count, percent, times};
 use super::one_core_hotspot::is_hidden;
 use super::places::steal_line;
 use super::workload::{carries_traffic, processing, programs};
-use super::{Finding, Rule, Severity};
+use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 
 /// Mean time of all CPUs in processes from which programs fill the machine.
@@ -38,7 +38,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "What receive work takes bounds what tuning it can give back: a part f of the time gives at most f / (1 - f) \
             more. A full link gives nothing.",
     remedy: "More CPUs or cheaper requests; a faster link. No setting here gives either.",
-    source: "field case B and D (/compute: flat), field case C (1 Gbit/s: 495k requests/s)",
+    source: OWN_RULE,
     check,
 };
 

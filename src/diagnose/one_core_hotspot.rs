@@ -63,7 +63,7 @@ pub(super) const RULE: Rule = Rule {
     evidence: "the hot CPU's share of receive time, packets and NET_RX runs beside the others', its ksoftirqd, what the hypervisor takes, its queue, interrupt and RPS mask, the headroom",
     cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without RPS, or a mask of one CPU, puts all of it on one CPU. Where kernel threads poll, they are processed where the queue's thread runs.",
     remedy: "Spread the receive work: RPS, RFS, more queues.",
-    source: "Documentation/networking/scaling.rst (RSS, RPS); field case A",
+    source: "Documentation/networking/scaling.rst (RSS, RPS)",
     check,
 };
 

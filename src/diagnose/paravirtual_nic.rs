@@ -3,7 +3,7 @@
 use super::evidence::TRAFFIC;
 use super::figures::{count, percent};
 use super::places::{loaded_of, most_loaded};
-use super::{Finding, Rule, Severity};
+use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{Function, Model, Nic, NicKind, Rates};
 
 /// Receive time of the interrupt's CPU from which the hypervisor's part of the way is worth saving.
@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
     evidence: "the interface's driver, traffic and CPU, the idle function and its driver",
     cause: "Each packet of a paravirtual interface passes the hypervisor's own network stack and its copies.",
     remedy: "Move the traffic to the other function, when it leads to the same network.",
-    source: "field case C (from the paravirtual vif to a virtual function: 95k to 120k requests/s, then more)",
+    source: OWN_RULE,
     check,
 };
 

@@ -31,8 +31,7 @@ pub(super) const RULE: Rule = Rule {
                idle CPUs are",
     cause: "An affinity or a cpuset gives the program fewer CPUs than it has work for.",
     remedy: "More CPUs for it, if it serves this traffic; interrupts that need little time need no CPU of their own.",
-    source: "sched_setaffinity(2); cpuset(7); field case B (six cores instead of eight: p99 +26 %) and D (112 of 128: \
-             -8.6 %)",
+    source: "sched_setaffinity(2); cpuset(7)",
     check,
 };
 

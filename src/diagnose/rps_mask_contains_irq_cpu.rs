@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     evidence: "the mask, the CPU of the interrupt, its time in interrupts and softirq and the mean of the others, packets a second of the queue",
     cause: "The CPU that polls the queue and hands packets over also gets its part of them back.",
     remedy: "Take the interrupt's CPU out of the mask.",
-    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration); field case C",
+    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
     check,
 };
 

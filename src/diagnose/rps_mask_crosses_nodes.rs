@@ -30,9 +30,9 @@ pub(super) const RULE: Rule = Rule {
              packets there may be those of `lo`",
     evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and what of it is on other nodes",
     cause: "The packet and its buffer are in the interrupt's node; a CPU of another one fetches both over the link \
-            between the nodes. More CPUs is not better: in field case C 7 of 32 won.",
+            between the nodes. More CPUs is not always better.",
     remedy: "Keep the mask to CPUs of the interrupt's node.",
-    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration); field case C",
+    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
     check,
 };
 

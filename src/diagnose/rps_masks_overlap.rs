@@ -3,7 +3,7 @@
 use super::evidence::{busy, may_be_lo, receive_time, tier};
 use super::figures::{count, percent, plural};
 use super::places::{Loaded, loaded, node};
-use super::{Finding, Rule, Severity};
+use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, CpuMask};
 
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get nothing",
     cause: "Masks were set interface by interface, or with the same value for all queues.",
     remedy: "Give each queue CPUs of its own.",
-    source: "field case C (masks fe, fe00, fe0000 and fe000000 for four queues)",
+    source: OWN_RULE,
     check,
 };
 

@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
             types and boot options leave it at a slow one.",
     remedy: "Change to tsc: the knob clocksource, or clocksource=tsc at boot.",
     source: "arch/x86/kernel/hpet.c (read_hpet) and drivers/clocksource/ (a device read, or an MSR that exits to the \
-             hypervisor, for each look at the clock); field case C (from xen to tsc: a small gain)",
+             hypervisor, for each look at the clock)",
     check,
 };
 
@@ -57,7 +57,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             count(packets)
         )],
         why: "each timestamp of a packet and each look at the time takes longer than need be".to_owned(),
-        remedy: format!("change to {FAST}: rxlab apply --setting \"clocksource host = {FAST}\""),
+        remedy: format!("change to {FAST}: rxlab apply --set \"clocksource host = {FAST}\""),
         plans: Vec::new(),
     }]
 }

@@ -35,7 +35,7 @@ pub(super) const RULE: Rule = Rule {
             show that time as the program's.",
     remedy: "Let the program run elsewhere, or take the interrupt or the RPS mask off its CPU. `rxlab steal` measures \
              it exactly.",
-    source: "Documentation/networking/scaling.rst; field case E (a pinned openssl got 2 of 10 seconds)",
+    source: "Documentation/networking/scaling.rst",
     check,
 };
 

@@ -34,8 +34,8 @@ pub(super) const RULE: Rule = Rule {
     cause: "A queue is served by one CPU at a time: what all queues can take is what their CPUs can take. The queues \
             of a virtual function are as many as the driver of its physical function grants.",
     remedy: "More queues, at most one for each core; RPS where there are no more. A virtual function may get more from a \
-             newer driver, or from its host (field case C: a second queue, 670k to 925k requests/s).",
-    source: "Documentation/networking/scaling.rst (RSS: Suggested Configuration); field case C",
+             newer driver, or from its host.",
+    source: "Documentation/networking/scaling.rst (RSS: Suggested Configuration)",
     check,
 };
 

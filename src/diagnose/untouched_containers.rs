@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "A container that is started anew gets a new interface with the kernel's defaults. The values of the old \
             one went with it.",
     remedy: "Set the masks of the new ones too, and net.core.rps_default_mask for those to come.",
-    source: "Documentation/admin-guide/sysctl/net.rst (rps_default_mask); field case A (containers behind one NIC)",
+    source: "Documentation/admin-guide/sysctl/net.rst (rps_default_mask)",
     check,
 };
 

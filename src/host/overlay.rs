@@ -2,35 +2,70 @@
 //! below is only ever read.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use super::{Action, Hidden, Host, HostError, Namespace, Operation, Question};
+use super::{Action, Hidden, Host, HostError, Namespace, OpenError, Operation, Question};
+
+/// Files and answers that each network namespace has of its own.
+const OF_NAMESPACE: [&str; 6] =
+    ["sys/class/net/", "sys/devices/", "proc/net/", "proc/self/net/", "netlink/", "ioctl/"];
+
+/// Files of the network namespace that a process lives in.
+const OF_HOME: &str = "proc/sys/net/";
 
 /// Another host with changes laid over it. It keeps whatever it is given, which is more than a kernel does.
 pub struct OverlayHost<'a> {
-    below: &'a dyn Host,
-    // Files and answers by path.
-    changed: Mutex<BTreeMap<String, Vec<u8>>>,
+    below: Below<'a>,
+    // Inode of the network namespace whose `proc/sys/net` counts.
+    home: Option<u64>,
+    changed: Arc<Mutex<BTreeMap<Place, Vec<u8>>>>,
+}
+
+/// Files and answers by path; those that differ between network namespaces by the inode of theirs, too.
+type Place = (Option<u64>, String);
+
+enum Below<'a> {
+    Borrowed(&'a dyn Host),
+    Owned(Box<dyn Host>),
 }
 
 impl<'a> OverlayHost<'a> {
     /// `below`, unchanged so far.
     pub fn new(below: &'a dyn Host) -> Self {
-        Self { below, changed: Mutex::new(BTreeMap::new()) }
+        let home = below.namespace().map(|namespace| namespace.inode);
+        Self { below: Below::Borrowed(below), home, changed: Arc::default() }
+    }
+
+    fn below(&self) -> &dyn Host {
+        match &self.below {
+            Below::Borrowed(below) => *below,
+            Below::Owned(below) => &**below,
+        }
+    }
+
+    fn place(&self, path: &str) -> Place {
+        let namespace = match path {
+            _ if path.starts_with(OF_HOME) => self.home,
+            _ if OF_NAMESPACE.iter().any(|prefix| path.starts_with(prefix)) => {
+                self.namespace().map(|namespace| namespace.inode)
+            }
+            _ => None,
+        };
+        (namespace, path.to_owned())
     }
 
     fn changed(&self, path: &str) -> Option<Vec<u8>> {
-        self.changed.lock().expect("no writer panicked").get(path).cloned()
+        self.changed.lock().expect("no writer panicked").get(&self.place(path)).cloned()
     }
 
     fn change(&self, path: &str, value: Vec<u8>) {
-        self.changed.lock().expect("no writer panicked").insert(path.to_owned(), value);
+        self.changed.lock().expect("no writer panicked").insert(self.place(path), value);
     }
 }
 
 impl Host for OverlayHost<'_> {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.changed(path).map_or_else(|| self.below.read(path), Ok)
+        self.changed(path).map_or_else(|| self.below().read(path), Ok)
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
@@ -41,41 +76,51 @@ impl Host for OverlayHost<'_> {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.below.list(path)
+        self.below().list(path)
     }
 
     fn link(&self, path: &str) -> Result<String, HostError> {
-        self.below.link(path)
+        self.below().link(path)
     }
 
     fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
-        self.below.links(path)
+        self.below().links(path)
     }
 
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.changed(&question.path()).map_or_else(|| self.below.ask(question), Ok)
+        self.changed(&question.path()).map_or_else(|| self.below().ask(question), Ok)
     }
 
+    // A shell command is not run: what it would change is not known.
     fn act(&self, action: &Action) -> Result<(), HostError> {
+        if matches!(action, Action::Shell { .. }) {
+            return Ok(());
+        }
         let after = action.outcome(self)?;
         self.change(&action.path(), after);
         Ok(())
     }
 
     fn now_ns(&self) -> u64 {
-        self.below.now_ns()
+        self.below().now_ns()
     }
 
     fn inode(&self, path: &str) -> Result<u64, HostError> {
-        self.below.inode(path)
+        self.below().inode(path)
     }
 
     fn namespace(&self) -> Option<&Namespace> {
-        self.below.namespace()
+        self.below().namespace()
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
-        self.below.namespaces()
+        self.below().namespaces()
+    }
+
+    fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
+        let below = Below::Owned(self.below().seen_from(namespace, home)?);
+        let home = home.map_or(self.home, |home| Some(home.inode));
+        Ok(Box::new(OverlayHost { below, home, changed: Arc::clone(&self.changed) }))
     }
 }
 
@@ -115,6 +160,15 @@ mod tests {
         host.act(&action).expect("done");
         assert_eq!(host.ask(&question), Ok(answer(b"new!")));
         assert_eq!(below.ask(&question), Ok(answer(b"old!")));
+    }
+
+    #[test]
+    fn a_shell_command_is_not_run() {
+        let command = "touch /tmp/rxlab-overlay-test".to_owned();
+        let action = Action::Shell { command, directory: None, interruptible: false };
+        let below = RecordedHost::new();
+        assert!(below.act(&action).is_err(), "a recording has no shell");
+        assert_eq!(OverlayHost::new(&below).act(&action), Ok(()));
     }
 
     #[test]

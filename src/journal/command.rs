@@ -25,6 +25,11 @@ pub struct PendingCommand {
 }
 
 impl History {
+    /// Returns true when a shell command was run, or was about to.
+    pub fn ran_command(&self) -> bool {
+        self.records.iter().any(|record| matches!(record, Record::Command(_)))
+    }
+
     /// The command that undo has to run; `None` when none was begun since the last one that was taken back.
     pub fn pending_command(&self) -> Option<PendingCommand> {
         let mut pending: Option<PendingCommand> = None;

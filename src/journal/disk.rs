@@ -15,6 +15,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 
 use super::storage::{Folder, Lock, LockError, Storage};
+use crate::atomic;
 use crate::host::ProcessId;
 
 /// Suffix of the files.
@@ -44,6 +45,10 @@ impl Disk {
             Folder::Open => self.state.join("journal"),
             Folder::Archive => self.state.join("journal/archive"),
         }
+    }
+
+    fn notices(&self) -> PathBuf {
+        self.state.join("journal/notices")
     }
 
     fn open_existing(&self, id: &str) -> io::Result<File> {
@@ -210,6 +215,25 @@ impl Storage for Disk {
         Ok(known)
     }
 
+    fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
+        make_directory(&self.notices())?;
+        atomic::replace(&self.notices().join(id), text, None)
+    }
+
+    fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
+        let entries = match std::fs::read_dir(self.notices()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        paths.sort();
+        // Whoever removes a file is the one who has taken it.
+        let take =
+            |path: &PathBuf| std::fs::read(path).and_then(|text| std::fs::remove_file(path).map(|()| text));
+        Ok(paths.iter().filter_map(|path| take(path).ok()).collect())
+    }
+
     fn path(&self, folder: Folder, id: &str) -> PathBuf {
         self.folder(folder).join(format!("{id}{SUFFIX}"))
     }
@@ -270,6 +294,19 @@ mod tests {
         disk.archive("1").expect("moved");
         assert_eq!(disk.read(Folder::Archive, "1").expect("there"), b"one");
         assert!(room(Folder::Archive) < 100_000, "{}", room(Folder::Archive));
+    }
+
+    #[test]
+    fn a_notice_is_taken_once() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::new(state.path());
+        assert_eq!(disk.take_notices().expect("no directory is no notices"), [b""; 0]);
+        disk.leave_notice("2", b"second").expect("left");
+        disk.leave_notice("1", b"first").expect("left");
+        disk.leave_notice("1", b"replaced").expect("left");
+        assert_eq!(disk.take_notices().expect("taken"), [&b"replaced"[..], b"second"]);
+        assert_eq!(disk.take_notices().expect("taken"), [b""; 0]);
+        assert_eq!(disk.list(Folder::Open).expect("listed"), [""; 0], "no transaction");
     }
 
     #[test]

@@ -11,9 +11,22 @@ use super::storage::{Folder, Lock, LockError, Storage};
 #[derive(Debug, Default)]
 pub struct Memory {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
+    // Of what was copied.
+    paths: BTreeMap<String, PathBuf>,
 }
 
 impl Memory {
+    /// A copy of the open files of `storage`.
+    pub(super) fn copy_of(storage: &dyn Storage) -> io::Result<Self> {
+        let mut copy = Self::default();
+        for id in storage.list(Folder::Open)? {
+            let bytes = storage.read(Folder::Open, &id)?;
+            copy.paths.insert(id.clone(), storage.path(Folder::Open, &id));
+            copy.files.get_mut().expect("no writer panicked").insert(id, bytes);
+        }
+        Ok(copy)
+    }
+
     fn with<T>(&self, id: &str, act: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {
         let mut files = self.files.lock().expect("no writer panicked");
         files.get_mut(id).map(act).ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -61,6 +74,6 @@ impl Storage for Memory {
     }
 
     fn path(&self, _: Folder, id: &str) -> PathBuf {
-        PathBuf::from(format!("(in memory)/{id}"))
+        self.paths.get(id).cloned().unwrap_or_else(|| PathBuf::from(format!("(in memory)/{id}")))
     }
 }

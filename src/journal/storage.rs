@@ -61,6 +61,17 @@ pub trait Storage: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Leaves a notice about a transaction for the next command; replaces an earlier one about it. A storage that no
+    /// command reads later keeps none.
+    fn leave_notice(&self, _id: &str, _text: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Takes the notices away, each for one caller only, sorted by transaction.
+    fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+
     /// The path of a file, for messages.
     fn path(&self, folder: Folder, id: &str) -> PathBuf;
 }

@@ -9,6 +9,8 @@ use thiserror::Error;
 
 use super::disk::Disk;
 use super::log::Journal;
+use super::memory::Memory;
+use super::notice::Notice;
 use super::record::{Begin, Record};
 use super::recover::{Damage, History};
 use super::storage::{Folder, Lock, LockError, Storage};
@@ -116,6 +118,17 @@ pub struct Unreadable {
     pub readable: Option<History>,
 }
 
+/// A transaction, open or in the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its id.
+    pub id: String,
+    /// False in the archive.
+    pub is_open: bool,
+    /// History in its file, or the reason why that cannot be read.
+    pub history: Result<History, String>,
+}
+
 /// The transactions of one state directory.
 #[derive(Clone)]
 pub struct Store {
@@ -126,6 +139,30 @@ impl Store {
     /// The transactions in `storage`. Touches nothing.
     pub fn new(storage: impl Storage + 'static) -> Self {
         Self { storage: Arc::new(storage) }
+    }
+
+    /// A copy in memory of the open transactions: nothing that happens to it reaches a disk.
+    pub fn rehearsal(&self) -> Result<Self, JournalError> {
+        let copy = Memory::copy_of(&*self.storage).map_err(|error| self.error("read", "", error))?;
+        Ok(Self::new(copy))
+    }
+
+    /// Every transaction, open or in the archive, the oldest first.
+    pub fn all(&self) -> Result<Vec<Entry>, JournalError> {
+        let mut all = Vec::new();
+        for (folder, is_open) in [(Folder::Open, true), (Folder::Archive, false)] {
+            for id in self.ids(folder)? {
+                let read = self.storage.read(folder, &id).map(|bytes| History::parse(&bytes));
+                let history = match read {
+                    Ok(Ok(history)) => Ok(history),
+                    Ok(Err(damage)) => Err(format!("line {} is damaged", damage.line)),
+                    Err(error) => Err(error.to_string()),
+                };
+                all.push(Entry { id, is_open, history });
+            }
+        }
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(all)
     }
 
     /// Takes the lock; tries again until `patience` is over while another process has it.
@@ -239,6 +276,18 @@ impl Store {
     /// Puts a transaction into the archive as it is: nothing of it will be undone.
     pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
+    }
+
+    /// Leaves a notice for the next command.
+    pub fn leave_notice(&self, notice: &Notice) -> io::Result<()> {
+        self.storage.leave_notice(&notice.id, &serde_json::to_vec(notice)?)
+    }
+
+    /// Takes the notices that guards have left, each for one caller only. A notice that cannot be read, or cannot be
+    /// taken away, is left out.
+    pub fn take_notices(&self) -> Vec<Notice> {
+        let taken = self.storage.take_notices().unwrap_or_default();
+        taken.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect()
     }
 
     /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is

@@ -173,8 +173,8 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         write!(names, "{percentile:>12}")?;
         write!(values, "{:>12}", format!("{bound}{value}"))?;
     }
-    writeln!(out, "  {:<12}{}", "latency", names.trim_start_matches("  "))?;
-    writeln!(out, "  {:<12}{}", "", values.trim_start_matches("  "))?;
+    writeln!(out, "  {:<10}{names}", "latency")?;
+    writeln!(out, "  {:<10}{values}", "")?;
     if let Some(mean) = latency.mean {
         let bound = if latency.at_least.is_empty() { "" } else { ">=" };
         row(out, "mean", &format!("{bound}{}", duration(mean)))?;

@@ -156,7 +156,7 @@ fn advise_virtual_functions(draft: &mut Draft<'_>) {
         .map(|nic| {
             format!(
                 "{} is made up by the hypervisor ({}): a virtual function (SR-IOV), where the provider has one, comes \
-                 before any setting (field case C)",
+                 before any setting",
                 nic.name,
                 nic.driver.as_deref().unwrap_or("driver unknown")
             )

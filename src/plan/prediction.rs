@@ -119,7 +119,7 @@ const FULL: f64 = 0.95;
 const CHANGE: f64 = 0.05;
 
 /// What predictions without measured costs rest on.
-pub(super) const FIXED: &str = "fixed fractions: about half of the receive work stays where it is, as in field case A; \
+pub(super) const FIXED: &str = "fixed fractions: about half of the receive work stays where it is; \
                                 in our runs 27 to 60 % did on a device, by eBPF 3 to 90 % on a virtual interface";
 
 /// Receive time of CPUs then, and what fits.

@@ -55,6 +55,7 @@ pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
             let each = cost.ns.checked_div(cost.runs).unwrap_or_default();
             let missed = match cost.missed {
                 0 => String::new(),
+                1 => "; 1 event was missed".to_owned(),
                 missed => format!("; {} events were missed", grouped(missed)),
             };
             format!(

@@ -1,4 +1,4 @@
-//! Text for an 80-column terminal: wrapping, styles, and the [`Table`].
+//! Text for a terminal, of 80 columns unless it says otherwise: wrapping, styles, and the [`Table`].
 //!
 //! Nothing is ever cut: what does not fit goes on to the next line. Text is host names, kernel
 //! names and numbers, so one character counts as one column. Styles are ANSI sequences; what is printed
@@ -8,14 +8,33 @@ mod screen;
 mod table;
 mod tree;
 
+use std::sync::OnceLock;
+
 use anstyle::{AnsiColor, Style};
 
 pub use screen::{for_json, for_screen, is_control};
 pub use table::{Align, Cell, Column, Table};
 pub use tree::Node;
 
-/// Columns that a line may take.
+/// Columns that a line takes where no terminal says otherwise.
 pub const WIDTH: usize = 80;
+
+/// Fewest and most columns that text is laid out for: narrower, figures and words no longer fit; wider, lines are hard
+/// to read.
+const BOUNDS: (usize, usize) = (40, 120);
+
+static COLUMNS: OnceLock<usize> = OnceLock::new();
+
+/// Columns that a line may take: [`WIDTH`], or what the terminal has.
+pub fn columns() -> usize {
+    *COLUMNS.get().unwrap_or(&WIDTH)
+}
+
+/// Lays all text out for a terminal of `columns`, from now on. The first call counts; a program makes it before it
+/// prints anything.
+pub fn fit_terminal(columns: usize) {
+    let _ = COLUMNS.set(columns.clamp(BOUNDS.0, BOUNDS.1));
+}
 
 /// Headings and verdicts.
 pub const STRONG: Style = Style::new().bold();
@@ -73,9 +92,10 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 /// A paragraph of full lines: `first` before the first line, as many blanks before the others.
 /// Ends with a line break.
 pub fn paragraph(first: &str, text: &str) -> String {
-    let indent = width(first);
+    // Styles take no columns.
+    let indent = width(&anstream::adapter::strip_str(first).to_string());
     let mut out = String::new();
-    for (index, line) in wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
+    for (index, line) in wrap(text, columns().saturating_sub(indent)).iter().enumerate() {
         let before = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
         out.push_str(format!("{before}{line}").trim_end());
         out.push('\n');
@@ -106,6 +126,13 @@ fn units(words: &[String]) -> Vec<String> {
     units
 }
 
+/// Columns of the longest part of `text` that is not broken while there is room: a word, or what is between the commas
+/// of a list.
+fn longest_word(text: &str) -> usize {
+    let parts = |unit: &String| unit.split_inclusive(',').map(|part| width(part.trim())).max();
+    units(&clean_words(text)).iter().filter_map(parts).max().unwrap_or(0)
+}
+
 fn push(lines: &mut [String], text: &str) {
     lines.last_mut().expect("wrap starts with one line").push_str(text);
 }
@@ -119,7 +146,7 @@ fn split_long(word: &str, room: usize) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{paragraph, wrap};
+    use super::{CAUTION, paragraph, styled, wrap};
 
     #[test]
     fn words_and_cpu_lists_break_where_a_reader_expects_it() {
@@ -142,5 +169,13 @@ mod tests {
         let out = paragraph("note: ", &text);
         assert!(out.starts_with("note: word") && out.contains("\n      word"));
         assert!(out.lines().all(|line| line.len() <= 80));
+    }
+
+    /// Continued lines once stood as far to the right as the escape codes of the label are long.
+    #[test]
+    fn styles_do_not_count_as_indent() {
+        let text = "word ".repeat(30);
+        let styled = paragraph(&format!("{} ", styled(CAUTION, "lost:")), &text);
+        assert_eq!(anstream::adapter::strip_str(&styled).to_string(), paragraph("lost: ", &text));
     }
 }

@@ -51,7 +51,8 @@ fn head(trace: &Trace) -> String {
         0 => ", none lost".to_owned(),
         lost => format!(", {CAUTION}{} lost{CAUTION:#}", grouped(lost)),
     };
-    let title = format!("{} events in {:.1} s", grouped(trace.events), trace.seconds);
+    let events = if trace.events == 1 { "event" } else { "events" };
+    let title = format!("{} {events} in {:.1} s", grouped(trace.events), trace.seconds);
     let mut out = format!("{}{lost}\n", styled(STRONG, &title));
     if trace.lost > 0 {
         out += &paragraph(
@@ -61,7 +62,10 @@ fn head(trace: &Trace) -> String {
         );
     }
     if trace.cut > 0 {
-        let cut = format!("{} pieces of work were cut off and are in no length", grouped(trace.cut));
+        let cut = match trace.cut {
+            1 => "1 piece of work was cut off and is in no length".to_owned(),
+            cut => format!("{} pieces of work were cut off and are in no length", grouped(cut)),
+        };
         out += &paragraph("", &cut);
     }
     out

@@ -55,7 +55,7 @@ fn block(record: &TrialRecord) -> String {
 fn headline(record: &TrialRecord) -> String {
     let verdict = words::headline(record);
     let name = format!("trial {}:", super::text::clean(&record.name));
-    if width(&name) + 1 + width(verdict) <= super::text::WIDTH {
+    if width(&name) + 1 + width(verdict) <= super::text::columns() {
         return format!("{} {}\n", styled(STRONG, &name), styled(style(words::tone(record)), verdict));
     }
     paragraph("", &format!("{name} {verdict}"))

@@ -64,7 +64,15 @@ pub(super) fn take(host: &dyn Host) -> Settings {
         nohz_full: read::parsed(host, "sys/devices/system/cpu/nohz_full", nohz_full),
         cpuset: cpuset.effective,
         cpuset_isolated: cpuset.isolated,
-        tuned_profile: read::text(host, "etc/tuned/active_profile").map(|text| text.trim().to_owned()),
+        tuned_profile: tuned_profile(host),
+    }
+}
+
+/// TuneD leaves an empty file where no profile is active.
+fn tuned_profile(host: &dyn Host) -> Fact<String> {
+    match read::text(host, "etc/tuned/active_profile").map(|text| text.trim().to_owned()) {
+        Fact::Known(name) if name.is_empty() => Fact::Unsupported,
+        fact => fact,
     }
 }
 
@@ -116,5 +124,12 @@ mod tests {
         assert_eq!(settings.clocksource, Fact::Known(Clocksource { current: "tsc".to_owned(), available }));
         assert_eq!(settings.tuned_profile, Fact::Known("network-latency".to_owned()));
         assert_eq!(settings.nohz_full, Fact::Unsupported);
+    }
+
+    /// The overview once ended with "irqbalance not running, tuned".
+    #[test]
+    fn an_empty_file_of_tuned_is_no_profile() {
+        let host = RecordedHost::new().with("etc/tuned/active_profile", "\n");
+        assert_eq!(take(&host).tuned_profile, Fact::Unsupported);
     }
 }

@@ -84,6 +84,13 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
 const SIMPLE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\nHello, world!\n";
 
+/// The answer to `/`.
+const INDEX: &str = "rxlab target\n\
+    /simple          14 bytes\n\
+    /compute?us=N    after N microseconds of work, at most 1000000\n\
+    /delay?us=N      after N microseconds of rest, at most 60000000\n\
+    /bytes?n=N       N bytes, at most 1073741824\n";
+
 /// The most common request as it came last, and its answer many times over: a pipeline of them is
 /// answered with one comparison and one copy.
 pub(super) struct Prepared {
@@ -141,6 +148,10 @@ pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
     };
     let status = match request.route {
         Route::Simple | Route::Compute(_) | Route::Delay(_) => 200,
+        Route::Index => {
+            write_text(("200 OK", INDEX), connection, request.head_only, out);
+            return 200;
+        }
         Route::Bytes(length) => {
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\
@@ -175,8 +186,13 @@ fn write_answer(status: u16, connection: &str, head_only: bool, out: &mut Vec<u8
         _ => ("Not Implemented", "no transfer codings in requests\n"),
     };
     let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
+    write_text((&format!("{status} {reason}"), body), &format!("{allow}{connection}"), head_only, out);
+}
+
+/// Appends an answer of text; `more` are further header lines.
+fn write_text((status, body): (&str, &str), more: &str, head_only: bool, out: &mut Vec<u8>) {
     let head = format!(
-        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n{allow}{connection}\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n{more}\r\n",
         body.len()
     );
     out.extend_from_slice(head.as_bytes());
@@ -230,6 +246,10 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(answer(&request("GET /x HTTP/1.1\r\n\r\n"), &mut out), 404);
         assert!(out.starts_with(b"HTTP/1.1 404 Not Found\r\n"));
+        let mut out = Vec::new();
+        assert_eq!(answer(&request("GET / HTTP/1.1\r\n\r\n"), &mut out), 200);
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("\n/compute?us=N "), "{text}");
     }
 
     proptest! {

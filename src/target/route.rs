@@ -18,6 +18,8 @@ pub(super) enum Route {
     Bytes(u64),
     /// `/delay?us=N`.
     Delay(u64),
+    /// `/`: the list of the others.
+    Index,
     /// An answer with an error status; the connection may go on.
     Refuse(u16),
 }
@@ -31,6 +33,7 @@ impl Route {
             value.filter(|value| *value <= most)
         };
         let route = match path {
+            "/" => Some(Route::Index),
             "/simple" => Some(Route::Simple),
             "/compute" => number("us", MAX_COMPUTE_US).map(Route::Compute),
             "/bytes" => number("n", MAX_BYTES).map(Route::Bytes),
@@ -73,7 +76,10 @@ mod tests {
             ("GET", "/bytes?us=1", Route::Refuse(400)),
             ("GET", "/delay?us=60000000", Route::Delay(60_000_000)),
             ("GET", "/delay?us=60000001", Route::Refuse(400)),
-            ("GET", "/", Route::Refuse(404)),
+            ("GET", "/", Route::Index),
+            ("HEAD", "/?x=1", Route::Index),
+            ("POST", "/", Route::Refuse(405)),
+            ("GET", "/index.html", Route::Refuse(404)),
             ("DELETE", "/simple", Route::Refuse(405)),
             ("POST", "/bytes?n=1", Route::Refuse(405)),
         ] {

@@ -171,13 +171,14 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     values
 }
 
+/// Packets a second that went up the stack: interfaces count those as well that a full backlog dropped.
 fn live_packets(rates: &Rates, nic: Option<&NicName>) -> Option<f64> {
-    match nic {
-        Some(nic) => rates.nic(nic).map(|nic| nic.rx_packets),
-        None => {
-            Some(rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum())
-        }
-    }
+    let received = match nic {
+        Some(nic) => rates.nic(nic)?.rx_packets,
+        None => rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum(),
+    };
+    let dropped: f64 = rates.cpus.iter().map(|cpu| cpu.dropped).sum();
+    Some((received - dropped).max(0.0))
 }
 
 #[cfg(test)]
@@ -205,6 +206,10 @@ mod tests {
         assert_eq!(values(&rates, &work(None), None).get(name::THROUGHPUT), None);
         let live = values(&rates, &work(Some(Throughput::Packets)), None);
         assert_eq!(live.get(name::THROUGHPUT), Some(&500.0), "without lo");
+        let mut full = rates.clone();
+        full.cpus[1].dropped = 120.0;
+        let live_full = values(&full, &work(Some(Throughput::Packets)), None);
+        assert_eq!(live_full.get(name::THROUGHPUT), Some(&380.0), "without what a backlog dropped");
         let nic = "lo".parse().expect("a name");
         let live = values(&rates, &work(Some(Throughput::Packets)), Some(&nic));
         assert_eq!(live.get(name::THROUGHPUT), Some(&10.0), "or those of one interface");

@@ -229,6 +229,14 @@ impl Workload {
     }
 }
 
+/// Longest name of a trial, in bytes.
+pub const MAX_NAME: usize = 40;
+
+/// Returns true for a character that the name of a trial, which becomes part of a directory's, may have.
+pub fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.')
+}
+
 impl Spec {
     /// Reads the TOML form and checks it.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
@@ -252,8 +260,7 @@ impl Spec {
         if usize::from(settings) + usize::from(change.plan.is_some()) + usize::from(commands) != 1 {
             return Err(SpecError::Change);
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.');
-        if self.name.is_empty() || self.name.len() > 40 || !self.name.chars().all(plain) {
+        if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_of_name) {
             return Err(SpecError::Name(self.name.clone()));
         }
         let workload = &self.workload;

@@ -131,6 +131,39 @@ fn what_somebody_else_changed_is_reported_and_left() {
 }
 
 #[test]
+fn a_dry_run_of_undo_says_what_would_be_put_back() {
+    let tree = Tree::new();
+    assert_eq!(said(&tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat())).0, 0);
+    tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "20\n");
+    let (code, text) = said(&tree.rxlab(&["undo", "--dry-run"]));
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("rps eth0/rx-0: would go back to off (rxlab set 2-3)"), "{text}");
+    assert!(text.contains("rps eth0/rx-1: would be left alone: another program changed it to 5"), "{text}");
+    assert!(text.ends_with("nothing was changed\n"), "{text}");
+    assert_eq!(tree.rps("eth0", 0), "c");
+    assert_eq!(tree.store().open_ids().expect("listed").len(), 1);
+}
+
+#[test]
+fn the_history_lists_past_and_present_changes() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&["history"]));
+    assert_eq!((code, text.as_str()), (0, "nothing was changed or tried here yet\n"));
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    let (code, text) = said(&tree.rxlab(&["history"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(code == 0 && lines.len() == 4, "{text}");
+    assert!(lines[2].contains(" put back  apply rps eth0/rx-0 = 2-3"), "{text}");
+    assert!(lines[3].contains(" applied   apply rps eth0/rx-0 = 2-3"), "{text}");
+    let (_, text) = said(&tree.rxlab(&["--json", "history"]));
+    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let standing = |at: usize| value["transactions"][at]["standing"].as_str();
+    assert_eq!([standing(0), standing(1)], [Some("ended"), Some("open")]);
+}
+
+#[test]
 fn another_boot_is_archived_and_never_replayed() {
     let tree = Tree::new();
     assert_eq!(said(&tree.rxlab(&RPS)).0, 0);

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rxlab::apply::{BeginInfo, Transaction};
+use rxlab::host::ProcessId;
 use rxlab::journal::Disk;
 
 use crate::process::{copy_program, wait_for};
@@ -17,10 +18,46 @@ fn an_unconfirmed_change_goes_back() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("goes back in 1 s unless you run `rxlab confirm`"), "{text}");
     wait_for("the deadline", || tree.rps("eth0", 0) == "0");
-    wait_for("the journal", || tree.store().open_ids().expect("listed").is_empty());
+    let notices = tree.state().join("journal/notices");
+    wait_for("the notice", || std::fs::read_dir(&notices).is_ok_and(|mut all| all.next().is_some()));
     let (code, text) = said(&tree.rxlab(&["confirm"]));
     assert_eq!(code, 4, "{text}");
     assert!(text.contains("nothing waits for a confirmation"), "{text}");
+    assert!(text.contains("rxlab: transaction 000001-"), "{text}");
+    assert!(text.contains("was not confirmed in time and was put back"), "{text}");
+    let (_, text) = said(&tree.rxlab(&["confirm"]));
+    assert!(!text.contains("was not confirmed in time"), "said once: {text}");
+}
+
+/// A trial and its guard were killed: their transaction once blocked every change until a user undid it.
+#[test]
+fn the_next_command_puts_back_what_a_killed_process_left() {
+    let tree = Tree::new();
+    let identity = model().identity;
+    let root = tree.root();
+    let own = ProcessId::own().expect("procfs is mounted");
+    let info = BeginInfo {
+        identity: &identity,
+        root: &root,
+        netns: None,
+        home: None,
+        applier: Some(ProcessId { start: own.start + 1, ..own }),
+        what: "trial 0001-rps".into(),
+        confirm: Some(Duration::from_secs(600)),
+    };
+    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
+    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
+    transaction.set(&tree.host(), &mut model(), &setting).expect("set");
+    drop(transaction);
+    let apply =
+        |more: &[&str]| said(&tree.rxlab(&[&["apply", "--setting", "rps eth0/rx-1 = 2"], more].concat()));
+    let (code, text) = apply(&["--dry-run"]);
+    assert!(code == 0 && tree.rps("eth0", 0) == "c", "a dry run writes nothing: {text}");
+    let (code, text) = apply(&[]);
+    assert_eq!(code, 0, "{text}");
+    let put_back = "(trial 0001-rps) was left by a process that had been killed and was put back";
+    assert!(text.contains(put_back), "{text}");
+    assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("0".into(), "4".into()));
 }
 
 #[test]

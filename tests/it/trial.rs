@@ -5,6 +5,7 @@ mod changed_outside;
 mod on_files;
 mod on_the_range;
 mod probed;
+mod winning;
 mod with_commands;
 
 use std::path::Path;

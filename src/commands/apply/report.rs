@@ -26,10 +26,7 @@ pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
         return error.hint("nothing is changed: what had been set before was put back");
     }
     let id = failure.undo.id.clone();
-    let mut error = error;
-    for outcome in failure.undo.outcomes.iter().filter(|outcome| outcome.trouble) {
-        error = error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)));
-    }
+    let mut error = undo::hints(error, &failure.undo);
     if let Some(journal) = failure.undo.journal_error {
         error = error.hint(format!("{journal}; the values were dealt with all the same"));
     }

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 
 use crate::commands::files;
 use crate::commands::progress::Bar;
+use crate::diagnose::figures::plural;
 use crate::error::CommandError;
 use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
@@ -42,7 +43,10 @@ impl Watch {
     pub(super) fn new(spec: &Spec, duration: Duration, log: Option<&Path>) -> Result<Self, CommandError> {
         let log = log.map(|path| match files::begin(path) {
             Ok(file) => Ok((path.to_owned(), file)),
-            Err(error) => Err(CommandError::usage(format!("cannot write {}: {error}", path.display()))),
+            Err(error) => {
+                let message = format!("cannot write {}: {error}", path.display());
+                Err(CommandError::new((&error).into(), message))
+            }
         });
         Ok(Self { duration, requests: spec.requests, log: log.transpose()?, series: Vec::new() })
     }
@@ -72,7 +76,9 @@ impl Watch {
                     let done = [&total, &second].into_iter().flatten().map(|part| part.sent).sum::<u64>();
                     let position = self.requests.map(|_| done + interval.sent);
                     bar.set_position(position.unwrap_or(elapsed.as_millis() as u64));
-                    bar.set_message(&format!("{:.0}/s, {} errors", interval.rate(), interval.error_count()));
+                    let errors =
+                        plural(usize::try_from(interval.error_count()).unwrap_or(usize::MAX), "error");
+                    bar.set_message(&format!("{:.0}/s, {errors}", interval.rate()));
                 }
                 second = Some(joined(second, interval));
             }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::Args;
@@ -19,8 +20,13 @@ use crate::units::CpuId;
 /// How often the cost of an interrupt is tried to be measured.
 const ATTEMPTS: u32 = 5;
 
-pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), CommandError> {
-    let (model, rates, costs) = looked(global, source, args.length)?;
+pub(super) fn run(
+    global: &Global,
+    args: &Args,
+    source: &Source,
+    stop: &AtomicBool,
+) -> Result<(), CommandError> {
+    let (model, rates, costs) = looked(global, source, args.length, stop)?;
     for nic in &args.nic {
         machine::nic(&model, nic)?;
     }
@@ -61,7 +67,12 @@ fn plans(
 }
 
 /// One look with the programs attached, and then what packets and interrupts cost here.
-fn looked(global: &Global, source: &Source, length: Duration) -> Result<(Model, Rates, Costs), CommandError> {
+fn looked(
+    global: &Global,
+    source: &Source,
+    length: Duration,
+    stop: &AtomicBool,
+) -> Result<(Model, Rates, Costs), CommandError> {
     let attached = match source {
         Source::Snapshot(_) => Err("a snapshot has no eBPF measures".to_owned()),
         Source::Live(_) if global.root != Path::new("/") => Err("another root is not this kernel".to_owned()),
@@ -70,13 +81,13 @@ fn looked(global: &Global, source: &Source, length: Duration) -> Result<(Model, 
     let programs = match attached {
         Ok(programs) => programs,
         Err(why) => {
-            let (model, rates) = look::look(source, length)?;
+            let (model, rates) = look::look(source, length, stop)?;
             return Ok((model, rates, Costs::unknown(why)));
         }
     };
     let failed = |error| CommandError::failed(format!("cannot read what the eBPF programs counted: {error}"));
     let before = programs.read().map_err(failed)?;
-    let (model, rates) = look::look(source, length)?;
+    let (model, rates) = look::look(source, length, stop)?;
     let after = programs.read().map_err(failed)?;
     let seconds = after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
     let between = after.since(&before);

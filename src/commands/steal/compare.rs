@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::Global;
 use crate::commands::trial::{Conduct, conduct, exit, put_back, ready, store_error};
-use crate::commands::{json, machine, output, place};
+use crate::commands::{json, leftovers, machine, output, place};
 use crate::error::CommandError;
 use crate::report::compare;
 use crate::trial::compare::{Comparison, MEASURES};
@@ -53,6 +53,7 @@ pub(super) fn run(
     };
     let spec = spec(args, change(a, b).map_err(CommandError::usage)?, length, cpu, probe);
     spec.check().map_err(CommandError::usage)?;
+    leftovers::clear(global)?;
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
     let ready = ready(global, &machine, &spec)?;

@@ -174,15 +174,11 @@ fn factor_error(error: FactorError) -> CommandError {
 
 /// A record that cannot be read or written.
 pub(crate) fn store_error(error: &StoreError) -> CommandError {
-    let denied =
-        matches!(error, StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied);
-    let missing =
-        matches!(error, StoreError::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound);
-    let kind = match () {
-        () if denied => Kind::Denied,
-        () if missing => Kind::Usage,
-        () => Kind::Failed,
+    let kind = match error {
+        StoreError::Io { error, .. } => Kind::from(error),
+        StoreError::Json { .. } => Kind::Failed,
     };
+    let denied = kind == Kind::Denied;
     let error = CommandError::new(kind, error);
     if denied { error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere") } else { error }
 }
@@ -199,10 +195,7 @@ fn undo_hints(error: CommandError, undo: &Undo, commands: bool) -> CommandError 
 
 /// Says what is not as it was before, and what to do.
 pub(super) fn trouble_hints(error: CommandError, undo: &Undo) -> CommandError {
-    let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
-    let error = troubled.fold(error, |error, outcome| {
-        error.hint(format!("{}: {}", undo::subject(outcome), undo::verdict(outcome)))
-    });
+    let error = undo::hints(error, undo);
     let error = match undo.command.as_ref().map(|command| &command.outcome) {
         Some(journal::Outcome::Failed { why }) => error.hint(format!("arm B is still set: {why}")),
         _ => error,

@@ -1,7 +1,7 @@
 //! The end of every trial: run it, say what came out, give the exit code.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::conduct::{Conduct, conduct, left, trouble_hints};
 use super::show;
@@ -25,9 +25,15 @@ pub(super) struct After {
     pub(super) html: Option<PathBuf>,
 }
 
+impl After {
+    /// An error where the report cannot be written, before anything runs.
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        self.html.as_deref().map_or(Ok(()), files::check)
+    }
+}
+
 /// Runs the trial, says what came out, and gives the exit code.
 pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
-    after.html.as_deref().map_or(Ok(()), files::check)?;
     let record = trial.dir.path().display().to_string();
     let commands = trial.spec.change.a.is_some();
     let outcome = conduct(global, trial)?;
@@ -35,12 +41,20 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
         Some(path) => show::write_html(path, std::slice::from_ref(&outcome.record)),
         None => Ok(()),
     };
-    let printed = print(global, &outcome, commands, &record);
-    let ended = put_back(&outcome).and_then(|()| exit(&outcome.record));
+    let report = after.html.as_deref().filter(|_| written.is_ok());
+    let printed = print(global, &outcome, commands, &record, report);
+    let ended = put_back(&outcome).and_then(|()| exit(&outcome.record)).and_then(|()| hurts(&outcome.record));
     CommandError::after_output(CommandError::after_output(ended, written), printed)
 }
 
-fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Result<(), CommandError> {
+/// `report` is the HTML file that was written.
+fn print(
+    global: &Global,
+    outcome: &Outcome,
+    commands: bool,
+    path: &str,
+    report: Option<&Path>,
+) -> Result<(), CommandError> {
     let Outcome { record, undo, kept } = outcome;
     let mut out = output::stdout(global);
     if global.json {
@@ -55,7 +69,7 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str) -> Resu
         None => {}
     }
     writeln!(out, "record: {path}")?;
-    Ok(())
+    report.map_or(Ok(()), |report| show::say_written(&mut out, report))
 }
 
 /// An error unless everything that the trial flipped is as it was before, or was kept as asked.
@@ -78,6 +92,14 @@ pub(crate) fn put_back(outcome: &Outcome) -> Result<(), CommandError> {
     }
     let kind = if undo.has_failed() { Kind::Failed } else { Kind::Changed };
     Err(trouble_hints(CommandError::new(kind, "not everything could be put back"), undo))
+}
+
+/// A change that is proven to hurt is a finding.
+fn hurts(record: &TrialRecord) -> Result<(), CommandError> {
+    match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
+        Some(Verdict::Hurts) => Err(CommandError::silent(Kind::Findings)),
+        _ => Ok(()),
+    }
 }
 
 /// A guard that tripped is a finding; an interrupt says so to scripts.

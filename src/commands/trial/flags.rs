@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::finish::After;
+use crate::commands::apply;
 use crate::error::CommandError;
 use crate::host::netns_path;
 use crate::load::Url;
 use crate::plan::Setting;
 use crate::trial::monitor::FIRST_LOOK;
-use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec, SpecError, Workload};
+use crate::trial::spec::{
+    Change, Design, Guards, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload, is_of_name,
+};
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
 /// The flags that stand for a specification; beside one they would be ignored.
@@ -81,9 +84,9 @@ pub(super) struct Args {
     /// Interface whose packets count, for --live
     #[arg(long, value_name = "NIC")]
     pub(super) nic: Option<NicName>,
-    /// A word for the trial
-    #[arg(long, value_name = "WORD", default_value = "trial")]
-    pub(super) name: String,
+    /// A word for the trial; without it the name of its plan, or `trial`
+    #[arg(long, value_name = "WORD")]
+    pub(super) name: Option<String>,
     /// Pairs at which the trial ends undecided
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(super) pairs: usize,
@@ -118,6 +121,22 @@ pub(super) struct Args {
     pub(super) after: After,
 }
 
+/// Name of the trial.
+fn name(args: &Args) -> Result<String, CommandError> {
+    let of_plan = match (&args.name, &args.plan) {
+        (Some(name), _) => return Ok(name.clone()),
+        (None, Some(path)) => word(&apply::read_plan(path.as_ref())?.name),
+        (None, None) => String::new(),
+    };
+    Ok(if of_plan.is_empty() { "trial".to_owned() } else { of_plan })
+}
+
+/// `name` with what a trial's name cannot have as dashes, and cut to its length.
+fn word(name: &str) -> String {
+    let name: String = name.chars().map(|c| if is_of_name(c) { c } else { '-' }).take(MAX_NAME).collect();
+    name.trim_matches('-').to_owned()
+}
+
 /// The specification that the flags stand for.
 pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
     let load = args.load.clone().map(|url| {
@@ -129,7 +148,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         spec
     });
     let spec = Spec {
-        name: args.name.clone(),
+        name: name(args)?,
         change: Change {
             set: args.set.clone(),
             against: Vec::new(),
@@ -158,4 +177,17 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         error => CommandError::usage(error),
     })?;
     Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::word;
+
+    #[test]
+    fn a_plan_name_becomes_a_word() {
+        assert_eq!(word("numa-local.rps+rfs"), "numa-local.rps+rfs");
+        assert_eq!(word("rps eth0/rx-0 = 2-7"), "rps-eth0-rx-0---2-7");
+        assert_eq!(word(&"x".repeat(60)).len(), 40);
+        assert_eq!((word(" / "), word("")), (String::new(), String::new()));
+    }
 }

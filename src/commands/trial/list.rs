@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::conduct::store_error;
 use crate::cli::Global;
@@ -10,6 +10,7 @@ use crate::commands::output;
 use crate::error::CommandError;
 use crate::report::text::{Cell, Column, Table};
 use crate::report::words;
+use crate::trial::record::TrialRecord;
 use crate::trial::store::TrialDir;
 
 /// List the trials that were run here
@@ -17,43 +18,54 @@ use crate::trial::store::TrialDir;
 pub(super) struct Args {}
 
 pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
-    let dirs = TrialDir::all(&global.state_dir).map_err(|error| store_error(&error))?;
-    let mut records = Vec::new();
-    for dir in dirs {
-        records.push(dir.record().map_err(|error| store_error(&error))?);
-    }
+    let records = records(global)?;
     let mut out = output::stdout(global);
     if global.json {
-        let trials: Vec<_> = records
-            .iter()
-            .map(|record| {
-                let analysis = record.analysis.as_ref();
-                json!({ "id": record.id, "name": record.name, "started": record.started,
-                        "slots": record.slots.len(), "verdict": analysis.map(|analysis| &analysis.verdict) })
-            })
-            .collect();
-        writeln!(out, "{:#}", json!({ "schema": "rxlab.trials/1", "trials": trials }))?;
-        return Ok(());
-    }
-    if records.is_empty() {
+        writeln!(out, "{:#}", json!({ "schema": "rxlab.trials/1", "trials": as_json(&records) }))?;
+    } else if records.is_empty() {
         writeln!(out, "no trial was run yet")?;
-        return Ok(());
+    } else {
+        write!(out, "{}", table(&records).render())?;
     }
+    Ok(())
+}
+
+/// The records of all trials, by number.
+pub(in crate::commands) fn records(global: &Global) -> Result<Vec<TrialRecord>, CommandError> {
+    let dirs = TrialDir::all(&global.state_dir).map_err(|error| store_error(&error))?;
+    dirs.iter().map(|dir| dir.record().map_err(|error| store_error(&error))).collect()
+}
+
+/// One object for each trial.
+pub(in crate::commands) fn as_json(records: &[TrialRecord]) -> Vec<Value> {
+    let one = |record: &TrialRecord| {
+        let analysis = record.analysis.as_ref();
+        json!({ "id": record.id, "name": record.name, "started": record.started,
+                "slots": record.slots.len(), "verdict": analysis.map(|analysis| &analysis.verdict) })
+    };
+    records.iter().map(one).collect()
+}
+
+/// One row for each trial.
+pub(in crate::commands) fn table(records: &[TrialRecord]) -> Table {
     let mut table = Table::new([
         Column::left("ID"),
         Column::left("STARTED"),
         Column::right("SLOTS"),
         Column::left("VERDICT").wrapping(),
     ]);
-    for record in &records {
-        let minute = record.started.get(..16).unwrap_or(&record.started).replace('T', " ");
+    for record in records {
         table.row([
             Cell::from(record.id.clone()),
-            Cell::from(minute),
+            Cell::from(minute(&record.started)),
             Cell::from(record.slots.len().to_string()),
             Cell::from(words::headline(record).to_owned()),
         ]);
     }
-    write!(out, "{}", table.render())?;
-    Ok(())
+    table
+}
+
+/// `2026-11-22 22:13` of a time as RFC 3339.
+pub(in crate::commands) fn minute(time: &str) -> String {
+    time.get(..16).unwrap_or(time).replace('T', " ")
 }

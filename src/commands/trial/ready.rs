@@ -40,9 +40,8 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
 
 fn explain(error: MeterError) -> CommandError {
     match error {
-        MeterError::Missing { missing: Missing::Privilege, .. } => {
-            CommandError::new(Kind::Denied, error).hint("run as root, or choose other metrics")
-        }
+        MeterError::Missing { missing: Missing::Privilege, .. } => CommandError::new(Kind::Denied, error)
+            .hint(format!("{}; or choose other metrics", machine::privilege("measuring with eBPF"))),
         MeterError::Missing { .. } => CommandError::new(Kind::Denied, error).hint("choose other metrics"),
         MeterError::Pin(..) => CommandError::usage(error),
         MeterError::Read(_) => CommandError::failed(error),

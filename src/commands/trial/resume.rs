@@ -4,7 +4,7 @@ use super::conduct::{Conduct, store_error};
 use super::finish::{After, finish};
 use super::ready::ready;
 use crate::cli::Global;
-use crate::commands::{machine, place};
+use crate::commands::{leftovers, machine, place};
 use crate::error::{CommandError, Kind};
 use crate::trial::record::Verdict;
 use crate::trial::store::TrialDir;
@@ -20,6 +20,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    args.after.check()?;
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let spec = dir.spec().map_err(|error| store_error(&error))?;
     let record = dir.record().map_err(|error| store_error(&error))?;
@@ -27,6 +28,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage(format!("trial {} is finished", record.id))
             .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));
     }
+    leftovers::clear(global)?;
     let machine = machine::open(global)?;
     if record.host.boot_id != machine.model.identity.boot_id {
         let message = format!("trial {} belongs to another boot or another machine", record.id);

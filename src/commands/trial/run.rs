@@ -5,17 +5,19 @@ use super::finish::finish;
 use super::flags::{Args, from_flags};
 use super::ready::ready;
 use crate::cli::Global;
-use crate::commands::{files, machine, place};
+use crate::commands::{files, leftovers, machine, place};
 use crate::error::CommandError;
 use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    args.after.check()?;
     let mut spec = match &args.spec {
         Some(path) => Spec::parse(&files::read("specification", path)?)
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
         None => from_flags(args)?,
     };
+    leftovers::clear(global)?;
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
     let ready = ready(global, &machine, &spec)?;

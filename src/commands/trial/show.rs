@@ -25,16 +25,21 @@ pub(super) struct Args {
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let record = dir.record().map_err(|error| store_error(&error))?;
+    if let Some(path) = &args.html {
+        write_html(path, std::slice::from_ref(&record))?;
+    }
     let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::super::json(&record)?)?;
-    } else {
-        write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
+        return Ok(());
     }
-    match &args.html {
-        Some(path) => write_html(path, &[record]),
-        None => Ok(()),
-    }
+    write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
+    args.html.as_deref().map_or(Ok(()), |path| say_written(&mut out, path))
+}
+
+/// Names the report that was written, as a path that can be opened from anywhere.
+pub(in crate::commands) fn say_written(out: &mut impl Write, path: &Path) -> Result<(), CommandError> {
+    Ok(writeln!(out, "report: {}", std::path::absolute(path)?.display())?)
 }
 
 /// Writes the HTML report of `records`.

@@ -12,8 +12,8 @@ use page::{Page, Shown};
 
 use super::DoctorReport;
 use super::regime;
+use crate::diagnose::figures::plural;
 
-const WIDTH: usize = 80;
 /// Lines that are there beside the prompt.
 const ROWS: usize = 23;
 
@@ -50,7 +50,7 @@ pub fn text(report: &DoctorReport, detail: Detail) -> String {
     });
     let titles = LEVELS.last().expect("there are levels");
     let fewer = (0..all).rev().map(|findings| {
-        let more = format!("`rxlab doctor -v` has {} more findings and the rest", all - findings);
+        let more = format!("`rxlab doctor -v` has {} and the rest", plural(all - findings, "more finding"));
         screen(report, titles, findings, &more)
     });
     // With no finding at all there are a few lines.
@@ -75,10 +75,11 @@ fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Detail, ROWS, WIDTH, text};
+    use super::{Detail, ROWS, text};
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
     use crate::report::findings::{DoctorReport, doctor};
+    use crate::report::text::WIDTH;
 
     fn plain(sketch: Sketch) -> String {
         let (model, rates) = sketch.build();

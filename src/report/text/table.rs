@@ -1,8 +1,8 @@
-//! A table that fits 80 columns whatever is in it.
+//! A table that fits the terminal whatever is in it.
 
 use anstyle::Style;
 
-use super::{FAINT, WIDTH, styled, width, wrap};
+use super::{FAINT, columns, longest_word, styled, width, wrap};
 
 const GAP: usize = 2;
 /// A wrapping column is not made narrower than this while anything else can give.
@@ -101,7 +101,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as lines, each at most [`WIDTH`] columns and ended by a line break.
+    /// The table as lines, each at most [`columns`] columns and ended by a line break.
     pub fn render(&self) -> String {
         let widths = self.widths();
         let head: Vec<Cell> =
@@ -151,19 +151,25 @@ impl Table {
         out
     }
 
-    /// Natural widths, then the widest wrapping column gives until the line fits; when those
-    /// cannot give enough, every column does.
+    /// Natural widths, then the widest wrapping column gives until the line fits, down to its longest word; when those
+    /// cannot give enough, every column does, and only then are words broken.
     fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.columns.iter().map(|column| width(&column.title)).collect();
+        let (mut widths, mut words): (Vec<usize>, Vec<usize>) =
+            self.columns.iter().map(|column| (width(&column.title), longest_word(&column.title))).unzip();
         for row in &self.rows {
-            for (room, cell) in widths.iter_mut().zip(row) {
+            for ((room, word), cell) in widths.iter_mut().zip(&mut words).zip(row) {
                 *room = (*room).max(width(&cell.text));
+                *word = (*word).max(longest_word(&cell.text));
             }
         }
-        let room = WIDTH.saturating_sub(self.indent + GAP * widths.len().saturating_sub(1));
-        for (all, floor) in [(false, NARROWEST), (true, 1)] {
+        let room = columns().saturating_sub(self.indent + GAP * widths.len().saturating_sub(1));
+        let narrowest = vec![NARROWEST; widths.len()];
+        let whole_words: Vec<usize> = words.iter().map(|word| *word.max(&NARROWEST)).collect();
+        let none = vec![1; widths.len()];
+        for (all, floors) in [(false, &whole_words), (true, &words), (false, &narrowest), (true, &none)] {
             while widths.iter().sum::<usize>() > room {
-                let gives = |index: &usize| (all || self.columns[*index].wraps) && widths[*index] > floor;
+                let gives =
+                    |index: &usize| (all || self.columns[*index].wraps) && widths[*index] > floors[*index];
                 let Some(widest) = (0..widths.len()).filter(gives).max_by_key(|index| widths[*index]) else {
                     break;
                 };
@@ -194,6 +200,15 @@ mod tests {
                       46,48,50,52,54,56,58,60,62,64,66,68,70,72,74,76,78
         enp95s0  143  0-127
         ");
+    }
+
+    /// Narrow columns once had words broken while others had room.
+    #[test]
+    fn a_word_is_whole_while_another_column_can_give() {
+        let mut table = Table::new([Column::left("metric").wrapping(), Column::left("change").wrapping()]);
+        let changes = "a b c d e f g h i j k l m n o p q r s t u v w x y z ".repeat(3);
+        table.row(["throughput".into(), changes.into()]);
+        assert!(anstream::adapter::strip_str(&table.render()).to_string().contains("throughput  a b c"));
     }
 
     fn cell() -> impl Strategy<Value = Cell> {

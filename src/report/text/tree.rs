@@ -1,9 +1,9 @@
-//! A tree of lines that fits 80 columns: a text too long goes on below its beginning, and the lines of
+//! A tree of lines that fits the terminal: a text too long goes on below its beginning, and the lines of
 //! the tree run through.
 
 use anstyle::Style;
 
-use super::{WIDTH, styled, width, wrap};
+use super::{columns, styled, width, wrap};
 
 /// What is left for text however deep the tree is.
 const NARROWEST: usize = 20;
@@ -35,7 +35,7 @@ impl Node {
         self.children.push(child);
     }
 
-    /// The tree as lines of at most [`WIDTH`] columns (for 20 levels), each ended by a line break.
+    /// The tree as lines of at most [`columns`] columns (for 20 levels), each ended by a line break.
     pub fn render(&self) -> String {
         let mut out = String::new();
         self.draw("", "", &mut out);
@@ -46,7 +46,7 @@ impl Node {
     fn draw(&self, first: &str, rest: &str, out: &mut String) {
         // Under a text that continues, the line to the first child begins at once.
         let below = if self.children.is_empty() { "   " } else { "|  " };
-        let room = WIDTH.saturating_sub(width(rest) + 3).max(NARROWEST);
+        let room = columns().saturating_sub(width(rest) + 3).max(NARROWEST);
         let text = format!("{} {}", self.head, self.text);
         let mut head = super::clean(&self.head);
         for (number, line) in wrap(&text, room).iter().enumerate() {

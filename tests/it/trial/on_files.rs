@@ -104,10 +104,37 @@ fn what_hurts_goes_back_whatever_was_asked() {
     let command = workload(&tree, "0", 100, 80);
     let args = [&QUICK[..], &SET, &["--pairs", "5", "--keep", "--command", &command]].concat();
     let (code, text) = said(&tree.rxlab(&args));
-    assert_eq!(code, 0, "{text}");
+    assert_eq!(code, 1, "{text}");
     assert!(text.starts_with("trial trial: hurts\n"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "0");
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+}
+
+/// The report was once found not to be writable after the whole run.
+#[test]
+fn a_report_that_cannot_be_written_keeps_the_trial_from_running() {
+    let tree = Tree::new();
+    let command = workload(&tree, "0", 100, 80);
+    let html = tree.path().join("no-such/report.html");
+    let html = ["--html", html.to_str().expect("text"), "--command", &command];
+    let (code, text) = said(&tree.rxlab(&[&QUICK[..], &SET, &html].concat()));
+    assert!(code == 2 && text.contains("report.html: No such file or directory"), "{code}: {text}");
+    assert!(!tree.state().join("trials").exists(), "nothing was run");
+}
+
+#[test]
+fn a_trial_of_a_plan_has_its_name_and_says_where_the_report_is() {
+    let tree = Tree::new();
+    let command = workload(&tree, "0", 100, 100);
+    let (plan, html) = (tree.path().join("plan.toml"), tree.path().join("report.html"));
+    std::fs::write(&plan, "name = \"spread.rps\"\n[[setting]]\nset = \"rps eth0/rx-0 = 2-3\"\n")
+        .expect("written");
+    let [plan, html] = [&plan, &html].map(|path| path.to_str().expect("text"));
+    let more = ["--pairs", "2", "--min-pairs", "2", "--plan", plan, "--html", html, "--command", &command];
+    let (code, text) = said(&tree.rxlab(&[&QUICK[..], &more].concat()));
+    assert!(code == 0 && text.starts_with("trial spread.rps: "), "{code}: {text}");
+    assert!(text.ends_with(&format!("report: {html}\n")), "{text}");
+    assert!(record(&tree.state(), "0001-spread.rps").is_some());
 }
 
 #[test]
@@ -156,14 +183,10 @@ fn a_killed_trial_is_undone_and_goes_on_with_its_slots_and_seed() {
     assert_eq!(tree.rps("eth0", 0), "c", "nobody put it back yet");
     let before = record(&tree.state(), "0001-trial").expect("saved after every slot");
     assert!(before.analysis.is_none());
-    // Resumed now, the trial would take arm B for the machine as it was.
-    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
-    assert!(code == 4 && text.contains("run `rxlab undo` first"), "{code}: {text}");
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
-    assert_eq!(tree.rps("eth0", 0), "0");
-
+    // Otherwise the trial would take arm B for the machine as it was.
     let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
     assert_eq!(code, 0, "{text}");
+    assert!(text.contains("(trial 0001-trial) was left by a process that had been killed"), "{text}");
     let after = record(&tree.state(), "0001-trial").expect("saved");
     assert_eq!((after.seed, before.seed), (11, 11));
     let kept = after.slots.iter().zip(&before.slots);
@@ -186,7 +209,9 @@ fn the_guard_of_a_killed_trial_puts_the_value_back() {
     // Its deadline is twice the length of the trial away: that the trial has died is enough.
     killed_after(&tree, || ());
     wait_for("the guard", || tree.rps("eth0", 0) == "0" && mentioning(tree.path()).is_empty());
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    let (code, text) = said(&tree.rxlab(&["status"]));
+    assert!(code == 0 && text.contains("nothing is applied"), "{text}");
+    assert!(text.contains("(trial 0001-trial) was left by a process that had been killed"), "{text}");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::WIDTH;
 use crate::diagnose::evidence::room;
 use crate::diagnose::figures::{count, percent, times};
 use crate::diagnose::{Finding, Severity, ThreadRoom};
 use crate::plan::{Plan, Proposal};
 use crate::report::findings::DoctorReport;
+use crate::report::text::{columns, paragraph};
 use crate::units::NicName;
 
 /// Where the text behind `  why   ` begins.
@@ -50,10 +50,10 @@ impl<'a> Page<'a> {
         if report.findings.is_empty() {
             match &report.refused {
                 Some(why) => {
-                    page.raw(&figures("no verdict", report));
+                    page.styled(Style::new(), &figures("no verdict", report));
                     page.labelled("why", why);
                 }
-                None => page.raw(&format!("{FINE}{}{FINE:#}", figures("nothing to do", report))),
+                None => page.styled(FINE, &figures("nothing to do", report)),
             }
         }
         for finding in worst_first(report).into_iter().take(findings) {
@@ -75,9 +75,14 @@ impl<'a> Page<'a> {
         self.text.push('\n');
     }
 
+    /// Lines of one style, as many as the text takes.
+    fn styled(&mut self, style: Style, text: &str) {
+        wrap(text, columns()).iter().for_each(|line| self.raw(&format!("{style}{line}{style:#}")));
+    }
+
     /// A label and its text, wrapped under itself.
     pub(super) fn labelled(&mut self, label: &str, text: &str) {
-        for (index, line) in wrap(text, WIDTH - INDENT).iter().enumerate() {
+        for (index, line) in wrap(text, columns() - INDENT).iter().enumerate() {
             if index == 0 {
                 self.raw(&format!("  {LABEL}{label:<4}{LABEL:#}  {line}"));
             } else {
@@ -99,7 +104,9 @@ impl<'a> Page<'a> {
         let path = report.paths.iter().find(|path| path.nic == *nic).filter(|_| !self.headed.contains(&nic));
         self.headed.push(nic);
         match path {
-            Some(path) => self.raw(&format!("{HEADING}{nic}{HEADING:#}  {}", path.summary)),
+            Some(path) => {
+                self.text += &paragraph(&format!("{HEADING}{nic}{HEADING:#}  "), &path.summary);
+            }
             None => self.raw(&format!("{HEADING}{nic}{HEADING:#}")),
         }
     }
@@ -180,16 +187,16 @@ impl<'a> Page<'a> {
         };
         let (title, id) = (&finding.title, &finding.id);
         let used = mark.len() + 1 + title.chars().count() + id.len();
-        if used + 2 <= WIDTH {
-            let gap = WIDTH - used;
+        if used + 2 <= columns() {
+            let gap = columns() - used;
             self.raw(&format!("{style}{mark} {title}{style:#}{:gap$}{LABEL}{id}{LABEL:#}", ""));
         } else {
-            let lines = wrap(title, WIDTH - 1 - mark.len());
+            let lines = wrap(title, columns() - 1 - mark.len());
             for (index, line) in lines.iter().enumerate() {
                 let mark = if index == 0 { mark } else { &"  "[..mark.len()] };
                 self.raw(&format!("{style}{mark} {line}{style:#}"));
             }
-            self.raw(&format!("{:gap$}{LABEL}{id}{LABEL:#}", "", gap = WIDTH - id.len()));
+            self.raw(&format!("{:gap$}{LABEL}{id}{LABEL:#}", "", gap = columns() - id.len()));
         }
     }
 
@@ -200,7 +207,7 @@ impl<'a> Page<'a> {
         };
         let prediction = format!("predicted: {prediction}");
         // On one line when both fit, with the prediction at the right.
-        let room = WIDTH - INDENT;
+        let room = columns() - INDENT;
         let used = change.chars().count() + prediction.chars().count();
         if used + 2 <= room {
             self.raw(&format!("  {LABEL}try {LABEL:#}  {change}{:gap$}{prediction}", "", gap = room - used));

@@ -1,0 +1,112 @@
+//! How a transaction that is no longer open ended, from its file alone.
+
+use serde::Serialize;
+
+use crate::journal::{History, Outcome};
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It changed nothing.
+    Empty,
+    /// Every value was put back or went with its device.
+    PutBack,
+    /// It had a deadline and was not confirmed; every value was put back.
+    NotConfirmed,
+    /// A value that another program had changed was left alone.
+    PutBackInPart,
+    /// `rxlab undo --forget` left its values as they were.
+    GivenUp,
+    /// The machine was rebooted, and its values went with that.
+    Rebooted,
+}
+
+/// How a transaction in the archive ended; `boot_id` is the present boot of the machine.
+pub fn ending(history: &History, boot_id: &str) -> Ending {
+    let touched = history.touched();
+    let is_drift = |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. });
+    match history.begin() {
+        _ if !history.is_closed() && history.begin().is_some_and(|begin| begin.boot_id != boot_id) => {
+            Ending::Rebooted
+        }
+        None => Ending::Empty,
+        Some(_) if !history.is_closed() => Ending::GivenUp,
+        Some(_) if touched.is_empty() && !history.ran_command() => Ending::Empty,
+        Some(_) if touched.iter().filter_map(|t| t.outcome.as_ref()).any(is_drift) => Ending::PutBackInPart,
+        Some(begin) if begin.deadline.is_some() && history.is_complete() && !history.is_confirmed() => {
+            Ending::NotConfirmed
+        }
+        Some(_) => Ending::PutBack,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{Ending, ending};
+    use crate::apply::{BeginInfo, Transaction, UndoOptions};
+    use crate::host::{Host, RecordedHost};
+    use crate::journal::{Disk, Store};
+    use crate::knob::testbed::model;
+
+    const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+
+    /// How a transaction ends that sets what `settings` says, and is undone after `meddle`.
+    fn ended(settings: &[&str], confirm: Option<Duration>, meddle: impl FnOnce(&RecordedHost)) -> Ending {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let host = RecordedHost::new().with(RPS, "3\n");
+        let identity = model().identity;
+        let what = String::new();
+        let root = Path::new("/");
+        let info =
+            BeginInfo { identity: &identity, root, netns: None, home: None, applier: None, what, confirm };
+        let transaction = Transaction::begin(&store, info).expect("begun");
+        let id = transaction.id().to_owned();
+        let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
+        transaction.apply(&host, &model(), &settings, &false.into()).expect("set");
+        meddle(&host);
+        if !settings.is_empty() {
+            let transaction = Transaction::resume(&store, &id, Duration::ZERO).expect("open");
+            transaction.undo_with(&host, &model(), UndoOptions::default());
+        }
+        let [entry] = &store.all().expect("listed")[..] else { panic!("one transaction") };
+        assert!(!entry.is_open);
+        ending(entry.history.as_ref().expect("readable"), &identity.boot_id)
+    }
+
+    #[test]
+    fn a_closed_transaction_says_how_it_went() {
+        let set = ["rps eth0/rx-0 = 4"];
+        assert_eq!(ended(&set, None, |_| ()), Ending::PutBack);
+        assert_eq!(ended(&set, Some(Duration::from_secs(9)), |_| ()), Ending::NotConfirmed);
+        let drift = |host: &RecordedHost| host.write(RPS, b"20\n").expect("written");
+        assert_eq!(ended(&set, None, drift), Ending::PutBackInPart);
+        assert_eq!(ended(&[], None, |_| ()), Ending::Empty);
+    }
+
+    #[test]
+    fn an_open_one_in_the_archive_was_given_up_or_ended_with_its_boot() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::new(Disk::new(state.path()));
+        let identity = model().identity;
+        let (root, what) = (Path::new("/"), String::new());
+        let info = BeginInfo {
+            identity: &identity,
+            root,
+            netns: None,
+            home: None,
+            applier: None,
+            what,
+            confirm: None,
+        };
+        let id = Transaction::begin(&store, info).expect("begun").id().to_owned();
+        store.forget(&store.lock(Duration::ZERO).expect("free"), &id).expect("archived");
+        let history = store.all().expect("listed").remove(0).history.expect("readable");
+        assert_eq!(ending(&history, &identity.boot_id), Ending::GivenUp);
+        assert_eq!(ending(&history, "another boot"), Ending::Rebooted);
+    }
+}

@@ -1,0 +1,128 @@
+//! What `rxlab apply` says and asks on a terminal before it changes anything.
+
+use std::io::{self, BufRead, Write};
+
+use crate::apply::Change;
+use crate::commands::output;
+use crate::error::{CommandError, Kind};
+use crate::model::Model;
+use crate::plan::{Plan, PlannedSetting, Risk};
+use crate::report::text::{Cell, Column, Table};
+
+/// Prints what is going to be written, with its risk and upkeep, and asks before anything riskier than safe unless
+/// `is_agreed`. An error when the answer is not yes.
+pub(super) fn obtain(
+    changes: &[Change],
+    plan: &Plan,
+    model: &Model,
+    is_agreed: bool,
+) -> Result<(), CommandError> {
+    let planned: Vec<(&Change, PlannedSetting)> = changes
+        .iter()
+        .filter(|change| change.needed)
+        .map(|change| (change, planned(change, plan, model)))
+        .collect();
+    let mut out = output::text_stdout();
+    write!(out, "{}", table(&planned).render())?;
+    let Some(risk) = planned.iter().filter_map(|(_, planned)| planned.risk).max() else { return Ok(()) };
+    if risk == Risk::Safe || is_agreed {
+        return Ok(());
+    }
+    write!(out, "{}: {}. Apply? [y/N] ", risk, effect(risk))?;
+    out.flush()?;
+    drop(out);
+    let mut answer = String::new();
+    // What cannot be read is no yes.
+    let _ = io::stdin().lock().read_line(&mut answer);
+    match is_yes(&answer) {
+        true => Ok(()),
+        false => Err(CommandError::new(Kind::Interrupted, "nothing was changed")),
+    }
+}
+
+/// The setting with the greater of the plan's risk and that of its knob with the driver of its interface.
+fn planned(change: &Change, plan: &Plan, model: &Model) -> PlannedSetting {
+    let setting = &change.setting;
+    let nic = setting.target.nic().and_then(|name| model.nic(name));
+    let driver = nic.and_then(|nic| nic.driver.as_deref());
+    let known = PlannedSetting::new(setting.clone(), "", None).with_driver(driver);
+    let is_it =
+        |planned: &&PlannedSetting| planned.set.knob == setting.knob && planned.set.target == setting.target;
+    let said = plan.settings.iter().find(is_it);
+    PlannedSetting {
+        risk: known.risk.max(said.and_then(|said| said.risk)),
+        upkeep: known.upkeep.max(said.and_then(|said| said.upkeep)),
+        ..known
+    }
+}
+
+fn table(planned: &[(&Change, PlannedSetting)]) -> Table {
+    let mut table = Table::new([
+        Column::left("SETTING").wrapping(),
+        Column::left("NOW").wrapping(),
+        Column::left("RISK"),
+        Column::left("UPKEEP"),
+    ]);
+    for (change, planned) in planned {
+        let now = change.before.clone().unwrap_or_else(|| "not there yet".to_owned());
+        let [risk, upkeep] =
+            [planned.risk.map(|risk| risk.to_string()), planned.upkeep.map(|upkeep| upkeep.to_string())];
+        let cell = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "-".to_owned()));
+        table.row([Cell::from(planned.set.to_string()), Cell::from(now), cell(risk), cell(upkeep)]);
+    }
+    table
+}
+
+fn effect(risk: Risk) -> &'static str {
+    match risk {
+        Risk::Safe => "packets keep flowing",
+        Risk::BriefStall => "traffic stops for milliseconds",
+        Risk::LinkReset => "the link goes down and up",
+    }
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_yes, planned, table};
+    use crate::apply::Change;
+    use crate::knob::testbed::model;
+    use crate::plan::{Plan, Risk, Setting};
+
+    fn change(text: &str) -> Change {
+        Change { setting: text.parse().expect("a setting"), before: Some("1".to_owned()), needed: true }
+    }
+
+    #[test]
+    fn only_yes_is_yes() {
+        assert!(is_yes("y\n") && is_yes("Yes\n") && is_yes(" YES "));
+        assert!(!is_yes("") && !is_yes("\n") && !is_yes("n\n") && !is_yes("yess"));
+    }
+
+    #[test]
+    fn a_plan_cannot_call_a_link_reset_safe() {
+        let setting: Setting = "ring_rx eth0 = 512".parse().expect("a setting");
+        let mut plan = Plan::of("x", std::slice::from_ref(&setting));
+        plan.settings[0].risk = Some(Risk::Safe);
+        assert_eq!(planned(&change("ring_rx eth0 = 512"), &plan, &model()).risk, Some(Risk::LinkReset));
+        let mut plan = Plan::of("x", &["rps eth0/rx-0 = 1".parse().expect("a setting")]);
+        plan.settings[0].risk = Some(Risk::BriefStall);
+        assert_eq!(planned(&change("rps eth0/rx-0 = 1"), &plan, &model()).risk, Some(Risk::BriefStall));
+    }
+
+    #[test]
+    fn each_setting_says_risk_and_upkeep() {
+        let plan = Plan::of("x", &[]);
+        let changes = [change("rps eth0/rx-0 = 1"), change("ring_rx eth0 = 512")];
+        let rows: Vec<_> = changes.iter().map(|change| (change, planned(change, &plan, &model()))).collect();
+        let text = anstream::adapter::strip_str(&table(&rows).render()).to_string();
+        insta::assert_snapshot!(text, @r"
+        SETTING             NOW  RISK        UPKEEP
+        rps eth0/rx-0 = 1   1    safe        medium
+        ring_rx eth0 = 512  1    link reset  low
+        ");
+    }
+}

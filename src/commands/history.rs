@@ -1,0 +1,121 @@
+//! `rxlab history`: every change that was made here, and every trial.
+
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::trial::list;
+use super::{machine, output, place, status};
+use crate::apply::{self, Ending, State};
+use crate::cli::Global;
+use crate::error::CommandError;
+use crate::host::Host;
+use crate::journal::Entry;
+use crate::report::text::{Cell, Column, Table};
+
+/// List past and present transactions and trials, the oldest first
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// One transaction.
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    /// RFC 3339; empty where the file does not say it.
+    started: String,
+    what: String,
+    #[serde(flatten)]
+    standing: Standing,
+}
+
+/// Where a transaction stands.
+#[derive(Serialize)]
+#[serde(tag = "standing", content = "state", rename_all = "snake_case")]
+enum Standing {
+    Open(State),
+    Ended(Ending),
+    /// Its file cannot be read, and why.
+    Unreadable(String),
+}
+
+pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
+    let (own, identity) = machine::own(global)?;
+    let entries = place::store(global).all().map_err(place::journal_error)?;
+    let rows: Vec<Row> =
+        entries.into_iter().map(|entry| row(entry, own.now_ns(), &identity.boot_id)).collect();
+    let trials = list::records(global)?;
+    let mut out = output::stdout(global);
+    if global.json {
+        let value = json!({
+            "schema": "rxlab.history/1", "transactions": rows, "trials": list::as_json(&trials),
+        });
+        writeln!(out, "{value:#}")?;
+        return Ok(());
+    }
+    if rows.is_empty() && trials.is_empty() {
+        writeln!(out, "nothing was changed or tried here yet")?;
+    }
+    if !rows.is_empty() {
+        writeln!(out, "transactions")?;
+        write!(out, "{}", table(&rows).render())?;
+    }
+    if !trials.is_empty() {
+        let gap = if rows.is_empty() { "" } else { "\n" };
+        writeln!(out, "{gap}trials")?;
+        write!(out, "{}", list::table(&trials).indented(2).render())?;
+    }
+    Ok(())
+}
+
+fn row(entry: Entry, now_ns: u64, boot_id: &str) -> Row {
+    let Entry { id, is_open, history } = entry;
+    let begin = history.as_ref().ok().and_then(|history| history.begin());
+    let (started, what) =
+        begin.map_or_else(Default::default, |begin| (begin.started.clone(), begin.what.clone()));
+    let is_present = begin.is_some_and(|begin| begin.boot_id == boot_id);
+    let standing = match &history {
+        Err(why) => Standing::Unreadable(why.clone()),
+        // One of an earlier boot is put into the archive by the next change.
+        Ok(history) if is_open && is_present && !history.is_closed() => {
+            Standing::Open(apply::state(history, now_ns))
+        }
+        Ok(history) => Standing::Ended(apply::ending(history, boot_id)),
+    };
+    Row { id, started, what, standing }
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new([
+        Column::left("ID"),
+        Column::left("STARTED"),
+        Column::left("STATE").wrapping(),
+        Column::left("WHAT").wrapping(),
+    ])
+    .indented(2);
+    for row in rows {
+        table.row([
+            Cell::from(row.id.clone()),
+            Cell::from(list::minute(&row.started)),
+            Cell::from(in_words(&row.standing)),
+            Cell::from(row.what.clone()),
+        ]);
+    }
+    table
+}
+
+fn in_words(standing: &Standing) -> String {
+    match standing {
+        Standing::Open(State::Unfinished) => "unfinished".to_owned(),
+        Standing::Open(state) => status::standing(state),
+        Standing::Ended(Ending::Empty) => "changed nothing".to_owned(),
+        Standing::Ended(Ending::PutBack) => "put back".to_owned(),
+        Standing::Ended(Ending::NotConfirmed) => "put back, not confirmed".to_owned(),
+        Standing::Ended(Ending::PutBackInPart) => {
+            "put back in part, another program had changed the rest".to_owned()
+        }
+        Standing::Ended(Ending::GivenUp) => "given up, values left as they were".to_owned(),
+        Standing::Ended(Ending::Rebooted) => "ended by a reboot".to_owned(),
+        Standing::Unreadable(why) => format!("unreadable: {why}"),
+    }
+}

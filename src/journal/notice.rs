@@ -1,0 +1,51 @@
+//! Messages that guards leave for the next command to print.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Reason why a change that waited for its confirmation goes back without a command of the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lapse {
+    /// Its deadline passed without a confirmation.
+    NotConfirmed,
+    /// The process that applied it ended before everything was set.
+    Killed,
+    /// Its guard was told to end.
+    Unguarded,
+}
+
+/// Message of a guard about a transaction that it put back, for the next command to print.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The transaction that the guard put back.
+    pub id: String,
+    /// Purpose of the transaction, as `Begin::what` says.
+    pub what: String,
+    /// Reason why it was put back.
+    pub lapse: Lapse,
+    /// False when a value is left for the user to decide about.
+    pub is_closed: bool,
+}
+
+impl fmt::Display for Lapse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lapse::NotConfirmed => "was not confirmed in time",
+            Lapse::Killed => "was left by a process that had been killed",
+            Lapse::Unguarded => "lost its guard",
+        })
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Notice { id, what, lapse, is_closed } = self;
+        write!(f, "transaction {id} ({what}) {lapse} and was put back")?;
+        match is_closed {
+            true => Ok(()),
+            false => write!(f, " in part: `rxlab status` shows the rest"),
+        }
+    }
+}
