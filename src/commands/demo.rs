@@ -15,7 +15,6 @@ use super::{files, leftovers, look, output, place};
 use crate::apply;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::lab::Range;
 use crate::model::{Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::report::findings::{self, DoctorReport};
@@ -24,9 +23,8 @@ use crate::report::{html, trial_text, words};
 use crate::trial::metrics::name;
 use crate::trial::perform::Outcome;
 use crate::trial::record::TrialRecord;
-use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec, Workload};
+use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec};
 use crate::trial::store::TrialDir;
-use crate::trial::workload::Driver;
 use crate::units::parse_duration;
 
 /// Show the whole job on a practice range of network namespaces on this kernel
@@ -136,14 +134,11 @@ fn try_out(
     let plan = &proposal.plan;
     let settings =
         apply::check(&scene.machine.host, &scene.machine.model, plan).map_err(place::apply_error)?;
+    let (workload, driver) = scene.workload()?;
     let spec = Spec {
         name: format!("{}-{}", plan.name, kind.name()),
         change: Change { set: settings.clone(), ..Change::default() },
-        workload: Workload {
-            load: Some(scene.load.clone()),
-            nic: Some(Range::server_nic()),
-            ..Workload::default()
-        },
+        workload,
         design: Design {
             seed: Some(args.seed),
             pairs: args.pairs,
@@ -159,7 +154,6 @@ fn try_out(
     };
     let dir = TrialDir::create(&global.state_dir, &spec.name)
         .map_err(|error| CommandError::failed(error).hint("--state-dir DIR puts the records elsewhere"))?;
-    let driver = Driver::Load(scene.start_load()?);
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();
     let ready = Ready { against: Vec::new(), settings, prediction, meter: None, driver };

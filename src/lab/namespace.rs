@@ -34,6 +34,9 @@ pub enum LabError {
         /// What it said.
         message: String,
     },
+    /// No socket in a namespace.
+    #[error("cannot make a socket in the range: {0}")]
+    Socket(std::io::Error),
     /// One CPU cannot show a hotspot beside an idle CPU.
     #[error("the practice range needs two CPUs, and this process may use {0}")]
     Cpus(usize),

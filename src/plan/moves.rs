@@ -34,7 +34,7 @@ const DEVICES_SEEN: [Cost; 2] = [Cost { kept: 0.27, ..DEVICE }, Cost { kept: 0.6
 /// The first with packets that cost something beside a reader that had to be woken from another CPU; the last two of
 /// cheap packets where an inter-processor interrupt costs several times as much.
 const VIRTUAL_SEEN: [Cost; 4] = [
-    Cost { kept: 0.03, dearer: -0.66 },
+    Cost { kept: 0.0, dearer: -0.66 },
     VIRTUAL,
     Cost { kept: 0.86, dearer: 3.5 },
     Cost { kept: 0.90, dearer: 6.5 },

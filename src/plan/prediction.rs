@@ -120,7 +120,7 @@ const CHANGE: f64 = 0.05;
 
 /// What predictions without measured costs rest on.
 pub(super) const FIXED: &str = "fixed fractions: about half of the receive work stays where it is; \
-                                in our runs 27 to 60 % did on a device, by eBPF 3 to 90 % on a virtual interface";
+                                in our runs 27 to 60 % did on a device, by eBPF 0 to 90 % on a virtual interface";
 
 /// Receive time of CPUs then, and what fits.
 struct Then {

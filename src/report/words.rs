@@ -152,7 +152,8 @@ pub fn sentence(record: &TrialRecord) -> String {
                 Capacity::Same => "",
                 Capacity::Undecided =>
                     " Whether it adds capacity is undecided: the throughput varies too much.",
-                Capacity::Hidden => " No CPU was full, so whether it adds capacity could not show.",
+                Capacity::Hidden =>
+                    " Everything offered got through before, so whether it adds capacity could not show.",
             },
             price(&analysis.metrics),
         ),

@@ -9,9 +9,12 @@ use super::runner::Ending;
 use super::stats::mean;
 use super::verdict::{Circumstances, FULL_FROM, rank};
 
+/// Part of the offered rate from which a paced load is kept: more than that cannot get through, whatever fits.
+const KEPT: f64 = 0.97;
+
 /// Analyses `record` and ranks the verdict by what was seen beside the metrics. `steers`: the change
-/// is about the receive path, so that its share of the CPU bounds what it can gain.
-pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis {
+/// is about the receive path, so that its share of the CPU bounds what it can gain. `offered`: the rate of a paced load.
+pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Option<f64>) -> Analysis {
     let mut analysis = analysis::analyse(record);
     let Some(primary) = analysis.metrics.first() else { return analysis };
     let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
@@ -30,7 +33,8 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool) -> Analysis
         hottest_after: share(record, name::HOTTEST_SOFTIRQ, Arm::B),
         hottest: hottest(&analysis.metrics),
         throughput: result(name::THROUGHPUT),
-        saturated: share(record, name::BUSIEST, Arm::A).is_some_and(|busy| busy >= FULL_FROM),
+        saturated: share(record, name::BUSIEST, Arm::A).is_some_and(|busy| busy >= FULL_FROM)
+            && !result(name::THROUGHPUT).zip(offered).is_some_and(|(done, rate)| done.mean_a >= KEPT * rate),
         // Measured where it is measured, else sampled.
         softirq_per_packet: result(probed::NET_RX_PER_PACKET).or_else(|| result(name::SOFTIRQ_PER_PACKET)),
     };

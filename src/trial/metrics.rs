@@ -17,7 +17,10 @@ pub enum Throughput {
     /// The workload's own.
     Counted(f64),
     /// Nothing is driven: packets that the interfaces received.
-    Packets,
+    Packets {
+        /// The interfaces count packets that a backlog dropped, too.
+        drops_counted: bool,
+    },
 }
 
 /// What the workload says of one slot.
@@ -149,7 +152,7 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     let softirq: f64 = rates.cpus.iter().map(|cpu| cpu.softirq).sum();
     let throughput = work.throughput.and_then(|throughput| match throughput {
         Throughput::Counted(rate) => Some(rate),
-        Throughput::Packets => live_packets(rates, nic),
+        Throughput::Packets { drops_counted } => live_packets(rates, nic, drops_counted),
     });
     put(name::THROUGHPUT, throughput);
     let largest = |value: fn(&CpuRates) -> f64| rates.cpus.iter().map(value).reduce(f64::max);
@@ -171,14 +174,15 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     values
 }
 
-/// Packets a second that went up the stack: interfaces count those as well that a full backlog dropped.
-fn live_packets(rates: &Rates, nic: Option<&NicName>) -> Option<f64> {
+/// Packets a second that were received and not dropped by a full backlog: devices count those as well, while a veth
+/// counts only what the backlog took.
+fn live_packets(rates: &Rates, nic: Option<&NicName>, drops_counted: bool) -> Option<f64> {
     let received = match nic {
         Some(nic) => rates.nic(nic)?.rx_packets,
         None => rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum(),
     };
     let dropped: f64 = rates.cpus.iter().map(|cpu| cpu.dropped).sum();
-    Some((received - dropped).max(0.0))
+    Some(if drops_counted { (received - dropped).max(0.0) } else { received })
 }
 
 #[cfg(test)]
@@ -204,14 +208,18 @@ mod tests {
     fn packets_stand_for_the_throughput_of_live_traffic_only() {
         let (_, rates) = Sketch::new(2).loopback().veth("veth0").traffic("veth0", 500.0).build();
         assert_eq!(values(&rates, &work(None), None).get(name::THROUGHPUT), None);
-        let live = values(&rates, &work(Some(Throughput::Packets)), None);
+        let live = values(&rates, &work(Some(Throughput::Packets { drops_counted: true })), None);
         assert_eq!(live.get(name::THROUGHPUT), Some(&500.0), "without lo");
         let mut full = rates.clone();
         full.cpus[1].dropped = 120.0;
-        let live_full = values(&full, &work(Some(Throughput::Packets)), None);
-        assert_eq!(live_full.get(name::THROUGHPUT), Some(&380.0), "without what a backlog dropped");
+        let of_device = |drops_counted| {
+            let packets = Some(Throughput::Packets { drops_counted });
+            values(&full, &work(packets), None).get(name::THROUGHPUT).copied()
+        };
+        assert_eq!(of_device(true), Some(380.0), "without what a backlog dropped");
+        assert_eq!(of_device(false), Some(500.0));
         let nic = "lo".parse().expect("a name");
-        let live = values(&rates, &work(Some(Throughput::Packets)), Some(&nic));
+        let live = values(&rates, &work(Some(Throughput::Packets { drops_counted: true })), Some(&nic));
         assert_eq!(live.get(name::THROUGHPUT), Some(&10.0), "or those of one interface");
     }
 

@@ -181,7 +181,8 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
 
 /// The conclusion, with what a reader should know of this kernel and of the probe.
 fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inventory) -> Analysis {
-    let mut analysis = conclude(record, ending, spec.change.a.is_none());
+    let rate = spec.workload.load.as_ref().and_then(|load| load.rate.as_ref()?.is_steady());
+    let mut analysis = conclude(record, ending, spec.change.a.is_none(), rate);
     if !record.softirq_timed && inventory.settings.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());
     }

@@ -99,7 +99,7 @@ pub enum Capacity {
     Same,
     /// A CPU was full, and the interval of the throughput is too wide to say.
     Undecided,
-    /// No CPU was full: more capacity would not have shown.
+    /// No CPU was full, or all that was offered got through: more capacity would not have shown.
     Hidden,
 }
 

@@ -95,8 +95,7 @@ pub struct Design {
     pub washout: Seconds,
     /// Measured interval.
     pub measure: Seconds,
-    /// Name of the primary metric; throughput for driven workloads, the hottest CPU's softirq share
-    /// for live traffic.
+    /// Name of the primary metric; without it throughput, and for live traffic what [`metrics::of_live`] says.
     pub primary: Option<String>,
     /// Metrics of the probe, judged beside those that are always there.
     pub metrics: Vec<String>,

@@ -41,7 +41,7 @@ pub struct Circumstances<'a> {
     pub hottest: Option<&'a MetricResult>,
     /// Result of the throughput.
     pub throughput: Option<&'a MetricResult>,
-    /// A CPU was full in arm A, so that more capacity would have shown as more throughput.
+    /// A CPU was full in arm A and more was offered, so that more capacity would have shown as more throughput.
     pub saturated: bool,
     /// Result of total softirq time per packet.
     pub softirq_per_packet: Option<&'a MetricResult>,

@@ -25,7 +25,10 @@ pub enum Driver {
     /// A shell command for each slot.
     Command(String),
     /// Nothing is driven.
-    Live,
+    Live {
+        /// The interfaces count packets that a backlog dropped, as devices do.
+        drops_counted: bool,
+    },
 }
 
 /// The command failed or said nothing that can be read.
@@ -56,7 +59,7 @@ impl Driver {
     pub fn wait(&self, length: Duration, stop: &dyn Fn() -> bool) -> Result<Option<String>, CommandFailed> {
         match self {
             Driver::Command(command) => run_command(command, stop).map(Some),
-            Driver::Load(_) | Driver::Live => {
+            Driver::Load(_) | Driver::Live { .. } => {
                 pause(length, stop);
                 Ok(None)
             }
@@ -68,8 +71,9 @@ impl Driver {
         match self {
             Driver::Load(session) => Ok(of_load(&session.mark(), session.arrivals_are_told())),
             Driver::Command(_) => of_command(printed.unwrap_or_default()),
-            Driver::Live => {
-                let work = Work { throughput: Some(Throughput::Packets), ..Work::default() };
+            Driver::Live { drops_counted } => {
+                let packets = Throughput::Packets { drops_counted: *drops_counted };
+                let work = Work { throughput: Some(packets), ..Work::default() };
                 Ok((work, Trouble::default()))
             }
         }

@@ -7,15 +7,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::commands::machine::{Machine, privilege};
-use crate::commands::{load, progress};
+use crate::commands::{self, progress};
 use crate::error::{self, CommandError};
-use crate::host::{Host, LiveHost, Namespace, allowed_cpus};
-use crate::lab::{LabError, Range, RangeSpec};
+use crate::host::{LiveHost, Namespace, allowed_cpus};
+use crate::lab::{Flood, LabError, Range, RangeSpec};
 use crate::load::{Rate, Session, Spec};
 use crate::model::Model;
 use crate::report::number::grouped;
 use crate::sample::{Inventory, Scope};
 use crate::target::{self, Target};
+use crate::trial::spec::Workload;
+use crate::trial::workload::Driver;
 use crate::units::{CpuId, CpuMask};
 
 /// Flows of the load, so that their hashes spread.
@@ -24,10 +26,9 @@ const FLOWS: usize = 16;
 /// What packets cost on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Each walks through rules, as with a firewall or policy routing, and more are offered than arrive: the CPU that
-    /// sends and receives is full.
+    /// Each walks through rules, as with a firewall or policy routing.
     Costly,
-    /// Next to nothing, and fewer are offered than could arrive.
+    /// Next to nothing.
     Cheap,
 }
 
@@ -43,7 +44,7 @@ impl Kind {
     /// Policy routing rules of the server.
     fn rules(self) -> u32 {
         match self {
-            Kind::Costly => 300,
+            Kind::Costly => 200,
             Kind::Cheap => 0,
         }
     }
@@ -52,23 +53,23 @@ impl Kind {
 /// Part of the highest rate of arrivals that is offered of cheap packets: enough for a hotspot, and room for the cost of
 /// RPS on the other CPU.
 const CHEAP: f64 = 0.6;
-/// Of costly ones more is offered than arrives without a change: the first of these of which all but [`LOST`] arrives
-/// with RPS. Far above that, the CPU that reads would drown in softirq. The last ones are for machines on which RPS does
-/// not win.
-const COSTLY: [f64; 6] = [1.6, 1.45, 1.3, 1.15, 1.0, 0.85];
-const LOST: f64 = 0.03;
 
 /// Everything that stands during the demo. Dropping it takes it away.
 pub(super) struct Scene {
     // Order matters: what sends stops before what receives, and the namespaces go last.
-    session: Option<Session>,
-    _target: Target,
+    traffic: Traffic,
     pub(super) machine: Machine,
-    pub(super) load: Spec,
     sender: CpuId,
     receiver: CpuId,
-    kind: Kind,
     _range: Range,
+}
+
+/// What is sent.
+enum Traffic {
+    /// Costly packets, as many as the sender can. Nobody reads them: with RPS a reader would drown beside the receive work.
+    Flood { _flood: Flood },
+    /// Cheap packets at a rate, to a sink.
+    Load { session: Option<Session>, load: Box<Spec>, _target: Target },
 }
 
 impl Scene {
@@ -80,107 +81,90 @@ impl Scene {
         };
         let range =
             Range::build(&RangeSpec { rules: kind.rules(), ..RangeSpec::default() }).map_err(explain)?;
-        let address = SocketAddr::from((Range::SERVER, 9000));
-        let target = Target::start(&target::Spec {
-            udp_sink: Some(address),
-            cpus: CpuMask::from_iter([receiver]),
-            netns: Some(range.server.path()),
-            ..target::Spec::default()
-        })
-        .map_err(CommandError::failed)?;
-        let url = format!("udp-sink://{address}").parse().expect("an address makes a valid URL");
-        let mut load = Spec {
-            connections: FLOWS,
-            cpus: CpuMask::from_iter([sender]),
-            netns: Some(range.client.path()),
-            ..Spec::new(url)
+        let traffic = match kind {
+            Kind::Costly => Traffic::Flood { _flood: Flood::start(&range, sender, FLOWS).map_err(explain)? },
+            Kind::Cheap => load(&range, sender, receiver, stop)?,
         };
-        let machine = machine(&range)?;
-        let most = arrivals(&load, Duration::from_millis(1200), stop)?;
-        let part = match kind {
-            Kind::Cheap => CHEAP,
-            Kind::Costly => winning_part(&machine.host, receiver, (&load, most), stop)?,
-        };
-        load.rate = Some(steady(part * most));
-        let session = Session::start(&load).map_err(load::explain)?;
-        Ok(Self {
-            session: Some(session),
-            _target: target,
-            machine,
-            load,
-            sender,
-            receiver,
-            kind,
-            _range: range,
-        })
+        Ok(Self { traffic, machine: machine(&range)?, sender, receiver, _range: range })
     }
 
     /// What stands, for people.
     pub(super) fn in_words(&self) -> String {
-        let rate = self.load.rate.as_ref().and_then(Rate::is_steady).unwrap_or_default();
-        let packets = match self.kind {
-            Kind::Costly => {
-                format!("costly packets ({} policy routing rules), more than arrive", self.kind.rules())
+        let packets = match &self.traffic {
+            Traffic::Flood { .. } => {
+                let rules = Kind::Costly.rules();
+                format!(
+                    "costly packets ({rules} policy routing rules), as many as CPU {} can send",
+                    self.sender
+                )
             }
-            Kind::Cheap => "cheap packets, and room for more".to_owned(),
+            Traffic::Load { load, .. } => {
+                let rate = load.rate.as_ref().and_then(Rate::is_steady).unwrap_or_default();
+                let rate = grouped(rate as u64);
+                format!(
+                    "cheap packets, {rate}/s, sender on CPU {}, sink on CPU {}",
+                    self.sender, self.receiver
+                )
+            }
         };
         format!(
             "practice range: client host -> one-queue veth -> server host, on this kernel\n\
-             traffic: {packets}\n\
-             {FLOWS} UDP flows, {} packets/s offered, sender on CPU {}, sink on CPU {}\n",
-            grouped(rate as u64),
-            self.sender,
-            self.receiver,
+             traffic: {packets}\n"
         )
     }
 
-    /// The running load, or a fresh one when it was taken before.
-    pub(super) fn start_load(&mut self) -> Result<Session, CommandError> {
-        match self.session.take() {
-            Some(session) => Ok(session),
-            None => Session::start(&self.load).map_err(load::explain),
+    /// What a trial here measures, and what drives it: the load where there is one, else what gets up the stack.
+    pub(super) fn workload(&mut self) -> Result<(Workload, Driver), CommandError> {
+        let nic = Some(Range::server_nic());
+        match &mut self.traffic {
+            Traffic::Flood { .. } => Ok((
+                Workload { live: true, nic, ..Workload::default() },
+                Driver::Live { drops_counted: false },
+            )),
+            Traffic::Load { session, load, .. } => {
+                let session = match session.take() {
+                    Some(session) => session,
+                    None => Session::start(load).map_err(commands::load::explain)?,
+                };
+                let workload = Workload { load: Some((**load).clone()), nic, ..Workload::default() };
+                Ok((workload, Driver::Load(session)))
+            }
         }
     }
 }
 
-/// A round figure reads better and is as good.
-fn steady(rate: f64) -> Rate {
-    Rate::steady((rate / 1000.0).round().max(1.0) * 1000.0)
-}
-
-/// How many packets a second arrive, sent flat out or at the rate of `load`.
-fn arrivals(load: &Spec, length: Duration, stop: &AtomicBool) -> Result<f64, CommandError> {
-    let mut session = Session::start(load).map_err(load::explain)?;
-    session.mark();
-    progress::wait("finding out what this machine can send", length, stop);
-    session.mark().arrival_rate().ok_or_else(|| {
-        CommandError::failed("the sink does not answer under full load").hint("try again when it is quiet")
+/// A sink on one CPU, a pinned sender on another, and a rate that fits this machine.
+fn load(range: &Range, sender: CpuId, receiver: CpuId, stop: &AtomicBool) -> Result<Traffic, CommandError> {
+    let address = SocketAddr::from((Range::SERVER, 9000));
+    let target = Target::start(&target::Spec {
+        udp_sink: Some(address),
+        cpus: CpuMask::from_iter([receiver]),
+        netns: Some(range.server.path()),
+        ..target::Spec::default()
     })
+    .map_err(CommandError::failed)?;
+    let url = format!("udp-sink://{address}").parse().expect("an address makes a valid URL");
+    let mut load = Spec {
+        connections: FLOWS,
+        cpus: CpuMask::from_iter([sender]),
+        netns: Some(range.client.path()),
+        ..Spec::new(url)
+    };
+    load.rate = Some(calibrated(&load, stop)?);
+    let session = Session::start(&load).map_err(commands::load::explain)?;
+    Ok(Traffic::Load { session: Some(session), load: Box::new(load), _target: target })
 }
 
-/// The part of `most` to offer so that RPS can win, found with RPS on: a mask on the interface that the range was just
-/// built with, off again before anything else sees it.
-fn winning_part(
-    host: &LiveHost,
-    receiver: CpuId,
-    (load, most): (&Spec, f64),
-    stop: &AtomicBool,
-) -> Result<f64, CommandError> {
-    let path = format!("sys/class/net/{}/queues/rx-0/rps_cpus", Range::server_nic());
-    let steer = |mask: &CpuMask| {
-        host.write(&path, mask.to_hex().as_bytes())
-            .map_err(|error| CommandError::new(error::Kind::Failed, error))
-    };
-    steer(&CpuMask::from_iter([receiver]))?;
-    let arrives = |part: &f64| {
-        let offered = Spec { rate: Some(steady(part * most)), ..load.clone() };
-        // A sink that drowns does not answer in time.
-        arrivals(&offered, Duration::from_millis(400), stop)
-            .is_ok_and(|rate| rate >= (1.0 - LOST) * part * most)
-    };
-    let part = COSTLY.iter().copied().find(|part| arrives(part)).unwrap_or(COSTLY[COSTLY.len() - 1]);
-    steer(&CpuMask::new())?;
-    Ok(part)
+/// Sends flat out for a moment and takes a part of what arrived.
+fn calibrated(load: &Spec, stop: &AtomicBool) -> Result<Rate, CommandError> {
+    let mut session = Session::start(load).map_err(commands::load::explain)?;
+    session.mark();
+    progress::wait("finding out what this machine can send", Duration::from_millis(1500), stop);
+    let arrived = session.mark().arrival_rate().ok_or_else(|| {
+        CommandError::failed("the sink does not answer under full load").hint("try again when it is quiet")
+    })?;
+    // A round figure reads better and is as good.
+    Ok(Rate::steady((CHEAP * arrived / 1000.0).round().max(1.0) * 1000.0))
 }
 
 fn machine(range: &Range) -> Result<Machine, CommandError> {

@@ -10,6 +10,7 @@ use crate::commands::machine::{self, Machine};
 use crate::commands::{files, load, place};
 use crate::error::{CommandError, Kind};
 use crate::load::Session;
+use crate::model::{Nic, NicKind};
 use crate::plan::{Plan, Setting};
 use crate::probe::Missing;
 use crate::trial::meter::{Meter, MeterError};
@@ -35,7 +36,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
             "the probe measures this machine: --root does not go with its metrics",
         ));
     }
-    Ok(Ready { against, settings, prediction: b.prediction, meter, driver: driver(spec)? })
+    Ok(Ready { against, settings, prediction: b.prediction, meter, driver: driver(machine, spec)? })
 }
 
 fn explain(error: MeterError) -> CommandError {
@@ -99,11 +100,16 @@ fn same(as_is: bool) -> CommandError {
 }
 
 /// The workload, running where it runs all through the trial.
-fn driver(spec: &Spec) -> Result<Driver, CommandError> {
+fn driver(machine: &Machine, spec: &Spec) -> Result<Driver, CommandError> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
         (Some(load), _) => Driver::Load(Session::start(load).map_err(load::explain)?),
         (None, Some(command)) => Driver::Command(command.clone()),
-        (None, None) => Driver::Live,
+        (None, None) => {
+            let asked = spec.workload.nic.as_ref();
+            let counts =
+                |nic: &Nic| nic.kind == NicKind::Device && asked.is_none_or(|name| *name == nic.name);
+            Driver::Live { drops_counted: machine.model.nics.iter().any(counts) }
+        }
     })
 }
 

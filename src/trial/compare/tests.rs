@@ -73,7 +73,7 @@ fn compared(seed: u64, stolen: [f64; 2], packets: [f64; 2]) -> Comparison {
     let schedule = Schedule { calibration: 0, min_pairs: 12 };
     let ending = run(&mut record, schedule, &mut thief).expect("simulated");
     assert_eq!(record.slots.len(), 24, "all pairs, whatever the first ones say");
-    record.analysis = Some(conclude(&record, &ending, true));
+    record.analysis = Some(conclude(&record, &ending, true, None));
     Comparison::of(&record).expect("concluded")
 }
 

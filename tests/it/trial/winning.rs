@@ -1,12 +1,6 @@
 //! The range on which RPS wins: each packet walks through rules, on the CPU that sends them.
 
-use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-
-use rxlab::host::{enter_netns, pin_thread};
-use rxlab::lab::{Range, RangeSpec};
+use rxlab::lab::{Flood, Range, RangeSpec};
 use rxlab::plan::Prediction;
 use rxlab::trial::record::{TrialRecord, Verdict};
 use rxlab::units::CpuId;
@@ -16,47 +10,8 @@ use crate::process::rxlab;
 use crate::tree::said;
 use crate::{quiet, require};
 
-/// Many enough for a packet to cost several times what it takes to send it.
+/// Enough for a packet to cost several times what it takes to send it.
 const RULES: u32 = 500;
-
-/// Datagrams sent from CPU 0 as fast as it goes, until this is dropped. Nobody reads them: what is counted is what gets
-/// up the stack.
-struct Sender {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    _socket: UdpSocket,
-}
-
-impl Sender {
-    fn start(range: &Range) -> Self {
-        let (server, client) = (range.server.path(), range.client.path());
-        let bound = std::thread::spawn(move || {
-            enter_netns(&server).expect("entered");
-            UdpSocket::bind((Range::SERVER, 9000)).expect("bound")
-        });
-        let socket = bound.join().expect("no panic");
-        let stop = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            enter_netns(&client).expect("entered");
-            pin_thread(CpuId(0)).expect("pinned");
-            let socket = UdpSocket::bind((Range::CLIENT, 0)).expect("bound");
-            socket.connect((Range::SERVER, 9000)).expect("connected");
-            while !ends.load(Ordering::Relaxed) {
-                // A full backlog of the other side is no error here.
-                let _ = socket.send(&[0; 64]);
-            }
-        });
-        Self { stop, thread: Some(thread), _socket: socket }
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
 
 /// Once doctor said of this traffic that RPS costs capacity, and a live trial that it adds none, with +64 % in its own
 /// table.
@@ -67,7 +22,7 @@ fn where_rps_wins_doctor_and_a_live_trial_say_so() {
     }
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec { rules: RULES, ..RangeSpec::default() }).expect("built");
-    let _sender = Sender::start(&range);
+    let _flood = Flood::start(&range, CpuId(0), 4).expect("started");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let state = directory.path().join("state");
     let server = range.server.path().display().to_string();
