@@ -376,7 +376,7 @@ mod tests {
         let prediction = predict(&rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
         assert_eq!(
             prediction.to_string(),
-            "CPU 0 46 -> 1 to 41 %, CPU 1 0 -> 15 to 60 %, total -64 to +80 %"
+            "CPU 0 46 -> 0 to 41 %, CPU 1 0 -> 16 to 60 %, total -66 to +80 %"
         );
     }
 

@@ -69,7 +69,7 @@ enum Traffic {
     /// Costly packets, as many as the sender can. Nobody reads them: with RPS a reader would drown beside the receive work.
     Flood { _flood: Flood },
     /// Cheap packets at a rate, to a sink.
-    Load { session: Option<Session>, load: Box<Spec>, _target: Target },
+    Load { session: Option<Box<Session>>, load: Box<Spec>, _target: Target },
 }
 
 impl Scene {
@@ -123,7 +123,7 @@ impl Scene {
             )),
             Traffic::Load { session, load, .. } => {
                 let session = match session.take() {
-                    Some(session) => session,
+                    Some(session) => *session,
                     None => Session::start(load).map_err(commands::load::explain)?,
                 };
                 let workload = Workload { load: Some((**load).clone()), nic, ..Workload::default() };
@@ -152,7 +152,7 @@ fn load(range: &Range, sender: CpuId, receiver: CpuId, stop: &AtomicBool) -> Res
     };
     load.rate = Some(calibrated(&load, stop)?);
     let session = Session::start(&load).map_err(commands::load::explain)?;
-    Ok(Traffic::Load { session: Some(session), load: Box::new(load), _target: target })
+    Ok(Traffic::Load { session: Some(Box::new(session)), load: Box::new(load), _target: target })
 }
 
 /// Sends flat out for a moment and takes a part of what arrived.
