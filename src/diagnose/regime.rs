@@ -14,10 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Finding;
 use super::evidence::{
-    LOST, TRAFFIC, busy, carrier, full_link, headroom, irq_cpus, loopback_share, lost, queue_packets,
-    receiving, tier,
+    LOST, TRAFFIC, busy, carrier, full_link, irq_cpus, loopback_share, lost, queue_packets, receiving, tier,
 };
-use super::figures::{count, percent, times};
+use super::figures::{count, percent};
 use super::one_core_hotspot;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
@@ -264,13 +263,6 @@ fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
         let order = if names.len() > 1 { ", in this order" } else { "" };
         return format!("{hot_one}: {}{order}", names.join(", then "));
     }
-    let (room, machine) = (headroom(rates), times(headroom(rates).machine));
-    let then = match room.spreading_adds() {
-        true => format!(
-            "the capacity can grow (now {} of today's traffic, at most {machine})",
-            times(room.fits())
-        ),
-        false => format!("the capacity stays ({machine} of today's traffic for the machine)"),
-    };
-    format!("{hot_one}: {} will spread it, {then}", names.join(" or "))
+    // What becomes of the capacity is for the prediction of a plan to say.
+    format!("{hot_one}: {} will spread it", names.join(" or "))
 }

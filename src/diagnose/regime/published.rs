@@ -18,13 +18,12 @@ fn worth(regime: &Regime) -> Vec<Family> {
 /// One queue, its interrupt on CPU 2: 98 % softirq there, 1.2 times today's load fits the machine. The packet rate was
 /// not published.
 #[test]
-fn case_a_spreads_and_adds_nothing() {
+fn case_a_is_spread() {
     let (model, rates) = Sketch::case_a().build();
     let regime = of(&model, &rates);
     assert_eq!(
         regime.summary,
-        "one-core hotspot on CPU 2 (98 % of its time): RPS on CPUs 0-1,3-7 or RFS will spread it, the capacity \
-         stays (1.2x of today's traffic for the machine)"
+        "one-core hotspot on CPU 2 (98 % of its time): RPS on CPUs 0-1,3-7 or RFS will spread it"
     );
     assert_eq!(worth(&regime), [Family::Rps, Family::Rfs]);
 }
@@ -113,7 +112,4 @@ fn case_c_in_its_order() {
     let (model, rates) = case_c("ixgbevf", Function::Virtual { physical: None }, true);
     assert_eq!(worth(&of(&model, &rates)), [Family::Rps, Family::Rfs]);
     assert_eq!(of(&model, &rates).cpus[0].cpu, CpuId(16));
-    // It went from 250k to 670k requests/s by RPS alone.
-    let summary = of(&model, &rates).summary;
-    assert!(summary.contains("the capacity can grow (now 1.0x of today's traffic"), "{summary}");
 }

@@ -164,15 +164,12 @@ fn a_full_thread_leaves_the_advice_for_later() {
     assert!(trial(Family::Rps) && !trial(Family::Rfs), "{found:?}");
 }
 
+/// What becomes of the capacity is said once, by the prediction of a plan.
 #[test]
-fn a_hotspot_on_an_idle_machine_holds_it_back() {
+fn a_hotspot_is_spread() {
     let (model, rates) = busy_at(0.98);
     let summary = regime(&model, &rates, &[]).expect("there is traffic").summary;
-    assert!(
-        summary
-            .ends_with("will spread it, the capacity can grow (now 1.0x of today's traffic, at most 7.0x)"),
-        "{summary}"
-    );
+    assert!(summary.ends_with("will spread it"), "{summary}");
 }
 
 #[test]
