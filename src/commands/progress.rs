@@ -54,6 +54,11 @@ impl Bar {
     }
 }
 
+/// Whether a person may watch: standard error is a terminal.
+pub(super) fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 /// Waits for `length`, or until `stop` is set, with a bar on standard error; without one when that is
 /// no terminal.
 pub(super) fn wait(what: &str, length: Duration, stop: &AtomicBool) {

@@ -24,11 +24,16 @@ impl Flood {
     /// `None` when this is skipped. `rps` is the mask of the server's only queue; `pace` is what the load is told
     /// about its rate.
     pub(crate) fn start(rps: &str, pace: &[&str]) -> Option<Self> {
+        Self::through_rules(0, rps, pace)
+    }
+
+    /// The same with so many policy routing rules for each packet to walk through.
+    pub(crate) fn through_rules(rules: u32, rps: &str, pace: &[&str]) -> Option<Self> {
         if !require::netns() || !require::bpf() {
             return None;
         }
         let alone = quiet::alone();
-        let range = Range::build(&RangeSpec::default()).expect("built");
+        let range = Range::build(&RangeSpec { rules, ..RangeSpec::default() }).expect("built");
         let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
         host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", rps.as_bytes()).expect("written");
         let target = Target::start(&Spec {

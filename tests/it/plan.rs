@@ -185,9 +185,9 @@ fn plans_of_a_snapshot_are_predicted_without_calibration() {
     );
     assert!(prediction.packets > 0.0 && prediction.most_after > prediction.most_before, "{prediction:?}");
 
-    // One CPU of eight is full: what a figure by fixed fractions is worth stands beside it.
+    // One CPU of eight is full: what was seen elsewhere makes a range.
     let regime = prediction.regime();
-    assert!(regime.starts_with("this lets the host take 2.1x instead of 1.0x (1.7x to"), "{regime}");
+    assert!(regime.starts_with("this lets the host take 1.7x to"), "{regime}");
 
     // Where next to nothing is received there is nothing to predict from.
     let (code, text) = planned("virtio-16cpu-2nic", &["--predict"]);

@@ -58,8 +58,8 @@ pub(crate) struct Conduct<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Looks at the machine under its load for a moment. Chooses the primary metric of live traffic, unless one is asked
-/// for, and says what can be said before running: that the receive path takes too little for any gain to matter.
+/// Looks at the machine under its load for a moment. Chooses the primary metric of live traffic, unless one is asked for;
+/// else says what can be said before running: that the receive path takes too little for any gain to matter.
 pub(super) fn foretell(machine: &Machine, spec: &mut Spec, stop: &AtomicBool) -> Result<(), CommandError> {
     let (workload, asked) = (&spec.workload, spec.design.primary.as_deref());
     // The bound is one on throughput, and only traffic that runs by now can be looked at.
@@ -74,11 +74,11 @@ pub(super) fn foretell(machine: &Machine, spec: &mut Spec, stop: &AtomicBool) ->
         let is_timed = rates.softirq_timed.is_some() || rates.exact_softirq_time == Some(true);
         let (primary, why) = metrics::of_live(&rates, is_timed);
         let title = metrics::describe(primary, "").title;
-        writeln!(output::stderr(), "rxlab: judged by {title}: {why}")?;
-        spec.design.primary = Some(primary.to_owned());
-        if primary != name::THROUGHPUT {
-            return Ok(());
+        if progress::is_watched() {
+            writeln!(output::stderr(), "rxlab: judged by {title}: {why}")?;
         }
+        spec.design.primary = Some(primary.to_owned());
+        return Ok(());
     }
     let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
     let margin = spec.design.margin;
