@@ -56,6 +56,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let Some((process, cpu)) = found.first() else { return Vec::new() };
     let id = cpu.cpu;
     let tier = match rates.exact_softirq_time {
+        _ if rates.softirq_timed.is_some() => {
+            "softirqs timed by eBPF; what processes have is sampled by ticks, softirqs on top of them included"
+        }
         Some(true) => "exact: the kernel accounts interrupts and softirqs",
         Some(false) => {
             "sampled by ticks: those that hit a softirq on top of the program are in its own account too, as top has it"
