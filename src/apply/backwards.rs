@@ -92,7 +92,7 @@ pub fn undo(
     let done = backwards(&chosen, stuck, |id, history| {
         let transaction = Transaction::resume(store, id, Duration::ZERO)?;
         // One may have been made while the lock was free.
-        let newer: Vec<_> = store.open(root, &identity.boot_id)?.transactions;
+        let newer = store.open_besides(id, root, &identity.boot_id)?.transactions;
         let newer: Vec<_> = newer.into_iter().filter(|(other, _)| !known.contains(other)).collect();
         if let Some(newer) = covered_by(history, &newer) {
             return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });

@@ -103,6 +103,7 @@ impl Transaction {
             return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why: why.clone() });
         }
         let waits = |history: &History| history.pending_deadline().is_some();
+        let seen: Vec<String> = transactions.iter().map(|(id, _)| id.clone()).collect();
         if let Some((id, _)) = transactions.into_iter().find(|(_, history)| waits(history)) {
             return Err(ApplyError::Pending { id });
         }
@@ -118,7 +119,7 @@ impl Transaction {
             schema: Begin::SCHEMA.to_owned(),
             id: String::new(),
             boot_id: info.identity.boot_id.clone(),
-            root,
+            root: root.clone(),
             netns: info.netns,
             home: info.home,
             applier: info.applier,
@@ -126,7 +127,23 @@ impl Transaction {
             what: info.what,
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
-        Ok(Self { journal: store.begin(lock, begin)?, archived, unreadable })
+        let mut journal = store.begin(lock, begin)?;
+        // The journal that was empty a moment ago may have been out of sight.
+        let hidden = store.open_besides(journal.id(), &root, &info.identity.boot_id).map(|open| {
+            let Open { transactions, unreadable: files } = open;
+            let ids = transactions.into_iter().map(|(id, _)| id).filter(|id| !seen.contains(id));
+            ids.chain(files.into_iter().filter(|file| !unreadable.contains(file)).map(|file| file.id)).next()
+        });
+        let why = "the journal could not be seen for a moment".to_owned();
+        match hidden {
+            Ok(None) => Ok(Self { journal, archived, unreadable }),
+            hidden => {
+                // Nothing was changed yet: left open, it holds nothing to undo.
+                let _ = journal.close();
+                let id = hidden?.unwrap_or_default();
+                Err(ApplyError::Unreadable { subject: None, id, why })
+            }
+        }
     }
 
     /// Takes the lock and goes on with an open transaction.

@@ -240,12 +240,26 @@ impl Store {
     /// Everything open of this boot of the machine below `root`. One that never began is left out; one that cannot
     /// be read counts, unless its first line says that it is of another root or boot.
     pub fn open(&self, root: &str, boot_id: &str) -> Result<Open, JournalError> {
+        self.open_among(self.open_ids()?, root, boot_id)
+    }
+
+    /// [`Store::open`] without `id`, which is known to be open: an error where it is not listed. A directory that
+    /// cannot be seen for a moment looks like an empty one.
+    pub fn open_besides(&self, id: &str, root: &str, boot_id: &str) -> Result<Open, JournalError> {
+        let mut ids = self.open_ids()?;
+        let own = ids.iter().position(|open| open == id);
+        ids.remove(own.ok_or_else(|| self.error("list", id, io::ErrorKind::NotFound.into()))?);
+        self.open_among(ids, root, boot_id)
+    }
+
+    fn open_among(&self, ids: Vec<String>, root: &str, boot_id: &str) -> Result<Open, JournalError> {
         let mut open = Open::default();
-        for id in self.open_ids()? {
+        for id in ids {
             let is_ours = |begin: &Begin| begin.root == root && !other_boot(begin, boot_id);
             let path = self.storage.path(Folder::Open, &id);
             let (readable, why) = match self.parse(&id) {
-                Ok(None) => continue,
+                Ok(None) if self.is_archived(&id) => continue,
+                Ok(None) => (None, "it is listed, but cannot be found".to_owned()),
                 Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
                     continue;
                 }

@@ -131,4 +131,7 @@ replays! {
     read_back_from_another_interface: r#"{"first":{"Apply":{"set":[[{"Rps":[2,1]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[2,1]}},{"of":"Journal","at":10,"act":{"Cpu":[2,false]}}]}"#;
     /// An undo of channels noted the transaction's own interrupt, which it had failed to put back, as one to set again.
     own_interrupt_set_again: r#"{"first":{"Apply":{"set":[[{"Channels":0},1],[{"Irq":[0,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Write","at":3,"act":{"Remake":0}},{"of":"Write","at":2,"act":{"Fault":["Interrupts","EIO",20]}}]}"#;
+    /// The state directory was out of sight while a second apply looked for changes that wait, so it set a value over
+    /// that of the first.
+    journal_out_of_sight: r#"{"first":{"Apply":{"set":[["Budget",0]],"confirm":1,"netns":0}},"events":[{"of":"Journal","at":29,"act":{"Fault":["DiskGone","ENOENT",1]}},{"of":"Any","at":1,"act":{"Run":{"Apply":{"set":[["Budget",1],[{"Channels":0},0],[{"Irq":[0,0]},0]],"confirm":2,"netns":0}}}}]}"#;
 }
