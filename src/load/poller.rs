@@ -76,6 +76,11 @@ impl Poller {
         epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), flags)
     }
 
+    /// Changes what is reported of a socket that was added.
+    pub(super) fn change(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags)
+    }
+
     /// Waits for sockets, but not beyond `until`; with `exact`, `until` is a scheduled send, for which
     /// the pacing says how to wait. Adds the time spent spinning to `spun`; gives the time it is
     /// then.

@@ -64,7 +64,7 @@ impl OneWay {
         let flows = (0..count)
             .map(|index| {
                 let socket = flow_socket(address, spec, first + index)?;
-                poller.add(&socket, index, EventFlags::OUT | EventFlags::ET)?;
+                poller.add(&socket, index, EventFlags::ET)?;
                 Ok(Flow { socket, next: 0 })
             })
             .collect::<std::io::Result<Vec<_>>>()?;
@@ -114,7 +114,7 @@ impl OneWay {
                 return;
             }
             if !self.send(count, now, tally) {
-                self.poller.wait(now, now + FULL, false, &mut 0);
+                self.wait_for_room(now);
                 return;
             }
         }
@@ -129,6 +129,15 @@ impl OneWay {
     /// The schedule, for the count of what was due.
     pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
         self.schedule.as_mut()
+    }
+
+    /// Waits until the flow whose turn it was has room again. Asked for only now: every packet that leaves makes room,
+    /// and would wake this thread, at the expense of the CPU that frees it.
+    fn wait_for_room(&mut self, now: Nanos) {
+        let once = EventFlags::OUT | EventFlags::ET | EventFlags::ONESHOT;
+        // Where that cannot be had, the wait ends by time.
+        let _ = self.poller.change(&self.flows[self.turn].socket, self.turn, once);
+        self.poller.wait(now, now + FULL, false, &mut 0);
     }
 
     /// Sends `count` datagrams on the flow whose turn it is; `false` when the send buffer is full.
