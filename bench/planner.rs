@@ -139,6 +139,7 @@ fn rates(cpus: u32) -> Rates {
         irqs: Vec::new(),
         exact_softirq_time: Some(false),
         softirq_timed: None,
+        costs: None,
         gaps: Vec::new(),
         unseen: Vec::new(),
         processes: Fact::NotAsked,

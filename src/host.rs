@@ -34,7 +34,7 @@ pub use action::Action;
 pub use ethtool_change::EthtoolChange;
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
-pub use netns::{Hidden, Namespace, enter_netns, netns_path};
+pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;

@@ -22,7 +22,8 @@ pub use between::IntervalError;
 pub use hardware::{Function, Hardware};
 pub use listeners::{Listener, Process};
 pub use rates::{
-    CpuRates, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed, ThreadRates,
+    Costs, CpuRates, HandOver, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed,
+    StackWork, ThreadRates,
 };
 pub use stack::{NetNamespace, Peer, Stack};
 pub use topology::{

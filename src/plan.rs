@@ -24,7 +24,7 @@ mod step;
 mod target;
 
 pub use care::{Risk, Upkeep, care, place};
-pub use cost::{Costs, CpuCost};
+pub use cost::basis;
 pub use file::PlanFileError;
 pub use forecast::forecast;
 pub use irqs::interrupts;

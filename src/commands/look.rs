@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::progress;
 use super::source::Source;
+use crate::diagnose::evidence::{TRAFFIC, receive_time};
 use crate::error::{CommandError, Kind};
-use crate::host::Host;
-use crate::model::{Model, Rates};
-use crate::probe::SoftirqTime;
+use crate::host::{Host, allowed_cpus};
+use crate::model::{Costs, CpuRates, Model, Rates};
+use crate::probe::{SoftirqTime, hand_over, stack_work};
 use crate::sample::{Counters, Inventory, Scope, busiest};
-use crate::units::Fact;
+use crate::units::{CpuId, Fact};
 
 /// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -26,7 +27,9 @@ pub(super) fn look(
     match source {
         Source::Live(host) => {
             let begun = Instant::now();
-            let seen = for_a_while(host, length, stop)?;
+            let (model, rates) = for_a_while(host, length, stop)?;
+            let costs = if stop.load(Ordering::SeqCst) { None } else { costs(host, &rates) };
+            let seen = (model, Rates { costs, ..rates });
             match stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
                 true => Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured")),
                 false => Ok(seen),
@@ -86,6 +89,34 @@ pub(super) fn for_a_while(
 fn softirq_time(host: &dyn Host, inventory: &Inventory) -> Option<SoftirqTime> {
     let is_needed = host.namespace().is_some() && inventory.settings.exact_softirq_time != Fact::Known(true);
     if is_needed { SoftirqTime::load(host).ok() } else { None }
+}
+
+/// How long the part of the receive work that can be handed over is measured.
+const STACK: Duration = Duration::from_millis(200);
+
+/// What packets and handing them over cost; `None` on files, and where too little is received to tell.
+fn costs(host: &dyn Host, rates: &Rates) -> Option<Costs> {
+    let receives = |cpu: &CpuRates| cpu.packets >= TRAFFIC && receive_time(cpu) >= 0.01;
+    if host.namespace().is_none() || !rates.cpus.iter().any(receives) {
+        return None;
+    }
+    let mut missing = Vec::new();
+    let cpus = stack_work(host, STACK).map_err(|why| missing.push(why.to_string())).unwrap_or_default();
+    let measured = two_idlest(rates).and_then(|(from, to)| hand_over(host, from, to));
+    let hand_over = measured.map_err(|why| missing.push(why)).ok();
+    missing.dedup();
+    Some(Costs { cpus, hand_over, missing })
+}
+
+/// Where measuring disturbs least.
+fn two_idlest(rates: &Rates) -> Result<(CpuId, CpuId), String> {
+    let allowed = allowed_cpus();
+    let mut cpus: Vec<&CpuRates> = rates.cpus.iter().filter(|cpu| allowed.contains(cpu.cpu)).collect();
+    cpus.sort_by(|a, b| b.idle.total_cmp(&a.idle));
+    match cpus.as_slice() {
+        [to, from, ..] => Ok((from.cpu, to.cpu)),
+        _ => Err("there is no second CPU".to_owned()),
+    }
 }
 
 /// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now

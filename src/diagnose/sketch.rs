@@ -73,6 +73,7 @@ impl Sketch {
                 irqs: Vec::new(),
                 exact_softirq_time: Some(false),
                 softirq_timed: None,
+                costs: None,
                 gaps: Vec::new(),
                 unseen: Vec::new(),
                 processes: Fact::Known(Vec::new()),

@@ -3,14 +3,16 @@
 #![allow(clippy::disallowed_methods)] // Looks for namespaces where processes have them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::net::{AddressFamily, SocketType};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -239,6 +241,34 @@ pub fn enter_netns(path: &Path) -> Result<(), OpenError> {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
     };
     enter().map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
+}
+
+/// Moves the calling thread, and no other, into a new network namespace with nothing in it but a loopback interface that
+/// is down. It lives as long as the file, a thread or a socket in it. Needs CAP_SYS_ADMIN.
+#[allow(unsafe_code)]
+pub fn new_netns() -> Result<File, Errno> {
+    // SAFETY: the flag gives this thread another network namespace. It leaves the table of
+    // descriptors shared, which is what makes other flags of unshare(2) unsound.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
+    File::open(OWN).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+}
+
+/// Brings up the loopback interface of the network namespace that the calling thread is in (netdevice(7)).
+#[allow(unsafe_code)]
+pub fn loopback_up() -> Result<(), Errno> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: all zeroes is a value of this plain structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    // SAFETY: the kernel reads one ifreq, which outlives the call.
+    let code = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+    }
 }
 
 /// The namespace file that people mean by a name of `ip netns`, a process id, or a path (anything

@@ -9,10 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
-use rustix::thread::UnshareFlags;
 use thiserror::Error;
 
-use crate::host::{OpenError, enter_netns};
+use crate::host::{OpenError, enter_netns, new_netns};
 
 /// The range could not be built.
 #[derive(Debug, Error)]
@@ -60,7 +59,7 @@ impl Namespace {
     pub fn new() -> Result<Self, LabError> {
         let made = std::thread::scope(|scope| {
             // A thread of its own: only it moves into the new namespace, and it ends here.
-            scope.spawn(open_new).join().expect("the namespace thread does not panic")
+            scope.spawn(new_netns).join().expect("the namespace thread does not panic")
         });
         made.map(|file| Self { file }).map_err(LabError::Namespace)
     }
@@ -105,12 +104,4 @@ impl Namespace {
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(LabError::Ip { command: arguments.to_owned(), message })
     }
-}
-
-#[allow(unsafe_code)]
-fn open_new() -> Result<File, Errno> {
-    // SAFETY: the flag gives this thread another network namespace. It leaves the table of
-    // descriptors shared, which is what makes other flags of unshare(2) unsound.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
-    File::open("/proc/thread-self/ns/net").map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }

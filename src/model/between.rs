@@ -60,6 +60,7 @@ impl Rates {
             irqs: irqs(previous, current, seconds),
             exact_softirq_time: None,
             softirq_timed: None,
+            costs: None,
             gaps: gaps(current),
             unseen: Vec::new(),
             processes: Fact::NotAsked,

@@ -98,6 +98,7 @@ mod tests {
             irqs: Vec::new(),
             exact_softirq_time: None,
             softirq_timed: None,
+            costs: None,
             gaps: Vec::new(),
             unseen: Vec::new(),
             processes: Fact::NotAsked,

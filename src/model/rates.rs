@@ -24,6 +24,9 @@ pub struct Rates {
     /// Softirq time is not the kernel's but was measured by programs in windows; `None` where it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_timed: Option<SoftirqTimed>,
+    /// What packets and handing them over cost; `None` where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
     /// Sources that were missing or broken and what is therefore not known.
     pub gaps: Vec<String>,
     /// Interfaces whose queues are polled by threads of which not one can be seen: what they cost is not known.
@@ -43,6 +46,46 @@ pub struct SoftirqTimed {
     pub windows: usize,
     /// Half of the widest 95 % interval of a CPU, as a part of its time; `None` for a single window.
     pub error: Option<f64>,
+}
+
+/// What RPS could hand over, and what that costs, as programs measured it on this host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Costs {
+    /// Of the CPUs that received while the programs ran.
+    pub cpus: BTreeMap<CpuId, StackWork>,
+    /// `None` where it could not be measured.
+    pub hand_over: Option<HandOver>,
+    /// What could not be measured, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// Receive work of a CPU past the point where RPS chooses a CPU: what it could hand over. Parts of its receive time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StackWork {
+    /// All of it.
+    pub part: f64,
+    /// How many ways through the stack sent an inter-processor interrupt, mostly to wake a reader on another CPU: 0 to
+    /// 1; `None` where the kernel does not tell.
+    pub interrupts: Option<f64>,
+    /// What sending these took; `None` where there is nothing to compare with.
+    pub waking: Option<f64>,
+}
+
+/// What it costs to hand packets to another CPU, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HandOver {
+    /// To interrupt the other CPU, whose backlog was empty.
+    pub send_ns: f64,
+    /// To be interrupted, beside the packets that come with it.
+    pub take_ns: f64,
+    /// A small UDP packet from the backlog into its socket.
+    pub packet_ns: f64,
+    /// From one interrupt to the next while packets come without a pause.
+    pub cycle_ns: f64,
 }
 
 impl Rates {

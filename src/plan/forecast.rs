@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::cost::Costs;
+use super::cost::{basis, of_move};
 use super::moves::{Move, Shares, Steering};
 use super::prediction::{FIXED, Prediction, predict};
 use super::spread::{even, readers};
@@ -13,13 +13,11 @@ use super::{Plan, PlannedSetting, Setting, Target, interrupts, rps};
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receiving};
 use crate::diagnose::figures::{count, plural};
 use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
-use crate::probe::Tier;
 use crate::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 
 /// The prediction for `plan`, or why there is none.
-pub fn forecast(model: &Model, rates: &Rates, plan: &Plan, costs: &Costs) -> Result<Prediction, String> {
-    let rates = costs.exact(rates);
-    let asked = Asked::of(model, &rates, plan);
+pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction, String> {
+    let asked = Asked::of(model, rates, plan);
     let nics = || model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
     let traffic = nics().filter(|nic| asked.is_about(nic)).filter_map(|nic| rates.nic(&nic.name));
     let packets: f64 = traffic.map(|nic| nic.rx_packets).sum();
@@ -27,9 +25,9 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan, costs: &Costs) -> Res
         return Err(format!("{} packets/s are too few to predict from", count(packets)));
     }
     let mut moves: Vec<Move> = nics().flat_map(|nic| asked.moves(nic)).collect();
-    let basis = measure(&rates, &mut moves, costs);
+    let basis = measure(rates, &mut moves);
     let nothing = || format!("by the model it moves no receive work{}", in_brackets(&left_out(model, plan)));
-    let mut prediction = predict(&rates, &moves).ok_or_else(nothing)?.at(packets);
+    let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets);
     prediction.basis = basis;
     prediction.left_out = left_out(model, plan);
     Ok(prediction)
@@ -39,23 +37,22 @@ fn in_brackets(lines: &[String]) -> String {
     if lines.is_empty() { String::new() } else { format!(" ({})", lines.join("; ")) }
 }
 
-/// Puts the measured cost to each hand-over that begins, when all of them are known. Says what predictions rest on.
-fn measure(rates: &Rates, moves: &mut [Move], costs: &Costs) -> String {
-    if costs.tier != Tier::Ebpf {
-        return costs.basis();
-    }
-    let times = rates.cpus.iter().map(|cpu| (cpu.cpu, receiving(cpu))).collect();
-    let shares = Shares::new(times, moves);
-    let begins = || moves.iter().enumerate().filter(|(_, step)| step.begins_to_steer());
-    let of = |(index, step): (usize, &Move)| Some((index, costs.of_move(step, shares.part(step), rates)?));
-    let known: Option<Vec<_>> = begins().map(of).collect();
-    let basis = match &known {
-        Some(_) => costs.basis(),
-        None => format!("receive time by eBPF, costs not measured ({}): {FIXED}", costs.missing.join("; ")),
+/// Puts the measured cost to each hand-over that begins. Says what predictions rest on.
+fn measure(rates: &Rates, moves: &mut [Move]) -> String {
+    let times: BTreeMap<CpuId, f64> = rates.cpus.iter().map(|cpu| (cpu.cpu, receiving(cpu))).collect();
+    let shares = Shares::new(times.clone(), moves);
+    let measured = |step: &Move| {
+        let time = times.get(&step.from).copied().unwrap_or_default();
+        let begins = step.begins_to_steer();
+        begins.then(|| of_move(step, time, shares.part(step), rates)).flatten()
     };
-    for (index, cost) in known.unwrap_or_default() {
-        moves[index].cost = Some(cost);
+    let costs: Vec<_> = moves.iter().map(measured).collect();
+    for (step, cost) in moves.iter_mut().zip(costs) {
+        step.cost = cost;
     }
+    let guessed = moves.iter().any(|step| step.begins_to_steer() && step.cost.is_none());
+    let basis =
+        if guessed && rates.costs.is_some() { format!("not measured: {FIXED}") } else { basis(rates) };
     let anew = moves.iter().any(Move::steers_anew);
     basis
         + if anew {

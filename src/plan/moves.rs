@@ -15,29 +15,40 @@ use crate::units::CpuId;
 /// What the hand-over costs, as fractions of the receive time before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cost {
-    /// Stays on the CPU that received.
+    /// Of the CPU that received; above 1 where the interrupts take more than what moves.
     pub(super) kept: f64,
-    /// What moves takes this much more where it goes.
-    pub(super) dearer: f64,
+    /// Of the CPUs that the packets go to, together.
+    pub(super) handed: f64,
+}
+
+/// The cost by what was measured here.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Measured {
+    /// As it should be.
+    pub(super) likely: Cost,
+    /// As it may be.
+    pub(super) ends: Vec<Cost>,
 }
 
 /// A device with interrupts: field case A went from 98 % to 48.5 %, so about half stays. One
 /// inter-processor interrupt serves a whole poll of up to 64 packets: little extra, an assumption.
-const DEVICE: Cost = Cost { kept: 0.48, dearer: 0.04 };
+const DEVICE: Cost = Cost { kept: 0.48, handed: 0.5408 };
 
 /// A virtual interface hands over almost packet by packet. Measured on a veth pair of a 2-CPU
 /// virtual machine, per packet: half stays, and all CPUs together take 1.8 times as much.
-const VIRTUAL: Cost = Cost { kept: 0.5, dearer: 1.6 };
+const VIRTUAL: Cost = Cost { kept: 0.5, handed: 1.3 };
 
 /// What was seen in runs of ours and in field case A (docs/prediction.md).
-const DEVICES_SEEN: [Cost; 2] = [Cost { kept: 0.27, ..DEVICE }, Cost { kept: 0.60, ..DEVICE }];
-/// The first with packets that cost something beside a reader that had to be woken from another CPU; the last two of
-/// cheap packets where an inter-processor interrupt costs several times as much.
-const VIRTUAL_SEEN: [Cost; 4] = [
-    Cost { kept: 0.0, dearer: -0.66 },
+const DEVICES_SEEN: [Cost; 2] = [Cost { kept: 0.27, handed: 0.7592 }, Cost { kept: 0.60, handed: 0.416 }];
+/// The first with packets that cost something beside a reader that had to be woken from another CPU; the next two of
+/// cheap packets where an inter-processor interrupt costs several times as much; the last of such packets a few at a
+/// time, whose reader was on the CPU that received them.
+const VIRTUAL_SEEN: [Cost; 5] = [
+    Cost { kept: 0.0, handed: 0.34 },
     VIRTUAL,
-    Cost { kept: 0.86, dearer: 3.5 },
-    Cost { kept: 0.90, dearer: 6.5 },
+    Cost { kept: 0.86, handed: 0.63 },
+    Cost { kept: 0.90, handed: 0.75 },
+    Cost { kept: 4.2, handed: 3.5 },
 ];
 
 impl Cost {
@@ -47,8 +58,13 @@ impl Cost {
     }
 
     /// Each that was seen.
-    pub(super) fn seen(kind: NicKind) -> &'static [Self] {
+    fn seen(kind: NicKind) -> &'static [Self] {
         if kind == NicKind::Device { &DEVICES_SEEN } else { &VIRTUAL_SEEN }
+    }
+
+    /// What is handed over, in terms of what it took before.
+    fn dearer(self) -> f64 {
+        self.handed / (1.0 - self.kept).max(0.01)
     }
 }
 
@@ -72,7 +88,7 @@ pub(super) struct Move {
     /// Steering then.
     pub(super) to: Steering,
     /// What it costs to begin to steer, where that was measured.
-    pub(super) cost: Option<Cost>,
+    pub(super) cost: Option<Measured>,
 }
 
 impl Move {
@@ -86,6 +102,16 @@ impl Move {
         self.packets > 0.0 && self.now.is_empty() && !self.to.is_empty()
     }
 
+    /// What it costs to begin to steer, as far as that is known.
+    pub(super) fn likely(&self) -> Cost {
+        self.cost.as_ref().map_or(Cost::fixed(self.kind), |cost| cost.likely)
+    }
+
+    /// What it may cost: by the measure, or all that was seen.
+    pub(super) fn ends(&self) -> &[Cost] {
+        self.cost.as_ref().map_or(Cost::seen(self.kind), |cost| &cost.ends)
+    }
+
     /// Whether what is steered already goes elsewhere, or no longer anywhere.
     pub(super) fn steers_anew(&self) -> bool {
         self.packets > 0.0 && !self.now.is_empty() && self.now != self.to
@@ -95,7 +121,7 @@ impl Move {
     fn units(&self) -> impl Iterator<Item = (CpuId, f64)> {
         let cost = Cost::fixed(self.kind);
         let at_home = if self.now.is_empty() { 1.0 } else { cost.kept };
-        let handed = (1.0 - cost.kept) * (1.0 + cost.dearer);
+        let handed = cost.handed;
         let elsewhere = self.now.iter().map(move |(cpu, weight)| (*cpu, handed * weight));
         std::iter::once((self.from, at_home)).chain(elsewhere).map(|(cpu, part)| (cpu, part * self.packets))
     }
@@ -172,8 +198,8 @@ impl Shares {
 fn split(step: &Move, home: f64, handed: f64, cost: Cost) -> (f64, f64) {
     match (step.now.is_empty(), step.to.is_empty()) {
         (true, true) => (home, 0.0),
-        (true, false) => (cost.kept * home, (1.0 - cost.kept) * (1.0 + cost.dearer) * home),
-        (false, true) => (home + handed / (1.0 + cost.dearer), 0.0),
+        (true, false) => (cost.kept * home, cost.handed * home),
+        (false, true) => (home + handed / cost.dearer(), 0.0),
         // The hand-over is paid for already.
         (false, false) => (home, handed),
     }

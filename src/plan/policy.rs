@@ -14,8 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::draft::{Draft, NOTHING};
-use super::spread::by_fractions;
-use super::{Plan, place};
+use super::{Plan, forecast, place};
 use crate::model::{Function, Model, Rates};
 use crate::units::{CpuMask, NicName};
 
@@ -144,7 +143,7 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
     let host = Some(model.identity.hostname);
     let mut plan = Plan { schema: Plan::SCHEMA.to_owned(), name, host, settings, notes, prediction: None };
     if policy == Policy::Spread {
-        plan.set_prediction(by_fractions(seen.0, seen.1, &plan));
+        plan.set_prediction(forecast(seen.0, seen.1, &plan).ok());
     }
     Policed { plan, variables, reasons }
 }

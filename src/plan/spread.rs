@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ground::Ground;
 use super::moves::Steering;
 use super::share::Machine;
-use super::{Costs, Plan, PlannedSetting, Prediction, forecast, rfs, rps};
+use super::{Plan, PlannedSetting, forecast, rfs, rps};
 use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuMask, NicName};
@@ -187,7 +187,7 @@ fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<P
         notes: Vec::new(),
         prediction: None,
     };
-    plan.set_prediction(by_fractions(model, rates, &plan));
+    plan.set_prediction(forecast(model, rates, &plan).ok());
     if name != "rps" {
         plan.notes.push(
             "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \
@@ -196,11 +196,6 @@ fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<P
         );
     }
     Proposal { nic: nic.name.clone(), plan }
-}
-
-/// What is predicted where nothing has been measured.
-pub(super) fn by_fractions(model: &Model, rates: &Rates, plan: &Plan) -> Option<Prediction> {
-    forecast(model, rates, plan, &Costs::unknown("`rxlab plan --predict` measures".to_owned())).ok()
 }
 
 pub(super) fn even(mask: &CpuMask) -> Steering {

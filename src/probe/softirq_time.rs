@@ -221,6 +221,7 @@ mod tests {
             irqs: Vec::new(),
             exact_softirq_time: Some(false),
             softirq_timed: None,
+            costs: None,
             gaps: Vec::new(),
             unseen: Vec::new(),
             processes: Fact::Unsupported,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::number::grouped;
 use super::text::{Column, STRONG, Table, paragraph, styled};
 use crate::diagnose::figures::percent;
-use crate::model::{Identity, Model, Rates};
-use crate::plan::{Costs, CpuLoad, Plan, Prediction, Range, forecast};
+use crate::model::{Costs, Identity, Model, Rates};
+use crate::plan::{CpuLoad, Plan, Prediction, basis, forecast};
 
 /// CPUs of a table; JSON has all.
 const ROWS: usize = 12;
@@ -17,14 +17,17 @@ const ROWS: usize = 12;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Forecast {
-    /// `rxlab.forecast/1`.
+    /// `rxlab.forecast/2`.
     pub schema: String,
     /// Which machine.
     pub identity: Identity,
     /// Length of the look in seconds.
     pub seconds: f64,
-    /// What was measured to calibrate the predictions.
-    pub costs: Costs,
+    /// What was measured to calibrate the predictions; `None` where nothing could be.
+    #[serde(default)]
+    pub costs: Option<Costs>,
+    /// What predictions rest on, in one line.
+    pub basis: String,
     /// The plans.
     pub plans: Vec<Plan>,
     /// Why a plan has no prediction, by its name.
@@ -36,26 +39,21 @@ pub struct Forecast {
 
 impl Forecast {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.forecast/1";
+    pub const SCHEMA: &'static str = "rxlab.forecast/2";
 
     /// Predicts plans from a look at a machine.
-    pub fn new(
-        model: &Model,
-        rates: &Rates,
-        costs: Costs,
-        mut plans: Vec<Plan>,
-        reasons: Vec<String>,
-    ) -> Self {
+    pub fn new(model: &Model, rates: &Rates, mut plans: Vec<Plan>, reasons: Vec<String>) -> Self {
         let mut unpredicted = BTreeMap::new();
         for plan in &mut plans {
-            let prediction = forecast(model, rates, plan, &costs);
+            let prediction = forecast(model, rates, plan);
             plan.set_prediction(prediction.map_err(|why| unpredicted.insert(plan.name.clone(), why)).ok());
         }
         Self {
             schema: Self::SCHEMA.to_owned(),
             identity: model.identity.clone(),
             seconds: rates.seconds,
-            costs,
+            costs: rates.costs.clone(),
+            basis: basis(rates),
             plans,
             unpredicted,
             reasons,
@@ -65,20 +63,18 @@ impl Forecast {
 
 /// On a terminal of 80 columns.
 pub fn text(forecast: &Forecast) -> String {
-    let mut out = paragraph("calibration: ", &forecast.costs.basis());
-    for missing in forecast.costs.missing.iter().filter(|_| !forecast.costs.cpus.is_empty()) {
+    let mut out = paragraph("calibration: ", &forecast.basis);
+    let costs = forecast.costs.iter();
+    for missing in costs.clone().filter(|costs| costs.hand_over.is_some()).flat_map(|costs| &costs.missing) {
         out += &paragraph("  not measured: ", missing);
     }
-    for cpu in forecast.costs.cpus.iter().filter(|cpu| cpu.packets >= 1000.0).take(ROWS) {
-        let line = format!(
-            "{} packets/s in polls of {:.1}, {:.2} us each; {} interrupts/s of {:.1} us",
-            grouped(cpu.packets as u64),
-            cpu.a_poll,
-            cpu.receive * 1e6 / cpu.packets,
-            grouped(cpu.interrupts as u64),
-            cpu.interrupt_ns / 1e3
-        );
-        out += &paragraph(&format!("  CPU {}: ", cpu.cpu), &line);
+    for (cpu, work) in costs.flat_map(|costs| &costs.cpus).take(ROWS) {
+        let waking = match work.waking {
+            Some(part) => format!(", {} is to wake readers on other CPUs", percent(part)),
+            None => String::new(),
+        };
+        let line = format!("{} of its receive work can go to another CPU{waking}", percent(work.part));
+        out += &paragraph(&format!("  CPU {cpu}: "), &line);
     }
     for plan in &forecast.plans {
         out += &format!("\n{}\n", styled(STRONG, &format!("plan {}", plan.name)));
@@ -107,16 +103,16 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         Column::right("CPU"),
         Column::right("receives now"),
         Column::right("then"),
-        Column::right(if prediction.range.is_some() { "by our runs" } else { "" }),
+        Column::right(if prediction.range.is_some() { "range" } else { "" }),
     ];
     let mut table = Table::new(columns).indented(2);
     let mut cpus: Vec<&CpuLoad> = prediction.cpus.iter().collect();
     cpus.sort_by(|a, b| b.before.max(b.after).total_cmp(&a.before.max(a.after)));
     for load in cpus.iter().take(ROWS) {
         let time = |part: f64| if part > 1.0 { "over 100 %".to_owned() } else { percent(part) };
-        let range = prediction.range.filter(|_| load.cpu == prediction.cpu);
-        let range = range.map_or(String::new(), |Range { after: [low, high], .. }| {
-            format!("{:.0} to {}", low * 100.0, percent(high))
+        let range = load.range.map_or(String::new(), |[low, high]| {
+            let high = if high > 1.0 { "over 100 %".to_owned() } else { percent(high) };
+            format!("{:.0} to {high}", low * 100.0)
         });
         let cells = [load.cpu.to_string(), time(load.before), time(load.after), range];
         table.row(cells.map(Into::into));
@@ -139,7 +135,7 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         + &more
         + &paragraph("  packets/s: ", &rates)
         + &paragraph("  ", &prediction.room(&plan.name));
-    if prediction.basis != forecast.costs.basis() {
+    if prediction.basis != forecast.basis {
         text += &paragraph("  rests on: ", &prediction.basis);
     }
     for what in &prediction.left_out {
@@ -155,17 +151,16 @@ pub(super) fn sample() -> Forecast {
     use crate::plan::spread;
 
     let (model, rates) = Sketch::case_a().build();
-    let costs = Costs::unknown("eBPF needs CAP_BPF and CAP_PERFMON, as root has them".to_owned());
     let spread = spread(&model, &rates, None);
     let plans = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
-    Forecast::new(&model, &rates, costs, plans, spread.reasons)
+    Forecast::new(&model, &rates, plans, spread.reasons)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Forecast, sample, text};
     use crate::diagnose::sketch::Sketch;
-    use crate::plan::{Costs, Plan, spread};
+    use crate::plan::{Plan, spread};
 
     #[test]
     fn field_case_a_without_calibration() {
@@ -184,8 +179,7 @@ mod tests {
             plan("wide", &["irq_affinity eth0/rx-0 = 4-7", "rps eth0/rx-0 = 5-7", "xps_cpus eth0/tx-0 = 1"]),
             plan("none", &["rps eth0/rx-0 = off"]),
         ];
-        let told =
-            text(&Forecast::new(&model, &rates, Costs::unknown("no root".to_owned()), plans, Vec::new()));
+        let told = text(&Forecast::new(&model, &rates, plans, Vec::new()));
         let told = anstream::adapter::strip_str(&told).to_string();
         assert!(
             told.contains("not predicted: the kernel chooses where interrupts go: irq_affinity"),
@@ -205,7 +199,7 @@ mod tests {
         let stale = plans[0].prediction.clone();
         plans[3].set_prediction(stale);
         let (model, rates) = Sketch::case_a().receives(2, 0.5, 4e4).ksoftirqd(2, 0.0).build();
-        for plan in Forecast::new(&model, &rates, Costs::unknown(String::new()), plans, Vec::new()).plans {
+        for plan in Forecast::new(&model, &rates, plans, Vec::new()).plans {
             let told = plan
                 .notes
                 .iter()

@@ -2,8 +2,8 @@
 
 use super::forecast;
 use crate::diagnose::sketch::Sketch;
-use crate::plan::{Costs, Plan, spread};
-use crate::probe::{CpuRecord, Ipi, NapiRecord, Reading};
+use crate::model::{Costs, HandOver, Model, Rates, StackWork};
+use crate::plan::{Plan, spread};
 use crate::units::CpuId;
 
 fn plan(settings: &[&str]) -> Plan {
@@ -11,27 +11,24 @@ fn plan(settings: &[&str]) -> Plan {
     Plan::of("own", &settings)
 }
 
-/// What eBPF tells of a second in which one queue of `packets` drowns `cpu`, and costs by it.
-fn drowning(cpu: u32, packets: u64, protocol: Option<f64>) -> Costs {
-    let ran = CpuRecord { ns: [900_000_000, 0, 0, 0, 0, 0, 0, 0, 0], ..CpuRecord::default() };
-    let napi = NapiRecord { polls: 1_000, work: packets, ..NapiRecord::default() };
-    let reading = Reading {
-        cpus: [(CpuId(cpu), ran)].into(),
-        napis: [((CpuId(cpu), 5), napi)].into(),
-        ..Reading::default()
-    };
-    Costs::measured(&reading, 1.0, protocol, Ok(Ipi { take_ns: 500.0, send_ns: 1_500.0 }))
+/// A machine of which the costs were measured: `part` of what CPU `cpu` does can be handed over.
+fn measured((model, mut rates): (Model, Rates), cpu: u32, part: f64) -> (Model, Rates) {
+    let work = StackWork { part, interrupts: Some(0.0), waking: Some(0.0) };
+    let hand_over = HandOver { send_ns: 1_500.0, take_ns: 500.0, packet_ns: 500.0, cycle_ns: 10_000.0 };
+    rates.cpus.iter_mut().for_each(|cpu| cpu.net_rx = cpu.net_rx.max(cpu.packets / 40.0));
+    rates.costs =
+        Some(Costs { cpus: [(CpuId(cpu), work)].into(), hand_over: Some(hand_over), missing: Vec::new() });
+    (model, rates)
 }
 
 #[test]
 fn without_measures_it_says_what_the_planner_says() {
     let (model, rates) = Sketch::case_a().build();
-    let costs = Costs::unknown("no root".to_owned());
     for proposal in spread(&model, &rates, None).proposals {
-        let forecast = forecast(&model, &rates, &proposal.plan, &costs).expect("it moves work");
+        let forecast = forecast(&model, &rates, &proposal.plan).expect("it moves work");
         let planned = proposal.plan.prediction.expect("predicted");
         assert_eq!((forecast.after, forecast.busiest), (planned.after, planned.busiest));
-        assert!(forecast.basis.starts_with("not calibrated (no root)"), "{}", forecast.basis);
+        assert!(forecast.basis.starts_with("not calibrated: fixed fractions"), "{}", forecast.basis);
         assert!((forecast.packets, forecast.most_after) == (42_000.0, planned.most_after));
         assert!(forecast.most_before < forecast.most_after);
     }
@@ -40,49 +37,50 @@ fn without_measures_it_says_what_the_planner_says() {
 #[test]
 fn measured_costs_take_the_place_of_fractions() {
     let (model, rates) = Sketch::case_a().build();
-    let with = |protocol| {
-        let costs = drowning(2, 42_000, Some(protocol));
-        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 0-1,3-7"]), &costs).expect("it moves work")
+    let with = |part| {
+        let (model, rates) = measured((model.clone(), rates.clone()), 2, part);
+        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 0-1,3-7"])).expect("it moves work")
     };
-    let (much, little) = (with(16_000.0), with(4_000.0));
-    assert!((much.before - 0.9).abs() < 1e-9 && much.after < 0.4, "{much:?}");
-    assert!(little.after > 0.7, "{little:?}");
+    let (much, little) = (with(0.9), with(0.06));
+    assert!((much.before - 0.98).abs() < 1e-9 && much.after < 0.2, "{much:?}");
+    assert!(little.after > 0.9, "{little:?}");
     assert!(much.basis.starts_with("measured by eBPF"), "{}", much.basis);
     // No interrupt is free: the others get a little more than what left.
     assert!(much.total_change > 0.0 && much.total_change < 0.3, "{much:?}");
+    let range = little.range.expect("no figure without its interval");
+    assert!(range.after[0] <= little.after && little.after <= range.after[1], "{range:?}");
+    assert!(range.after[1] - range.after[0] < 0.1, "what was measured is used: {range:?}");
     let sum: f64 = much.cpus.iter().map(|load| load.after).sum();
     assert!(sum <= 1.3 && much.cpus.len() == 8, "{:?}", much.cpus);
+    assert!(
+        much.cpus
+            .iter()
+            .all(|load| load.range.is_some_and(|[low, high]| low <= load.after && load.after <= high))
+    );
 }
 
 /// Where a cost is not known fixed fractions stand in, and a mask in use was never measured without it.
 #[test]
 fn what_was_not_measured_is_said() {
-    let of = |sketch: Sketch, protocol| {
-        let (model, rates) = sketch.build();
-        let costs = drowning(2, 42_000, protocol);
-        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"]), &costs).expect("it moves work")
+    let of = |(model, rates): (Model, Rates)| {
+        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"])).expect("it moves work")
     };
-    let unknown = of(Sketch::case_a(), None);
-    assert!(
-        unknown.basis.starts_with("receive time by eBPF, costs not measured (the protocol"),
-        "{unknown:?}"
-    );
-    assert!(unknown.range.is_some() && (unknown.after - 0.9 * 0.48).abs() < 1e-9, "{unknown:?}");
-    let known = of(Sketch::case_a(), Some(4_000.0));
-    assert!(known.range.is_none() && !known.basis.contains("fixed"), "{known:?}");
-    let anew = of(Sketch::case_a().rps("eth0", "2-5"), Some(4_000.0));
+    let unknown = of(measured(Sketch::case_a().build(), 5, 0.9));
+    assert!(unknown.basis.starts_with("not measured: fixed fractions"), "{unknown:?}");
+    assert!(unknown.range.is_some() && (unknown.after - 0.98 * 0.48).abs() < 1e-9, "{unknown:?}");
+    let known = of(measured(Sketch::case_a().build(), 2, 0.9));
+    assert!(!known.basis.contains("fixed"), "{known:?}");
+    let anew = of(measured(Sketch::case_a().rps("eth0", "2-5").build(), 2, 0.9));
     assert!(anew.basis.contains("what a mask in use has handed over"), "{anew:?}");
 }
 
 #[test]
 fn settings_that_the_model_does_not_know_are_named() {
     let (model, rates) = Sketch::case_a().build();
-    let costs = Costs::unknown("no root".to_owned());
     let own = plan(&["rps eth0/rx-0 = 4-7", "channels eth0 = combined 2"]);
-    let left_out = forecast(&model, &rates, &own, &costs).expect("RPS moves").left_out;
+    let left_out = forecast(&model, &rates, &own).expect("RPS moves").left_out;
     assert_eq!(left_out, ["packets go to other queues: channels (1 setting)"]);
-    let why =
-        |settings: &[&str]| forecast(&model, &rates, &plan(settings), &costs).expect_err("nothing moves");
+    let why = |settings: &[&str]| forecast(&model, &rates, &plan(settings)).expect_err("nothing moves");
     assert_eq!(why(&["rps eth0/rx-0 = off"]), "by the model it moves no receive work");
     assert_eq!(
         why(&["irq_affinity eth0/rx-0 = 4-7", "xps_cpus eth0/tx-0 = 1"]),
@@ -94,8 +92,7 @@ fn settings_that_the_model_does_not_know_are_named() {
 #[test]
 fn a_quiet_interface_is_not_predicted() {
     let (model, rates) = Sketch::case_a().traffic("eth0", 0.2).build();
-    let costs = Costs::unknown("no root".to_owned());
-    let why = forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"]), &costs);
+    let why = forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"]));
     assert_eq!(why, Err("0.2 packets/s are too few to predict from".to_owned()));
 }
 
@@ -105,10 +102,7 @@ fn interfaces_on_one_cpu_have_one_cpu_to_give() {
     let sketch = Sketch::new(16).device("eth0", &[0, 0]).device("eth1", &[0]);
     let sketch = sketch.traffic("eth0", 3e4).traffic("eth1", 3e4).receives(0, 0.93, 6e4);
     let (model, rates) = sketch.build();
-    let after = |settings: &[&str]| {
-        let costs = Costs::unknown("no root".to_owned());
-        forecast(&model, &rates, &plan(settings), &costs).expect("work moves").after
-    };
+    let after = |settings: &[&str]| forecast(&model, &rates, &plan(settings)).expect("work moves").after;
     let one = after(&["rps eth0/rx-0 = 2-7"]);
     assert!((one - 0.93 * (1.0 - 0.52 / 4.0)).abs() < 1e-6, "a quarter of the packets: {one}");
     let all = after(&["rps eth0/rx-0 = 2-7", "rps eth0/rx-1 = 2-7", "rps eth1/rx-0 = 8-15"]);
@@ -119,12 +113,11 @@ fn interfaces_on_one_cpu_have_one_cpu_to_give() {
 fn an_interrupt_that_moves_takes_its_queue_along() {
     let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
     let (model, rates) = sketch.build();
-    let costs = Costs::unknown("no root".to_owned());
-    let moved = forecast(&model, &rates, &plan(&["irq_affinity eth0/rx-1 = 4"]), &costs).expect("it moves");
+    let moved = forecast(&model, &rates, &plan(&["irq_affinity eth0/rx-1 = 4"])).expect("it moves");
     assert!((moved.after - 0.45).abs() < 1e-6 && moved.total_change.abs() < 1e-9, "{moved:?}");
     assert!(moved.range.is_none() && moved.left_out.is_empty(), "nothing is guessed: {moved:?}");
     assert!(moved.regime().starts_with("this lets the host take 2.2x"), "{}", moved.regime());
-    let stays = forecast(&model, &rates, &plan(&["irq_affinity eth0/rx-1 = 0"]), &costs);
+    let stays = forecast(&model, &rates, &plan(&["irq_affinity eth0/rx-1 = 0"]));
     assert!(stays.is_err(), "{stays:?}");
 }
 
@@ -136,7 +129,7 @@ fn queues_of_one_interrupt_move_together() {
     model.nics[0].rx[1].irqs = model.nics[0].rx[0].irqs.clone();
     for queue in ["rx-0", "rx-1"] {
         let own = plan(&[&format!("irq_affinity eth0/{queue} = 4")]);
-        let moved = forecast(&model, &rates, &own, &Costs::unknown(String::new())).expect("it moves");
+        let moved = forecast(&model, &rates, &own).expect("it moves");
         assert!(moved.after < 1e-9 && moved.busiest == CpuId(4), "{moved:?}");
     }
 }
@@ -151,7 +144,7 @@ fn a_channel_brings_its_cpu_the_packets() {
         queue.channel_cpu = Some(CpuId(cpu));
     }
     let own = plan(&["rps eth0/rx-0 = 4-7"]);
-    let moved = forecast(&model, &rates, &own, &Costs::unknown(String::new())).expect("it moves");
+    let moved = forecast(&model, &rates, &own).expect("it moves");
     assert!(moved.cpu == CpuId(1) && (moved.after - 0.6 * 0.48).abs() < 1e-9, "{moved:?}");
     assert!((moved.busiest, moved.busiest_after) == (CpuId(3), 0.9), "{moved:?}");
 }
@@ -160,11 +153,12 @@ fn a_channel_brings_its_cpu_the_packets() {
 #[test]
 fn an_idle_queue_makes_no_prediction_a_guess() {
     let sketch = Sketch::case_a().device("eth1", &[3, 4]).queue_traffic("eth1", &[4e4, 0.0]);
-    let (model, rates) = sketch.receives(3, 0.9, 4e4).build();
-    let costs = drowning(3, 40_000, Some(4_000.0));
+    let (model, rates) = measured(sketch.receives(3, 0.9, 4e4).build(), 3, 0.9);
     let own = plan(&["rps eth1/rx-0 = 5-7", "rps eth1/rx-1 = 5-7"]);
-    let known = forecast(&model, &rates, &own, &costs).expect("it moves work");
-    assert!(known.range.is_none() && known.basis.starts_with("measured by eBPF"), "{known:?}");
+    let known = forecast(&model, &rates, &own).expect("it moves work");
+    assert!(known.basis.starts_with("measured by eBPF"), "{known:?}");
+    let range = known.range.expect("an interval");
+    assert!(range.after[1] - range.after[0] < 0.1, "{range:?}");
 }
 
 /// A mask that is changed was once said to move nothing, and one that is taken away as well.
@@ -173,10 +167,9 @@ fn a_mask_in_use_can_change() {
     let sketch =
         Sketch::case_a().rps("eth0", "4").ksoftirqd(2, 0.0).receives(2, 0.4, 0.0).receives(4, 0.6, 42_000.0);
     let (model, rates) = sketch.build();
-    let costs = Costs::unknown("no root".to_owned());
     let of = |value: &str| {
         let own = plan(&[&format!("rps eth0/rx-0 = {value}")]);
-        let prediction = forecast(&model, &rates, &own, &costs).expect("work moves");
+        let prediction = forecast(&model, &rates, &own).expect("work moves");
         let at =
             |cpu| prediction.cpus.iter().find(|load| load.cpu == CpuId(cpu)).map_or(0.0, |load| load.after);
         [at(2), at(4), at(5)].map(|time| (time * 100.0).round())

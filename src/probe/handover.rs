@@ -1,0 +1,295 @@
+//! What RPS could hand over, and what handing it over costs, both measured here.
+//!
+//! A packet costs before the point where RPS chooses a CPU (taking it off the queue, GRO) and after it (protocols,
+//! firewall, routing rules, waking its reader). Only the second part can go to another CPU. The kernel has a tracepoint
+//! right after that point, so the part is measured on the traffic that is there.
+//!
+//! What a hand-over costs is measured with RPS itself, on `lo` of a network namespace that is made for it: nothing on
+//! this host is set, and nothing is sent that another program could see.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+
+use super::loaded::{self, Missing};
+use crate::host::{Host, LiveHost, loopback_up, new_netns, pin_thread};
+use crate::model::{HandOver, StackWork};
+use crate::units::{CpuId, CpuMask};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/handover.bpf.o"));
+
+/// Not in every kernel: `ipi_send_cpu` came with 6.4.
+const OPTIONAL: &str = "interrupted";
+
+/// NET_RX work of one CPU since the programs were attached.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    run_ns: u64,
+    runs: u64,
+    stack_ns: u64,
+    ways: u64,
+    sent_ns: u64,
+    sent_ways: u64,
+    packets: u64,
+}
+
+/// Whose runs count: those on top of a thread, and those with a packet of a network namespace; of all unless set.
+#[derive(Debug, Clone, Copy, Default)]
+struct Whose {
+    thread: u32,
+    /// The inode of its file.
+    namespace: u32,
+}
+
+/// The programs, attached as long as this lives.
+struct Attached {
+    _links: Vec<Link>,
+    object: Object,
+    sees_interrupts: bool,
+}
+
+impl Attached {
+    fn new(host: &dyn Host, whose: Whose) -> Result<Self, Missing> {
+        loaded::refuse_real_time(host)?;
+        let first = match Self::load(whose, true) {
+            Ok(attached) => return Ok(attached),
+            Err(error) => error,
+        };
+        Self::load(whose, false).map_err(|_| loaded::refusal(host, &first))
+    }
+
+    fn load(whose: Whose, sees_interrupts: bool) -> Result<Self, libbpf_rs::Error> {
+        let mut open = ObjectBuilder::default().open_memory(OBJECT)?;
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata")
+                && let Some(constants) = map.initial_value_mut()
+            {
+                // In the order of the source.
+                constants[..4].copy_from_slice(&whose.thread.to_ne_bytes());
+                constants[4..8].copy_from_slice(&whose.namespace.to_ne_bytes());
+            }
+        }
+        for mut program in open.progs_mut() {
+            let is_optional = program.name() == OPTIONAL;
+            program.set_autoload(sees_interrupts || !is_optional);
+        }
+        let object = open.load()?;
+        let loaded = object.progs_mut().filter(|program| sees_interrupts || program.name() != OPTIONAL);
+        let links = loaded.map(|program| program.attach()).collect::<Result<_, _>>()?;
+        Ok(Self { _links: links, object, sees_interrupts })
+    }
+
+    fn read(&self) -> Option<BTreeMap<CpuId, Work>> {
+        let map = self.object.maps().find(|map| map.name() == "works").expect("the source has this map");
+        let cpus = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?;
+        Some((0..).map(CpuId).zip(cpus.iter().flatten().map(|bytes| work(bytes))).collect())
+    }
+}
+
+/// As `struct work` of the source has it.
+fn work(bytes: &[u8]) -> Work {
+    let field = |at: usize| {
+        let field = bytes.chunks_exact(size_of::<u64>()).nth(at).and_then(|bytes| bytes.try_into().ok());
+        field.map_or(0, u64::from_ne_bytes)
+    };
+    Work {
+        run_ns: field(4),
+        runs: field(5),
+        stack_ns: field(6),
+        ways: field(7),
+        sent_ns: field(8),
+        sent_ways: field(9),
+        packets: field(10),
+    }
+}
+
+/// A mean of fewer says nothing.
+const FEW: u64 = 20;
+
+/// What of the receive work of each CPU RPS could hand over, for as long as `wait` takes. The programs take a few hundred
+/// nanoseconds for each packet meanwhile.
+///
+/// # Errors
+/// One line about what is missing.
+pub fn stack_work(host: &dyn Host, wait: Duration) -> Result<BTreeMap<CpuId, StackWork>, Missing> {
+    let attached = Attached::new(host, Whose::default())?;
+    std::thread::sleep(wait);
+    let works = attached.read().unwrap_or_default();
+    Ok(works
+        .into_iter()
+        .filter(|(_, work)| work.ways >= FEW)
+        .map(|(cpu, work)| (cpu, part(&work, attached.sees_interrupts)))
+        .collect())
+}
+
+fn part(work: &Work, sees_interrupts: bool) -> StackWork {
+    let others = work.ways - work.sent_ways;
+    // What sending an interrupt adds: by the difference of the two kinds where there are enough of both.
+    let waking = match sees_interrupts {
+        _ if work.sent_ways >= FEW && others >= FEW => {
+            let mean = |ns: u64, ways: u64| ns as f64 / ways as f64;
+            let more = mean(work.sent_ns, work.sent_ways) - mean(work.stack_ns - work.sent_ns, others);
+            Some((more * work.sent_ways as f64).max(0.0) / work.run_ns as f64)
+        }
+        true if work.sent_ways < FEW => Some(0.0),
+        _ => None,
+    };
+    StackWork {
+        part: work.stack_ns as f64 / work.run_ns as f64,
+        interrupts: sees_interrupts.then(|| work.sent_ways as f64 / work.ways as f64),
+        waking,
+    }
+}
+
+/// Rounds; each cost is the median of theirs.
+const ROUNDS: usize = 9;
+/// Packets of a round that are each handed over by themselves, and the pause after each.
+const SINGLE: u32 = 20;
+const PAUSE: Duration = Duration::from_micros(80);
+/// Packets of a round without a pause: few enough for the buffer of a socket.
+const STREAM: u32 = 128;
+
+/// What it costs to hand packets from one CPU to another: some 50 ms of these two.
+///
+/// # Errors
+/// One line about what is missing.
+pub fn hand_over(host: &dyn Host, from: CpuId, to: CpuId) -> Result<HandOver, String> {
+    std::thread::scope(|scope| {
+        // A thread of its own: it moves into the new namespace, which ends with it.
+        scope.spawn(|| rounds(host, from, to)).join().expect("the thread does not panic")
+    })
+}
+
+fn rounds(host: &dyn Host, from: CpuId, to: CpuId) -> Result<HandOver, String> {
+    let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
+    let namespace = new_netns().map_err(|error| failed("no network namespace can be made", &error))?;
+    loopback_up().map_err(|error| failed("lo of a new network namespace", &error))?;
+    let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()));
+    let inside = LiveHost::open_in_namespace(Path::new("/"), &path)
+        .map_err(|error| failed("a new network namespace", &error))?;
+    let mask = CpuMask::from_iter([to]).to_hex();
+    inside
+        .write("sys/class/net/lo/queues/rx-0/rps_cpus", mask.as_bytes())
+        .map_err(|error| failed("RPS cannot be set in a new network namespace", &error))?;
+    pin_thread(from).map_err(|error| failed("this process may not use the CPU", &error))?;
+    let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| failed("no socket", &error));
+    let (receiver, sender) = (socket()?, socket()?);
+    let address = receiver.local_addr().map_err(|error| failed("no socket", &error))?;
+    sender.connect(address).map_err(|error| failed("no socket", &error))?;
+    receiver.set_nonblocking(true).map_err(|error| failed("no socket", &error))?;
+    let inode = namespace.metadata().map_err(|error| failed("a new network namespace", &error))?.ino();
+    let whose = Whose {
+        thread: rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(),
+        namespace: u32::try_from(inode).map_err(|error| failed("a new network namespace", &error))?,
+    };
+    let attached = Attached::new(host, whose).map_err(|missing| missing.to_string())?;
+    let costs: Vec<[f64; 4]> =
+        (0..ROUNDS).filter_map(|_| round(&attached, (from, to), &sender, &receiver)).collect();
+    if costs.len() < ROUNDS.div_ceil(2) {
+        return Err(format!("packets that CPU {from} handed to CPU {to} were not seen there"));
+    }
+    let [send_ns, take_ns, packet_ns, cycle_ns] = [0, 1, 2, 3].map(|at| {
+        let mut values: Vec<f64> = costs.iter().map(|costs| costs[at]).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    });
+    Ok(HandOver { send_ns, take_ns, packet_ns, cycle_ns })
+}
+
+/// One round: send, take, packet and cycle.
+fn round(
+    attached: &Attached,
+    (from, to): (CpuId, CpuId),
+    sender: &UdpSocket,
+    receiver: &UdpSocket,
+) -> Option<[f64; 4]> {
+    let drain = || while receiver.recv(&mut [0; 64]).is_ok() {};
+    let between = |act: &dyn Fn()| {
+        let before = attached.read()?;
+        let begun = Instant::now();
+        act();
+        let time = begun.elapsed();
+        std::thread::sleep(2 * PAUSE);
+        let after = attached.read()?;
+        drain();
+        let of = |cpu| Some(since(before.get(&cpu)?, after.get(&cpu)?));
+        Some((of(from)?, of(to)?, time))
+    };
+    let (single, taken, _) = between(&|| {
+        for _ in 0..SINGLE {
+            let _ = sender.send(&[0; 64]);
+            let paused = Instant::now();
+            while paused.elapsed() < PAUSE {
+                std::hint::spin_loop();
+            }
+        }
+    })?;
+    let (stream, streamed, time) = between(&|| {
+        for _ in 0..STREAM {
+            let _ = sender.send(&[0; 64]);
+        }
+    })?;
+    let seen = single.runs >= u64::from(SINGLE) / 2 && taken.runs >= u64::from(SINGLE) / 2 && stream.runs > 0;
+    if !seen || streamed.packets == 0 {
+        return None;
+    }
+    let packet = streamed.run_ns as f64 / streamed.packets as f64;
+    let take = (taken.run_ns as f64 - packet * taken.packets as f64) / taken.runs as f64;
+    Some([
+        single.run_ns as f64 / single.runs as f64,
+        take.max(0.0),
+        packet,
+        time.as_nanos() as f64 / stream.runs as f64,
+    ])
+}
+
+fn since(before: &Work, after: &Work) -> Work {
+    Work {
+        run_ns: after.run_ns - before.run_ns,
+        runs: after.runs - before.runs,
+        stack_ns: after.stack_ns - before.stack_ns,
+        ways: after.ways - before.ways,
+        sent_ns: after.sent_ns - before.sent_ns,
+        sent_ways: after.sent_ways - before.sent_ways,
+        packets: after.packets - before.packets,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Work, part, work};
+
+    #[test]
+    fn the_layout_of_the_source() {
+        let bytes: Vec<u8> = (0u64..11).flat_map(u64::to_ne_bytes).collect();
+        let work = work(&bytes);
+        assert_eq!((work.run_ns, work.runs, work.stack_ns), (4, 5, 6));
+        assert_eq!((work.ways, work.sent_ns, work.sent_ways, work.packets), (7, 8, 9, 10));
+    }
+
+    /// 100 ways of 1 us and 100 of 11: the interrupts take 10 us each.
+    #[test]
+    fn waking_is_what_ways_with_an_interrupt_take_more() {
+        let seen = Work {
+            run_ns: 2_000_000,
+            runs: 200,
+            stack_ns: 1_200_000,
+            ways: 200,
+            sent_ns: 1_100_000,
+            sent_ways: 100,
+            packets: 200,
+        };
+        let stack = part(&seen, true);
+        assert_eq!((stack.part, stack.interrupts, stack.waking), (0.6, Some(0.5), Some(0.5)));
+        let always = Work { sent_ways: 200, sent_ns: 1_200_000, ..seen };
+        assert_eq!(part(&always, true).waking, None, "nothing to compare with");
+        assert_eq!(part(&Work { sent_ways: 0, sent_ns: 0, ..seen }, true).waking, Some(0.0));
+        let blind = part(&Work { sent_ways: 0, sent_ns: 0, ..seen }, false);
+        assert_eq!((blind.interrupts, blind.waking), (None, None));
+    }
+}
