@@ -42,7 +42,7 @@ pub use openssl::{Openssl, OpensslError};
 pub use processes::{ProcessTimes, Processes};
 pub use programs::Programs;
 pub use protocol::protocol_ns;
-pub use raw::{CpuRecord, IrqRecord, NapiRecord, Reading, VictimRecord};
+pub use raw::{CpuRecord, IrqRecord, NapiRecord, ProcessId, Reading, VictimRecord};
 pub use run_time::CostSoFar;
 pub use softirq_time::{SoftirqTime, Windows};
 pub use spin::Spin;

@@ -12,7 +12,8 @@ static __always_inline struct cpu *this_cpu(void)
 
 static __always_inline struct victim *victim_of(struct cpu *cpu, struct task_struct *task, __u64 ns)
 {
-	struct key key = { bpf_get_smp_processor_id(), task->tgid };
+	struct task_struct *leader = task->group_leader;
+	struct process key = { bpf_get_smp_processor_id(), task->tgid, leader->start_boottime };
 	struct victim *victim = bpf_map_lookup_elem(&victims, &key);
 	struct victim new = {};
 
@@ -29,7 +30,7 @@ static __always_inline struct victim *victim_of(struct cpu *cpu, struct task_str
 	if (victim->exec_id != task->self_exec_id) {
 		victim->exec_id = task->self_exec_id;
 		victim->cgroup = bpf_get_current_cgroup_id();
-		bpf_probe_read_kernel(&victim->comm, sizeof(victim->comm), &task->group_leader->comm);
+		bpf_probe_read_kernel(&victim->comm, sizeof(victim->comm), &leader->comm);
 	}
 	return victim;
 }
@@ -78,6 +79,7 @@ static __always_inline __u64 leave(struct cpu *cpu)
 		ns = bpf_ktime_get_ns() - cpu->irq_began;
 	if (cpu->run_began)
 		cpu->run_irq_ns += ns;
+	cpu->taken_ns += ns;
 	cpu->irq_began = 0;
 	cpu->place = TASK;
 	return ns;

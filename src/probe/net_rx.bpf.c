@@ -130,7 +130,7 @@ static __always_inline void note_raise(struct cpu *cpu, int unnamed_interrupt)
 	default:
 		if (unnamed_interrupt) {
 			class = OTHER_IRQ;
-		} else if (cpu->run_began) {
+		} else if (cpu->serving == NET_RX_SOFTIRQ + 1) {
 			// The run goes on in another: it stopped on its budget, or passes packets on.
 			class = cpu->run_class;
 			cpu->pending_irq = cpu->run_irq;
@@ -177,11 +177,11 @@ int BPF_PROG(run_entry, unsigned int vector)
 	if (!cpu)
 		return 0;
 	cpu->serving = vector + 1;
-	if (vector != NET_RX_SOFTIRQ)
-		return 0;
-	cpu->run_class = cpu->pending ? cpu->pending - 1 : UNKNOWN;
-	cpu->run_irq = cpu->pending_irq;
-	cpu->pending = 0;
+	if (vector == NET_RX_SOFTIRQ) {
+		cpu->run_class = cpu->pending ? cpu->pending - 1 : UNKNOWN;
+		cpu->run_irq = cpu->pending_irq;
+		cpu->pending = 0;
+	}
 	// Before the beginning: an interrupt between the two lines adds nothing.
 	cpu->run_irq_ns = 0;
 	barrier();
@@ -215,13 +215,16 @@ int BPF_PROG(run_exit, unsigned int vector)
 	if (!cpu)
 		return 0;
 	cpu->serving = 0;
-	if (vector != NET_RX_SOFTIRQ || !cpu->run_began)
+	if (!cpu->run_began)
 		return 0;
 	// Before the clock: an interrupt between the two lines is left in, and never taken out twice.
 	inside = cpu->run_irq_ns;
 	barrier();
 	ns = bpf_ktime_get_ns() - cpu->run_began - inside;
 	cpu->run_began = 0;
+	cpu->taken_ns += ns;
+	if (vector != NET_RX_SOFTIRQ)
+		return 0;
 
 	cause = cpu->run_class;
 	class = cause;
@@ -252,45 +255,32 @@ int BPF_PROG(run_exit, unsigned int vector)
 	return 0;
 }
 
-// NET_RX and interrupt time of this CPU: what a thread of it has to be relieved of.
-static __always_inline __u64 not_of_threads(const struct cpu *cpu)
-{
-	__u64 sum = cpu->irq_ns + cpu->ipi_ns;
-	int class;
-
-#pragma unroll
-	for (class = 0; class < CLASSES; class++)
-		sum += cpu->ns[class];
-	return sum;
-}
-
 // Ends a stretch of a NAPI thread, and begins the next if it goes on.
 static __always_inline void thread_time(struct cpu *cpu, int goes_on)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 base = not_of_threads(cpu);
 
 	if (cpu->thread_began)
-		cpu->threaded_ns += now - cpu->thread_began - (base - cpu->thread_base);
+		cpu->threaded_ns += now - cpu->thread_began - (cpu->taken_ns - cpu->thread_base);
 	cpu->thread_began = goes_on ? now : 0;
-	cpu->thread_base = base;
+	cpu->thread_base = cpu->taken_ns;
 }
 
-// A task that waits polls again and again until a poll brings something. There is no hook before a poll: the
-// first one of each wait has no length.
-static __always_inline void busy_polled(struct cpu *cpu, int work)
+// A task that waits polls again and again until it has something or gives up, and all that time is in the kernel.
+// There is no hook before a poll: the first one of each wait has no length.
+static __always_inline void busy_polled(struct cpu *cpu, struct napi_struct *napi, int work)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 base = not_of_threads(cpu);
 	__u64 task = bpf_get_current_pid_tgid();
 
-	if (cpu->busy_task == task && now - cpu->busy_began < BUSY_GAP)
-		cpu->busy_ns += now - cpu->busy_began - (base - cpu->busy_base);
+	if (cpu->busy_task == task)
+		cpu->busy_ns += now - cpu->busy_began - (cpu->taken_ns - cpu->busy_base);
 	cpu->busy_polls++;
 	cpu->busy_work += work;
-	cpu->busy_task = work ? 0 : task;
+	// After the last poll of a wait the task does its own work.
+	cpu->busy_task = napi->state & IN_BUSY_POLL ? task : 0;
 	cpu->busy_began = now;
-	cpu->busy_base = base;
+	cpu->busy_base = cpu->taken_ns;
 }
 
 static __always_inline void count_poll(struct cpu *cpu, struct napi_struct *napi, int work, int budget)
@@ -334,13 +324,13 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 
 	if (!cpu)
 		return 0;
-	if (!cpu->run_began) {
+	if (cpu->serving != NET_RX_SOFTIRQ + 1) {
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf())) {
 			cpu->threaded_polls++;
 			// A thread that has its CPU to itself is never switched to or from.
 			thread_time(cpu, 1);
 		} else {
-			busy_polled(cpu, work);
+			busy_polled(cpu, napi, work);
 		}
 	}
 	count_poll(cpu, napi, work, budget);
@@ -354,11 +344,11 @@ int BPF_PROG(polled_untimed, struct napi_struct *napi, int work, int budget)
 
 	if (!cpu)
 		return 0;
-	if (!cpu->run_began) {
+	if (cpu->serving != NET_RX_SOFTIRQ + 1) {
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf()))
 			cpu->threaded_polls++;
 		else
-			busy_polled(cpu, work);
+			busy_polled(cpu, napi, work);
 	}
 	count_poll(cpu, napi, work, budget);
 	return 0;

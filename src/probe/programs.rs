@@ -6,11 +6,12 @@ use libbpf_rs::{MapCore, MapFlags};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::loaded::{Loaded, Missing, possible_cpus};
-use super::raw::{CpuRecord, Reading, Record, key};
+use super::raw::{CpuRecord, Key, Reading, Record};
 use super::run_time::CostSoFar;
 use super::steal::Cost;
 use crate::host::Host;
 use crate::parse;
+use crate::sample::is_napi_thread;
 use crate::units::{CpuId, Fact};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net_rx.bpf.o"));
@@ -84,12 +85,15 @@ impl Programs {
         self.loaded.cost()
     }
 
-    fn table<R: Record>(&self, name: &str) -> Result<BTreeMap<(CpuId, u32), R>, libbpf_rs::Error> {
+    fn table<K: Key, R: Record>(&self, name: &str) -> Result<BTreeMap<K, R>, libbpf_rs::Error> {
         let map = self.loaded.map(name);
         let mut all = BTreeMap::new();
         for bytes in map.keys() {
             let Some(value) = map.lookup(&bytes, MapFlags::ANY)? else { continue };
-            all.insert(key(&bytes).expect("a key has 8 bytes"), record(&value));
+            all.insert(
+                K::parse(&bytes).expect("the kernel gives keys of the map's own size"),
+                record(&value),
+            );
         }
         Ok(all)
     }
@@ -105,7 +109,7 @@ fn may_have_threads(host: &dyn Host) -> bool {
     let children = host.read_text("proc/2/task/2/children").ok();
     let Some(threads) = children.and_then(|text| parse::children(&text).ok()) else { return true };
     let polls =
-        |pid: &u32| host.read_text(&format!("proc/{pid}/comm")).is_ok_and(|name| name.starts_with("napi/"));
+        |pid: &u32| host.read_text(&format!("proc/{pid}/comm")).is_ok_and(|name| is_napi_thread(&name));
     threads.is_empty() || threads.iter().any(polls)
 }
 
@@ -133,11 +137,15 @@ mod tests {
 
     #[test]
     fn a_thread_of_a_napi_is_found_by_its_name() {
-        let host = RecordedHost::new()
-            .with("proc/2/task/2/children", "15 816 ")
-            .with("proc/15/comm", "ksoftirqd/0\n");
-        assert!(!may_have_threads(&host), "816 has ended");
-        assert!(may_have_threads(&host.with("proc/816/comm", "napi/eth0-8193\n")));
-        assert!(may_have_threads(&RecordedHost::new()), "nobody says");
+        let host = || {
+            RecordedHost::new()
+                .with("proc/2/task/2/children", "15 816 ")
+                .with("proc/15/comm", "ksoftirqd/0\n")
+        };
+        assert!(!may_have_threads(&host()), "816 has ended");
+        for name in ["napi/eth0-8193\n", "backlog_napi/1\n"] {
+            assert!(may_have_threads(&host().with("proc/816/comm", name)), "{name}");
+        }
+        assert!(may_have_threads(&RecordedHost::new()), "no list of threads");
     }
 }

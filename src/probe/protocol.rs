@@ -43,7 +43,7 @@ fn round(programs: &Programs, cpu: CpuId, sender: &UdpSocket, receiver: &UdpSock
     let own = |reading: &super::Reading| {
         let class = Class::OF_RUNS.iter().position(|class| *class == Class::SelfInflicted);
         let class = class.expect("it is one of them");
-        reading.victims.get(&(cpu, std::process::id())).map_or(0, |victim| victim.ns[class])
+        reading.lost(cpu, std::process::id()).map_or(0, |victim| victim.ns[class])
     };
     let before = programs.read().ok()?;
     let mut sent = 0;

@@ -8,8 +8,8 @@ use crate::units::CpuId;
 const CLASSES: usize = 9;
 /// Buckets of the histogram.
 const BUCKETS: usize = 32;
-/// State of `struct cpu` before its counters: eight 64-bit and eight 32-bit fields.
-const STATE: usize = 8 * 8 + 8 * 4;
+/// State of `struct cpu` before its counters: nine 64-bit and eight 32-bit fields.
+const STATE: usize = 9 * 8 + 8 * 4;
 
 /// Set in the key of a NAPI that has no number, beside the index of its device.
 pub(super) const UNNUMBERED: u32 = 0x8000_0000;
@@ -26,7 +26,16 @@ pub struct Reading {
     /// By CPU and NAPI; 0 is the CPU's backlog. NAPIs of transmit queues have no number: their key has the device.
     pub napis: BTreeMap<(CpuId, u32), NapiRecord>,
     /// By CPU and process.
-    pub victims: BTreeMap<(CpuId, u32), VictimRecord>,
+    pub victims: BTreeMap<(CpuId, ProcessId), VictimRecord>,
+}
+
+/// A process, also after another one got its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// Nanoseconds from the boot of the machine to its beginning.
+    pub began_ns: u64,
 }
 
 /// Counters of one CPU.
@@ -146,10 +155,26 @@ impl Words<'_> {
     }
 }
 
+/// A key of a map of the programs; `None` for bytes that are too few.
+pub(super) trait Key: Sized + Ord {
+    fn parse(bytes: &[u8]) -> Option<Self>;
+}
+
 /// `struct key`.
-pub(super) fn key(bytes: &[u8]) -> Option<(CpuId, u32)> {
-    let mut words = Words(bytes);
-    Some((CpuId(words.number32()?), words.number32()?))
+impl Key for (CpuId, u32) {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        Some((CpuId(words.number32()?), words.number32()?))
+    }
+}
+
+/// `struct process`.
+impl Key for (CpuId, ProcessId) {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        let (cpu, pid) = (CpuId(words.number32()?), words.number32()?);
+        Some((cpu, ProcessId { pid, began_ns: words.number()? }))
+    }
 }
 
 /// A record that a map of the programs holds; `None` for bytes that are too few.
@@ -263,6 +288,12 @@ impl Record for VictimRecord {
 }
 
 impl Reading {
+    /// What a process that runs now lost on a CPU.
+    pub fn lost(&self, cpu: CpuId, pid: u32) -> Option<&VictimRecord> {
+        let [first, last] = [0, u64::MAX].map(|began_ns| (cpu, ProcessId { pid, began_ns }));
+        self.victims.range(first..=last).next_back().map(|(_, record)| record)
+    }
+
     /// What was counted between `earlier` and this; what was not there before began with nothing.
     pub fn since(self, earlier: &Self) -> Self {
         fn all<K: Ord, R: Record + Default>(now: BTreeMap<K, R>, before: &BTreeMap<K, R>) -> BTreeMap<K, R> {
@@ -287,7 +318,7 @@ impl Reading {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{CpuRecord, IrqRecord, NapiRecord, Reading, Record, STATE, VictimRecord, key};
+    use super::{CpuRecord, IrqRecord, Key, NapiRecord, ProcessId, Reading, Record, STATE, VictimRecord};
     use crate::units::CpuId;
 
     fn numbers(from: u64, count: u64) -> Vec<u8> {
@@ -327,7 +358,8 @@ mod tests {
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             let _ = (CpuRecord::parse(&bytes), IrqRecord::parse(&bytes));
             let _ = (NapiRecord::parse(&bytes), VictimRecord::parse(&bytes));
-            prop_assert_eq!(key(&bytes).is_some(), bytes.len() >= 8);
+            prop_assert_eq!(<(CpuId, u32)>::parse(&bytes).is_some(), bytes.len() >= 8);
+            prop_assert_eq!(<(CpuId, ProcessId)>::parse(&bytes).is_some(), bytes.len() >= 16);
         }
     }
 }

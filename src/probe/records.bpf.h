@@ -25,13 +25,15 @@ enum class {
 enum place { TASK, IN_IRQ, IN_IPI, IN_TIMER };
 
 struct cpu {
-	// Of the run and of the interrupt that are under way; 0 = none.
+	// Of the softirq and of the interrupt that are under way; 0 = none.
 	__u64 run_began;
 	__u64 run_irq_ns;
 	__u64 irq_began;
+	// What interrupts and softirqs have taken so far: a thread has to be relieved of it.
+	__u64 taken_ns;
 	__u64 thread_began;
 	__u64 thread_base;
-	// Of the task that polls for itself: its last poll, as long as that found nothing. 0 = none.
+	// The task that waits and polls, and its last poll; 0 = none.
 	__u64 busy_task;
 	__u64 busy_began;
 	__u64 busy_base;
@@ -70,8 +72,15 @@ struct cpu {
 
 struct key {
 	__u32 cpu;
-	// Interrupt, NAPI, or process.
+	// Interrupt or NAPI.
 	__u32 id;
+};
+
+struct process {
+	__u32 cpu;
+	__u32 id;
+	// Nanoseconds since the machine booted: a number may be used again.
+	__u64 began;
 };
 
 struct irq {
@@ -108,14 +117,14 @@ struct {
 } cpus SEC(".maps");
 
 // Bounded: what finds no place is counted as unlisted.
-#define TABLE(name, record)                       \
+#define TABLE(name, of, record)                   \
 	struct {                                  \
 		__uint(type, BPF_MAP_TYPE_HASH);  \
 		__uint(max_entries, 8192);        \
-		__type(key, struct key);          \
+		__type(key, of);                  \
 		__type(value, record);            \
 	} name SEC(".maps")
 
-TABLE(irqs, struct irq);
-TABLE(napis, struct napi);
-TABLE(victims, struct victim);
+TABLE(irqs, struct key, struct irq);
+TABLE(napis, struct key, struct napi);
+TABLE(victims, struct process, struct victim);
