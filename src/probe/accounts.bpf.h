@@ -71,12 +71,18 @@ static __always_inline void enter(struct cpu *cpu, __u32 place)
 }
 
 // Ends the interrupt under way and gives its length; 0 when its beginning was not seen.
-static __always_inline __u64 leave(struct cpu *cpu)
+static __always_inline __u64 leave(struct cpu *cpu, __u32 class)
 {
-	__u64 ns = 0;
+	__u64 now = bpf_ktime_get_ns();
+	__u64 ns = cpu->irq_began ? now - cpu->irq_began : 0;
 
-	if (cpu->irq_began)
-		ns = bpf_ktime_get_ns() - cpu->irq_began;
+	// A timer that comes between an interrupt and the run that it caused does not cause that run.
+	if (class != OTHER_IRQ || cpu->irq_began - cpu->tail_at >= TAIL) {
+		cpu->tail_class = class;
+		cpu->tail_irq = cpu->irq;
+		cpu->tail_ns = 0;
+	}
+	cpu->tail_at = now;
 	if (cpu->run_began)
 		cpu->run_irq_ns += ns;
 	cpu->taken_ns += ns;

@@ -54,7 +54,7 @@ fn by_class(ns: [u64; 9]) -> impl Iterator<Item = (Class, u64)> {
 /// CPUs that are online, or were while something was counted on them.
 fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
     let online = |cpu: &CpuId| after.counters.times.known().is_none_or(|times| times.contains_key(cpu));
-    let counted = |record: &CpuRecord| record.irqs > 0 || record.runs.iter().any(|runs| *runs > 0);
+    let counted = |record: &CpuRecord| record.irqs > 0 || record.all_runs() > 0;
     let one = |(cpu, record): (&CpuId, &CpuRecord)| {
         let mut classes: BTreeMap<Class, Fact<u64>> =
             by_class(record.ns).map(|(class, ns)| (class, Fact::Known(ns))).collect();
@@ -65,7 +65,7 @@ fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment)
         CpuSteal {
             cpu: *cpu,
             net_rx_ns: Fact::Known(record.net_rx_ns()),
-            runs: Fact::Known(record.runs.iter().sum()),
+            runs: Fact::Known(record.all_runs()),
             hard_irq_ns: Fact::Known(record.irq_ns + record.ipi_ns),
             by_class: classes,
             histogram: Fact::Known(record.histogram.to_vec()),
@@ -198,15 +198,20 @@ fn irqs(between: &Reading, names: &Names) -> Vec<IrqSteal> {
 }
 
 fn napis(between: &Reading, names: &Names) -> Vec<NapiPolls> {
+    // As many in each run as in those whose polls were counted.
+    let of_all = |cpu: CpuId, counted: u64| {
+        let (runs, polled) = between.cpus.get(&cpu).map_or((0, 0), |cpu| (cpu.all_runs(), cpu.polled_runs));
+        if polled == 0 { counted } else { (counted as f64 * (runs as f64 / polled as f64)).round() as u64 }
+    };
     let used = between.napis.iter().filter(|(_, record)| record.polls > 0);
     let one = |((cpu, napi), record): (&(CpuId, u32), &super::raw::NapiRecord)| NapiPolls {
         cpu: *cpu,
         napi: if napi & UNNUMBERED == 0 { *napi } else { 0 },
         device: record.device.clone(),
         queues: names.queues(*napi).to_vec(),
-        polls: record.polls,
-        packets: record.work,
-        full: record.full,
+        polls: of_all(*cpu, record.polls),
+        packets: of_all(*cpu, record.work),
+        full: of_all(*cpu, record.full),
     };
     let mut napis: Vec<NapiPolls> = used.map(one).collect();
     napis.sort_by_key(|napi| std::cmp::Reverse(napi.packets));
@@ -221,6 +226,22 @@ fn remarks(between: &Reading) -> Vec<String> {
         remarks.push(format!(
             "a table was full {unlisted} times: {:.1} ms are in the CPUs' time and name no process",
             sum(|cpu| cpu.unlisted_ns) as f64 / 1e6
+        ));
+    }
+    let (runs, compared, differing) =
+        (sum(CpuRecord::all_runs), sum(|cpu| cpu.compared_runs), sum(|cpu| cpu.differing_ns));
+    let part = |of: u64, all: u64| 100.0 * of as f64 / all.max(1) as f64;
+    // The runs between the attaching of two programs have no raise either.
+    if compared < runs * 9 / 10 {
+        remarks.push(format!(
+            "a run has the cause of the interrupt that ended just before it, or is the task's own: where the raise \
+             was watched as well ({:.0} % of the runs), {:.2} % of the time had another cause",
+            part(compared, runs),
+            part(differing, sum(|cpu| cpu.compared_ns)),
+        ));
+        remarks.push(format!(
+            "polls are estimates: they were counted in {:.0} % of the runs",
+            part(sum(|cpu| cpu.polled_runs), runs)
         ));
     }
     let polls = sum(|cpu| cpu.busy_polls);

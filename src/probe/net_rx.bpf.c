@@ -5,7 +5,8 @@
 //
 // Every event takes constant work, with no stack walk and no event stream. Why a run took place is known
 // from where NET_RX was raised: in the handler of an interrupt, in an inter-processor interrupt, in another
-// softirq, or by the task itself. The first raise since the last run decides.
+// softirq, or by the task itself. The first raise since the last run decides. A run whose raise was not seen, because
+// that program was not attached then, has the class of the interrupt that ended just before it, or is the task's own.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -37,7 +38,7 @@ int BPF_PROG(irq_exit, int number, struct irqaction *action, int result)
 
 	if (!cpu)
 		return 0;
-	ns = leave(cpu);
+	ns = leave(cpu, NIC_IRQ);
 	if (!ns)
 		return 0;
 	cpu->irq_ns += ns;
@@ -71,19 +72,35 @@ int BPF_PROG(ipi_exit, int vector)
 
 	if (!cpu)
 		return 0;
-	ns = leave(cpu);
+	ns = leave(cpu, RPS_IPI);
 	if (!ns)
 		return 0;
 	// Others have other reasons: a wakeup, a flush of the TLB.
 	if (!cpu->ipi_raised) {
 		cpu->other_ns += ns;
 		cpu->others++;
+		cpu->tail_ns = ns;
 		return 0;
 	}
 	cpu->ipi_ns += ns;
 	cpu->ipis++;
 	charge_interrupt(cpu, ns);
 	return 0;
+}
+
+// A run shows that the inter-processor interrupt before it has handed packets over.
+static __always_inline void has_handed_over(struct cpu *cpu)
+{
+	__u64 ns = cpu->tail_ns;
+
+	if (!ns)
+		return;
+	cpu->tail_ns = 0;
+	cpu->other_ns -= ns;
+	cpu->others--;
+	cpu->ipi_ns += ns;
+	cpu->ipis++;
+	charge_interrupt(cpu, ns);
 }
 
 SEC("tp_btf/local_timer_entry")
@@ -103,7 +120,7 @@ int BPF_PROG(timer_exit, int vector)
 
 	if (!cpu)
 		return 0;
-	cpu->other_ns += leave(cpu);
+	cpu->other_ns += leave(cpu, OTHER_IRQ);
 	cpu->others++;
 	return 0;
 }
@@ -173,19 +190,32 @@ SEC("tp_btf/softirq_entry")
 int BPF_PROG(run_entry, unsigned int vector)
 {
 	struct cpu *cpu = this_cpu();
+	__u32 before;
 
 	if (!cpu)
 		return 0;
 	cpu->serving = vector + 1;
-	if (vector == NET_RX_SOFTIRQ) {
-		cpu->run_class = cpu->pending ? cpu->pending - 1 : UNKNOWN;
-		cpu->run_irq = cpu->pending_irq;
-		cpu->pending = 0;
-	}
 	// Before the beginning: an interrupt between the two lines adds nothing.
 	cpu->run_irq_ns = 0;
 	barrier();
 	cpu->run_began = bpf_ktime_get_ns();
+	if (vector != NET_RX_SOFTIRQ)
+		return 0;
+	before = cpu->run_began - cpu->tail_at < TAIL ? cpu->tail_class : SELF;
+	cpu->tail_at = 0;
+	cpu->run_polled = 0;
+	if (cpu->pending) {
+		cpu->run_class = cpu->pending - 1;
+		cpu->run_irq = cpu->pending_irq;
+		cpu->compared = 1 + (cpu->run_class == before);
+		cpu->pending = 0;
+	} else {
+		cpu->run_class = before;
+		cpu->run_irq = cpu->tail_irq;
+		cpu->compared = 0;
+		if (before == RPS_IPI)
+			has_handed_over(cpu);
+	}
 	return 0;
 }
 
@@ -242,6 +272,15 @@ int BPF_PROG(run_exit, unsigned int vector)
 	cpu->ns[class] += ns;
 	cpu->runs[class]++;
 	cpu->histogram[log2(ns) & 31]++;
+	cpu->polled_runs += cpu->run_polled;
+	if (cpu->compared) {
+		cpu->compared_runs++;
+		cpu->compared_ns += ns;
+		if (cpu->compared == 1) {
+			cpu->differing_runs++;
+			cpu->differing_ns += ns;
+		}
+	}
 	if (cause == NIC_IRQ) {
 		irq = irq_of(cpu, cpu->run_irq);
 		if (irq)
@@ -324,7 +363,9 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 
 	if (!cpu)
 		return 0;
-	if (cpu->serving != NET_RX_SOFTIRQ + 1) {
+	if (cpu->serving == NET_RX_SOFTIRQ + 1) {
+		cpu->run_polled = 1;
+	} else {
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf())) {
 			cpu->threaded_polls++;
 			// A thread that has its CPU to itself is never switched to or from.
@@ -344,7 +385,9 @@ int BPF_PROG(polled_untimed, struct napi_struct *napi, int work, int budget)
 
 	if (!cpu)
 		return 0;
-	if (cpu->serving != NET_RX_SOFTIRQ + 1) {
+	if (cpu->serving == NET_RX_SOFTIRQ + 1) {
+		cpu->run_polled = 1;
+	} else {
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf()))
 			cpu->threaded_polls++;
 		else

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use libbpf_rs::{MapCore, MapFlags};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::loaded::{Loaded, Missing, possible_cpus};
+use super::loaded::{Loaded, Missing, RarePrograms, possible_cpus};
 use super::raw::{CpuRecord, Key, Reading, Record};
 use super::run_time::CostSoFar;
 use super::steal::Cost;
@@ -15,6 +15,35 @@ use crate::sample::is_napi_thread;
 use crate::units::{CpuId, Fact};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net_rx.bpf.o"));
+
+/// The raise says why a run took place, as does mostly the interrupt before it; polls are alike (docs/adr/0019).
+const RARE: RarePrograms = RarePrograms {
+    names: &["raised", "raised_no_count", "polled_untimed"],
+    map: "cpus",
+    is_needed: |program, cpus| {
+        let all = cpus.keys().filter_map(|key| cpus.lookup(&key, MapFlags::ANY).ok().flatten());
+        is_needed(program, all.map(|bytes| record::<CpuRecord>(&bytes)))
+    },
+};
+/// As many runs have to be seen before a program runs rarely: on a quiet machine none costs anything.
+const ENOUGH_RUNS: u64 = 1_000;
+/// Part of the time of NET_RX that may have another cause by the interrupt before a run than by its raise.
+const DISAGREEMENT: f64 = 0.01;
+
+fn is_needed(program: &str, cpus: impl Iterator<Item = CpuRecord>) -> bool {
+    let (mut runs, mut ns, mut differing_ns, mut outside) = (0, 0, 0, 0);
+    for cpu in cpus {
+        runs += cpu.compared_runs;
+        ns += cpu.compared_ns;
+        differing_ns += cpu.differing_ns;
+        outside += cpu.busy_polls + cpu.threaded_polls;
+    }
+    runs < ENOUGH_RUNS
+        || match program {
+            "polled_untimed" => outside > 0,
+            _ => differing_ns as f64 > ns as f64 * DISAGREEMENT,
+        }
+}
 
 /// Attached programs.
 #[derive(Debug)]
@@ -43,7 +72,7 @@ impl Programs {
 
     fn attach_with(host: &dyn Host, threads: bool) -> Result<Self, Missing> {
         let cpus = possible_cpus()?;
-        let loaded = Loaded::attach(host, OBJECT, threads, |map| (map == "cpus").then_some(cpus))?;
+        let loaded = Loaded::attach(host, OBJECT, threads, RARE, |map| (map == "cpus").then_some(cpus))?;
         Ok(Self { loaded, cpus, times_threads: threads })
     }
 
@@ -126,13 +155,30 @@ fn record<R: Record>(bytes: &[u8]) -> R {
 
 #[cfg(test)]
 mod tests {
-    use super::{Missing, Programs, may_have_threads};
+    use super::{CpuRecord, Missing, Programs, is_needed, may_have_threads};
     use crate::host::RecordedHost;
 
     #[test]
     fn preemptible_softirqs_are_not_measured() {
         let host = RecordedHost::new().with("sys/kernel/realtime", "1\n");
         assert_eq!(Programs::attach(&host).err(), Some(Missing::RealTime));
+    }
+
+    #[test]
+    fn a_program_runs_rarely_once_enough_runs_show_that_it_may() {
+        let cpu = |runs, differing_ns, busy_polls| CpuRecord {
+            compared_runs: runs,
+            compared_ns: 100_000,
+            differing_ns,
+            busy_polls,
+            ..CpuRecord::default()
+        };
+        let needed = |program, record| is_needed(program, [record, CpuRecord::default()].into_iter());
+        for program in ["raised", "raised_no_count", "polled_untimed"] {
+            assert!(needed(program, cpu(999, 0, 0)) && !needed(program, cpu(1_000, 1_000, 0)), "{program}");
+        }
+        assert!(needed("raised", cpu(1_000, 1_001, 0)) && !needed("polled_untimed", cpu(1_000, 1_001, 0)));
+        assert!(needed("polled_untimed", cpu(1_000, 0, 1)) && !needed("raised", cpu(1_000, 0, 1)));
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn rounds(programs: &Programs, cpu: CpuId) -> Option<f64> {
     costs.get(costs.len() / 2).copied().filter(|ns| *ns >= LEAST_NS)
 }
 
-/// One round, without what the program at the end of each poll takes of it.
+/// One round, without what the program at the end of each poll takes of it where it ran.
 fn round(programs: &Programs, cpu: CpuId, sender: &UdpSocket, receiver: &UdpSocket) -> Option<f64> {
     let own = |reading: &super::Reading| {
         let class = Class::OF_RUNS.iter().position(|class| *class == Class::SelfInflicted);
@@ -56,5 +56,10 @@ fn round(programs: &Programs, cpu: CpuId, sender: &UdpSocket, receiver: &UdpSock
     }
     let after = programs.read().ok()?;
     let each = programs.cost().known().and_then(|cost| cost.ns.checked_div(cost.runs)).unwrap_or_default();
-    (sent > 0).then(|| own(&after).saturating_sub(own(&before)) as f64 / sent as f64 - each as f64)
+    let on = |reading: &super::Reading| {
+        reading.cpus.get(&cpu).map_or((0, 0), |cpu| (cpu.polled_runs, cpu.all_runs()))
+    };
+    let ((polled, runs), (polled_before, runs_before)) = (on(&after), on(&before));
+    let polled = (polled - polled_before) as f64 / (runs - runs_before).max(1) as f64;
+    (sent > 0).then(|| own(&after).saturating_sub(own(&before)) as f64 / sent as f64 - each as f64 * polled)
 }

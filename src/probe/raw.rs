@@ -8,8 +8,8 @@ use crate::units::CpuId;
 const CLASSES: usize = 9;
 /// Buckets of the histogram.
 const BUCKETS: usize = 32;
-/// State of `struct cpu` before its counters: nine 64-bit and eight 32-bit fields.
-const STATE: usize = 9 * 8 + 8 * 4;
+/// State of `struct cpu` before its counters: eleven 64-bit and twelve 32-bit fields.
+const STATE: usize = 11 * 8 + 12 * 4;
 
 /// Set in the key of a NAPI that has no number, beside the index of its device.
 pub(super) const UNNUMBERED: u32 = 0x8000_0000;
@@ -73,6 +73,16 @@ pub struct CpuRecord {
     pub other_ns: u64,
     /// How many.
     pub others: u64,
+    /// NET_RX runs whose raise was seen, which says why they took place.
+    pub compared_runs: u64,
+    /// Their nanoseconds.
+    pub compared_ns: u64,
+    /// Those of them whose cause the interrupt just before them does not tell.
+    pub differing_runs: u64,
+    /// Their nanoseconds.
+    pub differing_ns: u64,
+    /// NET_RX runs whose polls were counted.
+    pub polled_runs: u64,
 }
 
 /// Counters of an interrupt on one CPU.
@@ -115,6 +125,11 @@ pub struct VictimRecord {
 }
 
 impl CpuRecord {
+    /// NET_RX runs of every class.
+    pub fn all_runs(&self) -> u64 {
+        self.runs.iter().sum()
+    }
+
     /// Receive time of every kind.
     pub fn net_rx_ns(&self) -> u64 {
         self.ns.iter().sum::<u64>() + self.threaded_ns + self.busy_ns
@@ -209,6 +224,11 @@ impl Record for CpuRecord {
             unlisted: words.number()?,
             other_ns: words.number()?,
             others: words.number()?,
+            compared_runs: words.number()?,
+            compared_ns: words.number()?,
+            differing_runs: words.number()?,
+            differing_ns: words.number()?,
+            polled_runs: words.number()?,
         })
     }
 
@@ -230,6 +250,11 @@ impl Record for CpuRecord {
             unlisted: self.unlisted.saturating_sub(earlier.unlisted),
             other_ns: self.other_ns.saturating_sub(earlier.other_ns),
             others: self.others.saturating_sub(earlier.others),
+            compared_runs: self.compared_runs.saturating_sub(earlier.compared_runs),
+            compared_ns: self.compared_ns.saturating_sub(earlier.compared_ns),
+            differing_runs: self.differing_runs.saturating_sub(earlier.differing_runs),
+            differing_ns: self.differing_ns.saturating_sub(earlier.differing_ns),
+            polled_runs: self.polled_runs.saturating_sub(earlier.polled_runs),
         }
     }
 }
@@ -327,9 +352,10 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_programs_put_them() {
-        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 63)].concat()).expect("long enough");
+        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 68)].concat()).expect("long enough");
         assert_eq!((cpu.ns[0], cpu.ns[8], cpu.runs[0], cpu.histogram[31]), (1, 9, 10, 50));
         assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.busy_ns, cpu.others), (51, 54, 55, 59, 63));
+        assert_eq!((cpu.compared_runs, cpu.differing_ns, cpu.polled_runs), (64, 67, 68));
         let napi = [numbers(1, 3), 7u32.to_ne_bytes().to_vec(), b"eth0\0xxxxxxxxxxx".to_vec()].concat();
         let napi = NapiRecord::parse(&napi).expect("long enough");
         assert_eq!((napi.full, napi.ifindex, napi.device.as_str()), (3, 7, "eth0"));

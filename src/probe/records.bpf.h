@@ -37,6 +37,10 @@ struct cpu {
 	__u64 busy_task;
 	__u64 busy_began;
 	__u64 busy_base;
+	// End of the latest interrupt that no run has followed yet, and the length of an inter-processor one that is not
+	// yet known to have handed packets over.
+	__u64 tail_at;
+	__u64 tail_ns;
 	// Number of the interrupt under way, of the one that raised NET_RX, of the one that caused the run.
 	__u32 irq;
 	__u32 pending_irq;
@@ -49,6 +53,13 @@ struct cpu {
 	__u32 run_class;
 	// This inter-processor interrupt has raised NET_RX.
 	__u32 ipi_raised;
+	// Class and number of that latest interrupt.
+	__u32 tail_class;
+	__u32 tail_irq;
+	// Of this run: 1 = its raise was seen, 2 = and says what the interrupt before it says.
+	__u32 compared;
+	// A NAPI was polled in this run, and that was counted.
+	__u32 run_polled;
 	// Counters.
 	__u64 ns[CLASSES];
 	__u64 runs[CLASSES];
@@ -68,6 +79,13 @@ struct cpu {
 	// Timers, and inter-processor interrupts with other reasons.
 	__u64 other_ns;
 	__u64 others;
+	// Runs whose raise was seen, and those of them whose cause the interrupt before them does not tell.
+	__u64 compared_runs;
+	__u64 compared_ns;
+	__u64 differing_runs;
+	__u64 differing_ns;
+	// Runs whose polls were counted.
+	__u64 polled_runs;
 } __attribute__((aligned(64)));
 
 struct key {

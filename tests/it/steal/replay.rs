@@ -93,3 +93,43 @@ fn a_process_number_used_again_is_another_process() {
     let counted = replayed(&events.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!((counted["victim.sh.500"], counted["victim.sh.1500"]), (100, 100), "{counted:?}");
 }
+
+/// A run of 100 ns that begins so long after these events.
+fn classes_of_a_run(before: &[&str], at: u64) -> BTreeMap<String, u64> {
+    let (entry, exit) = (format!("{at} softirq_entry - 3"), format!("{} softirq_exit - 3", at + 100));
+    let first = ["0 task busy 9 0"];
+    replayed(&first.into_iter().chain(before.iter().copied()).chain([&*entry, &*exit]).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_run_whose_raise_was_not_seen_has_the_cause_of_the_interrupt_just_before_it() {
+    let nic = ["10000 irq_entry - 5", "10300 irq_exit - 5"];
+    assert_eq!(classes_of_a_run(&nic, 11_700)["NIC_IRQ"], 100);
+    assert_eq!(classes_of_a_run(&nic, 11_900)["SELF"], 100, "too long after it");
+    assert_eq!(classes_of_a_run(&[], 11_700)["SELF"], 100);
+    let timer = ["10000 timer_entry - 0", "10300 timer_exit - 0"];
+    assert_eq!(classes_of_a_run(&timer, 10_400)["OTHER_IRQ"], 100);
+    // A long timer between the two.
+    let both = [&nic[..], &["10400 timer_entry - 0", "30000 timer_exit - 0"]].concat();
+    assert_eq!(classes_of_a_run(&both, 30_100)["NIC_IRQ"], 100);
+    let late = [&nic[..], &["12000 timer_entry - 0", "30000 timer_exit - 0"]].concat();
+    assert_eq!(classes_of_a_run(&late, 30_100)["OTHER_IRQ"], 100);
+}
+
+#[test]
+fn an_inter_processor_interrupt_hands_packets_over_where_a_run_follows() {
+    let ipi = ["10000 ipi_entry - 0", "10300 ipi_exit - 0"];
+    let counted = classes_of_a_run(&ipi, 10_400);
+    assert_eq!((counted["RPS_IPI"], counted["ipi"], counted["other"]), (100, 300, 0), "{counted:?}");
+    let counted = classes_of_a_run(&ipi, 20_000);
+    assert_eq!((counted["SELF"], counted["ipi"], counted["other"]), (100, 0, 300), "{counted:?}");
+}
+
+#[test]
+fn a_raise_that_was_seen_decides_and_is_compared() {
+    let agrees = ["10000 irq_entry - 5", "10100 raise - 3", "10300 irq_exit - 5"];
+    let counted = classes_of_a_run(&agrees, 10_400);
+    assert_eq!((counted["NIC_IRQ"], counted["compared"], counted["differing"]), (100, 100, 0), "{counted:?}");
+    let counted = classes_of_a_run(&agrees, 90_000);
+    assert_eq!((counted["NIC_IRQ"], counted["differing"]), (100, 100), "{counted:?}");
+}

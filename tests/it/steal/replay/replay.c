@@ -74,6 +74,8 @@ int main(void)
 	for (class = 0; class < CLASSES; class++)
 		printf("%s %llu\n", names[class], cpu->ns[class]);
 	printf("threaded %llu\nbusy %llu\n", cpu->threaded_ns, cpu->busy_ns);
+	printf("ipi %llu\nother %llu\n", cpu->ipi_ns, cpu->other_ns);
+	printf("compared %llu\ndiffering %llu\n", cpu->compared_ns, cpu->differing_ns);
 	for (entry = entries; entry; entry = entry->next) {
 		struct victim *victim = entry->value;
 
