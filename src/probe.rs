@@ -6,6 +6,7 @@
 //! Rendering does not belong here.
 
 mod bare;
+mod budget;
 mod class;
 mod compute;
 mod counted;
@@ -28,6 +29,7 @@ mod steal;
 pub mod trace;
 
 pub use bare::{Bare, NoBare, bare};
+pub use budget::{Budget, BudgetError};
 pub use class::Class;
 pub use compute::compute;
 pub use counted::{Moment, coarse};

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::host::{Host, allowed_cpus};
 use crate::model::{Model, Rates};
 use crate::plan::{Costs, Plan, Spread, spread};
-use crate::probe::{Programs, ipi, protocol_ns};
+use crate::probe::{Budget, Programs, ipi, protocol_ns};
 use crate::report::forecast::{self, Forecast};
 use crate::units::CpuId;
 
@@ -26,7 +26,7 @@ pub(super) fn run(
     source: &Source,
     stop: &AtomicBool,
 ) -> Result<(), CommandError> {
-    let (model, rates, costs) = looked(global, source, args.length, stop)?;
+    let (model, rates, costs) = looked(global, source, (args.length, args.cost.budget), stop)?;
     for nic in &args.nic {
         machine::nic(&model, nic)?;
     }
@@ -70,7 +70,7 @@ fn plans(
 fn looked(
     global: &Global,
     source: &Source,
-    length: Duration,
+    (length, budget): (Duration, Budget),
     stop: &AtomicBool,
 ) -> Result<(Model, Rates, Costs), CommandError> {
     let attached = match source {
@@ -81,13 +81,13 @@ fn looked(
     let programs = match attached {
         Ok(programs) => programs,
         Err(why) => {
-            let (model, rates) = look::look(source, length, stop)?;
+            let (model, rates) = look::look(source, length, budget, stop)?;
             return Ok((model, rates, Costs::unknown(why)));
         }
     };
     let failed = |error| CommandError::failed(format!("cannot read what the eBPF programs counted: {error}"));
     let before = programs.read().map_err(failed)?;
-    let (model, rates) = look::look(source, length, stop)?;
+    let (model, rates) = look::look(source, length, budget, stop)?;
     let after = programs.read().map_err(failed)?;
     let seconds = after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
     let between = after.since(&before);
