@@ -14,9 +14,20 @@ static __always_inline struct victim *victim_of(struct cpu *cpu, struct task_str
 {
 	struct task_struct *leader = task->group_leader;
 	struct process key = { bpf_get_smp_processor_id(), task->tgid, leader->start_boottime };
-	struct victim *victim = bpf_map_lookup_elem(&victims, &key);
+	__u32 at = SLOT(task->tgid);
+	struct victim_slot *slot = bpf_map_lookup_elem(&victim_slots, &at);
+	struct victim *victim = 0;
 	struct victim new = {};
 
+	// An interrupt in between has the same task: it takes the slot for the same process.
+	if (slot && !slot->process.id) {
+		slot->victim.exec_id = task->self_exec_id - 1;
+		slot->process = key;
+	}
+	if (slot && slot->process.id == key.id && slot->process.began == key.began)
+		victim = &slot->victim;
+	else
+		victim = bpf_map_lookup_elem(&victims, &key);
 	if (!victim) {
 		new.exec_id = task->self_exec_id - 1;
 		bpf_map_update_elem(&victims, &key, &new, BPF_NOEXIST);
@@ -38,9 +49,17 @@ static __always_inline struct victim *victim_of(struct cpu *cpu, struct task_str
 static __always_inline struct irq *irq_of(struct cpu *cpu, __u32 number)
 {
 	struct key key = { bpf_get_smp_processor_id(), number };
-	struct irq *irq = bpf_map_lookup_elem(&irqs, &key);
+	__u32 at = SLOT(number);
+	struct irq_slot *slot = bpf_map_lookup_elem(&irq_slots, &at);
 	struct irq new = {};
+	struct irq *irq;
 
+	// At once: another interrupt may come in between.
+	if (slot && !slot->number)
+		__sync_val_compare_and_swap(&slot->number, 0, number + 1ULL);
+	if (slot && slot->number == number + 1ULL)
+		return &slot->irq;
+	irq = bpf_map_lookup_elem(&irqs, &key);
 	if (irq)
 		return irq;
 	bpf_map_update_elem(&irqs, &key, &new, BPF_NOEXIST);

@@ -6,7 +6,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::loaded::{Loaded, Missing, RarePrograms, possible_cpus};
-use super::raw::{CpuRecord, Key, Reading, Record};
+use super::raw::{CpuRecord, Key, Reading, Record, SLOTS, irq_slot, victim_slot};
 use super::run_time::CostSoFar;
 use super::steal::Cost;
 use crate::host::Host;
@@ -72,7 +72,12 @@ impl Programs {
 
     fn attach_with(host: &dyn Host, threads: bool) -> Result<Self, Missing> {
         let cpus = possible_cpus()?;
-        let loaded = Loaded::attach(host, OBJECT, threads, RARE, |map| (map == "cpus").then_some(cpus))?;
+        let size = |map: &str| match map {
+            "cpus" => Some(cpus),
+            "irq_slots" | "victim_slots" => Some(cpus * SLOTS),
+            _ => None,
+        };
+        let loaded = Loaded::attach(host, OBJECT, threads, RARE, size)?;
         Ok(Self { loaded, cpus, times_threads: threads })
     }
 
@@ -98,9 +103,9 @@ impl Programs {
         Ok(Reading {
             at_ns: now_ns(),
             cpus: by_cpu,
-            irqs: self.table("irqs")?,
+            irqs: self.slots("irq_slots", irq_slot, self.table("irqs")?)?,
             napis: self.table("napis")?,
-            victims: self.table("victims")?,
+            victims: self.slots("victim_slots", victim_slot, self.table("victims")?)?,
         })
     }
 
@@ -112,6 +117,21 @@ impl Programs {
     /// The same as it was counted, for the difference of two moments.
     pub fn cost_so_far(&self) -> Fact<CostSoFar> {
         self.loaded.cost()
+    }
+
+    /// Records in slots, with those that found their slot taken.
+    fn slots<K: Key, R: Record>(
+        &self,
+        name: &str,
+        parse: impl Fn(u32, &[u8]) -> Option<(K, R)>,
+        mut all: BTreeMap<K, R>,
+    ) -> Result<BTreeMap<K, R>, libbpf_rs::Error> {
+        let map = self.loaded.map(name);
+        for at in 0..self.cpus * SLOTS {
+            let bytes = map.lookup(&at.to_ne_bytes(), MapFlags::ANY)?;
+            all.extend(bytes.and_then(|bytes| parse(at, &bytes)));
+        }
+        Ok(all)
     }
 
     fn table<K: Key, R: Record>(&self, name: &str) -> Result<BTreeMap<K, R>, libbpf_rs::Error> {

@@ -192,6 +192,24 @@ impl Key for (CpuId, ProcessId) {
     }
 }
 
+/// Slots of each CPU.
+pub(super) const SLOTS: u32 = 64;
+
+/// `struct irq_slot`, number `at`; `None` when it is free.
+pub(super) fn irq_slot(at: u32, bytes: &[u8]) -> Option<((CpuId, u32), IrqRecord)> {
+    let mut words = Words(bytes);
+    let number = words.number()?.checked_sub(1)?;
+    Some(((CpuId(at / SLOTS), u32::try_from(number).ok()?), IrqRecord::parse(words.0)?))
+}
+
+/// `struct victim_slot`; `None` when it is free.
+pub(super) fn victim_slot(_at: u32, bytes: &[u8]) -> Option<((CpuId, ProcessId), VictimRecord)> {
+    let (key, record) = bytes.split_at_checked(size_of::<[u64; 2]>())?;
+    let (cpu, process) = <(CpuId, ProcessId)>::parse(key)?;
+    (process.pid > 0).then_some(())?;
+    Some(((cpu, process), VictimRecord::parse(record)?))
+}
+
 /// A record that a map of the programs holds; `None` for bytes that are too few.
 pub(super) trait Record: Sized {
     fn parse(bytes: &[u8]) -> Option<Self>;
@@ -365,6 +383,21 @@ mod tests {
             (victim.ns[8], victim.irq_ns, victim.cgroup, victim.command.as_str()),
             (9, 10, 11, "sixteen bytes xx")
         );
+    }
+
+    #[test]
+    fn a_slot_has_its_key_in_front() {
+        let irq = |number| super::irq_slot(130, &numbers(number, 4));
+        let record = IrqRecord { ns: 7, count: 8, net_rx_ns: 9 };
+        assert_eq!((irq(6), irq(0)), (Some(((CpuId(2), 5), record)), None));
+        let victim = |pid: u32| {
+            let key = [2u32.to_ne_bytes(), pid.to_ne_bytes()].concat();
+            super::victim_slot(0, &[key, numbers(1, 12), b"sixteen bytes xx".to_vec()].concat())
+        };
+        let (key, record) = victim(7).expect("taken");
+        assert_eq!(key, (CpuId(2), ProcessId { pid: 7, began_ns: 1 }));
+        assert_eq!((record.ns[0], record.irq_ns, record.command.as_str()), (2, 11, "sixteen bytes xx"));
+        assert_eq!(victim(0), None);
     }
 
     #[test]

@@ -134,7 +134,7 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
-// Bounded: what finds no place is counted as unlisted.
+// For what finds its slot taken. Bounded: what finds no place here either is counted as unlisted.
 #define TABLE(name, of, record)                   \
 	struct {                                  \
 		__uint(type, BPF_MAP_TYPE_HASH);  \
@@ -143,6 +143,33 @@ struct {
 		__type(value, record);            \
 	} name SEC(".maps")
 
+// Slots of each CPU, in which most processes and interrupts have their record: that takes no hashing of a key.
+#define SLOTS 64
+#define SLOT(id) (bpf_get_smp_processor_id() * SLOTS + (((__u32)(id) * 0x9e3779b1) >> 26))
+
+struct irq_slot {
+	// Plus 1; 0 = free.
+	__u64 number;
+	struct irq irq;
+};
+
+struct victim_slot {
+	// Free as long as it has no number.
+	struct process process;
+	struct victim victim;
+};
+
+#define SLOTTED(name, record)                     \
+	struct {                                  \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		/* The loader: for each CPU. */   \
+		__uint(max_entries, SLOTS);       \
+		__type(key, __u32);               \
+		__type(value, record);            \
+	} name SEC(".maps")
+
+SLOTTED(irq_slots, struct irq_slot);
+SLOTTED(victim_slots, struct victim_slot);
 TABLE(irqs, struct key, struct irq);
 TABLE(napis, struct key, struct napi);
 TABLE(victims, struct process, struct victim);

@@ -53,6 +53,11 @@ static void event(const char *name, const char *word, long number, unsigned long
 	CALL("poll", poll(word, number));
 }
 
+static void print_victim(const struct process *process, const struct victim *victim)
+{
+	printf("victim.%s.%llu %llu\n", victim->comm, process->began, victim->ns[NIC_IRQ]);
+}
+
 int main(void)
 {
 	static const char *names[] = { "NIC_IRQ", "RPS_IPI", "OTHER_IRQ", "OTHER_SOFTIRQ", "SELF",
@@ -77,10 +82,12 @@ int main(void)
 	printf("ipi %llu\nother %llu\n", cpu->ipi_ns, cpu->other_ns);
 	printf("compared %llu\ndiffering %llu\n", cpu->compared_ns, cpu->differing_ns);
 	for (entry = entries; entry; entry = entry->next) {
-		struct victim *victim = entry->value;
+		struct victim_slot *slot = entry->value;
 
 		if (entry->map == &victims)
-			printf("victim.%s.%llu %llu\n", victim->comm, ((struct process *)entry->key)->began, victim->ns[NIC_IRQ]);
+			print_victim(entry->key, entry->value);
+		if (entry->map == &victim_slots && slot->process.id)
+			print_victim(&slot->process, &slot->victim);
 	}
 	return 0;
 }
