@@ -20,7 +20,7 @@ use rxlab::lab::{Range, RangeSpec};
 use rxlab::load::{Rate, Session, Spec};
 use rxlab::model::{Costs, Model, Rates};
 use rxlab::plan::{Plan, forecast};
-use rxlab::probe::{SoftirqTime, hand_over, stack_work};
+use rxlab::probe::{Budget, SoftirqTime, hand_over, stack_work};
 use rxlab::sample::{Counters, Inventory, Scope};
 use rxlab::target::{self, Target};
 use rxlab::units::{CpuId, CpuMask};
@@ -116,7 +116,7 @@ fn points(load: &Load) -> (Vec<Point>, serde_json::Value) {
     let range = Range::build(&RangeSpec { rules: load.rules, ..RangeSpec::default() }).expect("a range");
     let running = load.start(&range);
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("root");
-    let mut timer = SoftirqTime::load(&host).expect("eBPF");
+    let mut timer = SoftirqTime::load(&host, Budget::default()).expect("eBPF");
     let rps = |mask: &[u8]| {
         host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", mask).expect("root");
         std::thread::sleep(SETTLE);

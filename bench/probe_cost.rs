@@ -1,8 +1,12 @@
-//! What measuring costs those who are measured: `cargo run --release --example probe_cost [BLOCKS]`, 20 blocks
-//! unless given.
+//! What measuring costs those who are measured: `cargo run --release --example probe_cost [BLOCKS]`, 24 blocks unless
+//! given.
 //!
-//! Each block has a slot of a second without, with rxlab's eBPF programs, with `softirqs` (libbpf-tools) and
-//! with `perf record` of the same tracepoints, in another order each time; figures are ratios within a block.
+//! A block has a slot of a quarter of a second with each arm, in another order each time: nothing attached; rxlab's
+//! programs that say who pays, as `rxlab steal` attaches them; those that measure softirq time within the budget, as
+//! doctor and trials attach them; the same tracepoints in `softirqs` (libbpf-tools) and in `perf record`. What a slot
+//! is worth is the mean rate of its batches of 5 ms without the fastest and slowest 5 %, and the loss of an arm is
+//! relative to nothing attached in the same block; its mean over the blocks has an interval of Student's t.
+//!
 //! Two loads over a veth pair, the client on CPU 1: a datagram there and back with the server on the same CPU, which
 //! makes one softirq run for each packet and never idles; and HTTP/1.1 pipelined 100 deep with the server on
 //! CPU 0. Needs root and an otherwise idle machine.
@@ -12,17 +16,22 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rxlab::host::LiveHost;
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::load::Session;
-use rxlab::probe::Programs;
+use rxlab::probe::{Budget, Programs, SoftirqTime};
 use rxlab::target::{Spec, Target};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
-const SLOT: Duration = Duration::from_secs(1);
-/// Until a load has its speed again.
-const SETTLE: Duration = Duration::from_millis(200);
+/// A slot, of which the rate is taken batch by batch.
+const BATCHES: usize = 50;
+const BATCH: Duration = Duration::from_millis(5);
+/// Part of the batches that is left out at each end.
+const TRIM: f64 = 0.05;
+/// Until a load has its speed again, and what is attached its rhythm.
+const SETTLE: Duration = Duration::from_millis(300);
 const TRACEPOINTS: &str = "irq:softirq_entry,irq:softirq_exit,irq:softirq_raise,irq:irq_handler_entry,\
                            irq:irq_handler_exit,napi:napi_poll";
 
@@ -30,59 +39,79 @@ const TRACEPOINTS: &str = "irq:softirq_entry,irq:softirq_exit,irq:softirq_raise,
 enum Arm {
     Nothing,
     Rxlab,
+    Budget,
     Softirqs,
     Perf,
 }
 
-const ARMS: [Arm; 4] = [Arm::Nothing, Arm::Rxlab, Arm::Softirqs, Arm::Perf];
+/// In the order of their discriminants.
+const ARMS: [Arm; 5] = [Arm::Nothing, Arm::Rxlab, Arm::Budget, Arm::Softirqs, Arm::Perf];
 
-/// What is attached while the value lives.
-enum Attached {
-    Nothing,
-    Ours(Box<Programs>),
-    Theirs(Child),
+/// What is attached while `during` runs.
+fn with<T>(arm: Arm, during: impl FnOnce() -> T) -> T {
+    let host = LiveHost::open(Path::new("/")).expect("the root is readable");
+    let peer = |program: &str, arguments: &[&str], during: &dyn Fn()| {
+        let mut child = start(program, arguments);
+        during();
+        assert!(child.try_wait().expect("our child").is_none(), "{program} ended by itself");
+        child.kill().expect("our child");
+        child.wait().expect("our child");
+    };
+    let result = std::cell::Cell::new(None);
+    let during = std::cell::Cell::new(Some(during));
+    let run = || {
+        std::thread::sleep(SETTLE);
+        result.set(Some(during.take().expect("once")()));
+    };
+    match arm {
+        Arm::Nothing => run(),
+        Arm::Rxlab => {
+            let programs = Programs::attach(&host).expect("root may use eBPF");
+            run();
+            programs.read().expect("they are still there");
+        }
+        Arm::Budget => {
+            let mut timer = SoftirqTime::load(&host, Budget::default()).expect("root may use eBPF");
+            timer.during(run).1.expect("they are still there");
+        }
+        Arm::Softirqs => peer("softirqs", &["1000"], &run),
+        Arm::Perf => peer("perf", &["record", "-a", "-e", TRACEPOINTS, "-o", "/dev/null"], &run),
+    }
+    result.take().expect("it ran")
 }
 
-impl Attached {
-    fn start(arm: Arm) -> Self {
-        let run = |program: &str, arguments: &[&str]| {
-            let mut command = Command::new(program);
-            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let child = command.spawn();
-            Self::Theirs(child.unwrap_or_else(|error| panic!("{program}: {error}; it is needed to compare")))
-        };
-        match arm {
-            Arm::Nothing => Self::Nothing,
-            Arm::Rxlab => {
-                let host = LiveHost::open(Path::new("/")).expect("the root is readable");
-                Self::Ours(Box::new(Programs::attach(&host).expect("root may use eBPF")))
-            }
-            Arm::Softirqs => run("softirqs", &["1000"]),
-            Arm::Perf => run("perf", &["record", "-a", "-e", TRACEPOINTS, "-o", "/dev/null"]),
-        }
-    }
+fn start(program: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap_or_else(|error| panic!("{program}: {error}; it is needed to compare"))
+}
 
-    /// Whether it was still there at the end.
-    fn end(self) -> bool {
-        match self {
-            Self::Nothing => true,
-            Self::Ours(programs) => programs.read().is_ok(),
-            Self::Theirs(mut child) => {
-                let alive = child.try_wait().expect("our child").is_none();
-                child.kill().expect("our child");
-                child.wait().expect("our child");
-                alive
-            }
-        }
+/// Requests a second, batch by batch, without the fastest and the slowest.
+fn slot(session: &mut Session) -> f64 {
+    session.mark();
+    let mut rates = Vec::with_capacity(BATCHES);
+    let mut next = Instant::now();
+    for _ in 0..BATCHES {
+        next += BATCH;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        rates.push(session.mark().rate());
     }
+    trimmed_mean(rates)
+}
+
+fn trimmed_mean(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let cut = (values.len() as f64 * TRIM).floor() as usize;
+    let kept = &values[cut..values.len() - cut];
+    kept.iter().sum::<f64>() / kept.len() as f64
 }
 
 fn main() -> ExitCode {
     let blocks = match std::env::args().nth(1).map(|text| text.parse::<usize>()) {
-        None => 20,
-        Some(Ok(blocks)) if blocks > 0 => blocks,
+        None => 24,
+        Some(Ok(blocks)) if blocks > 1 => blocks,
         Some(_) => {
-            eprintln!("probe_cost: give the number of blocks");
+            eprintln!("probe_cost: give the number of blocks, at least 2");
             return ExitCode::from(2);
         }
     };
@@ -100,7 +129,7 @@ fn main() -> ExitCode {
         Target::start(&Spec { udp_echo, http, cpus, netns, ..Spec::default() }).expect("two CPUs are there")
     };
     let targets = [serve(Some(echo), None, "1"), serve(None, Some(http), "0")];
-    println!("throughput, {blocks} blocks; loss against nothing attached in the same block");
+    println!("throughput, {blocks} blocks; loss against nothing attached in the same block, 95 % interval");
     let ping = ("ping-pong", format!("udp://{echo}"), 1, 1);
     let stream = ("pipelined", format!("http://{http}/simple"), 8, 100);
     for (name, url, connections, pipeline) in [ping, stream] {
@@ -115,15 +144,11 @@ fn main() -> ExitCode {
         let mut session = Session::start(&load).expect("the target is there");
         let mut rates: Vec<Vec<f64>> = vec![Vec::new(); ARMS.len()];
         for block in 0..blocks {
+            // Every arm comes first, second, ... about equally often, and after every other one: 5 is prime.
+            let (first, step) = (block % ARMS.len(), 1 + (block / ARMS.len()) % (ARMS.len() - 1));
             for position in 0..ARMS.len() {
-                // Every arm comes first, second, ... equally often.
-                let arm = (block + position * if block % 8 < 4 { 1 } else { 3 }) % ARMS.len();
-                let attached = Attached::start(ARMS[arm]);
-                std::thread::sleep(SETTLE);
-                session.mark();
-                std::thread::sleep(SLOT);
-                rates[arm].push(session.mark().rate());
-                assert!(attached.end(), "{:?} ended by itself", ARMS[arm]);
+                let arm = ARMS[(first + position * step) % ARMS.len()];
+                rates[arm as usize].push(with(arm, || slot(&mut session)));
             }
         }
         session.stop();
@@ -134,20 +159,29 @@ fn main() -> ExitCode {
 }
 
 fn report(load: &str, rates: &[Vec<f64>]) {
-    for (arm, mine) in ARMS.iter().zip(rates) {
-        let mut losses: Vec<f64> =
-            mine.iter().zip(&rates[0]).map(|(rate, base)| (1.0 - rate / base) * 100.0).collect();
-        losses.sort_by(f64::total_cmp);
-        let mut sorted = mine.clone();
-        sorted.sort_by(f64::total_cmp);
-        let at = |share: usize| losses[(losses.len() - 1) * share / 100];
+    for arm in ARMS {
+        let mine = &rates[arm as usize];
+        let losses: Vec<f64> = mine
+            .iter()
+            .zip(&rates[Arm::Nothing as usize])
+            .map(|(rate, base)| (1.0 - rate / base) * 100.0)
+            .collect();
+        let (mean, half) = interval(&losses);
         println!(
-            "{load:<10} {:<9} {:>12.0} a second   loss median {:5.1} %   quartiles {:5.1} to {:5.1} %",
+            "{load:<10} {:<9} {:>12.0} a second   loss {mean:5.1} %   {:5.1} to {:5.1} %",
             format!("{arm:?}"),
-            sorted[sorted.len() / 2],
-            at(50),
-            at(25),
-            at(75),
+            mine.iter().sum::<f64>() / mine.len() as f64,
+            mean - half,
+            mean + half,
         );
     }
+}
+
+/// Mean, and half of the length of its 95 % interval.
+fn interval(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("two blocks or more");
+    (mean, student.inverse_cdf(0.975) * (variance / count).sqrt())
 }

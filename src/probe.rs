@@ -6,6 +6,7 @@
 //! Rendering does not belong here.
 
 mod bare;
+mod budget;
 mod class;
 mod compute;
 mod counted;
@@ -27,6 +28,7 @@ mod steal;
 pub mod trace;
 
 pub use bare::{Bare, NoBare, bare};
+pub use budget::{Budget, BudgetError};
 pub use class::Class;
 pub use compute::compute;
 pub use counted::{Moment, coarse};
@@ -40,7 +42,7 @@ pub use names::{Names, napi_name};
 pub use openssl::{Openssl, OpensslError};
 pub use processes::{ProcessTimes, Processes};
 pub use programs::Programs;
-pub use raw::{CpuRecord, IrqRecord, NapiRecord, Reading, VictimRecord};
+pub use raw::{CpuRecord, IrqRecord, NapiRecord, ProcessId, Reading, VictimRecord};
 pub use run_time::CostSoFar;
 pub use softirq_time::{SoftirqTime, Windows};
 pub use spin::Spin;

@@ -39,6 +39,7 @@ pub use listeners::{RawListeners, RawProcess, RawSocket, Transport};
 pub use namespaces::{RawNamespace, RawNamespaces};
 pub(crate) use nics::pci_function;
 pub use nics::{RawNapiSettings, RawNic, RawQueue};
+pub use processes::is_napi_thread;
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
 pub use socket_queues::{RawHeld, RawSockets, SocketQueue};

@@ -17,6 +17,7 @@ use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::model::{Model, Rates};
 use crate::plan::{Proposal, spread};
+use crate::probe::Budget;
 use crate::report::findings::{self, DoctorReport};
 use crate::report::text::paragraph;
 use crate::report::{html, trial_text, words};
@@ -84,7 +85,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
     if !global.json {
         write!(out, "{}", scene.in_words())?;
     }
-    let seen = look::for_a_while(&scene.machine.host, args.look, stop);
+    let seen = look::for_a_while(&scene.machine.host, args.look, Budget::default(), stop);
     let seen = seen.map(|(model, rates)| (findings::doctor(&model, &rates), tried(kind, &model, &rates)));
     if stop.load(Ordering::SeqCst) {
         // A look that was cut short says nothing.

@@ -41,6 +41,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot"])]
     watch: bool,
     #[command(flatten)]
+    cost: look::Cost,
+    #[command(flatten)]
     from: From,
 }
 
@@ -55,10 +57,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }
     if let (true, Source::Live(host)) = (args.watch, &source) {
-        return watch::run(global, host, args.length, args.nic.as_ref());
+        return watch::run(global, host, (args.length, args.cost.budget), args.nic.as_ref());
     }
     let stop = place::stop_flag()?;
-    let (model, rates) = look::look(&source, args.length, &stop)?;
+    let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
     let mut report = findings::doctor(&model, &rates);
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| concerns(finding.nic.as_ref(), name));

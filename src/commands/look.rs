@@ -9,25 +9,35 @@ use crate::diagnose::evidence::{TRAFFIC, receive_time};
 use crate::error::{CommandError, Kind};
 use crate::host::{Host, allowed_cpus};
 use crate::model::{Costs, CpuRates, Model, Rates};
-use crate::probe::{SoftirqTime, hand_over, stack_work};
+use crate::probe::{Budget, SoftirqTime, hand_over, stack_work};
 use crate::sample::{Counters, Inventory, Scope, busiest};
 use crate::units::{CpuId, Fact};
 
 /// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
 const SHORTEST: Duration = Duration::from_millis(100);
 
+/// What measuring softirq time may cost.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Cost {
+    /// Part of a CPU's time that measuring softirqs with eBPF may take; the more packets, the shorter it measures at
+    /// a time
+    #[arg(long, value_name = "PERCENT", default_value = "1%")]
+    pub(super) budget: Budget,
+}
+
 /// The machine and what it did for `length`, or between the two moments of a snapshot. Once `stop` is set, what it did
 /// until then; an error when that is too short to measure anything.
 pub(super) fn look(
     source: &Source,
     length: Duration,
+    budget: Budget,
     stop: &AtomicBool,
 ) -> Result<(Model, Rates), CommandError> {
     long_enough(length)?;
     match source {
         Source::Live(host) => {
             let begun = Instant::now();
-            let (model, rates) = for_a_while(host, length, stop)?;
+            let (model, rates) = for_a_while(host, length, budget, stop)?;
             let costs = if stop.load(Ordering::SeqCst) { None } else { costs(host, &rates) };
             let seen = (model, Rates { costs, ..rates });
             match stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
@@ -64,10 +74,11 @@ pub(super) fn ended(stop: &AtomicBool, ended: Result<(), CommandError>) -> Resul
 pub(super) fn for_a_while(
     host: &dyn Host,
     length: Duration,
+    budget: Budget,
     stop: &AtomicBool,
 ) -> Result<(Model, Rates), CommandError> {
     let inventory = Inventory::take(host, Scope::Load);
-    let mut timer = softirq_time(host, &inventory);
+    let mut timer = softirq_time(host, &inventory, budget);
     let before = Counters::take(host, &inventory);
     let wait = || progress::wait("looking at the counters", length, stop);
     let windows = match &mut timer {
@@ -86,9 +97,9 @@ pub(super) fn for_a_while(
 }
 
 /// What measures softirq time; `None` where the kernel does so itself, on files, and where eBPF cannot be had.
-fn softirq_time(host: &dyn Host, inventory: &Inventory) -> Option<SoftirqTime> {
+fn softirq_time(host: &dyn Host, inventory: &Inventory, budget: Budget) -> Option<SoftirqTime> {
     let is_needed = host.namespace().is_some() && inventory.settings.exact_softirq_time != Fact::Known(true);
-    if is_needed { SoftirqTime::load(host).ok() } else { None }
+    if is_needed { SoftirqTime::load(host, budget).ok() } else { None }
 }
 
 /// How long the part of the receive work that can be handed over is measured.

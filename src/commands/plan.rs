@@ -61,6 +61,8 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    cost: look::Cost,
+    #[command(flatten)]
     from: From,
 }
 
@@ -85,7 +87,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let plan = if args.setting.is_empty() {
         let wanted = wanted(args)?;
-        let (model, rates) = look::look(&source, args.length, &stop)?;
+        let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
         match made(&wanted, args, &model, &rates)? {
             Ok(plan) => plan,
             Err(reasons) => match &args.output {

@@ -7,7 +7,7 @@ use super::processes::Processes;
 use super::steal::{CpuSteal, Steal, Tier};
 use crate::host::Host;
 use crate::parse::NET_RX;
-use crate::sample::{Counters, CpuCounters, Inventory, Scope};
+use crate::sample::{Counters, CpuCounters, Inventory, Scope, is_napi_thread};
 use crate::units::{CpuId, Fact};
 
 /// USER_HZ is 100 on every architecture that rxlab runs on.
@@ -51,7 +51,7 @@ pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: O
         );
     }
     let threads = after.processes.threads(&before.processes);
-    if threads.iter().any(|thread| thread.name.starts_with("napi/") && thread.ns > 0) {
+    if threads.iter().any(|thread| is_napi_thread(&thread.name) && thread.ns > 0) {
         notes.push(
             "threads of NAPIs are no softirqs: their time comes on top, on the CPUs they ran on".to_owned(),
         );

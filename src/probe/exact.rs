@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::counted::{Moment, hypervisor_ns, packets};
 use super::names::Names;
 use super::processes::control_group;
-use super::raw::{CpuRecord, Reading, UNNUMBERED, VictimRecord};
+use super::raw::{CpuRecord, ProcessId, Reading, UNNUMBERED, VictimRecord};
 use super::steal::{CpuSteal, IrqSteal, NapiPolls, Steal, Tier, Victim};
 use super::{Class, Programs};
 use crate::host::Host;
@@ -54,7 +54,7 @@ fn by_class(ns: [u64; 9]) -> impl Iterator<Item = (Class, u64)> {
 /// CPUs that are online, or were while something was counted on them.
 fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
     let online = |cpu: &CpuId| after.counters.times.known().is_none_or(|times| times.contains_key(cpu));
-    let counted = |record: &CpuRecord| record.irqs > 0 || record.runs.iter().any(|runs| *runs > 0);
+    let counted = |record: &CpuRecord| record.irqs > 0 || record.all_runs() > 0;
     let one = |(cpu, record): (&CpuId, &CpuRecord)| {
         let mut classes: BTreeMap<Class, Fact<u64>> =
             by_class(record.ns).map(|(class, ns)| (class, Fact::Known(ns))).collect();
@@ -65,7 +65,7 @@ fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment)
         CpuSteal {
             cpu: *cpu,
             net_rx_ns: Fact::Known(record.net_rx_ns()),
-            runs: Fact::Known(record.runs.iter().sum()),
+            runs: Fact::Known(record.all_runs()),
             hard_irq_ns: Fact::Known(record.irq_ns + record.ipi_ns),
             by_class: classes,
             histogram: Fact::Known(record.histogram.to_vec()),
@@ -78,10 +78,10 @@ fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment)
 }
 
 /// What each process lost on all CPUs together.
-fn losses(between: &Reading) -> BTreeMap<u32, VictimRecord> {
-    let mut sums: BTreeMap<u32, VictimRecord> = BTreeMap::new();
-    for ((_, pid), record) in &between.victims {
-        let sum = sums.entry(*pid).or_insert_with(|| VictimRecord {
+fn losses(between: &Reading) -> BTreeMap<ProcessId, VictimRecord> {
+    let mut sums: BTreeMap<ProcessId, VictimRecord> = BTreeMap::new();
+    for ((_, process), record) in &between.victims {
+        let sum = sums.entry(*process).or_insert_with(|| VictimRecord {
             command: record.command.clone(),
             cgroup: record.cgroup,
             ..VictimRecord::default()
@@ -96,24 +96,27 @@ fn losses(between: &Reading) -> BTreeMap<u32, VictimRecord> {
 
 /// Processes that still run by themselves; those that ended folded by name and control group.
 fn victims(
-    losses: &BTreeMap<u32, VictimRecord>,
+    losses: &BTreeMap<ProcessId, VictimRecord>,
     (before, after): (&Moment, &Moment),
     exact_softirq_time: &Fact<bool>,
     group: impl Fn(u32) -> Fact<String>,
 ) -> Vec<Victim> {
     let mut ended: BTreeMap<(&str, u64), Victim> = BTreeMap::new();
     let mut victims = Vec::new();
-    let running = |pid: u32| after.processes.spent(pid, &before.processes).known().is_some();
-    let paths: BTreeMap<u32, Fact<String>> =
-        losses.keys().filter(|pid| running(**pid)).map(|pid| (*pid, group(*pid))).collect();
+    let running = losses.keys().filter(|process| after.processes.has(**process));
+    let paths: BTreeMap<ProcessId, Fact<String>> =
+        running.map(|process| (*process, group(process.pid))).collect();
     let numbered = numbered(losses, &paths);
-    for (pid, loss) in losses {
+    for (process, loss) in losses {
         if loss.irq_ns == 0 && loss.ns.iter().all(|ns| *ns == 0) {
             continue;
         }
-        let believed_ns = after.processes.spent(*pid, &before.processes);
-        let runs = believed_ns.known().is_some();
-        let control_group = match paths.get(pid) {
+        let runs = paths.contains_key(process);
+        let believed_ns = match runs {
+            true => after.processes.spent(process.pid, &before.processes),
+            false => Fact::Unsupported,
+        };
+        let control_group = match paths.get(process) {
             Some(path) => path.clone(),
             None => Fact::Known(match numbered.get(&loss.cgroup) {
                 Some(Some(path)) => (*path).to_owned(),
@@ -123,7 +126,7 @@ fn victims(
         let path = control_group.known().map(String::as_str);
         let mut victim = Victim {
             command: loss.command.clone(),
-            pid: runs.then_some(*pid),
+            pid: runs.then_some(process.pid),
             processes: 1,
             container: path.and_then(parse::container),
             unit: path.and_then(parse::unit).map(str::to_owned),
@@ -157,13 +160,13 @@ fn victims(
 /// The paths of control groups by their numbers, as processes that still run tell. `None` where two of one
 /// group tell different ones: its number is that of version 2, and they differ in version 1.
 fn numbered<'a>(
-    losses: &BTreeMap<u32, VictimRecord>,
-    paths: &'a BTreeMap<u32, Fact<String>>,
+    losses: &BTreeMap<ProcessId, VictimRecord>,
+    paths: &'a BTreeMap<ProcessId, Fact<String>>,
 ) -> BTreeMap<u64, Option<&'a str>> {
     let mut numbered: BTreeMap<u64, Option<&str>> = BTreeMap::new();
-    for (pid, path) in paths {
+    for (process, path) in paths {
         let Some(path) = path.known() else { continue };
-        let known = numbered.entry(losses[pid].cgroup).or_insert(Some(path));
+        let known = numbered.entry(losses[process].cgroup).or_insert(Some(path));
         *known = known.filter(|known| known == path);
     }
     numbered
@@ -195,15 +198,20 @@ fn irqs(between: &Reading, names: &Names) -> Vec<IrqSteal> {
 }
 
 fn napis(between: &Reading, names: &Names) -> Vec<NapiPolls> {
+    // As many in each run as in those whose polls were counted.
+    let of_all = |cpu: CpuId, counted: u64| {
+        let (runs, polled) = between.cpus.get(&cpu).map_or((0, 0), |cpu| (cpu.all_runs(), cpu.polled_runs));
+        if polled == 0 { counted } else { (counted as f64 * (runs as f64 / polled as f64)).round() as u64 }
+    };
     let used = between.napis.iter().filter(|(_, record)| record.polls > 0);
     let one = |((cpu, napi), record): (&(CpuId, u32), &super::raw::NapiRecord)| NapiPolls {
         cpu: *cpu,
         napi: if napi & UNNUMBERED == 0 { *napi } else { 0 },
         device: record.device.clone(),
         queues: names.queues(*napi).to_vec(),
-        polls: record.polls,
-        packets: record.work,
-        full: record.full,
+        polls: of_all(*cpu, record.polls),
+        packets: of_all(*cpu, record.work),
+        full: of_all(*cpu, record.full),
     };
     let mut napis: Vec<NapiPolls> = used.map(one).collect();
     napis.sort_by_key(|napi| std::cmp::Reverse(napi.packets));
@@ -218,6 +226,22 @@ fn remarks(between: &Reading) -> Vec<String> {
         remarks.push(format!(
             "a table was full {unlisted} times: {:.1} ms are in the CPUs' time and name no process",
             sum(|cpu| cpu.unlisted_ns) as f64 / 1e6
+        ));
+    }
+    let (runs, compared, differing) =
+        (sum(CpuRecord::all_runs), sum(|cpu| cpu.compared_runs), sum(|cpu| cpu.differing_ns));
+    let part = |of: u64, all: u64| 100.0 * of as f64 / all.max(1) as f64;
+    // The runs between the attaching of two programs have no raise either.
+    if compared < runs * 9 / 10 {
+        remarks.push(format!(
+            "a run has the cause of the interrupt that ended just before it, or is the task's own: where the raise \
+             was watched as well ({:.0} % of the runs), {:.2} % of the time had another cause",
+            part(compared, runs),
+            part(differing, sum(|cpu| cpu.compared_ns)),
+        ));
+        remarks.push(format!(
+            "polls are estimates: they were counted in {:.0} % of the runs",
+            part(sum(|cpu| cpu.polled_runs), runs)
         ));
     }
     let polls = sum(|cpu| cpu.busy_polls);
@@ -235,7 +259,7 @@ fn remarks(between: &Reading) -> Vec<String> {
 mod tests {
     use super::{Moment, losses, victims};
     use crate::host::RecordedHost;
-    use crate::probe::raw::{Reading, VictimRecord};
+    use crate::probe::raw::{ProcessId, Reading, VictimRecord};
     use crate::probe::{Class, Victim};
     use crate::units::{CpuId, Fact};
 
@@ -243,6 +267,11 @@ mod tests {
         let stat = format!("7 (busy) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 1 0 0 0\n");
         let host = RecordedHost::new().with("proc/7/stat", stat);
         Moment::take(&host, &Moment::inventory(&host))
+    }
+
+    /// A process that began `ticks` after the boot.
+    fn of(cpu: u32, pid: u32, ticks: u64) -> (CpuId, ProcessId) {
+        (CpuId(cpu), ProcessId { pid, began_ns: ticks * 10_000_000 + 1 })
     }
 
     fn record(command: &str, class: usize, ns: u64) -> VictimRecord {
@@ -255,11 +284,11 @@ mod tests {
     fn robbed(exact: Fact<bool>) -> Vec<Victim> {
         let reading = Reading {
             victims: [
-                ((CpuId(0), 7), record("busy", 1, 400_000_000)),
-                ((CpuId(1), 7), record("busy", 4, 100_000_000)),
-                ((CpuId(0), 8), record("sh", 0, 5)),
-                ((CpuId(1), 9), record("sh", 0, 6)),
-                ((CpuId(1), 10), VictimRecord::default()),
+                (of(0, 7, 1), record("busy", 1, 400_000_000)),
+                (of(1, 7, 1), record("busy", 4, 100_000_000)),
+                (of(0, 8, 2), record("sh", 0, 5)),
+                (of(1, 9, 3), record("sh", 0, 6)),
+                (of(1, 10, 4), VictimRecord::default()),
             ]
             .into(),
             ..Reading::default()
@@ -280,22 +309,35 @@ mod tests {
         assert_eq!((shells.hard_irq_ns, &shells.believed_ns), (20, &Fact::Unsupported));
     }
 
+    /// Both were started by one shell, and each became one program.
+    #[test]
+    fn a_number_used_again_is_another_process() {
+        let reading = Reading {
+            victims: [(of(0, 7, 0), record("busy", 0, 5)), (of(0, 7, 1), record("busy", 0, 7))].into(),
+            ..Reading::default()
+        };
+        let group = |pid| Fact::Known(format!("/group of {pid}"));
+        let rows = victims(&losses(&reading), (&moment(0), &moment(100)), &Fact::Known(false), group);
+        let rows: Vec<_> = rows.iter().map(|row| (row.pid, row.by_class[&Class::NicIrq])).collect();
+        assert_eq!(rows, [(Some(7), 7), (None, 5)]);
+    }
+
     #[test]
     fn those_that_ended_are_of_the_group_of_those_that_run() {
         let docker = format!("/docker/{}", "4f".repeat(32));
         let reading = |other: u64| {
             let ended = VictimRecord { cgroup: other, ..record("sh", 0, 5) };
             Reading {
-                victims: [((CpuId(0), 7), record("busy", 1, 9)), ((CpuId(0), 8), ended)].into(),
+                victims: [(of(0, 7, 1), record("busy", 1, 9)), (of(0, 8, 2), ended)].into(),
                 ..Reading::default()
             }
         };
-        let of = |other| {
+        let found = |other| {
             let group = |_| Fact::Known(docker.clone());
             let losses = losses(&reading(other));
             victims(&losses, (&moment(0), &moment(100)), &Fact::Known(false), group)
         };
-        let shell = |other| of(other).into_iter().find(|victim| victim.command == "sh").expect("a row");
+        let shell = |other| found(other).into_iter().find(|victim| victim.command == "sh").expect("a row");
         assert_eq!(shell(3).container.map(|container| container.engine), Some("docker".into()));
         assert_eq!((shell(4).container, shell(4).control_group), (None, Fact::Known("number 4".into())));
     }

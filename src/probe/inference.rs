@@ -72,7 +72,7 @@ pub struct Inference {
     pub interruptions: Fact<u64>,
     /// Part that other tasks had by the scheduler's choice.
     pub waiting: Fact<f64>,
-    /// Part that the hypervisor gave to others.
+    /// Part that the hypervisor took from itself: not what it took while other tasks or the thieves had the CPU.
     pub hypervisor: Fact<f64>,
     /// What is left of `missing` without these two as far as they are known: stolen.
     pub inferred: f64,
@@ -86,6 +86,9 @@ pub struct Inference {
 
 impl Inference {
     /// `hypervisor` and what was measured are parts of the whole look, which is about as long.
+    ///
+    /// The hypervisor takes from whoever has the CPU: other tasks, whose time has that in it already, what steals, as
+    /// it is measured, and the process itself. Only the last is to be subtracted. It is taken to hit all three alike.
     pub(super) fn new(
         seen: &Seen,
         hypervisor: Fact<f64>,
@@ -96,7 +99,10 @@ impl Inference {
         let part = |ns: u64| ns as f64 / wall;
         let waiting = seen.waiting_ns.clone().map(part);
         let missing = part(seen.missing_ns);
-        let others: f64 = [&waiting, &hypervisor].into_iter().filter_map(|part| part.known()).sum();
+        let others = waiting.known().copied().unwrap_or_default();
+        let taken = hypervisor.known().copied().unwrap_or_default().clamp(0.0, 0.99);
+        // missing = others + inferred + taken * (1 - others - inferred)
+        let inferred = ((missing - others - taken * (1.0 - others)) / (1.0 - taken)).max(0.0);
         Self {
             method: seen.method,
             cpu: seen.cpu,
@@ -105,8 +111,8 @@ impl Inference {
             missing,
             interruptions: seen.interruptions.clone(),
             waiting,
-            hypervisor,
-            inferred: (missing - others).max(0.0),
+            hypervisor: hypervisor.map(|_| (missing - others - inferred).max(0.0)),
+            inferred,
             exact,
             other_interrupts,
             bare,
@@ -159,13 +165,18 @@ mod tests {
             (Fact::Known(0.30), Fact::Known(0.01)),
             Fact::Known(Bare { ns: 15, sender_ns: 9, rate: 9 }),
         );
-        assert!((inference.inferred - 0.35).abs() < 1e-9, "{inference:?}");
+        // Of the 1,000 others had 100, the hypervisor's part of that with it. Of the 900 that are left it took 45, in
+        // part from what stole.
+        let stolen = (0.5 - 0.1 - 0.05 * 0.9) / 0.95;
+        assert!((inference.inferred - stolen).abs() < 1e-9, "{inference:?}");
+        let own = inference.hypervisor.known().expect("known");
+        assert!((own - 0.05 * (0.9 - stolen)).abs() < 1e-9 && (0.1 + own + stolen - 0.5).abs() < 1e-9);
         assert_eq!(inference.believed, Fact::Known(0.9));
-        assert!((inference.unseen().expect("all known") - 0.04).abs() < 1e-9);
-        assert!((inference.unexplained().expect("all known") - 0.01).abs() < 1e-9);
+        assert!((inference.unseen().expect("all known") - (stolen - 0.31)).abs() < 1e-9);
+        assert!((inference.unexplained().expect("all known") - (stolen - 0.31 - 0.03)).abs() < 1e-9);
         let later = Seen { wall_ns: 2_000, missing_ns: 700, waiting_ns: Fact::Known(150), ..seen.clone() };
         let between = Inference::between(&seen, &later, Fact::Known(0.05));
-        assert!((between.inferred - 0.10).abs() < 1e-9, "{between:?}");
+        assert!((between.inferred - (0.2 - 0.05 - 0.05 * 0.95) / 0.95).abs() < 1e-9, "{between:?}");
         assert_eq!((between.seconds, between.believed), (1e-6, Fact::Known(0.0)));
         let unknown = Seen { waiting_ns: Fact::Unsupported, ..seen };
         let unknown = Inference::new(

@@ -11,8 +11,12 @@
 #define PF_KTHREAD 0x00200000
 // include/linux/preempt.h: hard interrupts and NMIs.
 #define HARD_MASK 0x00ff0000
-// A task that polled less than this ago, in nanoseconds, has not slept meanwhile.
-#define BUSY_GAP 100000
+// A run that begins less than this after the end of an interrupt, in nanoseconds, was caused by it where no raise was
+// seen (docs/adr/0019).
+#define TAIL 1500
+// include/linux/netdevice.h, since 4.12: a task that waits for packets polls this NAPI until it has some or gives up.
+// It is clear again in the last poll of the wait.
+#define IN_BUSY_POLL (1UL << 6)
 
 // As much of the kernel's types as is read; offsets come from the running kernel.
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -21,6 +25,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
+	__u64 start_boottime;
 	unsigned int self_exec_id;
 	char comm[16];
 };
@@ -30,6 +35,7 @@ struct net_device {
 };
 struct napi_struct {
 	struct net_device *dev;
+	unsigned long state;
 	unsigned int napi_id;
 };
 // Kernels 6.2 to 6.14 keep the count in here.
@@ -67,4 +73,5 @@ static __always_inline int named(const struct task_struct *task, __u64 mask, con
 
 #define IS_KSOFTIRQD(task) named(task, ~0ULL, "ksoftirqd")
 #define IS_IRQ_THREAD(task) named(task, 0xffffffffULL, "irq/\0\0\0\0")
-#define IS_NAPI_THREAD(task) named(task, 0xffffffffffULL, "napi/\0\0\0")
+// `napi/NIC-ID` of a NAPI, `backlog_napi/N` of a CPU's backlog (6.10): is_napi_thread() of the library.
+#define IS_NAPI_THREAD(task) (named(task, 0xffffffffffULL, "napi/\0\0\0") || named(task, ~0ULL, "backlog_"))

@@ -1,12 +1,12 @@
 //! The programs of one object in the kernel: as many as this kernel takes, attached, and what they cost.
 //! They end with the value that holds them, or with this process, however it ends: nothing is pinned.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use libbpf_rs::{ErrorKind, Link, Map, MapCore, Object, ObjectBuilder, OpenMapMut};
+use libbpf_rs::{ErrorKind, Link, Map, MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut};
 use thiserror::Error;
 
-use super::run_time::{CostSoFar, RunTime};
+use super::run_time::{self, CostSoFar, Rare, RunTime};
 use crate::host::Host;
 use crate::units::{Fact, Need};
 
@@ -54,11 +54,28 @@ pub enum Missing {
     Refused(String),
 }
 
+/// Programs that need not run all the time.
+#[derive(Clone, Copy)]
+pub(super) struct RarePrograms {
+    pub(super) names: &'static [&'static str],
+    /// The map that says whether one is needed all the time.
+    pub(super) map: &'static str,
+    pub(super) is_needed: fn(&str, &MapHandle) -> bool,
+}
+
+impl RarePrograms {
+    /// For an object whose programs all run all the time.
+    pub(super) const NONE: Self = Self { names: &[], map: "", is_needed: |_, _| true };
+}
+
 /// Attached programs.
 #[derive(Debug)]
 pub(super) struct Loaded {
     // Detached first.
     links: Vec<Link>,
+    /// Of programs that might run rarely, where that cannot be had.
+    plain_links: Vec<OwnedFd>,
+    rare: &'static [&'static str],
     object: Object,
     /// `None` where nobody may count.
     run_time: Option<RunTime>,
@@ -73,13 +90,14 @@ impl Loaded {
         host: &dyn Host,
         bytes: &[u8],
         threads: bool,
+        rare: RarePrograms,
         size: impl Fn(&str) -> Option<u32>,
     ) -> Result<Self, Missing> {
         refuse_real_time(host)?;
         let mut first = None;
         for (count, vectors) in VARIANTS {
             let variant = Variant { count, vectors, threads };
-            match Self::try_attach(bytes, &size, variant) {
+            match Self::try_attach(bytes, &size, variant, rare) {
                 Ok(loaded) => return Ok(loaded),
                 Err(error) => first = first.or(Some(error)),
             }
@@ -91,6 +109,7 @@ impl Loaded {
         bytes: &[u8],
         size: &impl Fn(&str) -> Option<u32>,
         variant: Variant,
+        rare: RarePrograms,
     ) -> Result<Self, libbpf_rs::Error> {
         let mut open = ObjectBuilder::default().open_memory(bytes)?;
         for mut map in open.maps_mut() {
@@ -102,18 +121,32 @@ impl Loaded {
             program.set_autoload(loads);
         }
         let object = open.load()?;
-        let run_time = RunTime::start();
         let mut links = Vec::new();
+        let mut rarely = Vec::new();
         // The ends before the beginnings: no piece of work is begun that nobody would end.
         for ends in [true, false] {
             for program in object.progs_mut() {
                 let name = program.name().to_string_lossy().into_owned();
-                if variant.loads(&name) && name.ends_with("_exit") == ends {
+                if !variant.loads(&name) || name.ends_with("_exit") != ends {
+                    continue;
+                }
+                if rare.names.contains(&name.as_str()) {
+                    let map =
+                        object.maps().find(|map| map.name() == rare.map).expect("the source has this map");
+                    let map = MapHandle::try_from(&map)?;
+                    let program = program.as_fd().try_clone_to_owned().map_err(libbpf_rs::Error::from)?;
+                    let is_needed = move || (rare.is_needed)(&name, &map);
+                    rarely.push(Rare { program, is_needed: Box::new(is_needed) });
+                } else {
                     links.push(program.attach()?);
                 }
             }
         }
-        Ok(Self { links, object, run_time, variant })
+        let (run_time, plain_links) = match RunTime::start(rarely) {
+            Ok(run_time) => (Some(run_time), Vec::new()),
+            Err(all) => (None, all.iter().filter_map(|rare| run_time::attach(&rare.program)).collect()),
+        };
+        Ok(Self { links, plain_links, rare: rare.names, object, run_time, variant })
     }
 
     /// Ends the programs' work; what they wrote and what they cost can still be read.
@@ -122,6 +155,7 @@ impl Loaded {
             run_time.stop();
         }
         self.links.clear();
+        self.plain_links.clear();
     }
 
     /// What this kernel does not let the programs tell apart.
@@ -146,20 +180,24 @@ impl Loaded {
     /// CPU time of the programs themselves, since they were attached.
     pub(super) fn cost(&self) -> Fact<CostSoFar> {
         let Some(run_time) = &self.run_time else { return Fact::Denied(Need::Root) };
-        let (mut ns, mut runs, mut missed) = (0, 0, 0);
+        let mut counted = CostSoFar::default();
         for program in
             self.object.progs().filter(|program| self.variant.loads(&program.name().to_string_lossy()))
         {
             match info(program.as_fd().as_raw_fd()) {
                 Ok(info) => {
-                    ns += info.run_time_ns;
-                    runs += info.run_cnt;
-                    missed += info.recursion_misses;
+                    let (ns, runs) = match self.rare.iter().any(|rare| program.name() == *rare) {
+                        true => (&mut counted.rare_ns, &mut counted.rare_runs),
+                        false => (&mut counted.ns, &mut counted.runs),
+                    };
+                    *ns += info.run_time_ns;
+                    *runs += info.run_cnt;
+                    counted.missed += info.recursion_misses;
                 }
                 Err(error) => return Fact::Broken(format!("run time of the eBPF programs: {error}")),
             }
         }
-        Fact::Known(run_time.so_far(ns, runs, missed))
+        Fact::Known(run_time.so_far(counted))
     }
 
     /// A map that the programs' source has.

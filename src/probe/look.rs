@@ -161,5 +161,5 @@ fn other_ns(between: &Reading, cpu: CpuId) -> u64 {
 
 /// What a process lost on a CPU, its own system calls included: a witness makes none.
 fn taken(between: &Reading, cpu: CpuId, pid: u32) -> u64 {
-    between.victims.get(&(cpu, pid)).map_or(0, |victim| victim.irq_ns + victim.ns.iter().sum::<u64>())
+    between.lost(cpu, pid).map_or(0, |victim| victim.irq_ns + victim.ns.iter().sum::<u64>())
 }

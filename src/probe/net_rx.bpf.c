@@ -5,7 +5,8 @@
 //
 // Every event takes constant work, with no stack walk and no event stream. Why a run took place is known
 // from where NET_RX was raised: in the handler of an interrupt, in an inter-processor interrupt, in another
-// softirq, or by the task itself. The first raise since the last run decides.
+// softirq, or by the task itself. The first raise since the last run decides. A run whose raise was not seen, because
+// that program was not attached then, has the class of the interrupt that ended just before it, or is the task's own.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -37,7 +38,7 @@ int BPF_PROG(irq_exit, int number, struct irqaction *action, int result)
 
 	if (!cpu)
 		return 0;
-	ns = leave(cpu);
+	ns = leave(cpu, NIC_IRQ);
 	if (!ns)
 		return 0;
 	cpu->irq_ns += ns;
@@ -71,19 +72,35 @@ int BPF_PROG(ipi_exit, int vector)
 
 	if (!cpu)
 		return 0;
-	ns = leave(cpu);
+	ns = leave(cpu, RPS_IPI);
 	if (!ns)
 		return 0;
 	// Others have other reasons: a wakeup, a flush of the TLB.
 	if (!cpu->ipi_raised) {
 		cpu->other_ns += ns;
 		cpu->others++;
+		cpu->tail_ns = ns;
 		return 0;
 	}
 	cpu->ipi_ns += ns;
 	cpu->ipis++;
 	charge_interrupt(cpu, ns);
 	return 0;
+}
+
+// A run shows that the inter-processor interrupt before it has handed packets over.
+static __always_inline void has_handed_over(struct cpu *cpu)
+{
+	__u64 ns = cpu->tail_ns;
+
+	if (!ns)
+		return;
+	cpu->tail_ns = 0;
+	cpu->other_ns -= ns;
+	cpu->others--;
+	cpu->ipi_ns += ns;
+	cpu->ipis++;
+	charge_interrupt(cpu, ns);
 }
 
 SEC("tp_btf/local_timer_entry")
@@ -103,7 +120,7 @@ int BPF_PROG(timer_exit, int vector)
 
 	if (!cpu)
 		return 0;
-	cpu->other_ns += leave(cpu);
+	cpu->other_ns += leave(cpu, OTHER_IRQ);
 	cpu->others++;
 	return 0;
 }
@@ -130,7 +147,7 @@ static __always_inline void note_raise(struct cpu *cpu, int unnamed_interrupt)
 	default:
 		if (unnamed_interrupt) {
 			class = OTHER_IRQ;
-		} else if (cpu->run_began) {
+		} else if (cpu->serving == NET_RX_SOFTIRQ + 1) {
 			// The run goes on in another: it stopped on its budget, or passes packets on.
 			class = cpu->run_class;
 			cpu->pending_irq = cpu->run_irq;
@@ -173,19 +190,32 @@ SEC("tp_btf/softirq_entry")
 int BPF_PROG(run_entry, unsigned int vector)
 {
 	struct cpu *cpu = this_cpu();
+	__u32 before;
 
 	if (!cpu)
 		return 0;
 	cpu->serving = vector + 1;
-	if (vector != NET_RX_SOFTIRQ)
-		return 0;
-	cpu->run_class = cpu->pending ? cpu->pending - 1 : UNKNOWN;
-	cpu->run_irq = cpu->pending_irq;
-	cpu->pending = 0;
 	// Before the beginning: an interrupt between the two lines adds nothing.
 	cpu->run_irq_ns = 0;
 	barrier();
 	cpu->run_began = bpf_ktime_get_ns();
+	if (vector != NET_RX_SOFTIRQ)
+		return 0;
+	before = cpu->run_began - cpu->tail_at < TAIL ? cpu->tail_class : SELF;
+	cpu->tail_at = 0;
+	cpu->run_polled = 0;
+	if (cpu->pending) {
+		cpu->run_class = cpu->pending - 1;
+		cpu->run_irq = cpu->pending_irq;
+		cpu->compared = 1 + (cpu->run_class == before);
+		cpu->pending = 0;
+	} else {
+		cpu->run_class = before;
+		cpu->run_irq = cpu->tail_irq;
+		cpu->compared = 0;
+		if (before == RPS_IPI)
+			has_handed_over(cpu);
+	}
 	return 0;
 }
 
@@ -215,13 +245,16 @@ int BPF_PROG(run_exit, unsigned int vector)
 	if (!cpu)
 		return 0;
 	cpu->serving = 0;
-	if (vector != NET_RX_SOFTIRQ || !cpu->run_began)
+	if (!cpu->run_began)
 		return 0;
 	// Before the clock: an interrupt between the two lines is left in, and never taken out twice.
 	inside = cpu->run_irq_ns;
 	barrier();
 	ns = bpf_ktime_get_ns() - cpu->run_began - inside;
 	cpu->run_began = 0;
+	cpu->taken_ns += ns;
+	if (vector != NET_RX_SOFTIRQ)
+		return 0;
 
 	cause = cpu->run_class;
 	class = cause;
@@ -239,6 +272,15 @@ int BPF_PROG(run_exit, unsigned int vector)
 	cpu->ns[class] += ns;
 	cpu->runs[class]++;
 	cpu->histogram[log2(ns) & 31]++;
+	cpu->polled_runs += cpu->run_polled;
+	if (cpu->compared) {
+		cpu->compared_runs++;
+		cpu->compared_ns += ns;
+		if (cpu->compared == 1) {
+			cpu->differing_runs++;
+			cpu->differing_ns += ns;
+		}
+	}
 	if (cause == NIC_IRQ) {
 		irq = irq_of(cpu, cpu->run_irq);
 		if (irq)
@@ -252,45 +294,32 @@ int BPF_PROG(run_exit, unsigned int vector)
 	return 0;
 }
 
-// NET_RX and interrupt time of this CPU: what a thread of it has to be relieved of.
-static __always_inline __u64 not_of_threads(const struct cpu *cpu)
-{
-	__u64 sum = cpu->irq_ns + cpu->ipi_ns;
-	int class;
-
-#pragma unroll
-	for (class = 0; class < CLASSES; class++)
-		sum += cpu->ns[class];
-	return sum;
-}
-
 // Ends a stretch of a NAPI thread, and begins the next if it goes on.
 static __always_inline void thread_time(struct cpu *cpu, int goes_on)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 base = not_of_threads(cpu);
 
 	if (cpu->thread_began)
-		cpu->threaded_ns += now - cpu->thread_began - (base - cpu->thread_base);
+		cpu->threaded_ns += now - cpu->thread_began - (cpu->taken_ns - cpu->thread_base);
 	cpu->thread_began = goes_on ? now : 0;
-	cpu->thread_base = base;
+	cpu->thread_base = cpu->taken_ns;
 }
 
-// A task that waits polls again and again until a poll brings something. There is no hook before a poll: the
-// first one of each wait has no length.
-static __always_inline void busy_polled(struct cpu *cpu, int work)
+// A task that waits polls again and again until it has something or gives up, and all that time is in the kernel.
+// There is no hook before a poll: the first one of each wait has no length.
+static __always_inline void busy_polled(struct cpu *cpu, struct napi_struct *napi, int work)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 base = not_of_threads(cpu);
 	__u64 task = bpf_get_current_pid_tgid();
 
-	if (cpu->busy_task == task && now - cpu->busy_began < BUSY_GAP)
-		cpu->busy_ns += now - cpu->busy_began - (base - cpu->busy_base);
+	if (cpu->busy_task == task)
+		cpu->busy_ns += now - cpu->busy_began - (cpu->taken_ns - cpu->busy_base);
 	cpu->busy_polls++;
 	cpu->busy_work += work;
-	cpu->busy_task = work ? 0 : task;
+	// After the last poll of a wait the task does its own work.
+	cpu->busy_task = napi->state & IN_BUSY_POLL ? task : 0;
 	cpu->busy_began = now;
-	cpu->busy_base = base;
+	cpu->busy_base = cpu->taken_ns;
 }
 
 static __always_inline void count_poll(struct cpu *cpu, struct napi_struct *napi, int work, int budget)
@@ -334,13 +363,15 @@ int BPF_PROG(polled, struct napi_struct *napi, int work, int budget)
 
 	if (!cpu)
 		return 0;
-	if (!cpu->run_began) {
+	if (cpu->serving == NET_RX_SOFTIRQ + 1) {
+		cpu->run_polled = 1;
+	} else {
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf())) {
 			cpu->threaded_polls++;
 			// A thread that has its CPU to itself is never switched to or from.
 			thread_time(cpu, 1);
 		} else {
-			busy_polled(cpu, work);
+			busy_polled(cpu, napi, work);
 		}
 	}
 	count_poll(cpu, napi, work, budget);
@@ -354,11 +385,13 @@ int BPF_PROG(polled_untimed, struct napi_struct *napi, int work, int budget)
 
 	if (!cpu)
 		return 0;
-	if (!cpu->run_began) {
+	if (cpu->serving == NET_RX_SOFTIRQ + 1) {
+		cpu->run_polled = 1;
+	} else {
 		if (IS_NAPI_THREAD(bpf_get_current_task_btf()))
 			cpu->threaded_polls++;
 		else
-			busy_polled(cpu, work);
+			busy_polled(cpu, napi, work);
 	}
 	count_poll(cpu, napi, work, budget);
 	return 0;

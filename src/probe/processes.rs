@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::raw::ProcessId;
 use super::steal::ThreadTime;
 use crate::host::Host;
 use crate::parse;
+use crate::sample::is_napi_thread;
 use crate::units::Fact;
 
 /// USER_HZ is 100 on every architecture that rxlab runs on.
@@ -39,7 +41,7 @@ impl Processes {
             // The name may be any bytes.
             let Ok(bytes) = host.read(&format!("proc/{pid}/stat")) else { continue };
             let Ok(stat) = parse::process_stat(&String::from_utf8_lossy(&bytes)) else { continue };
-            if stat.command.starts_with("ksoftirqd/") || stat.command.starts_with("napi/") {
+            if stat.command.starts_with("ksoftirqd/") || is_napi_thread(&stat.command) {
                 let text = host.read_text(&format!("proc/{pid}/schedstat")).ok();
                 if let Some(ns) = text.and_then(|text| parse::on_cpu_ns(&text).ok()) {
                     processes.receivers.insert(pid, ns);
@@ -53,6 +55,11 @@ impl Processes {
             processes.times.insert(pid, times);
         }
         processes
+    }
+
+    /// Whether this process still runs: its number may belong to another one by now.
+    pub(super) fn has(&self, process: ProcessId) -> bool {
+        self.times.get(&process.pid).is_some_and(|times| times.began_ticks == process.began_ns / TICK_NS)
     }
 
     /// CPU time of a process since `earlier`; all of it when the process is younger.
@@ -111,9 +118,11 @@ mod tests {
                 .with("proc/9/schedstat", format!("{ns} 0 1\n"))
                 .with("proc/10/stat", stat(10, "napier", 0, 1))
                 .with("proc/10/schedstat", format!("{ns} 0 1\n"))
+                .with("proc/11/stat", stat(11, "backlog_napi/0", 0, 1))
+                .with("proc/11/schedstat", format!("{ns} 0 1\n"))
         };
         let threads = Processes::take(&host("5000")).threads(&Processes::take(&host("2000")));
-        let [thread] = threads.as_slice() else { panic!("{threads:?}") };
-        assert_eq!((thread.name.as_str(), thread.pid, thread.ns), ("napi/eth0-12", 9, 3000));
+        let threads: Vec<_> = threads.iter().map(|one| (one.name.as_str(), one.pid, one.ns)).collect();
+        assert_eq!(threads, [("napi/eth0-12", 9, 3000), ("backlog_napi/0", 11, 3000)]);
     }
 }

@@ -5,15 +5,45 @@ use std::collections::BTreeMap;
 use libbpf_rs::{MapCore, MapFlags};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::loaded::{Loaded, Missing, possible_cpus};
-use super::raw::{CpuRecord, Reading, Record, key};
+use super::loaded::{Loaded, Missing, RarePrograms, possible_cpus};
+use super::raw::{CpuRecord, Key, Reading, Record, SLOTS, irq_slot, victim_slot};
 use super::run_time::CostSoFar;
 use super::steal::Cost;
 use crate::host::Host;
 use crate::parse;
+use crate::sample::is_napi_thread;
 use crate::units::{CpuId, Fact};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net_rx.bpf.o"));
+
+/// The raise says why a run took place, as does mostly the interrupt before it; polls are alike (docs/adr/0019).
+const RARE: RarePrograms = RarePrograms {
+    names: &["raised", "raised_no_count", "polled_untimed"],
+    map: "cpus",
+    is_needed: |program, cpus| {
+        let all = cpus.keys().filter_map(|key| cpus.lookup(&key, MapFlags::ANY).ok().flatten());
+        is_needed(program, all.map(|bytes| record::<CpuRecord>(&bytes)))
+    },
+};
+/// As many runs have to be seen before a program runs rarely: on a quiet machine none costs anything.
+const ENOUGH_RUNS: u64 = 1_000;
+/// Part of the time of NET_RX that may have another cause by the interrupt before a run than by its raise.
+const DISAGREEMENT: f64 = 0.01;
+
+fn is_needed(program: &str, cpus: impl Iterator<Item = CpuRecord>) -> bool {
+    let (mut runs, mut ns, mut differing_ns, mut outside) = (0, 0, 0, 0);
+    for cpu in cpus {
+        runs += cpu.compared_runs;
+        ns += cpu.compared_ns;
+        differing_ns += cpu.differing_ns;
+        outside += cpu.busy_polls + cpu.threaded_polls;
+    }
+    runs < ENOUGH_RUNS
+        || match program {
+            "polled_untimed" => outside > 0,
+            _ => differing_ns as f64 > ns as f64 * DISAGREEMENT,
+        }
+}
 
 /// Attached programs.
 #[derive(Debug)]
@@ -42,7 +72,12 @@ impl Programs {
 
     fn attach_with(host: &dyn Host, threads: bool) -> Result<Self, Missing> {
         let cpus = possible_cpus()?;
-        let loaded = Loaded::attach(host, OBJECT, threads, |map| (map == "cpus").then_some(cpus))?;
+        let size = |map: &str| match map {
+            "cpus" => Some(cpus),
+            "irq_slots" | "victim_slots" => Some(cpus * SLOTS),
+            _ => None,
+        };
+        let loaded = Loaded::attach(host, OBJECT, threads, RARE, size)?;
         Ok(Self { loaded, cpus, times_threads: threads })
     }
 
@@ -68,9 +103,9 @@ impl Programs {
         Ok(Reading {
             at_ns: now_ns(),
             cpus: by_cpu,
-            irqs: self.table("irqs")?,
+            irqs: self.slots("irq_slots", irq_slot, self.table("irqs")?)?,
             napis: self.table("napis")?,
-            victims: self.table("victims")?,
+            victims: self.slots("victim_slots", victim_slot, self.table("victims")?)?,
         })
     }
 
@@ -84,12 +119,30 @@ impl Programs {
         self.loaded.cost()
     }
 
-    fn table<R: Record>(&self, name: &str) -> Result<BTreeMap<(CpuId, u32), R>, libbpf_rs::Error> {
+    /// Records in slots, with those that found their slot taken.
+    fn slots<K: Key, R: Record>(
+        &self,
+        name: &str,
+        parse: impl Fn(u32, &[u8]) -> Option<(K, R)>,
+        mut all: BTreeMap<K, R>,
+    ) -> Result<BTreeMap<K, R>, libbpf_rs::Error> {
+        let map = self.loaded.map(name);
+        for at in 0..self.cpus * SLOTS {
+            let bytes = map.lookup(&at.to_ne_bytes(), MapFlags::ANY)?;
+            all.extend(bytes.and_then(|bytes| parse(at, &bytes)));
+        }
+        Ok(all)
+    }
+
+    fn table<K: Key, R: Record>(&self, name: &str) -> Result<BTreeMap<K, R>, libbpf_rs::Error> {
         let map = self.loaded.map(name);
         let mut all = BTreeMap::new();
         for bytes in map.keys() {
             let Some(value) = map.lookup(&bytes, MapFlags::ANY)? else { continue };
-            all.insert(key(&bytes).expect("a key has 8 bytes"), record(&value));
+            all.insert(
+                K::parse(&bytes).expect("the kernel gives keys of the map's own size"),
+                record(&value),
+            );
         }
         Ok(all)
     }
@@ -105,7 +158,7 @@ fn may_have_threads(host: &dyn Host) -> bool {
     let children = host.read_text("proc/2/task/2/children").ok();
     let Some(threads) = children.and_then(|text| parse::children(&text).ok()) else { return true };
     let polls =
-        |pid: &u32| host.read_text(&format!("proc/{pid}/comm")).is_ok_and(|name| name.starts_with("napi/"));
+        |pid: &u32| host.read_text(&format!("proc/{pid}/comm")).is_ok_and(|name| is_napi_thread(&name));
     threads.is_empty() || threads.iter().any(polls)
 }
 
@@ -122,7 +175,7 @@ fn record<R: Record>(bytes: &[u8]) -> R {
 
 #[cfg(test)]
 mod tests {
-    use super::{Missing, Programs, may_have_threads};
+    use super::{CpuRecord, Missing, Programs, is_needed, may_have_threads};
     use crate::host::RecordedHost;
 
     #[test]
@@ -132,12 +185,33 @@ mod tests {
     }
 
     #[test]
+    fn a_program_runs_rarely_once_enough_runs_show_that_it_may() {
+        let cpu = |runs, differing_ns, busy_polls| CpuRecord {
+            compared_runs: runs,
+            compared_ns: 100_000,
+            differing_ns,
+            busy_polls,
+            ..CpuRecord::default()
+        };
+        let needed = |program, record| is_needed(program, [record, CpuRecord::default()].into_iter());
+        for program in ["raised", "raised_no_count", "polled_untimed"] {
+            assert!(needed(program, cpu(999, 0, 0)) && !needed(program, cpu(1_000, 1_000, 0)), "{program}");
+        }
+        assert!(needed("raised", cpu(1_000, 1_001, 0)) && !needed("polled_untimed", cpu(1_000, 1_001, 0)));
+        assert!(needed("polled_untimed", cpu(1_000, 0, 1)) && !needed("raised", cpu(1_000, 0, 1)));
+    }
+
+    #[test]
     fn a_thread_of_a_napi_is_found_by_its_name() {
-        let host = RecordedHost::new()
-            .with("proc/2/task/2/children", "15 816 ")
-            .with("proc/15/comm", "ksoftirqd/0\n");
-        assert!(!may_have_threads(&host), "816 has ended");
-        assert!(may_have_threads(&host.with("proc/816/comm", "napi/eth0-8193\n")));
-        assert!(may_have_threads(&RecordedHost::new()), "nobody says");
+        let host = || {
+            RecordedHost::new()
+                .with("proc/2/task/2/children", "15 816 ")
+                .with("proc/15/comm", "ksoftirqd/0\n")
+        };
+        assert!(!may_have_threads(&host()), "816 has ended");
+        for name in ["napi/eth0-8193\n", "backlog_napi/1\n"] {
+            assert!(may_have_threads(&host().with("proc/816/comm", name)), "{name}");
+        }
+        assert!(may_have_threads(&RecordedHost::new()), "no list of threads");
     }
 }

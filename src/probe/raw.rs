@@ -8,8 +8,8 @@ use crate::units::CpuId;
 const CLASSES: usize = 9;
 /// Buckets of the histogram.
 const BUCKETS: usize = 32;
-/// State of `struct cpu` before its counters: eight 64-bit and eight 32-bit fields.
-const STATE: usize = 8 * 8 + 8 * 4;
+/// State of `struct cpu` before its counters: eleven 64-bit and twelve 32-bit fields.
+const STATE: usize = 11 * 8 + 12 * 4;
 
 /// Set in the key of a NAPI that has no number, beside the index of its device.
 pub(super) const UNNUMBERED: u32 = 0x8000_0000;
@@ -26,7 +26,16 @@ pub struct Reading {
     /// By CPU and NAPI; 0 is the CPU's backlog. NAPIs of transmit queues have no number: their key has the device.
     pub napis: BTreeMap<(CpuId, u32), NapiRecord>,
     /// By CPU and process.
-    pub victims: BTreeMap<(CpuId, u32), VictimRecord>,
+    pub victims: BTreeMap<(CpuId, ProcessId), VictimRecord>,
+}
+
+/// A process, also after another one got its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// Nanoseconds from the boot of the machine to its beginning.
+    pub began_ns: u64,
 }
 
 /// Counters of one CPU.
@@ -64,6 +73,16 @@ pub struct CpuRecord {
     pub other_ns: u64,
     /// How many.
     pub others: u64,
+    /// NET_RX runs whose raise was seen, which says why they took place.
+    pub compared_runs: u64,
+    /// Their nanoseconds.
+    pub compared_ns: u64,
+    /// Those of them whose cause the interrupt just before them does not tell.
+    pub differing_runs: u64,
+    /// Their nanoseconds.
+    pub differing_ns: u64,
+    /// NET_RX runs whose polls were counted.
+    pub polled_runs: u64,
 }
 
 /// Counters of an interrupt on one CPU.
@@ -106,6 +125,11 @@ pub struct VictimRecord {
 }
 
 impl CpuRecord {
+    /// NET_RX runs of every class.
+    pub fn all_runs(&self) -> u64 {
+        self.runs.iter().sum()
+    }
+
     /// Receive time of every kind.
     pub fn net_rx_ns(&self) -> u64 {
         self.ns.iter().sum::<u64>() + self.threaded_ns + self.busy_ns
@@ -146,10 +170,44 @@ impl Words<'_> {
     }
 }
 
+/// A key of a map of the programs; `None` for bytes that are too few.
+pub(super) trait Key: Sized + Ord {
+    fn parse(bytes: &[u8]) -> Option<Self>;
+}
+
 /// `struct key`.
-pub(super) fn key(bytes: &[u8]) -> Option<(CpuId, u32)> {
+impl Key for (CpuId, u32) {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        Some((CpuId(words.number32()?), words.number32()?))
+    }
+}
+
+/// `struct process`.
+impl Key for (CpuId, ProcessId) {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        let (cpu, pid) = (CpuId(words.number32()?), words.number32()?);
+        Some((cpu, ProcessId { pid, began_ns: words.number()? }))
+    }
+}
+
+/// Slots of each CPU.
+pub(super) const SLOTS: u32 = 64;
+
+/// `struct irq_slot`, number `at`; `None` when it is free.
+pub(super) fn irq_slot(at: u32, bytes: &[u8]) -> Option<((CpuId, u32), IrqRecord)> {
     let mut words = Words(bytes);
-    Some((CpuId(words.number32()?), words.number32()?))
+    let number = words.number()?.checked_sub(1)?;
+    Some(((CpuId(at / SLOTS), u32::try_from(number).ok()?), IrqRecord::parse(words.0)?))
+}
+
+/// `struct victim_slot`; `None` when it is free.
+pub(super) fn victim_slot(_at: u32, bytes: &[u8]) -> Option<((CpuId, ProcessId), VictimRecord)> {
+    let (key, record) = bytes.split_at_checked(size_of::<[u64; 2]>())?;
+    let (cpu, process) = <(CpuId, ProcessId)>::parse(key)?;
+    (process.pid > 0).then_some(())?;
+    Some(((cpu, process), VictimRecord::parse(record)?))
 }
 
 /// A record that a map of the programs holds; `None` for bytes that are too few.
@@ -184,6 +242,11 @@ impl Record for CpuRecord {
             unlisted: words.number()?,
             other_ns: words.number()?,
             others: words.number()?,
+            compared_runs: words.number()?,
+            compared_ns: words.number()?,
+            differing_runs: words.number()?,
+            differing_ns: words.number()?,
+            polled_runs: words.number()?,
         })
     }
 
@@ -205,6 +268,11 @@ impl Record for CpuRecord {
             unlisted: self.unlisted.saturating_sub(earlier.unlisted),
             other_ns: self.other_ns.saturating_sub(earlier.other_ns),
             others: self.others.saturating_sub(earlier.others),
+            compared_runs: self.compared_runs.saturating_sub(earlier.compared_runs),
+            compared_ns: self.compared_ns.saturating_sub(earlier.compared_ns),
+            differing_runs: self.differing_runs.saturating_sub(earlier.differing_runs),
+            differing_ns: self.differing_ns.saturating_sub(earlier.differing_ns),
+            polled_runs: self.polled_runs.saturating_sub(earlier.polled_runs),
         }
     }
 }
@@ -263,6 +331,12 @@ impl Record for VictimRecord {
 }
 
 impl Reading {
+    /// What a process that runs now lost on a CPU.
+    pub fn lost(&self, cpu: CpuId, pid: u32) -> Option<&VictimRecord> {
+        let [first, last] = [0, u64::MAX].map(|began_ns| (cpu, ProcessId { pid, began_ns }));
+        self.victims.range(first..=last).next_back().map(|(_, record)| record)
+    }
+
     /// What was counted between `earlier` and this; what was not there before began with nothing.
     pub fn since(self, earlier: &Self) -> Self {
         fn all<K: Ord, R: Record + Default>(now: BTreeMap<K, R>, before: &BTreeMap<K, R>) -> BTreeMap<K, R> {
@@ -287,7 +361,7 @@ impl Reading {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{CpuRecord, IrqRecord, NapiRecord, Reading, Record, STATE, VictimRecord, key};
+    use super::{CpuRecord, IrqRecord, Key, NapiRecord, ProcessId, Reading, Record, STATE, VictimRecord};
     use crate::units::CpuId;
 
     fn numbers(from: u64, count: u64) -> Vec<u8> {
@@ -296,9 +370,10 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_programs_put_them() {
-        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 63)].concat()).expect("long enough");
+        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 68)].concat()).expect("long enough");
         assert_eq!((cpu.ns[0], cpu.ns[8], cpu.runs[0], cpu.histogram[31]), (1, 9, 10, 50));
         assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.busy_ns, cpu.others), (51, 54, 55, 59, 63));
+        assert_eq!((cpu.compared_runs, cpu.differing_ns, cpu.polled_runs), (64, 67, 68));
         let napi = [numbers(1, 3), 7u32.to_ne_bytes().to_vec(), b"eth0\0xxxxxxxxxxx".to_vec()].concat();
         let napi = NapiRecord::parse(&napi).expect("long enough");
         assert_eq!((napi.full, napi.ifindex, napi.device.as_str()), (3, 7, "eth0"));
@@ -308,6 +383,21 @@ mod tests {
             (victim.ns[8], victim.irq_ns, victim.cgroup, victim.command.as_str()),
             (9, 10, 11, "sixteen bytes xx")
         );
+    }
+
+    #[test]
+    fn a_slot_has_its_key_in_front() {
+        let irq = |number| super::irq_slot(130, &numbers(number, 4));
+        let record = IrqRecord { ns: 7, count: 8, net_rx_ns: 9 };
+        assert_eq!((irq(6), irq(0)), (Some(((CpuId(2), 5), record)), None));
+        let victim = |pid: u32| {
+            let key = [2u32.to_ne_bytes(), pid.to_ne_bytes()].concat();
+            super::victim_slot(0, &[key, numbers(1, 12), b"sixteen bytes xx".to_vec()].concat())
+        };
+        let (key, record) = victim(7).expect("taken");
+        assert_eq!(key, (CpuId(2), ProcessId { pid: 7, began_ns: 1 }));
+        assert_eq!((record.ns[0], record.irq_ns, record.command.as_str()), (2, 11, "sixteen bytes xx"));
+        assert_eq!(victim(0), None);
     }
 
     #[test]
@@ -327,7 +417,8 @@ mod tests {
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             let _ = (CpuRecord::parse(&bytes), IrqRecord::parse(&bytes));
             let _ = (NapiRecord::parse(&bytes), VictimRecord::parse(&bytes));
-            prop_assert_eq!(key(&bytes).is_some(), bytes.len() >= 8);
+            prop_assert_eq!(<(CpuId, u32)>::parse(&bytes).is_some(), bytes.len() >= 8);
+            prop_assert_eq!(<(CpuId, ProcessId)>::parse(&bytes).is_some(), bytes.len() >= 16);
         }
     }
 }

@@ -25,16 +25,22 @@ enum class {
 enum place { TASK, IN_IRQ, IN_IPI, IN_TIMER };
 
 struct cpu {
-	// Of the run and of the interrupt that are under way; 0 = none.
+	// Of the softirq and of the interrupt that are under way; 0 = none.
 	__u64 run_began;
 	__u64 run_irq_ns;
 	__u64 irq_began;
+	// What interrupts and softirqs have taken so far: a thread has to be relieved of it.
+	__u64 taken_ns;
 	__u64 thread_began;
 	__u64 thread_base;
-	// Of the task that polls for itself: its last poll, as long as that found nothing. 0 = none.
+	// The task that waits and polls, and its last poll; 0 = none.
 	__u64 busy_task;
 	__u64 busy_began;
 	__u64 busy_base;
+	// End of the latest interrupt that no run has followed yet, and the length of an inter-processor one that is not
+	// yet known to have handed packets over.
+	__u64 tail_at;
+	__u64 tail_ns;
 	// Number of the interrupt under way, of the one that raised NET_RX, of the one that caused the run.
 	__u32 irq;
 	__u32 pending_irq;
@@ -47,6 +53,13 @@ struct cpu {
 	__u32 run_class;
 	// This inter-processor interrupt has raised NET_RX.
 	__u32 ipi_raised;
+	// Class and number of that latest interrupt.
+	__u32 tail_class;
+	__u32 tail_irq;
+	// Of this run: 1 = its raise was seen, 2 = and says what the interrupt before it says.
+	__u32 compared;
+	// A NAPI was polled in this run, and that was counted.
+	__u32 run_polled;
 	// Counters.
 	__u64 ns[CLASSES];
 	__u64 runs[CLASSES];
@@ -66,12 +79,26 @@ struct cpu {
 	// Timers, and inter-processor interrupts with other reasons.
 	__u64 other_ns;
 	__u64 others;
+	// Runs whose raise was seen, and those of them whose cause the interrupt before them does not tell.
+	__u64 compared_runs;
+	__u64 compared_ns;
+	__u64 differing_runs;
+	__u64 differing_ns;
+	// Runs whose polls were counted.
+	__u64 polled_runs;
 } __attribute__((aligned(64)));
 
 struct key {
 	__u32 cpu;
-	// Interrupt, NAPI, or process.
+	// Interrupt or NAPI.
 	__u32 id;
+};
+
+struct process {
+	__u32 cpu;
+	__u32 id;
+	// Nanoseconds since the machine booted: a number may be used again.
+	__u64 began;
 };
 
 struct irq {
@@ -107,15 +134,42 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
-// Bounded: what finds no place is counted as unlisted.
-#define TABLE(name, record)                       \
+// For what finds its slot taken. Bounded: what finds no place here either is counted as unlisted.
+#define TABLE(name, of, record)                   \
 	struct {                                  \
 		__uint(type, BPF_MAP_TYPE_HASH);  \
 		__uint(max_entries, 8192);        \
-		__type(key, struct key);          \
+		__type(key, of);                  \
 		__type(value, record);            \
 	} name SEC(".maps")
 
-TABLE(irqs, struct irq);
-TABLE(napis, struct napi);
-TABLE(victims, struct victim);
+// Slots of each CPU, in which most processes and interrupts have their record: that takes no hashing of a key.
+#define SLOTS 64
+#define SLOT(id) (bpf_get_smp_processor_id() * SLOTS + (((__u32)(id) * 0x9e3779b1) >> 26))
+
+struct irq_slot {
+	// Plus 1; 0 = free.
+	__u64 number;
+	struct irq irq;
+};
+
+struct victim_slot {
+	// Free as long as it has no number.
+	struct process process;
+	struct victim victim;
+};
+
+#define SLOTTED(name, record)                     \
+	struct {                                  \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		/* The loader: for each CPU. */   \
+		__uint(max_entries, SLOTS);       \
+		__type(key, __u32);               \
+		__type(value, record);            \
+	} name SEC(".maps")
+
+SLOTTED(irq_slots, struct irq_slot);
+SLOTTED(victim_slots, struct victim_slot);
+TABLE(irqs, struct key, struct irq);
+TABLE(napis, struct key, struct napi);
+TABLE(victims, struct process, struct victim);

@@ -1,9 +1,10 @@
 //! What programs in the kernel cost, from the kernel's own count of their run time.
 //!
 //! To count takes the kernel two looks at a clock for each run, which is as long as the shortest of the programs
-//! take. So it counts for a small part of the time, and what it counted is extrapolated.
+//! take. So it counts for a small part of the time, and what it counted is extrapolated. In the same part of the time
+//! the programs run that need not run always.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,6 +16,13 @@ use super::steal::Cost;
 const ON: Duration = Duration::from_millis(20);
 /// ... and how long it then does not. Slots of a trial are longer than both together.
 const OFF: Duration = Duration::from_millis(230);
+
+/// A program that is attached only while the kernel counts, once it need not be attached always.
+pub(super) struct Rare {
+    pub(super) program: OwnedFd,
+    /// Whether it has to be attached always, by what was measured so far.
+    pub(super) is_needed: Box<dyn Fn() -> bool + Send>,
+}
 
 /// Counts until it is dropped.
 #[derive(Debug)]
@@ -32,11 +40,27 @@ struct State {
     ended: Option<Instant>,
     counted: Duration,
     counts_since: Option<Instant>,
+    /// For how long a rare program was attached while the kernel did not count.
+    kept: Duration,
+    kept_since: Option<Instant>,
 }
 
 impl State {
-    fn pause(&mut self, now: Instant) {
+    /// The kernel stops counting; `keeps`: a rare program stays attached.
+    fn pause(&mut self, now: Instant, keeps: bool) {
         self.counted += self.counts_since.take().map_or(Duration::ZERO, |since| now - since);
+        self.kept_since = keeps.then_some(now);
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.counted += self.counts_since.take().map_or(Duration::ZERO, |since| now - since);
+        self.kept += self.kept_since.take().map_or(Duration::ZERO, |since| now - since);
+        self.ended = Some(now);
+    }
+
+    fn resume(&mut self, now: Instant) {
+        self.kept += self.kept_since.take().map_or(Duration::ZERO, |since| now - since);
+        self.counts_since = Some(now);
     }
 }
 
@@ -46,6 +70,11 @@ pub struct CostSoFar {
     pub(super) ns: u64,
     pub(super) runs: u64,
     pub(super) missed: u64,
+    /// Of the rare programs.
+    pub(super) rare_ns: u64,
+    pub(super) rare_runs: u64,
+    /// For how long any of them was attached.
+    rare: Duration,
     counted: Duration,
     elapsed: Duration,
 }
@@ -56,10 +85,12 @@ impl CostSoFar {
     pub fn since(&self, earlier: &Self) -> Option<Cost> {
         let counted = self.counted.saturating_sub(earlier.counted).as_secs_f64();
         let elapsed = self.elapsed.saturating_sub(earlier.elapsed).as_secs_f64();
-        let whole = |now: u64, before: u64| (now.saturating_sub(before) as f64 * elapsed / counted) as u64;
+        let rare = self.rare.saturating_sub(earlier.rare).as_secs_f64();
+        let whole =
+            |now: u64, before: u64, time: f64| (now.saturating_sub(before) as f64 * time / counted) as u64;
         (counted > 0.0).then(|| Cost {
-            ns: whole(self.ns, earlier.ns),
-            runs: whole(self.runs, earlier.runs),
+            ns: whole(self.ns, earlier.ns, elapsed) + whole(self.rare_ns, earlier.rare_ns, rare),
+            runs: whole(self.runs, earlier.runs, elapsed) + whole(self.rare_runs, earlier.rare_runs, rare),
             // That is counted always.
             missed: self.missed.saturating_sub(earlier.missed),
             of_ns: (elapsed * 1e9) as u64,
@@ -68,17 +99,26 @@ impl CostSoFar {
 }
 
 impl RunTime {
-    /// Begins to count; `None` where that is not allowed.
-    pub(super) fn start() -> Option<Self> {
-        let counts = enable()?;
+    /// Begins to count, with the rare programs attached; gives these back where that is not allowed.
+    pub(super) fn start(rare: Vec<Rare>) -> Result<Self, Vec<Rare>> {
+        let Some(counts) = enable() else { return Err(rare) };
+        let rare = rare.into_iter().map(|program| (attach(&program.program), program)).collect();
         let now = Instant::now();
-        let state = State { begun: now, ended: None, counted: Duration::ZERO, counts_since: Some(now) };
+        let state = State {
+            begun: now,
+            ended: None,
+            counted: Duration::ZERO,
+            counts_since: Some(now),
+            kept: Duration::ZERO,
+            kept_since: None,
+        };
         let state = Arc::new(Mutex::new(state));
         let (ends, ended) = channel();
         let of_thread = Arc::clone(&state);
         let thread = std::thread::Builder::new().name("run-time".to_owned());
-        let thread = thread.spawn(move || count(&of_thread, counts, &ended)).ok()?;
-        Some(Self { state, ends: Some(ends), thread: Some(thread) })
+        let thread = thread.spawn(move || count(&of_thread, counts, rare, &ended));
+        // As for any thread of this process: without memory for it there is nothing left to do.
+        Ok(Self { state, ends: Some(ends), thread: Some(thread.expect("the kernel makes a thread")) })
     }
 
     /// Ends the counting: what the programs do from now on is not theirs to be charged with.
@@ -90,16 +130,17 @@ impl RunTime {
         }
     }
 
-    /// `ns`, `runs`, `missed` are what the kernel has counted so far.
-    pub(super) fn so_far(&self, ns: u64, runs: u64, missed: u64) -> CostSoFar {
+    /// With what the kernel has counted so far.
+    pub(super) fn so_far(&self, counted: CostSoFar) -> CostSoFar {
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
+        let since = |moment: Option<Instant>| moment.map_or(Duration::ZERO, |moment| now - moment);
+        let on = state.counted + since(state.counts_since);
         CostSoFar {
-            ns,
-            runs,
-            missed,
-            counted: state.counted + state.counts_since.map_or(Duration::ZERO, |since| now - since),
+            counted: on,
+            rare: on + state.kept + since(state.kept_since),
             elapsed: state.ended.unwrap_or(now) - state.begun,
+            ..counted
         }
     }
 }
@@ -110,23 +151,44 @@ impl Drop for RunTime {
     }
 }
 
-fn count(state: &Mutex<State>, mut counts: OwnedFd, ended: &Receiver<()>) {
+fn count(
+    state: &Mutex<State>,
+    mut counts: OwnedFd,
+    mut rare: Vec<(Option<OwnedFd>, Rare)>,
+    ended: &Receiver<()>,
+) {
     let goes_on = |time| matches!(ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
     let state = || state.lock().unwrap_or_else(PoisonError::into_inner);
     while goes_on(ON) {
+        for (link, program) in &mut rare {
+            // Detached as long as it is None.
+            *link = link.take().filter(|_| (program.is_needed)());
+        }
         drop(counts);
-        state().pause(Instant::now());
+        let keeps = rare.iter().any(|(link, _)| link.is_some());
+        state().pause(Instant::now(), keeps);
         if !goes_on(OFF) {
             break;
+        }
+        for (link, program) in &mut rare {
+            *link = link.take().or_else(|| attach(&program.program));
         }
         // Allowed once, and no longer: what was counted until then has to do.
         let Some(again) = enable() else { break };
         counts = again;
-        state().counts_since = Some(Instant::now());
+        state().resume(Instant::now());
     }
-    let now = Instant::now();
-    state().pause(now);
-    state().ended = Some(now);
+    state().end(Instant::now());
+}
+
+/// Attaches a program of a tracepoint for as long as one holds this; `None` where the kernel refuses.
+#[allow(unsafe_code)]
+pub(super) fn attach(program: &OwnedFd) -> Option<OwnedFd> {
+    // SAFETY: a plain system call; without a name the program says where it belongs. It gives a descriptor or a
+    // negative errno.
+    let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
+    // SAFETY: not negative, so it is a descriptor that was just made and has no other owner.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// As long as one holds this, the kernel counts the run time of all programs.
@@ -146,7 +208,17 @@ mod tests {
 
     fn so_far(ns: u64, runs: u64, missed: u64, counted: u64, elapsed: u64) -> CostSoFar {
         let [counted, elapsed] = [counted, elapsed].map(Duration::from_millis);
-        CostSoFar { ns, runs, missed, counted, elapsed }
+        CostSoFar { ns, runs, missed, counted, elapsed, ..CostSoFar::default() }
+    }
+
+    #[test]
+    fn what_runs_only_while_it_is_counted_is_not_extrapolated() {
+        for (rare, ns, runs) in [(20, 25_070, 257), (500, 26_750, 425)] {
+            let rare = Duration::from_millis(rare);
+            let last = CostSoFar { rare_ns: 70, rare_runs: 7, rare, ..so_far(1_000, 10, 0, 20, 500) };
+            let cost = last.since(&CostSoFar::default()).expect("counted");
+            assert_eq!((cost.ns, cost.runs), (ns, runs));
+        }
     }
 
     #[test]

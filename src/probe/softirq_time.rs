@@ -1,5 +1,5 @@
-//! Softirq time of each CPU at a cost that any load can bear: programs that measure every run, attached for a fifth of
-//! the time, and the kernel's own count of all runs.
+//! Softirq time of each CPU at a cost that any load can bear: programs that measure every run, attached for as much of
+//! the time as the budget allows, and the kernel's own count of all runs.
 //!
 //! The kernel counts each run of a softirq (`/proc/softirqs`) and, unless it was built with
 //! CONFIG_IRQ_TIME_ACCOUNTING, samples their time by timer ticks, which is off by much. The mean length of the runs
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::budget::{Budget, SHORTEST};
 use super::loaded::{self, Missing};
 use crate::host::Host;
 use crate::model::{Rates, SoftirqTimed};
@@ -19,12 +20,6 @@ use crate::units::CpuId;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/softirq_time.bpf.o"));
 
-/// There is one window in each period ...
-const PERIOD: Duration = Duration::from_millis(250);
-/// ... of this length: the programs run for a fifth of the time.
-const WINDOW: Duration = Duration::from_millis(50);
-/// A window that was cut short below this says nothing.
-const SHORTEST: Duration = Duration::from_millis(5);
 /// Where in their periods windows lie: multiples of the golden ratio, so that no rhythm of the traffic keeps step.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
@@ -32,6 +27,9 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 #[derive(Debug)]
 pub struct SoftirqTime {
     object: Object,
+    budget: Budget,
+    /// Runs a second of the CPU with the most, in the latest window.
+    rate: Option<f64>,
 }
 
 /// What was counted in windows.
@@ -46,10 +44,11 @@ type Vectors = [(u64, u64); 2];
 
 impl SoftirqTime {
     /// Loads the programs, or says in one line what is missing. Nothing runs yet.
-    pub fn load(host: &dyn Host) -> Result<Self, Missing> {
+    pub fn load(host: &dyn Host, budget: Budget) -> Result<Self, Missing> {
         loaded::refuse_real_time(host)?;
         let object = ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load());
-        Ok(Self { object: object.map_err(|error| loaded::refusal(host, &error))? })
+        let object = object.map_err(|error| loaded::refusal(host, &error))?;
+        Ok(Self { object, budget, rate: None })
     }
 
     /// Runs `wait`, and counts in windows until it returns.
@@ -67,19 +66,31 @@ impl SoftirqTime {
     fn count(&mut self, end: &Receiver<()>) -> Result<Windows, libbpf_rs::Error> {
         let ended = |time: Duration| !matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout));
         let mut windows = Windows::default();
+        let mut attached = None;
         for number in 0u32.. {
-            let before = (PERIOD - WINDOW).mul_f64((f64::from(number) * GOLDEN).fract());
+            let rhythm = self.budget.rhythm(self.rate);
+            let pause = rhythm.period - rhythm.window;
+            let before = pause.mul_f64((f64::from(number) * GOLDEN).fract());
             if ended(before) {
                 break;
             }
-            let (links, began) = (self.open()?, Instant::now());
-            let is_over = ended(WINDOW);
+            let (links, first) = match attached.take() {
+                Some(kept) => kept,
+                None => (self.open()?, Vec::new()),
+            };
+            let began = Instant::now();
+            let is_over = ended(rhythm.window);
             let length = began.elapsed();
-            drop(links);
+            // All the time: the next window begins where this one ends.
+            let kept = pause.is_zero().then_some(links);
+            let last = self.read()?;
             if length >= SHORTEST {
-                windows.all.push(self.read()?);
+                let window = since(&last, &first);
+                self.rate = Some(most_runs(&window) as f64 / length.as_secs_f64());
+                windows.all.push(window);
             }
-            if is_over || ended(PERIOD - WINDOW - before) {
+            attached = kept.map(|links| (links, last));
+            if is_over || ended(pause - before) {
                 break;
             }
         }
@@ -108,6 +119,18 @@ impl SoftirqTime {
         let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
         Ok(values.iter().flatten().map(|bytes| vectors(bytes)).collect())
     }
+}
+
+/// What was counted between two readings; nothing before the first.
+fn since(last: &[Vectors], first: &[Vectors]) -> Vec<Vectors> {
+    let less = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
+    let before = first.iter().copied().chain(std::iter::repeat(Vectors::default()));
+    last.iter().zip(before).map(|(last, first)| [less(last[0], first[0]), less(last[1], first[1])]).collect()
+}
+
+/// Runs of the CPU with the most.
+fn most_runs(window: &[Vectors]) -> u64 {
+    window.iter().map(|[net_rx, others]| net_rx.1 + others.1).max().unwrap_or_default()
 }
 
 const MAP: &str = "times";
@@ -180,7 +203,7 @@ fn add(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Vectors, Windows, vectors};
+    use super::{Vectors, Windows, most_runs, since, vectors};
     use crate::model::{CpuRates, Rates};
     use crate::units::{CpuId, Fact};
 
@@ -256,6 +279,15 @@ mod tests {
         Windows { all: vec![vec![[(0, 0); 2]; 3]] }.time(&mut rates);
         Windows::default().time(&mut rates);
         assert_eq!((rates.cpus[0].softirq, rates.softirq_timed), (0.9, None));
+    }
+
+    #[test]
+    fn a_window_is_what_was_counted_in_it() {
+        let first: Vec<Vectors> = vec![[(5, 1), (7, 2)], [(0, 0), (0, 0)]];
+        let last: Vec<Vectors> = vec![[(9, 3), (7, 2)], [(4, 1), (6, 4)]];
+        let between = since(&last, &first);
+        assert_eq!(between, vec![[(4, 2), (0, 0)], [(4, 1), (6, 4)]]);
+        assert_eq!((since(&last, &[]), most_runs(&between)), (last, 5));
     }
 
     #[test]

@@ -80,13 +80,15 @@ pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u3
     if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
 }
 
-/// The kernel's threads that poll queues in place of softirqs: `napi/NIC-ID` of an interface's NAPI, and
-/// `backlog_napi/N` of a CPU's backlog (since 6.10). Only those of which it is told how long they ran.
+/// Name of a kernel thread that polls queues in place of softirqs: `napi/NIC-ID` of an interface's NAPI, or
+/// `backlog_napi/N` of a CPU's backlog (since 6.10).
+pub fn is_napi_thread(name: &str) -> bool {
+    name.starts_with("napi/") || name.starts_with("backlog_napi/")
+}
+
+/// The kernel's threads that poll queues in place of softirqs. Only those of which it is told how long they ran.
 pub(super) fn napi_threads(host: &dyn Host, seen: &Seen) -> Fact<Vec<u32>> {
-    let polls = |pid: &u32| {
-        let name = seen.command(host, *pid);
-        name.is_some_and(|name| name.starts_with("napi/") || name.starts_with("backlog_napi/"))
-    };
+    let polls = |pid: &u32| seen.command(host, *pid).is_some_and(|name| is_napi_thread(&name));
     let told =
         |pid: &u32| read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns).known().is_some();
     let found: Vec<u32> = seen.pids.iter().copied().filter(|pid| polls(pid) && told(pid)).collect();

@@ -108,7 +108,7 @@ pub enum PerformError {
 pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> Result<Outcome, PerformError> {
     let model = Model::new(setup.inventory);
     let expected = [&setup.against, &setup.settings].map(|arm| placement::expectations(arm, &model));
-    let softirq_time = softirq_time(&setup);
+    let softirq_time = softirq_time(spec, &setup);
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model, softirq_time.is_some()));
     // The transaction's lock comes first: the record of a trial that still runs is not to be touched.
     let (factor, guard) = factor(spec, &setup, &model)?;
@@ -250,10 +250,10 @@ fn longest(spec: &Spec) -> Duration {
 
 /// What measures softirq time where the kernel only samples it. A probe that is asked for measures more than that, and
 /// two of them would disturb each other.
-fn softirq_time(setup: &Setup<'_>) -> Option<SoftirqTime> {
+fn softirq_time(spec: &Spec, setup: &Setup<'_>) -> Option<SoftirqTime> {
     let is_exact = setup.inventory.settings.exact_softirq_time == Fact::Known(true);
     let is_needed = !is_exact && setup.meter.is_none() && setup.host.namespace().is_some();
-    if is_needed { SoftirqTime::load(setup.host).ok() } else { None }
+    if is_needed { SoftirqTime::load(setup.host, spec.probe.budget).ok() } else { None }
 }
 
 fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> TrialRecord {

@@ -158,7 +158,7 @@ impl Counted<'_> {
         let lost: Vec<u64> = reading
             .victims
             .iter()
-            .filter(|((_, pid), record)| is(*pid, &record.command))
+            .filter(|((_, process), record)| is(process.pid, &record.command))
             .map(|(_, record)| robbed(record.ns) + record.irq_ns)
             .collect();
         let known = there.is_some_and(|there| !there.is_empty()) || !lost.is_empty();
@@ -174,7 +174,7 @@ fn robbed(ns: [u64; Class::OF_RUNS.len()]) -> u64 {
 mod tests {
     use super::{Counted, NAMES, Probed};
     use crate::diagnose::sketch::Sketch;
-    use crate::probe::{CpuRecord, Reading, VictimRecord};
+    use crate::probe::{CpuRecord, ProcessId, Reading, VictimRecord};
     use crate::units::CpuId;
 
     /// Two seconds: CPU 0 is robbed by IPIs, CPU 1 receives for its own task and is hit when idle.
@@ -186,12 +186,13 @@ mod tests {
             command: command.to_owned(),
             ..VictimRecord::default()
         };
+        let process = |cpu, pid| (CpuId(cpu), ProcessId { pid, began_ns: 0 });
         let (ipi, own) = ([0, 300_000_000, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 800_000_000, 0, 0, 0, 0]);
         Reading {
             cpus: [(CpuId(0), cpu(ipi, 0)), (CpuId(1), cpu(own, 500_000_000))].into(),
             victims: [
-                ((CpuId(0), 7), victim(ipi, 100_000_000, "busy")),
-                ((CpuId(1), 8), victim(own, 0, "sender")),
+                (process(0, 7), victim(ipi, 100_000_000, "busy")),
+                (process(1, 8), victim(own, 0, "sender")),
             ]
             .into(),
             ..Reading::default()

@@ -13,6 +13,7 @@ use super::record::ProbeSlots;
 use crate::load;
 use crate::parse;
 use crate::plan::Setting;
+use crate::probe::Budget;
 use crate::units::{self, CpuId, CpuMask, NicName};
 
 /// A trial's specification.
@@ -127,6 +128,8 @@ pub struct Probe {
     pub spin: Option<CpuId>,
     /// CPUs whose theft counts in `stolen.*`; all without it.
     pub cpus: CpuMask,
+    /// Part of a CPU's time that measuring softirq time may take, where no metric takes more.
+    pub budget: Budget,
 }
 
 /// Limits for a single slot; beyond one of them the change is rolled back at once.

@@ -10,6 +10,7 @@ use crate::commands::{look, output, place};
 use crate::diagnose::diagnose;
 use crate::error::{CommandError, Kind};
 use crate::host::LiveHost;
+use crate::probe::Budget;
 use crate::report::findings::Alerts;
 use crate::report::text::clean;
 use crate::units::NicName;
@@ -18,14 +19,14 @@ use crate::units::NicName;
 pub(super) fn run(
     global: &Global,
     host: &LiveHost,
-    length: Duration,
+    (length, budget): (Duration, Budget),
     nic: Option<&NicName>,
 ) -> Result<(), CommandError> {
     look::long_enough(length)?;
     let stop = place::stop_flag()?;
     let mut alerts = Alerts::default();
     loop {
-        let looked = look::for_a_while(host, length, &stop);
+        let looked = look::for_a_while(host, length, budget, &stop);
         // What was interrupted is no look: its figures would be of a shorter time than asked for.
         if stop.load(Ordering::SeqCst) {
             return verdict(&alerts);

@@ -18,7 +18,7 @@ pub(super) fn run(
     source: &Source,
     stop: &AtomicBool,
 ) -> Result<(), CommandError> {
-    let (model, rates) = look::look(source, args.length, stop)?;
+    let (model, rates) = look::look(source, args.length, args.cost.budget, stop)?;
     for nic in &args.nic {
         machine::nic(&model, nic)?;
     }

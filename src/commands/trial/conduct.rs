@@ -69,7 +69,9 @@ pub(super) fn foretell(machine: &Machine, spec: &mut Spec, stop: &AtomicBool) ->
         return Ok(());
     }
     // A recording has no rates; the loop will say so.
-    let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, stop) else { return Ok(()) };
+    let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
+        return Ok(());
+    };
     if chooses {
         let is_timed = rates.softirq_timed.is_some() || rates.exact_softirq_time == Some(true);
         let (primary, why) = metrics::of_live(&rates, is_timed);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::finish::After;
 use crate::commands::apply;
+use crate::commands::look::Cost;
 use crate::error::CommandError;
 use crate::host::netns_path;
 use crate::load::Url;
@@ -16,7 +17,7 @@ use crate::trial::spec::{
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
 /// The flags that stand for a specification; beside one they would be ignored.
-const BY_FLAGS: [&str; 23] = [
+const BY_FLAGS: [&str; 24] = [
     "set",
     "plan",
     "a",
@@ -40,6 +41,7 @@ const BY_FLAGS: [&str; 23] = [
     "primary",
     "metric",
     "spin",
+    "budget",
 ];
 
 /// Run a trial from a specification file, or from flags in the simple case
@@ -118,6 +120,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "CPU")]
     pub(super) spin: Option<u32>,
     #[command(flatten)]
+    pub(super) cost: Cost,
+    #[command(flatten)]
     pub(super) after: After,
 }
 
@@ -169,7 +173,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
             metrics: args.metric.clone(),
         },
         guards: Guards::default(),
-        probe: Probe { spin: args.spin.map(CpuId), ..Probe::default() },
+        probe: Probe { spin: args.spin.map(CpuId), budget: args.cost.budget, ..Probe::default() },
     };
     spec.check().map_err(|error| match error {
         SpecError::Change | SpecError::Workload => CommandError::usage(error)

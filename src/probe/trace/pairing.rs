@@ -7,6 +7,7 @@ use super::event::{Event, Kind};
 use super::item::{Cause, Item, Poll, Run, Slice, Work};
 use super::lane::Lane;
 use crate::parse::NET_RX;
+use crate::sample::is_napi_thread;
 use crate::units::CpuId;
 
 /// Takes what items come of an event.
@@ -141,7 +142,7 @@ impl Open {
     pub(super) fn polls(&self) -> bool {
         match &self.work {
             Work::Softirq(vector) => *vector == NET_RX,
-            Work::Thread { name, .. } => name.starts_with("napi/"),
+            Work::Thread { name, .. } => is_napi_thread(name),
             _ => false,
         }
     }

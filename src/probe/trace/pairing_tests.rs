@@ -156,7 +156,13 @@ fn a_thread_waits_from_its_wakeup_to_its_cpu() {
 
 #[test]
 fn a_thread_polls_and_a_task_polls_for_itself() {
-    let napi = Kind::ThreadOn { pid: 3, name: "napi/eth0-5".to_owned() };
+    for name in ["napi/eth0-5", "backlog_napi/0"] {
+        polls_of_a_task_and_then_of_a_thread(name);
+    }
+}
+
+fn polls_of_a_task_and_then_of_a_thread(name: &str) {
+    let napi = Kind::ThreadOn { pid: 3, name: name.to_owned() };
     let items = items([
         event(10, poll(1, "eth0")),
         event(20, napi),

@@ -11,7 +11,7 @@ use super::event::Event;
 use super::{TraceError, Wish};
 use crate::host::Host;
 use crate::probe::Cost;
-use crate::probe::loaded::{Loaded, possible_cpus};
+use crate::probe::loaded::{Loaded, RarePrograms, possible_cpus};
 use crate::probe::programs::{now_ns, since_attached};
 use crate::units::{CpuId, Fact};
 
@@ -46,7 +46,7 @@ impl Recorder {
     /// Attaches the programs, and lets them tell.
     pub(super) fn start(host: &dyn Host, wish: &Wish) -> Result<Self, TraceError> {
         let cpus = possible_cpus()?;
-        let loaded = Loaded::attach(host, OBJECT, true, |map| match map {
+        let loaded = Loaded::attach(host, OBJECT, true, RarePrograms::NONE, |map| match map {
             "cpus" => Some(cpus),
             "events" => Some(wish.buffer),
             _ => None,
