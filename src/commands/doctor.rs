@@ -81,7 +81,7 @@ fn print(global: &Global, report: &DoctorReport, verbose: bool) -> Result<(), Co
         writeln!(out, "{}", super::json(report)?)?;
     } else {
         let detail = if verbose { Detail::All } else { Detail::Screen };
-        write!(out, "{}", findings::text(report, detail))?;
+        write!(out, "{}", findings::text(report, detail, &global.program()))?;
     }
     Ok(())
 }

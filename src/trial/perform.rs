@@ -267,6 +267,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> 
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: spec.name.clone(),
         change,
+        plan: spec.change.plan.clone(),
         probe: setup.meter.as_ref().map(Meter::in_use),
         softirq_timed,
         prediction: setup.prediction.clone(),
