@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Args;
 use crate::cli::Global;
 use crate::commands::source::Source;
-use crate::commands::{files, look, machine, output};
+use crate::commands::{look, machine, output};
 use crate::error::CommandError;
 use crate::host::{Host, allowed_cpus};
 use crate::model::{Model, Rates};
@@ -34,7 +34,7 @@ pub(super) fn run(
     let mut report = Forecast::new(&model, &rates, costs, plans, reasons);
     if let Some(path) = &args.output {
         let plan = report.plans.pop().ok_or_else(|| super::no_file(path, &report.reasons))?;
-        return files::write(path, plan.to_toml().as_bytes());
+        return super::written(global, path, &plan);
     }
     let mut out = output::stdout(global);
     if global.json {
