@@ -220,6 +220,7 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guar
         applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
         confirm: Some(longest(spec)),
+        seen: None,
     };
     let transaction = Transaction::begin(setup.store, info)?;
     let guard = match (setup.guard)(transaction.id()) {

@@ -53,6 +53,9 @@ impl<'a> Page<'a> {
     /// The first so many findings.
     pub(super) fn of(report: &'a DoctorReport, shown: &Shown, findings: usize, program: &'a str) -> Self {
         let mut page = Self { program, ..Self::default() };
+        if let Some(since) = &report.since {
+            page.text += &paragraph("", &since.in_words());
+        }
         if report.findings.is_empty() {
             match &report.refused {
                 Some(why) => {
