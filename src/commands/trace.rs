@@ -159,34 +159,6 @@ impl TimelineFile {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::path::Path;
-
-    use flate2::read::GzDecoder;
-
-    use super::TimelineFile;
-
-    #[test]
-    fn the_name_says_whether_it_is_compressed() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let written = |name: &str| {
-            let path = folder.path().join(name);
-            let created = tempfile::NamedTempFile::new_in(folder.path()).expect("made");
-            let mut file = TimelineFile::new(Path::new(name), created.reopen().expect("opened"));
-            file.write_all(b"[\n]\n").expect("written");
-            file.finish().expect("ended");
-            created.persist(&path).expect("renamed");
-            std::fs::read(path).expect("read")
-        };
-        assert_eq!(written("trace.json"), b"[\n]\n");
-        let mut text = String::new();
-        GzDecoder::new(&written("trace.json.gz")[..]).read_to_string(&mut text).expect("gzip");
-        assert_eq!(text, "[\n]\n");
-    }
-}
-
 fn cannot_write(args: &Args, error: &io::Error) -> CommandError {
     let path = args.out.as_deref().unwrap_or(Path::new("the trace"));
     CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
@@ -200,5 +172,33 @@ fn explain(args: &Args, error: TraceError) -> CommandError {
         TraceError::Missing(_) => CommandError::new(Kind::Denied, &error),
         TraceError::Output(error) => cannot_write(args, error),
         TraceError::Read(_) | TraceError::Record(_) => CommandError::failed(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+    use std::path::Path;
+
+    use flate2::read::GzDecoder;
+
+    use super::TimelineFile;
+
+    #[test]
+    fn the_name_says_whether_it_is_compressed() {
+        let written = |name: &str| {
+            let mut file = tempfile::tempfile().expect("a temporary file");
+            let mut timeline = TimelineFile::new(Path::new(name), file.try_clone().expect("cloned"));
+            timeline.write_all(b"[\n]\n").expect("written");
+            timeline.finish().expect("ended");
+            let mut bytes = Vec::new();
+            file.rewind().expect("at its beginning");
+            file.read_to_end(&mut bytes).expect("read");
+            bytes
+        };
+        assert_eq!(written("trace.json"), b"[\n]\n");
+        let mut text = String::new();
+        GzDecoder::new(&written("trace.json.gz")[..]).read_to_string(&mut text).expect("gzip");
+        assert_eq!(text, "[\n]\n");
     }
 }

@@ -152,7 +152,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::SpreadsOnly { .. } => {
             (MeasureAgain, gained("At peak traffic: everything got through, so a gain could not show"))
         }
-        Verdict::GuardTripped { reason } => (DoNotKeep, sentence(&[reason.clone()])),
+        Verdict::GuardTripped { reason } => (DoNotKeep, sentence(std::slice::from_ref(reason))),
         Verdict::NotApplied { .. } => {
             (DoNotKeep, "It has no effect on where packets are received.".to_owned())
         }
@@ -191,17 +191,16 @@ fn outcome(metrics: &[MetricResult]) -> String {
         let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
         parts.push(format!("{} {effect}", result.metric.title));
     }
-    let hottest = find(metrics, name::HOTTEST_SOFTIRQ).map(|result| (result, "softirq"));
+    let hottest = find(metrics, name::HOTTEST_SOFTIRQ).map(|result| (result, "in softirq"));
     let hottest = hottest.or_else(|| Some((find(metrics, name::HOTTEST_SHARE)?, "of NET_RX runs")));
     if let Some((result, of)) = hottest {
         let (a, b) = (result.mean_a, result.mean_b);
+        let figures = format!("hottest CPU {a:.0} -> {b:.0} % {of}");
         match result.call {
-            Call::Helps | Call::Hurts if of == "softirq" => {
-                parts.push(format!("hottest CPU {a:.0} -> {b:.0} % in softirq"));
-            }
-            Call::Helps | Call::Hurts => parts.push(format!("hottest CPU {a:.0} -> {b:.0} % {of}")),
+            Call::Helps | Call::Hurts => parts.push(figures),
+            Call::Inconclusive => parts.push(figures + " (unproven)"),
             Call::NoEffect | Call::Negligible => parts.push("hottest CPU unchanged".to_owned()),
-            Call::Inconclusive | Call::Unmeasured => {}
+            Call::Unmeasured => {}
         }
     }
     parts.join(", ")
