@@ -213,13 +213,13 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
 /// Mean busy time below which CPUs count as idle.
 const IDLE: f64 = 0.1;
 
-/// `7 others idle`, `the other 36 %`.
+/// `7 others idle`, `1 other 36 %`.
 fn of_others(rates: &Rates, hot: CpuId) -> String {
     let others: Vec<f64> = rates.cpus.iter().filter(|cpu| cpu.cpu != hot).map(busy).collect();
     let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
     match (others.len(), mean < IDLE) {
-        (1, true) => "the other idle".to_owned(),
-        (1, false) => format!("the other {}", percent(mean)),
+        (1, true) => "1 other idle".to_owned(),
+        (1, false) => format!("1 other {}", percent(mean)),
         (count, true) => format!("{count} others idle"),
         (count, false) => format!("{count} others {}", percent(mean)),
     }

@@ -53,7 +53,7 @@ fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
 fn two_cpus_and_a_veth() {
     let veth = || Sketch::new(2).veth("veth0").traffic("veth0", 2.7e5);
     let finding = one(veth().receives(0, 0.45, 2.7e5));
-    assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; the other idle");
+    assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; 1 other idle");
     assert!(finding.why.contains("on the CPU that sends them"));
     assert_eq!(of(veth().receives(0, 0.45, 1.8e5).receives(1, 0.2, 0.9e5)), [], "two thirds on one of two");
 }
