@@ -1,10 +1,11 @@
 //! The command line tree, and only that: each command's arguments live with the command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
 use crate::commands;
+use crate::plan::export::shell;
 
 /// Find the CPU that network receive work drowns, try a fix on the live machine, keep it only if
 /// it is proven to help.
@@ -38,7 +39,7 @@ pub struct Global {
         help_heading = GLOBAL,
         value_name = "DIR",
         env = "RXLAB_STATE_DIR",
-        default_value = "/var/lib/rxlab"
+        default_value = STATE_DIR
     )]
     pub state_dir: PathBuf,
     /// Where the lock of this machine is, empty after a boot
@@ -52,6 +53,28 @@ pub struct Global {
     )]
     pub run_dir: PathBuf,
 }
+
+impl Global {
+    /// `rxlab` with those of the options that it was called with which say where: the beginning of a next command.
+    pub fn program(&self) -> String {
+        let mut words = vec!["rxlab".to_owned()];
+        if self.root != Path::new("/") {
+            words.extend(["--root".to_owned(), shell(&self.root.to_string_lossy())]);
+        }
+        if let Some(netns) = &self.netns {
+            words.extend(["--netns".to_owned(), shell(netns)]);
+        }
+        // The environment names it for the next command too.
+        let is_named = std::env::var_os("RXLAB_STATE_DIR").is_some();
+        if !is_named && self.state_dir != Path::new(STATE_DIR) {
+            words.extend(["--state-dir".to_owned(), shell(&self.state_dir.to_string_lossy())]);
+        }
+        words.join(" ")
+    }
+}
+
+/// Where the journal and the trial records are unless said otherwise.
+const STATE_DIR: &str = "/var/lib/rxlab";
 
 /// Where help lists what every command takes.
 const GLOBAL: &str = "Global options";

@@ -4,6 +4,7 @@
 
 mod care;
 mod carried;
+mod command_line;
 mod cost;
 mod draft;
 pub mod export;
@@ -24,6 +25,7 @@ mod step;
 mod target;
 
 pub use care::{Risk, Upkeep, care, place};
+pub use command_line::{set_flags, trial_of, trial_of_plan};
 pub use cost::basis;
 pub use file::PlanFileError;
 pub use forecast::forecast;

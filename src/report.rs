@@ -3,6 +3,7 @@
 //! A renderer is given a model or a trial record and returns a `String`. It never reads a machine,
 //! measures, judges or writes a file; what it prints was decided by the modules before it.
 
+pub mod action;
 pub mod compare;
 mod container;
 pub mod findings;
@@ -14,6 +15,7 @@ pub mod number;
 mod predicted;
 mod probe_words;
 pub mod receive_path;
+pub mod recommendation;
 pub mod steal;
 pub mod text;
 pub mod timeline;

@@ -215,6 +215,7 @@ fn begin(
         applier: Some(applier),
         what: "a simulation".to_owned(),
         confirm,
+        seen: None,
     };
     let transaction = Transaction::begin_at(store, info, now).ok()?;
     // The guard reads the journal before it says that it stands.
@@ -429,6 +430,7 @@ fn record(host: Identity) -> TrialRecord {
         version: String::new(),
         name: "world".to_owned(),
         change: Vec::new(),
+        plan: None,
         probe: None,
         prediction: None,
         softirq_timed: false,

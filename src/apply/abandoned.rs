@@ -86,6 +86,7 @@ mod tests {
                 applier: Some(APPLIER),
                 what: "trial 0001-rps".to_owned(),
                 confirm: Some(Duration::from_secs(10)),
+                seen: None,
             };
             let mut transaction = Transaction::begin_at(&store, info, 0).expect("begun");
             let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");

@@ -62,8 +62,7 @@ mod tests {
         let identity = model().identity;
         let what = String::new();
         let root = Path::new("/");
-        let info =
-            BeginInfo { identity: &identity, root, netns: None, home: None, applier: None, what, confirm };
+        let info = BeginInfo { root, what, confirm, ..BeginInfo::new(&identity) };
         let transaction = Transaction::begin(&store, info).expect("begun");
         let id = transaction.id().to_owned();
         let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
@@ -94,15 +93,7 @@ mod tests {
         let store = Store::new(Disk::new(state.path()));
         let identity = model().identity;
         let (root, what) = (Path::new("/"), String::new());
-        let info = BeginInfo {
-            identity: &identity,
-            root,
-            netns: None,
-            home: None,
-            applier: None,
-            what,
-            confirm: None,
-        };
+        let info = BeginInfo { root, what, ..BeginInfo::new(&identity) };
         let id = Transaction::begin(&store, info).expect("begun").id().to_owned();
         store.forget(&store.lock(Duration::ZERO).expect("free"), &id).expect("archived");
         let history = store.all().expect("listed").remove(0).history.expect("readable");

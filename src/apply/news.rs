@@ -136,6 +136,7 @@ mod tests {
             started: String::new(),
             what: String::new(),
             netns: None,
+            seen: None,
             state,
             values: vec![value],
             command: None,

@@ -7,7 +7,7 @@ use super::drift::{Scene, Suspect, suspects};
 use super::locate::{Place, locate};
 use super::surroundings::surroundings;
 use crate::host::{Host, Namespace};
-use crate::journal::{BackCommand, History, Outcome, Touched};
+use crate::journal::{BackCommand, History, Outcome, Seen, Touched};
 use crate::knob::{self, KnobError};
 use crate::model::Model;
 use crate::plan::Target;
@@ -26,6 +26,9 @@ pub struct TransactionStatus {
     pub netns: Option<Namespace>,
     /// Where it stands.
     pub state: State,
+    /// The receive work before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
     /// Its values, in the order in which they were first set.
     pub values: Vec<ValueStatus>,
     /// A shell command ran, or was about to: the one that undo runs.
@@ -165,6 +168,7 @@ pub fn status(
         what: begin.what.clone(),
         netns: begin.netns.clone(),
         state,
+        seen: begin.seen,
         values,
         command: command.map(|pending| pending.command),
     })

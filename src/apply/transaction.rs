@@ -14,7 +14,7 @@ use super::undo::{self, Undo, UndoOptions};
 use super::{ApplyError, boottime};
 use crate::host::{Host, Namespace, ProcessId};
 use crate::journal::{
-    Archived, Begin, History, Intent, Journal, JournalError, Open, Store, SysfsIds, Touched, Unreadable,
+    Archived, Begin, History, Intent, Journal, JournalError, Open, Seen, Store, SysfsIds, Touched, Unreadable,
 };
 use crate::knob::Knob;
 use crate::model::{Identity, Model};
@@ -36,13 +36,16 @@ pub struct BeginInfo<'a> {
     pub what: String,
     /// Undone after this time unless confirmed.
     pub confirm: Option<Duration>,
+    /// The receive work before it.
+    pub seen: Option<Seen>,
 }
 
 impl<'a> BeginInfo<'a> {
     /// A change of the whole machine without a word, that stays.
     pub fn new(identity: &'a Identity) -> Self {
         let (netns, home, applier, confirm) = (None, None, None, None);
-        Self { identity, root: Path::new("/"), netns, home, applier, what: String::new(), confirm }
+        let root = Path::new("/");
+        Self { identity, root, netns, home, applier, what: String::new(), confirm, seen: None }
     }
 }
 
@@ -125,6 +128,7 @@ impl Transaction {
             applier: info.applier,
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             what: info.what,
+            seen: info.seen,
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
         let mut journal = store.begin(lock, begin)?;

@@ -14,7 +14,8 @@ use crate::apply::{self, BeginInfo, Transaction, launch_guard};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::ProcessId;
-use crate::plan::{Plan, Setting};
+use crate::journal::Seen;
+use crate::plan::{Plan, Prediction, Setting};
 use crate::units::parse_duration;
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
@@ -77,6 +78,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         applier: ProcessId::own(),
         what: format!("apply {}", plan.name),
         confirm: args.confirm,
+        seen: plan.prediction.as_ref().map(seen),
     };
     // Registered before the first write: an interrupt ends the apply between two values and puts
     // the first ones back.
@@ -121,6 +123,15 @@ pub(super) fn look_again(
             transaction.keep().map_err(place::journal_error)?;
             Err(error)
         }
+    }
+}
+
+/// What the plan was predicted from.
+fn seen(prediction: &Prediction) -> Seen {
+    Seen {
+        cpu: prediction.cpu,
+        receive_percent: (prediction.before * 100.0).round() as u32,
+        packets: prediction.packets.round() as u64,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::model::{Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::probe::Budget;
 use crate::report::findings::{self, DoctorReport};
+use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::paragraph;
 use crate::report::{html, trial_text, words};
 use crate::trial::metrics::name;
@@ -96,7 +97,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
     }
     let (report, tried) = seen?;
     if !global.json {
-        write!(out, "\n{}", findings::text(&report, findings::Detail::Screen))?;
+        write!(out, "\n{}", findings::text(&report, findings::Detail::Screen, ""))?;
     }
     let mut records = Vec::new();
     for proposal in tried.iter().filter(|_| !report.plans.is_empty()) {
@@ -168,17 +169,23 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), Command
         .map(|finding| html::Observation { title: finding.title.clone(), evidence: finding.evidence.clone() })
         .collect();
     let records: Vec<TrialRecord> = played.iter().flat_map(|played| played.records.clone()).collect();
-    let page = html::Page { title: "rxlab demo", observations: &observations, trials: &records };
+    let page =
+        html::Page { title: "rxlab demo", observations: &observations, trials: &records, program: None };
     files::write(&args.html, html::render(&page).as_bytes())?;
     let mut out = output::stdout(global);
     if global.json {
-        let scene = |played: &Played| json!({ "packets": played.kind.name(), "doctor": played.report, "trials": played.records });
+        let trials = |played: &Played| -> Vec<TrialReport> {
+            played.records.iter().map(|record| TrialReport::new(record.clone(), "rxlab")).collect()
+        };
+        let scene = |played: &Played| json!({ "packets": played.kind.name(), "doctor": played.report, "trials": trials(played) });
         let scenes: Vec<_> = played.iter().map(scene).collect();
         let value = json!({ "schema": "rxlab.demo/2", "scenes": scenes, "html": args.html });
         writeln!(out, "{value:#}")?;
     } else {
         for record in &records {
             write!(out, "{}", paragraph("", &words::sentence(record)))?;
+            let recommended = Recommendation::of(record, "rxlab").sentence();
+            write!(out, "{}", paragraph("  recommended: ", &recommended))?;
         }
         writeln!(out, "the same change, two kinds of traffic: only a trial tells which is yours")?;
         trial::say_written(&mut out, &args.html)?;

@@ -1,5 +1,6 @@
 //! `rxlab doctor`: look for a while, say what is wrong, why, and what to try.
 
+mod since;
 mod watch;
 
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use super::source::{self, From, Source};
 use super::{look, machine, output, place, status};
-use crate::apply::{Live, State, ValueStatus};
+use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 use crate::cli::Global;
 use crate::diagnose::Finding;
 use crate::diagnose::figures::plural;
@@ -67,7 +68,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         report.plans.retain(|proposal| proposal.nic == *name);
         report.paths.retain(|path| path.nic == *name);
     }
-    report.notes.splice(0..0, drifted(global, &source, args.nic.as_ref()));
+    match status::transactions(global, &source) {
+        Ok((all, _)) => {
+            report.since = since::since(&all, &rates);
+            report.notes.splice(0..0, drifted(&all, args.nic.as_ref()));
+        }
+        Err(error) => {
+            report.notes.insert(0, clean(&format!("what rxlab has set is not known: {}", error.message)))
+        }
+    }
     let printed = print(global, &report, args.verbose);
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;
@@ -83,18 +92,14 @@ fn print(global: &Global, report: &DoctorReport, verbose: bool) -> Result<(), Co
         writeln!(out, "{}", super::json(report)?)?;
     } else {
         let detail = if verbose { Detail::All } else { Detail::Screen };
-        write!(out, "{}", findings::text(report, detail))?;
+        write!(out, "{}", findings::text(report, detail, &global.program()))?;
     }
     Ok(())
 }
 
 /// How much of what rxlab has set is no longer so: what is wrong may be what somebody has put back. What is being
 /// applied, or was left half applied, need not have been set yet.
-fn drifted(global: &Global, source: &Source, nic: Option<&NicName>) -> Option<String> {
-    let all = match status::transactions(global, source) {
-        Ok((all, _)) => all,
-        Err(error) => return Some(clean(&format!("what rxlab has set is not known: {}", error.message))),
-    };
+fn drifted(all: &[TransactionStatus], nic: Option<&NicName>) -> Option<String> {
     let settled = all.iter().filter(|transaction| transaction.state != State::Unfinished);
     let ours = |value: &&ValueStatus| {
         nic.is_none_or(|nic| concerns(value.target.nic(), nic)) && !matches!(value.live, Live::Covered { .. })

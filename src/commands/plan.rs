@@ -12,7 +12,9 @@ use crate::apply;
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::model::{Model, Rates};
+use crate::plan::export::shell;
 use crate::plan::{Options, Plan, Policy, Setting, Spread, Variable, spread};
+use crate::report::text::{Cell, Column, Table, command_lines, paragraph};
 use crate::units::{CpuMask, NicName, parse_duration};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
@@ -103,7 +105,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 
 fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> {
     if let Some(path) = &args.output {
-        return files::write(path, plan.to_toml().as_bytes());
+        return written(global, path, plan);
     }
     let mut out = output::stdout(global);
     if global.json {
@@ -112,6 +114,38 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> 
         let text = plan.to_toml();
         output::check_passes("the plan", &text)?;
         write!(out, "{text}")?
+    }
+    Ok(())
+}
+
+/// Writes the plan to a file, shows it, and says where it is.
+fn written(global: &Global, path: &Path, plan: &Plan) -> Result<(), CommandError> {
+    files::write(path, plan.to_toml().as_bytes())?;
+    let mut out = output::stdout(global);
+    if global.json {
+        return Ok(writeln!(out, "{}", super::json(plan)?)?);
+    }
+    let mut table = Table::new([
+        Column::left("SETTING").wrapping(),
+        Column::left("RISK"),
+        Column::left("UPKEEP"),
+        Column::left("WHY").wrapping(),
+    ]);
+    for planned in &plan.settings {
+        let [risk, upkeep] =
+            [planned.risk.map(|risk| risk.to_string()), planned.upkeep.map(|upkeep| upkeep.to_string())];
+        let cell = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "-".to_owned()));
+        table.row([planned.set.to_string().into(), cell(risk), cell(upkeep), planned.why.clone().into()]);
+    }
+    write!(out, "{}", table.render())?;
+    if let Some(prediction) = &plan.prediction {
+        write!(out, "{}", paragraph("predicted: ", &prediction.to_string()))?;
+    }
+    let path = std::path::absolute(path)?;
+    writeln!(out, "plan: {}", path.display())?;
+    if output::is_interactive() {
+        let next = format!("{} apply {} --confirm 60s", global.program(), shell(&path.to_string_lossy()));
+        write!(out, "{}", command_lines("next: ", &next))?;
     }
     Ok(())
 }

@@ -126,7 +126,7 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandErr
 
 /// Journals name what other people named, and a snapshot's may come from anybody.
 fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Result<()> {
-    let TransactionStatus { id, started, what, netns, state, values, command } = transaction;
+    let TransactionStatus { id, started, what, netns, state, values, command, seen: _ } = transaction;
     writeln!(out, "transaction {}  {}", clean(id), standing(state))?;
     writeln!(out, "  {}, {}", clean(what), clean(started))?;
     if let Some(netns) = netns {
@@ -199,6 +199,7 @@ mod tests {
             started: evil(),
             what: evil(),
             netns: None,
+            seen: None,
             state: State::Applied,
             values: vec![ValueStatus {
                 knob: evil(),

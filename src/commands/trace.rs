@@ -5,9 +5,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use super::{files, machine, output, place, progress};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
+use crate::model::{Identity, Model};
 use crate::probe::trace::{Item, Sink, TraceError, Wish, record};
 use crate::probe::{Missing, Moment, Names};
 use crate::report::{timeline::Timeline, trace};
@@ -16,13 +20,14 @@ use crate::units::{CpuMask, parse_duration};
 /// Record when each CPU received packets, why, and for how long
 ///
 /// Traces interrupts, softirqs, polls of NAPIs, and the threads that receive, with eBPF (root). Prints what it
-/// comes to, and writes the timeline to FILE for https://ui.perfetto.dev or chrome://tracing.
+/// comes to, and writes the timeline to FILE for https://ui.perfetto.dev or chrome://tracing. Both open a compressed
+/// one too: name it .json.gz, for a second of it can be 32 MB.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long to trace
     #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     length: Duration,
-    /// Write the timeline to FILE
+    /// Write the timeline to FILE, compressed where its name ends in .gz
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Only these CPUs, like 0-3,8
@@ -54,11 +59,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         machine::cpus(&machine::describe(&inventory)?, wanted)?;
     }
     let names = Names::of(&inventory);
+    let identity = &Model::new(&inventory).identity;
     let mut output = Output {
         path: args.out.as_deref(),
         file: None,
         names: &names,
-        timeline: Timeline::new(&names, 0),
+        identity,
+        timeline: Timeline::new(&names, identity, 0),
         bar: progress::clock("tracing", args.length),
     };
     let wish = Wish { length: args.length, cpus: args.cpu.clone(), buffer: args.buffer * 1024 };
@@ -80,18 +87,19 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 /// The file, where one is wanted, and the bar.
 struct Output<'a> {
     path: Option<&'a Path>,
-    file: Option<BufWriter<File>>,
+    file: Option<TimelineFile>,
     names: &'a Names,
+    identity: &'a Identity,
     timeline: Timeline<'a>,
     bar: progress::Bar,
 }
 
 impl Sink for Output<'_> {
     fn begin(&mut self, at: u64) -> io::Result<()> {
-        self.timeline = Timeline::new(self.names, at);
+        self.timeline = Timeline::new(self.names, self.identity, at);
         // Not before: where nothing can be traced, a file that is there stays as it is.
         if let Some(path) = self.path {
-            let file = self.file.insert(BufWriter::new(files::begin(path)?));
+            let file = self.file.insert(TimelineFile::new(path, files::begin(path)?));
             file.write_all(self.timeline.open().as_bytes())?;
         }
         Ok(())
@@ -114,8 +122,40 @@ impl Output<'_> {
     fn close(self) -> io::Result<Option<u64>> {
         let Some(mut file) = self.file else { return Ok(None) };
         file.write_all(self.timeline.close().as_bytes())?;
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(Some(file.metadata()?.len()))
+        Ok(Some(file.finish()?.metadata()?.len()))
+    }
+}
+
+/// The file of the timeline, as its name says.
+enum TimelineFile {
+    Plain(BufWriter<File>),
+    Compressed(Box<GzEncoder<BufWriter<File>>>),
+}
+
+impl TimelineFile {
+    fn new(path: &Path, file: File) -> Self {
+        let file = BufWriter::new(file);
+        match path.extension().is_some_and(|end| end == "gz") {
+            // The fastest level: the ring buffer has to be emptied meanwhile.
+            true => Self::Compressed(Box::new(GzEncoder::new(file, Compression::fast()))),
+            false => Self::Plain(file),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(file) => file.write_all(bytes),
+            Self::Compressed(file) => file.write_all(bytes),
+        }
+    }
+
+    /// Ends the compressed stream and writes what is still buffered.
+    fn finish(self) -> io::Result<File> {
+        let file = match self {
+            Self::Plain(file) => file,
+            Self::Compressed(file) => file.finish()?,
+        };
+        file.into_inner().map_err(io::IntoInnerError::into_error)
     }
 }
 
@@ -132,5 +172,33 @@ fn explain(args: &Args, error: TraceError) -> CommandError {
         TraceError::Missing(_) => CommandError::new(Kind::Denied, &error),
         TraceError::Output(error) => cannot_write(args, error),
         TraceError::Read(_) | TraceError::Record(_) => CommandError::failed(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+    use std::path::Path;
+
+    use flate2::read::GzDecoder;
+
+    use super::TimelineFile;
+
+    #[test]
+    fn the_name_says_whether_it_is_compressed() {
+        let written = |name: &str| {
+            let mut file = tempfile::tempfile().expect("a temporary file");
+            let mut timeline = TimelineFile::new(Path::new(name), file.try_clone().expect("cloned"));
+            timeline.write_all(b"[\n]\n").expect("written");
+            timeline.finish().expect("ended");
+            let mut bytes = Vec::new();
+            file.rewind().expect("at its beginning");
+            file.read_to_end(&mut bytes).expect("read");
+            bytes
+        };
+        assert_eq!(written("trace.json"), b"[\n]\n");
+        let mut text = String::new();
+        GzDecoder::new(&written("trace.json.gz")[..]).read_to_string(&mut text).expect("gzip");
+        assert_eq!(text, "[\n]\n");
     }
 }

@@ -182,7 +182,6 @@ fn moved_to_the_other_of_two(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool
 
 fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &RxQueue)>) -> Finding {
     let cpu = hot.cpu.cpu;
-    let others = rates.cpus.len() - 1;
     let (why, remedy, plans) = cause(model, rates, cpu, carrier);
     let time = receiving(hot.cpu);
     Finding {
@@ -198,17 +197,31 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
                 percent(mean)
             ),
             _ => format!(
-                "CPU {cpu} does {} of the receive work, {} {} {}",
+                "CPU {cpu} does {} of receive work, {} busy; {}",
                 percent(hot.share),
-                plural(others, "CPU"),
-                if others == 1 { "does" } else { "do" },
-                percent(1.0 - hot.share)
+                percent(time.max(busy(hot.cpu))),
+                of_others(rates, cpu)
             ),
         },
         evidence: evidence(model, rates, hot, carrier),
         why,
         remedy,
         plans: if plans.is_empty() { Vec::new() } else { spreading(rates, cpu) },
+    }
+}
+
+/// Mean busy time below which CPUs count as idle.
+const IDLE: f64 = 0.1;
+
+/// `7 others idle`, `1 other 36 %`.
+fn of_others(rates: &Rates, hot: CpuId) -> String {
+    let others: Vec<f64> = rates.cpus.iter().filter(|cpu| cpu.cpu != hot).map(busy).collect();
+    let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
+    match (others.len(), mean < IDLE) {
+        (1, true) => "1 other idle".to_owned(),
+        (1, false) => format!("1 other {}", percent(mean)),
+        (count, true) => format!("{count} others idle"),
+        (count, false) => format!("{count} others {}", percent(mean)),
     }
 }
 

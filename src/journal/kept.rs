@@ -59,6 +59,7 @@ mod tests {
             started: String::new(),
             what: String::new(),
             deadline,
+            seen: None,
         })];
         for (at, (nic, after)) in values.iter().enumerate() {
             records.push(Record::Intent(Intent {

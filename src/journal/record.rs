@@ -6,6 +6,7 @@ use super::{BackCommand, Surroundings};
 use crate::host::{Namespace, ProcessId};
 use crate::model::DeviceAddress;
 use crate::plan::Target;
+use crate::units::CpuId;
 
 /// One line of a journal file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +98,20 @@ pub struct Begin {
     /// Undone at this CLOCK_BOOTTIME, in nanoseconds, unless confirmed before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
+    /// The receive work before it; `None` where the plan does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+}
+
+/// Receive work before a change, as its plan had sampled it: for a later sample to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The CPU that the plan takes work from.
+    pub cpu: CpuId,
+    /// Its receive time, percent of wall time.
+    pub receive_percent: u32,
+    /// Packets a second of the interfaces of the plan.
+    pub packets: u64,
 }
 
 impl Begin {

@@ -415,6 +415,7 @@ mod tests {
             started: String::new(),
             what: String::new(),
             deadline: None,
+            seen: None,
         };
         store.begin(lock, begin).expect("begun").id().to_owned()
     }

@@ -197,6 +197,7 @@ pub(crate) fn armed() -> Armed {
         started: String::new(),
         what: String::new(),
         deadline: None,
+        seen: None,
     };
     let mut journal = store.begin(lock, begin).expect("begun");
     let intent = Intent {

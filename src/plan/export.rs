@@ -22,6 +22,7 @@ use super::{Plan, Setting};
 use crate::model::{Model, Nic};
 use expression::Expression;
 use text::one_line;
+pub(crate) use text::shell;
 
 /// Who is to read the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Plans as people write them: TOML, one `[[setting]]` table for each setting.
+//! Plans as people write them: TOML, one `[[setting]]` table for each setting; what they rest on comes below.
 //!
 //! ```toml
 //! name = "rps"
@@ -39,11 +39,26 @@ struct File {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Where earlier versions have them.
+    #[serde(default, skip_serializing)]
     notes: Vec<String>,
+    setting: Vec<Entry>,
+    #[serde(default, skip_serializing_if = "About::is_empty")]
+    about: About,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prediction: Option<Prediction>,
-    setting: Vec<Entry>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct About {
+    notes: Vec<String>,
+}
+
+impl About {
+    fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,7 +107,7 @@ impl Plan {
             name: file.name,
             host: file.host,
             settings: file.setting.into_iter().map(planned).collect(),
-            notes: file.notes,
+            notes: [file.notes, file.about.notes].concat(),
             prediction: file.prediction,
         })
     }
@@ -110,9 +125,10 @@ impl Plan {
             schema: self.schema.clone(),
             name: self.name.clone(),
             host: self.host.clone(),
-            notes: self.notes.clone(),
-            prediction: self.prediction.clone(),
+            notes: Vec::new(),
             setting: self.settings.iter().map(entry).collect(),
+            about: About { notes: self.notes.clone() },
+            prediction: self.prediction.clone(),
         };
         columns::fit(&toml::to_string_pretty(&file).expect("a plan is text, lists and tables only"))
     }
@@ -153,6 +169,18 @@ set = "rfs_entries host = 32768"
         assert_eq!(plan.settings[0].device.as_ref().expect("given").0, "pci:0000:00:03.0");
         assert_eq!(plan.settings[1].why, "");
         assert_eq!(Plan::from_toml(&plan.to_toml()), Ok(plan));
+    }
+
+    #[test]
+    fn settings_come_first_and_notes_of_earlier_versions_are_read() {
+        let (model, rates) = Sketch::case_a().build();
+        let plan = spread(&model, &rates, None).proposals.remove(0).plan;
+        let text = plan.to_toml();
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
+        assert!(at("[[setting]]") < at("[about]") && at("[about]") < at("[prediction]"), "{text}");
+        assert_eq!(Plan::from_toml(&text).expect("a plan").notes, plan.notes);
+        let old = format!("notes = [\"adds no capacity\"]\n{PLAN}");
+        assert_eq!(Plan::from_toml(&old).expect("a plan").notes, ["adds no capacity"]);
     }
 
     /// What a trial compares with later is in the file as numbers, not only in its notes.

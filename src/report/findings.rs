@@ -13,7 +13,7 @@ pub use path::ReceivePath;
 pub use text::{Detail, text};
 
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
-use crate::diagnose::figures::percent;
+use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{Regime, regime};
 use crate::diagnose::{Finding, ThreadRoom, diagnose, thread_room};
 use crate::model::{Identity, Model, Rates};
@@ -32,6 +32,9 @@ pub struct DoctorReport {
     pub seconds: f64,
     /// What the machine was doing.
     pub load: Load,
+    /// What the last change that is applied has done; `None` without one that says what was before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Since>,
     /// Most severe first; empty = nothing to do.
     pub findings: Vec<Finding>,
     /// The receive paths of the interfaces that findings name.
@@ -74,6 +77,48 @@ pub struct Load {
     pub thread: Option<ThreadRoom>,
 }
 
+/// Receive work before a change that is applied, and in this sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Since {
+    /// The transaction.
+    pub transaction: String,
+    /// What it was for, such as `apply rps`.
+    pub what: String,
+    /// Seconds since it began.
+    pub seconds: f64,
+    /// The CPU that it takes work from.
+    pub cpu: CpuId,
+    /// Receive time of that CPU before, as a fraction of wall time.
+    pub receive_before: f64,
+    /// The same in this sample.
+    pub receive: f64,
+    /// Packets a second of its interfaces before.
+    pub packets_before: f64,
+    /// The same in this sample.
+    pub packets: f64,
+}
+
+impl Since {
+    /// ``since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972 packets/s``.
+    pub fn in_words(&self) -> String {
+        let age = match self.seconds {
+            seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+            seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+            seconds => format!("{:.0} h", seconds / 3600.0),
+        };
+        format!(
+            "since `{}` {age} ago: CPU {} {:.0} -> {:.0} % receiving, {} -> {} packets/s",
+            self.what,
+            self.cpu,
+            self.receive_before * 100.0,
+            self.receive * 100.0,
+            count(self.packets_before),
+            count(self.packets)
+        )
+    }
+}
+
 impl DoctorReport {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.findings/1";
@@ -102,6 +147,7 @@ pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
         identity: model.identity.clone(),
         seconds: rates.seconds,
         load: load(model, rates),
+        since: None,
         regime: regime(model, rates, &findings),
         paths: paths.map(|nic| ReceivePath::new(nic, model, rates)).collect(),
         findings,
@@ -152,7 +198,7 @@ fn load(model: &Model, rates: &Rates) -> Load {
 
 #[cfg(test)]
 mod tests {
-    use super::{DoctorReport, doctor};
+    use super::{Detail, DoctorReport, Since, doctor, text};
     use crate::diagnose::sketch::Sketch;
 
     fn of(sketch: Sketch) -> DoctorReport {
@@ -180,6 +226,27 @@ mod tests {
         let refused = report.refused.expect("no verdict");
         assert!(refused.starts_with("100 % of the packets are on lo"), "{refused}");
         assert_eq!(of(Sketch::case_a().loopback().traffic("lo", 3e5)).refused, None, "eth0 accounts for it");
+    }
+
+    #[test]
+    fn a_change_is_compared_with_what_was_before_it() {
+        let mut report = of(Sketch::case_a());
+        report.since = Some(Since {
+            transaction: "000001-092e".to_owned(),
+            what: "apply rps".to_owned(),
+            seconds: 725.0,
+            cpu: crate::units::CpuId(2),
+            receive_before: 0.98,
+            receive: 0.49,
+            packets_before: 9_559.0,
+            packets: 10_972.0,
+        });
+        let line = "since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972 packets/s ";
+        for detail in [Detail::All, Detail::Screen] {
+            let said = anstream::adapter::strip_str(&text(&report, detail, "rxlab")).to_string();
+            assert!(said.replace('\n', " ").starts_with(line), "{said}");
+            assert!(detail == Detail::All || said.lines().count() <= 23, "{said}");
+        }
     }
 
     #[test]

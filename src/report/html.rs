@@ -13,6 +13,8 @@ mod tables;
 
 use markup::{Markup, typeset};
 
+use super::action::heading;
+use super::recommendation::Recommendation;
 use super::words::{self, Tone};
 use crate::trial::arms::{AS_IS, arms};
 use crate::trial::record::TrialRecord;
@@ -38,6 +40,9 @@ pub struct Page<'a> {
     pub observations: &'a [Observation],
     /// The trials, in the order of the report.
     pub trials: &'a [TrialRecord],
+    /// The beginning of next commands: `rxlab` with its global options. `None` = no commands, since what they would
+    /// act on is gone.
+    pub program: Option<&'a str>,
 }
 
 /// The whole file.
@@ -72,9 +77,10 @@ fn body(m: &mut Markup, page: &Page<'_>) {
     });
     m.element("section", &[("class", "verdicts"), ("aria-label", "Verdicts")], |m| {
         for (index, record) in page.trials.iter().enumerate() {
-            verdict(m, index, record);
+            verdict(m, index, record, page.program);
         }
     });
+    glossary(m);
     if !page.observations.is_empty() {
         m.element("section", &[("class", "observations")], |m| {
             m.leaf("h2", &[], "What was found");
@@ -102,7 +108,7 @@ fn body(m: &mut Markup, page: &Page<'_>) {
 }
 
 /// The sentence that people came for.
-fn verdict(m: &mut Markup, index: usize, record: &TrialRecord) {
+fn verdict(m: &mut Markup, index: usize, record: &TrialRecord, program: Option<&str>) {
     let tone = words::tone(record);
     m.element("div", &[("class", &format!("verdict {}", tone_class(tone)))], |m| {
         m.element("p", &[("class", "badge")], |m| {
@@ -113,6 +119,7 @@ fn verdict(m: &mut Markup, index: usize, record: &TrialRecord) {
             m.text(words::headline(record));
         });
         m.leaf("p", &[("class", "sentence")], &typeset(&words::sentence(record)));
+        recommendation(m, record, program);
         if let Some(beside) = super::predicted::beside(record) {
             let lines = format!("Predicted: {}. Measured: {}.", beside.predicted, beside.measured);
             m.leaf("p", &[("class", "basis")], &typeset(&lines));
@@ -121,9 +128,50 @@ fn verdict(m: &mut Markup, index: usize, record: &TrialRecord) {
     });
 }
 
+/// What to do about the change, and the command for it.
+fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
+    let recommended = Recommendation::of(record, program.unwrap_or("rxlab"));
+    m.element("p", &[("class", "recommended")], |m| {
+        m.inline("strong", &[], "Recommended: ");
+        m.text(&typeset(&recommended.sentence()));
+    });
+    if let Some(command) = recommended.command.filter(|_| program.is_some()) {
+        m.element("pre", &[], |m| m.inline("code", &[], &command));
+    }
+}
+
+/// Terms of the report that a reader may not know.
+const GLOSSARY: [(&str, &str); 8] = [
+    ("Arm", "One of the two states that are compared: A is the machine as it was, B has the change."),
+    ("Slot, pair", "A slot is a few seconds in one arm. A pair is two neighbouring slots, one of each arm."),
+    ("Interval", "The range in brackets, such as [+2, +38]: the true change lies in it in 19 of 20 trials."),
+    ("Margin", "Changes smaller than this do not matter."),
+    (
+        "Softirq, NET_RX",
+        "The part of the kernel that receives packets. Its time is lost to programs on that CPU.",
+    ),
+    ("Hottest CPU", "The CPU that spends most of its time on this. When it is full, packets are lost."),
+    ("RPS", "Receive packet steering: one CPU takes packets off the queue and hands them to other CPUs."),
+    ("RFS", "Receive flow steering: packets are handed to the CPU on which their program runs."),
+];
+
+fn glossary(m: &mut Markup) {
+    m.element("section", &[("class", "glossary"), ("aria-label", "Terms")], |m| {
+        m.element("dl", &[], |m| {
+            for (term, meaning) in GLOSSARY {
+                m.element("div", &[], |m| {
+                    m.leaf("dt", &[], term);
+                    m.leaf("dd", &[], &typeset(meaning));
+                });
+            }
+        });
+    });
+}
+
 fn trial(m: &mut Markup, index: usize, record: &TrialRecord, cells: usize) {
     m.element("article", &[("id", &format!("trial-{index}"))], |m| {
-        m.leaf("h2", &[], &format!("Trial {}", record.name));
+        m.leaf("h2", &[], &heading(record));
+        m.leaf("p", &[("class", "basis")], &format!("Trial {}", record.name));
         m.element("dl", &[("class", "arms")], |m| {
             m.leaf("dt", &[("class", "a")], "A");
             let [a, b] = arms(record);
@@ -207,6 +255,7 @@ mod tests {
             title: "Practice range: receive work on one CPU",
             observations: &observations,
             trials,
+            program: Some("rxlab"),
         })
     }
 

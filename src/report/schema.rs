@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::findings::DoctorReport;
 use super::forecast::Forecast;
 use super::receive_path::CpuReport;
+use super::recommendation::TrialReport;
 use crate::load::Report as LoadReport;
 use crate::model::Model;
 use crate::probe::Steal;
@@ -43,7 +44,7 @@ fn published() -> [(&'static str, Value); 10] {
         ("trace.json", of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", of::<Found>(Found::SCHEMA)),
         ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
-        ("trial.json", of::<TrialRecord>(TrialRecord::SCHEMA)),
+        ("trial.json", of::<TrialReport>(TrialRecord::SCHEMA)),
     ]
 }
 
@@ -91,6 +92,7 @@ mod tests {
     use crate::model::Model;
     use crate::report::findings::doctor;
     use crate::report::receive_path::CpuReport;
+    use crate::report::recommendation::TrialReport;
     use crate::report::{forecast, sample_compare, sample_model, sample_record, sample_steal, sample_trace};
     use crate::trial::record::Effect;
 
@@ -150,6 +152,7 @@ mod tests {
         let mut record = sample_record::rps();
         let analysis = record.analysis.as_mut().expect("the sample has an analysis");
         analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
-        assert_eq!(complaint("trial.json", &value(&record)), None);
+        let report = TrialReport::new(record, "rxlab");
+        assert_eq!(complaint("trial.json", &value(&report)), None);
     }
 }

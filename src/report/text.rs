@@ -57,6 +57,11 @@ pub fn width(text: &str) -> usize {
     text.chars().count()
 }
 
+/// Columns that styled text takes: styles take none.
+fn plain_width(text: &str) -> usize {
+    width(&anstream::adapter::strip_str(text).to_string())
+}
+
 /// `text` without control characters: what other people named must not steer the terminal.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
@@ -92,8 +97,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 /// A paragraph of full lines: `first` before the first line, as many blanks before the others.
 /// Ends with a line break.
 pub fn paragraph(first: &str, text: &str) -> String {
-    // Styles take no columns.
-    let indent = width(&anstream::adapter::strip_str(first).to_string());
+    let indent = plain_width(first);
     let mut out = String::new();
     for (index, line) in wrap(text, columns().saturating_sub(indent)).iter().enumerate() {
         let before = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
@@ -101,6 +105,46 @@ pub fn paragraph(first: &str, text: &str) -> String {
         out.push('\n');
     }
     out
+}
+
+/// A command line behind `first`, broken before its flags and behind a backslash where it is too long: a shell takes
+/// the lines as one. A flag that is longer than a line stays whole.
+pub fn command_lines(first: &str, command: &str) -> String {
+    let indent = plain_width(first);
+    let room = columns().saturating_sub(indent);
+    let mut lines: Vec<String> = vec![String::new()];
+    let mut parts = flags(command).into_iter().peekable();
+    while let Some(part) = parts.next() {
+        let last = lines.last_mut().expect("begins with one line");
+        // What follows needs room for a backslash.
+        let taken = width(last) + width(&part) + if parts.peek().is_some() { 2 } else { 0 };
+        if last.is_empty() || taken <= room {
+            last.push_str(&part);
+        } else {
+            last.push_str(" \\");
+            lines.push(format!(" {part}"));
+        }
+    }
+    let blanks = " ".repeat(indent);
+    let line = |(index, line): (usize, &String)| {
+        format!("{}{}\n", if index == 0 { first } else { &blanks }, clean(line))
+    };
+    lines.iter().enumerate().map(line).collect()
+}
+
+/// A command line cut before each flag and each `&&`, outside of quotes; every part but the first begins with a blank.
+fn flags(command: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut is_quoted = false;
+    for (at, c) in command.char_indices() {
+        is_quoted ^= c == '\'';
+        let rest = &command[at..];
+        if !is_quoted && (rest.starts_with(" --") || rest.starts_with(" && ")) {
+            parts.push(String::new());
+        }
+        parts.last_mut().expect("begins with one part").push(c);
+    }
+    parts
 }
 
 fn clean_words(text: &str) -> Vec<String> {
@@ -146,7 +190,21 @@ fn split_long(word: &str, room: usize) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{CAUTION, paragraph, styled, wrap};
+    use super::{CAUTION, command_lines, paragraph, styled, wrap};
+
+    #[test]
+    fn a_command_is_broken_where_a_shell_joins_it() {
+        assert_eq!(command_lines("next: ", "rxlab doctor"), "next: rxlab doctor\n");
+        let head = styled(CAUTION, "next: ");
+        let long = format!("rxlab doctor --for {} --nic eth0", "5".repeat(60));
+        assert!(command_lines(&head, &long).ends_with("\\\n        --nic eth0\n"), "styles take no columns");
+        let command =
+            "rxlab trial run --set 'rfs_entries host = 32768' --set 'rfs eth0/rx-0 = --live 1' --live";
+        assert_eq!(
+            command_lines("next: ", command),
+            "next: rxlab trial run --set 'rfs_entries host = 32768' \\\n        --set 'rfs eth0/rx-0 = --live 1' --live\n"
+        );
+    }
 
     #[test]
     fn words_and_cpu_lists_break_where_a_reader_expects_it() {

@@ -8,6 +8,7 @@ mod line;
 
 use std::collections::BTreeSet;
 
+use crate::model::Identity;
 use crate::parse::NET_RX;
 use crate::probe::trace::{Cause, Item, Poll, Slice, Work, softirq_name};
 use crate::probe::{Class, Names};
@@ -26,6 +27,7 @@ const FIRST_CPU: u32 = 10_000_000;
 #[derive(Debug)]
 pub struct Timeline<'a> {
     names: &'a Names,
+    machine: &'a Identity,
     began: u64,
     tracks: BTreeSet<(u32, u32)>,
     lines: bool,
@@ -33,9 +35,9 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// For a timeline that begins at `began`.
-    pub fn new(names: &'a Names, began: u64) -> Self {
-        Self { names, began, tracks: BTreeSet::new(), lines: false, out: String::new() }
+    /// For a timeline of `machine` that begins at `began`.
+    pub fn new(names: &'a Names, machine: &'a Identity, began: u64) -> Self {
+        Self { names, machine, began, tracks: BTreeSet::new(), lines: false, out: String::new() }
     }
 
     /// The beginning of the file.
@@ -43,7 +45,13 @@ impl<'a> Timeline<'a> {
         self.out.clear();
         self.out.push('[');
         self.named(CPUS, 0, "process_name", "CPUs");
+        self.sorted(CPUS, 0, "process_sort_index", 0);
         self.named(THREADS, 0, "process_name", "threads that receive");
+        self.sorted(THREADS, 0, "process_sort_index", 1);
+        let Identity { hostname, kernel, .. } = self.machine;
+        let labels = format!("{hostname}, Linux {kernel}, rxlab {}", env!("CARGO_PKG_VERSION"));
+        let args = Args { labels: Some(&labels), ..Args::default() };
+        self.line(&Line { ph: "M", args, ..Line::of(CPUS, "process_labels") });
         &self.out
     }
 
@@ -176,6 +184,7 @@ impl<'a> Timeline<'a> {
     ) {
         if self.tracks.insert((THREADS, pid)) {
             self.named(THREADS, pid, "thread_name", thread);
+            self.sorted(THREADS, pid, "thread_sort_index", pid);
         }
         let (ts, dur) = (self.ts(from), Some(micros(to.saturating_sub(from))));
         self.line(&Line {
@@ -195,12 +204,18 @@ impl<'a> Timeline<'a> {
         let tid = FIRST_CPU.saturating_add(cpu.0);
         if self.tracks.insert((CPUS, tid)) {
             self.named(CPUS, tid, "thread_name", &format!("CPU {cpu}"));
+            self.sorted(CPUS, tid, "thread_sort_index", cpu.0);
         }
         tid
     }
 
     fn named(&mut self, pid: u32, tid: u32, what: &str, name: &str) {
         let args = Args { name: Some(name), ..Args::default() };
+        self.line(&Line { ph: "M", pid, tid, args, ..Line::of(CPUS, what) });
+    }
+
+    fn sorted(&mut self, pid: u32, tid: u32, what: &str, sort_index: u32) {
+        let args = Args { sort_index: Some(sort_index), ..Args::default() };
         self.line(&Line { ph: "M", pid, tid, args, ..Line::of(CPUS, what) });
     }
 

@@ -5,6 +5,7 @@ use anstyle::Style;
 use super::number;
 use super::predicted;
 use super::probe_words;
+use super::recommendation::Recommendation;
 use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, paragraph, styled, width};
 use super::words::{self, Tone};
 use crate::trial::record::{MetricResult, TrialRecord};
@@ -26,6 +27,7 @@ fn style(tone: Tone) -> Style {
 fn block(record: &TrialRecord) -> String {
     let mut out = headline(record);
     out += &paragraph("  ", &words::sentence(record));
+    out += &paragraph("  recommended: ", &Recommendation::of(record, "rxlab").sentence());
     if let Some(analysis) = record.analysis.as_ref().filter(|analysis| !analysis.metrics.is_empty()) {
         out.push('\n');
         out += &metrics(&analysis.metrics);

@@ -4,7 +4,6 @@
 //! one of them alone can be quoted.
 
 use super::number;
-use crate::trial::metrics::name;
 use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
 
 /// How a verdict should look. Never the only sign: the words say the same.
@@ -143,7 +142,7 @@ pub fn sentence(record: &TrialRecord) -> String {
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after, capacity } => format!(
             "{name} spreads the load{}: {}the softirq work of the hottest CPU fits {} times into its time, {} times \
-             before.{}{}",
+             before.{}",
             if *capacity == Capacity::Same { " and adds no capacity" } else { "" },
             spread(&analysis.metrics),
             number::times(*headroom_after),
@@ -155,7 +154,6 @@ pub fn sentence(record: &TrialRecord) -> String {
                 Capacity::Hidden =>
                     " Everything offered got through before, so whether it adds capacity could not show.",
             },
-            price(&analysis.metrics),
         ),
         Verdict::GuardTripped { reason } => {
             format!("A guard stopped {name} and the change was rolled back at once: {reason}.")
@@ -171,18 +169,6 @@ pub fn sentence(record: &TrialRecord) -> String {
         Verdict::Interrupted => {
             format!("{name} was interrupted after {}, before a decision.", count(analysis.pairs, "pair"))
         }
-    }
-}
-
-/// What spreading costs, when a cost is proven: moving a packet to another CPU is work too. Told by
-/// the busy time of all CPUs: softirq time alone depends, where ticks sample it, on how the rhythm of
-/// the traffic meets the tick, and that differs between the arms.
-fn price(metrics: &[MetricResult]) -> String {
-    let dearer =
-        |result: &&MetricResult| result.metric.name == name::MACHINE_CPU && result.call == Call::Hurts;
-    match metrics.iter().find(dearer).and_then(|result| result.effect) {
-        Some(effect) => format!(" It has a price: machine CPU per unit of work {}.", number::effect(&effect)),
-        None => String::new(),
     }
 }
 

@@ -189,6 +189,7 @@ impl Live<'_> {
             values,
             at_least: work.at_least,
             net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
+            packets: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets)).collect(),
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
             probe_cost: metered.cost,
             void,

@@ -220,6 +220,7 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guar
         applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
         confirm: Some(longest(spec)),
+        seen: None,
     };
     let transaction = Transaction::begin(setup.store, info)?;
     let guard = match (setup.guard)(transaction.id()) {
@@ -267,6 +268,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> 
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: spec.name.clone(),
         change,
+        plan: spec.change.plan.clone(),
         probe: setup.meter.as_ref().map(Meter::in_use),
         softirq_timed,
         prediction: setup.prediction.clone(),

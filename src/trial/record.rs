@@ -78,8 +78,11 @@ pub struct Slot {
     /// age, and the value lies among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<String>,
-    /// NET_RX softirq runs a second by CPU, for the heatmap.
+    /// NET_RX softirq runs a second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
+    /// Packets a second that went up the stack, by CPU; empty in records of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packets: BTreeMap<CpuId, f64>,
     /// Softirq time by CPU, fraction of wall time.
     pub softirq: BTreeMap<CpuId, f64>,
     /// CPU time of the eBPF programs that measured it, where the kernel counts that.
@@ -314,6 +317,9 @@ pub struct TrialRecord {
     /// What arm B sets, one setting a line; where arm A is more than the machine as it was, the settings or
     /// commands of both arms, as `A: SETTING` and `B: SETTING`.
     pub change: Vec<String>,
+    /// The plan file of arm B, as it was given; `None` = settings or commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
     /// The probe, when metrics took one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeUse>,

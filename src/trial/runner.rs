@@ -27,6 +27,8 @@ pub struct Measured {
     pub at_least: Vec<String>,
     /// NET_RX runs a second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
+    /// Packets a second that went up the stack, by CPU.
+    pub packets: BTreeMap<CpuId, f64>,
     /// Softirq share of each CPU's time.
     pub softirq: BTreeMap<CpuId, f64>,
     /// CPU time of the programs of the probe.
@@ -163,6 +165,7 @@ impl<B: Bench> Run<'_, B> {
                 values: measured.values,
                 at_least: measured.at_least,
                 net_rx: measured.net_rx,
+                packets: measured.packets,
                 softirq: measured.softirq,
                 probe_cost: measured.probe_cost,
                 void: void.clone(),

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use rxlab::diagnose::{Finding, diagnose};
-use rxlab::lab::{Range, RangeSpec};
+use rxlab::lab::{Flood, Range, RangeSpec};
 use rxlab::load::Session;
 use rxlab::model::{Model, Rates};
 use rxlab::report::findings::{Alert, Alerts, Change};
 use rxlab::sample::{Counters, Inventory, Scope};
 use rxlab::snapshot::Snapshot;
 use rxlab::target::Target;
+use rxlab::units::CpuId;
 use serde_json::Value;
 
 use crate::process::{Running, rxlab, wait_for};
@@ -151,6 +152,38 @@ fn what_somebody_else_put_back_is_noted() {
     assert!(!noted("srv0"), "it is as it was set");
     set(strange.path(), "1");
     assert!(noted("srv0") && !noted("lo"), "it is not");
+}
+
+/// From the plan's file through the journal to the next sample.
+#[test]
+fn what_a_plan_has_changed_is_compared_with_what_was_before() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let _flood = Flood::start(&range, CpuId(0), 16).expect("started");
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let plan = state.path().join("rps.toml");
+    let run = |args: &[&str]| {
+        let mut command = rxlab(state.path(), args);
+        command.arg("--netns").arg(range.server.path()).output().expect("rxlab runs")
+    };
+    let since = || {
+        let out = run(&["doctor", "--json", "--for", "300ms"]);
+        let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {out:?}"));
+        report["since"].clone()
+    };
+    let path = plan.to_str().expect("text");
+    let out = run(&["plan", "rps", "--nic", "srv0", "--for", "500ms", "-o", path]);
+    assert!(out.status.success(), "{out:?}");
+    assert_eq!(since(), Value::Null, "nothing is applied yet");
+    let out = run(&["apply", path]);
+    assert!(out.status.success(), "{out:?}");
+    let told = since();
+    assert_eq!((&told["what"], &told["cpu"]), (&"apply rps".into(), &0.into()), "{told}");
+    assert!(told["packets_before"].as_f64() > Some(0.0) && told["packets"].as_f64() > Some(0.0), "{told}");
+    assert!(run(&["undo"]).status.success());
+    assert_eq!(since(), Value::Null, "it was put back");
 }
 
 #[test]

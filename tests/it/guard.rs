@@ -44,6 +44,7 @@ fn the_next_command_puts_back_what_a_killed_process_left() {
         applier: Some(ProcessId { start: own.start + 1, ..own }),
         what: "trial 0001-rps".into(),
         confirm: Some(Duration::from_secs(600)),
+        seen: None,
     };
     let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
     let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::Args;
 use crate::cli::Global;
 use crate::commands::source::Source;
-use crate::commands::{files, look, machine, output};
+use crate::commands::{look, machine, output};
 use crate::error::CommandError;
 use crate::model::{Model, Rates};
 use crate::plan::{Plan, Spread, spread};
@@ -26,7 +26,7 @@ pub(super) fn run(
     let mut report = Forecast::new(&model, &rates, plans, reasons);
     if let Some(path) = &args.output {
         let plan = report.plans.pop().ok_or_else(|| super::no_file(path, &report.reasons))?;
-        return files::write(path, plan.to_toml().as_bytes());
+        return super::written(global, path, &plan);
     }
     let mut out = output::stdout(global);
     if global.json {

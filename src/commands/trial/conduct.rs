@@ -12,6 +12,8 @@ use crate::error::{CommandError, Kind};
 use crate::journal;
 
 use crate::plan::{Prediction, Setting};
+use crate::report::number;
+use crate::trial::analysis::analyse;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
 use crate::trial::meter::Meter;
@@ -107,7 +109,10 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
     bar.tick_every(Duration::from_millis(250));
     let mut progress = |record: &TrialRecord| {
         let done = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
-        let part = if done == 0 { "calibrating".to_owned() } else { format!("pair {}", done.div_ceil(2)) };
+        let part = match done {
+            0 => "calibrating".to_owned(),
+            _ => format!("pair {}{}", done.div_ceil(2), so_far(record)),
+        };
         bar.set_message(&format!("trial {}: {part}", record.name));
         bar.set_position(record.slots.len() as u64);
     };
@@ -141,6 +146,14 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
     bar.finish_and_clear();
     let commands = trial.spec.change.a.is_some();
     outcome.map_err(|error| explain(error, commands))
+}
+
+/// `, throughput +18 % [+2, +38]`: the change of the primary metric over the pairs that are there. Nothing before
+/// there is an interval.
+fn so_far(record: &TrialRecord) -> String {
+    let metrics = analyse(record).metrics;
+    let primary = metrics.first().and_then(|result| Some((&result.metric.title, result.effect.as_ref()?)));
+    primary.map_or_else(String::new, |(title, effect)| format!(", {title} {}", number::effect(effect)))
 }
 
 /// A seed that is short enough to be read aloud and exact in every JSON reader.

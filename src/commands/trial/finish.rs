@@ -10,7 +10,7 @@ use crate::cli::Global;
 use crate::commands::{files, output, undo};
 use crate::error::{CommandError, Kind};
 use crate::journal;
-use crate::report;
+use crate::report::{self, recommendation::TrialReport};
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
 
@@ -38,7 +38,7 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
     let commands = trial.spec.change.a.is_some();
     let outcome = conduct(global, trial)?;
     let written = match &after.html {
-        Some(path) => show::write_html(path, std::slice::from_ref(&outcome.record)),
+        Some(path) => show::write_html(global, path, std::slice::from_ref(&outcome.record)),
         None => Ok(()),
     };
     let report = after.html.as_deref().filter(|_| written.is_ok());
@@ -58,7 +58,8 @@ fn print(
     let Outcome { record, undo, kept } = outcome;
     let mut out = output::stdout(global);
     if global.json {
-        writeln!(out, "{}", crate::commands::json(record)?)?;
+        let report = TrialReport::new(record.clone(), &global.program());
+        writeln!(out, "{}", crate::commands::json(&report)?)?;
         return Ok(());
     }
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(record)))?;
@@ -69,7 +70,11 @@ fn print(
         None => {}
     }
     writeln!(out, "record: {path}")?;
-    report.map_or(Ok(()), |report| show::say_written(&mut out, report))
+    if let Some(report) = report {
+        show::say_written(&mut out, report)?;
+    }
+    // What is kept needs no further command.
+    if kept.is_none() { show::say_next(global, &mut out, record) } else { Ok(()) }
 }
 
 /// An error unless everything that the trial flipped is as it was before, or was kept as asked.

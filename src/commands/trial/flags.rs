@@ -50,6 +50,9 @@ pub(super) struct Args {
     /// The specification (TOML); docs/trials.md describes it
     #[arg(value_name = "SPEC", conflicts_with_all = BY_FLAGS)]
     pub(super) spec: Option<PathBuf>,
+    /// The trial of this id again, as `rxlab trial list` shows it: with new coins, and with more pairs by --pairs
+    #[arg(long, value_name = "ID", conflicts_with_all = BY_FLAGS.iter().filter(|flag| **flag != "pairs").copied().chain(["spec"]))]
+    pub(super) again: Option<String>,
     /// Arm B: a value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long, value_name = "SETTING")]
     pub(super) set: Vec<Setting>,
@@ -89,9 +92,9 @@ pub(super) struct Args {
     /// A word for the trial; without it the name of its plan, or `trial`
     #[arg(long, value_name = "WORD")]
     pub(super) name: Option<String>,
-    /// Pairs at which the trial ends undecided
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    pub(super) pairs: usize,
+    /// Pairs at which the trial ends undecided [default: 40]
+    #[arg(long, value_name = "N")]
+    pub(super) pairs: Option<usize>,
     /// Pairs before the trial may stop early
     #[arg(long, value_name = "N", default_value_t = FIRST_LOOK)]
     pub(super) min_pairs: usize,
@@ -151,6 +154,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         spec.netns = args.load_netns.as_deref().map(netns_path);
         spec
     });
+    let pairs = args.pairs.unwrap_or(Design::default().pairs);
     let spec = Spec {
         name: name(args)?,
         change: Change {
@@ -163,8 +167,8 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         workload: Workload { load, command: args.command.clone(), live: args.live, nic: args.nic.clone() },
         design: Design {
             seed: args.seed,
-            pairs: args.pairs,
-            min_pairs: args.min_pairs.min(args.pairs),
+            pairs,
+            min_pairs: args.min_pairs.min(pairs),
             calibration: args.calibration,
             margin: args.margin,
             washout: Seconds(args.washout),

@@ -12,10 +12,11 @@ use crate::trial::store::TrialDir;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     args.after.check()?;
-    let mut spec = match &args.spec {
-        Some(path) => Spec::parse(&files::read("specification", path)?)
+    let mut spec = match (&args.again, &args.spec) {
+        (Some(id), _) => again(global, id, args.pairs)?,
+        (None, Some(path)) => Spec::parse(&files::read("specification", path)?)
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
-        None => from_flags(args)?,
+        (None, None) => from_flags(args)?,
     };
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
@@ -26,4 +27,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
     let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
     finish(global, trial, &args.after)
+}
+
+/// The specification of an earlier trial, with new coins; with `pairs` of them, where given.
+fn again(global: &Global, id: &str, pairs: Option<usize>) -> Result<Spec, CommandError> {
+    let dir = TrialDir::open(&global.state_dir, id).map_err(|error| store_error(&error))?;
+    let mut spec = dir.spec().map_err(|error| store_error(&error))?;
+    spec.design.seed = None;
+    if let Some(pairs) = pairs {
+        spec.design.pairs = pairs;
+        spec.design.min_pairs = spec.design.min_pairs.min(pairs);
+    }
+    spec.check().map_err(CommandError::usage)?;
+    Ok(spec)
 }

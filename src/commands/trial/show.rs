@@ -7,7 +7,9 @@ use super::conduct::store_error;
 use crate::cli::Global;
 use crate::commands::{files, output};
 use crate::error::CommandError;
-use crate::report;
+use crate::report::recommendation::{Recommendation, TrialReport};
+use crate::report::text::command_lines;
+use crate::report::{self, action};
 use crate::trial::record::TrialRecord;
 use crate::trial::store::TrialDir;
 
@@ -26,15 +28,28 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let record = dir.record().map_err(|error| store_error(&error))?;
     if let Some(path) = &args.html {
-        write_html(path, std::slice::from_ref(&record))?;
+        write_html(global, path, std::slice::from_ref(&record))?;
     }
     let mut out = output::stdout(global);
     if global.json {
-        writeln!(out, "{}", super::super::json(&record)?)?;
+        writeln!(out, "{}", super::super::json(&TrialReport::new(record, &global.program()))?)?;
         return Ok(());
     }
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
-    args.html.as_deref().map_or(Ok(()), |path| say_written(&mut out, path))
+    if let Some(path) = &args.html {
+        say_written(&mut out, path)?;
+    }
+    say_next(global, &mut out, &record)
+}
+
+/// The command that the recommendation ends in.
+pub(super) fn say_next(
+    global: &Global,
+    out: &mut impl Write,
+    record: &TrialRecord,
+) -> Result<(), CommandError> {
+    let next = Recommendation::of(record, &global.program()).command;
+    Ok(next.map_or(Ok(()), |command| write!(out, "{}", command_lines("next: ", &command)))?)
 }
 
 /// Names the report that was written, as a path that can be opened from anywhere.
@@ -43,8 +58,10 @@ pub(in crate::commands) fn say_written(out: &mut impl Write, path: &Path) -> Res
 }
 
 /// Writes the HTML report of `records`.
-pub(super) fn write_html(path: &Path, records: &[TrialRecord]) -> Result<(), CommandError> {
-    let title = records.first().map_or("trial", |record| record.name.as_str());
-    let page = report::html::Page { title: &format!("Trial: {title}"), observations: &[], trials: records };
+pub(super) fn write_html(global: &Global, path: &Path, records: &[TrialRecord]) -> Result<(), CommandError> {
+    let title = records.first().map_or_else(|| "Trial".to_owned(), action::heading);
+    let program = global.program();
+    let page =
+        report::html::Page { title: &title, observations: &[], trials: records, program: Some(&program) };
     files::write(path, report::html::render(&page).as_bytes())
 }

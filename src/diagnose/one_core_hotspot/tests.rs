@@ -18,7 +18,7 @@ fn one(sketch: Sketch) -> Finding {
 #[test]
 fn field_case_a_names_cpu_queue_and_interrupt() {
     let finding = one(Sketch::case_a());
-    assert_eq!(finding.title, "CPU 2 does 96 % of the receive work, 7 CPUs do 4 %");
+    assert_eq!(finding.title, "CPU 2 does 96 % of receive work, 100 % busy; 7 others 79 %");
     assert_eq!(finding.severity, Severity::Critical);
     assert_eq!(finding.nic.expect("a NIC").as_str(), "eth0");
     assert!(finding.evidence.iter().any(|line| line.contains("IRQ 41 -> CPU 2")), "{:?}", finding.evidence);
@@ -53,7 +53,7 @@ fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
 fn two_cpus_and_a_veth() {
     let veth = || Sketch::new(2).veth("veth0").traffic("veth0", 2.7e5);
     let finding = one(veth().receives(0, 0.45, 2.7e5));
-    assert_eq!(finding.title, "CPU 0 does 99 % of the receive work, 1 CPU does 1 %");
+    assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; 1 other idle");
     assert!(finding.why.contains("on the CPU that sends them"));
     assert_eq!(of(veth().receives(0, 0.45, 1.8e5).receives(1, 0.2, 0.9e5)), [], "two thirds on one of two");
 }

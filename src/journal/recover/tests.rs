@@ -18,6 +18,7 @@ fn begin() -> Record {
         started: String::new(),
         what: String::new(),
         deadline: Some(5),
+        seen: None,
     })
 }
 

@@ -6,7 +6,7 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// One word of the shell, whatever is in it.
-pub(super) fn shell(word: &str) -> String {
+pub(crate) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -28,40 +28,47 @@ pub enum Detail {
 
 /// What is shown, from the longest to the shortest.
 const LEVELS: [Shown; 6] = [
-    Shown { evidence: usize::MAX, why: true, tries: usize::MAX, notes: true, knobs: true },
-    Shown { evidence: usize::MAX, why: true, tries: usize::MAX, notes: true, knobs: false },
-    Shown { evidence: 2, why: true, tries: 1, notes: false, knobs: false },
-    Shown { evidence: 1, why: false, tries: 1, notes: false, knobs: false },
-    Shown { evidence: 0, why: false, tries: 1, notes: false, knobs: false },
-    Shown { evidence: 0, why: false, tries: 0, notes: false, knobs: false },
+    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: true },
+    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: false },
+    Shown { evidence: 2, why: true, fixes: 1, notes: false, knobs: false },
+    Shown { evidence: 1, why: false, fixes: 1, notes: false, knobs: false },
+    Shown { evidence: 0, why: false, fixes: 1, notes: false, knobs: false },
+    Shown { evidence: 0, why: false, fixes: 0, notes: false, knobs: false },
 ];
 
-/// Renders the report; ends with a line break.
-pub fn text(report: &DoctorReport, detail: Detail) -> String {
+/// Renders the report; ends with a line break. `program` begins next commands: `rxlab` with its global options, or
+/// nothing where no command is to be shown.
+pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
     let all = report.findings.len();
     if detail == Detail::All {
         let end = report.regime.as_ref().map_or(String::new(), regime::whole);
-        return Page::of(report, &LEVELS[0], all).text + &end;
+        return Page::of(report, &LEVELS[0], all, program).text + &end;
     }
     let fits = |text: &String| text.lines().count() <= ROWS;
     let levels = LEVELS.iter().enumerate().map(|(index, shown)| match index {
-        0 => screen(report, shown, all, ""),
-        _ => screen(report, shown, all, "`rxlab doctor -v` has the rest: evidence, causes, plans, notes"),
+        0 => screen(report, shown, all, "", program),
+        _ => screen(
+            report,
+            shown,
+            all,
+            "`rxlab doctor -v` has the rest: evidence, causes, plans, notes",
+            program,
+        ),
     });
     let titles = LEVELS.last().expect("there are levels");
     let fewer = (0..all).rev().map(|findings| {
         let more = format!("`rxlab doctor -v` has {} and the rest", plural(all - findings, "more finding"));
-        screen(report, titles, findings, &more)
+        screen(report, titles, findings, &more, program)
     });
     // With no finding at all there are a few lines.
     levels
         .chain(fewer)
         .find(fits)
-        .unwrap_or_else(|| screen(report, titles, 0, "`rxlab doctor -v` has the rest"))
+        .unwrap_or_else(|| screen(report, titles, 0, "`rxlab doctor -v` has the rest", program))
 }
 
-fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str) -> String {
-    let mut page = Page::of(report, shown, findings);
+fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str, program: &str) -> String {
+    let mut page = Page::of(report, shown, findings, program);
     page.text += &match &report.regime {
         Some(found) if shown.knobs => regime::compact(found),
         Some(found) => regime::summary(found),
@@ -87,7 +94,7 @@ mod tests {
     }
 
     fn shown(report: &DoctorReport, detail: Detail) -> String {
-        let text = anstream::adapter::strip_str(&text(report, detail)).to_string();
+        let text = anstream::adapter::strip_str(&text(report, detail, "rxlab")).to_string();
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "too wide: {line}");
             assert_eq!(line.trim_end(), line, "ends in spaces");
@@ -170,7 +177,7 @@ mod tests {
     fn a_quiet_machine() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).build();
         rates.gaps.push("no /proc/net/softnet_stat: drops and time squeezes are not known".into());
-        let text = text(&doctor(&model, &rates), Detail::Screen);
+        let text = text(&doctor(&model, &rates), Detail::Screen, "rxlab");
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
         assert!(text.starts_with('\u{1b}'), "coloured before the edge strips it");
     }

@@ -1,10 +1,68 @@
-//! NET_RX by CPU and slot as a grid of limited size: what the heatmap draws.
+//! Receive work by CPU and slot as a grid of limited size: what the heatmap draws.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report::words;
-use crate::trial::record::{Arm, Phase, Slot};
+use crate::report::{number, words};
+use crate::trial::record::{Arm, Phase, Slot, TrialRecord};
 use crate::units::CpuId;
+
+/// What a cell shows of a CPU: the most exact measure that the slots of a record have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// Softirq time, measured by eBPF programs, as a fraction of wall time.
+    Time,
+    /// Packets a second that went up the stack.
+    Packets,
+    /// NET_RX runs a second, for records without the others.
+    Runs,
+}
+
+impl Measure {
+    /// The best that a record has.
+    fn of(record: &TrialRecord) -> Self {
+        match () {
+            () if record.softirq_timed && record.slots.iter().any(|slot| !slot.softirq.is_empty()) => {
+                Self::Time
+            }
+            () if record.slots.iter().any(|slot| !slot.packets.is_empty()) => Self::Packets,
+            () => Self::Runs,
+        }
+    }
+
+    fn values(self, slot: &Slot) -> &BTreeMap<CpuId, f64> {
+        match self {
+            Self::Time => &slot.softirq,
+            Self::Packets => &slot.packets,
+            Self::Runs => &slot.net_rx,
+        }
+    }
+
+    /// `softirq time of each CPU`.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Time => "softirq time of each CPU, measured by eBPF",
+            Self::Packets => "packets received by each CPU",
+            Self::Runs => "NET_RX softirq runs of each CPU",
+        }
+    }
+
+    /// A value with its unit: `97 %`, `820 k/s`.
+    pub(super) fn value(self, value: f64) -> String {
+        match self {
+            Self::Time => number::share(value),
+            Self::Packets | Self::Runs => number::rate(value),
+        }
+    }
+
+    /// What a share of the sum of all CPUs is called.
+    fn whole(self) -> &'static str {
+        match self {
+            Self::Time => "of softirq time",
+            Self::Packets => "of packets",
+            Self::Runs => "of NET_RX",
+        }
+    }
+}
 
 /// Rows at most; beyond that neighbouring CPUs share a row, which shows the hottest of them.
 const ROWS: usize = 128;
@@ -12,6 +70,8 @@ const ROWS: usize = 128;
 /// The grid.
 #[derive(Debug)]
 pub(super) struct Grid {
+    /// What the cells hold.
+    pub(super) measure: Measure,
     /// From the lowest CPU.
     pub(super) rows: Vec<Row>,
     /// In time order.
@@ -44,14 +104,16 @@ pub(super) struct Column {
     pub(super) start_s: f64,
     /// What a pointer resting on it reads.
     pub(super) title: String,
-    /// NET_RX runs a second by row; `None` = not known.
+    /// The measure by row; `None` = not known.
     pub(super) cells: Vec<Option<f64>>,
 }
 
 impl Grid {
-    /// The grid of `slots` with at most about `cells` cells; `None` when no slot has NET_RX rates.
-    pub(super) fn new(slots: &[Slot], cells: usize) -> Option<Self> {
-        let cpus: BTreeSet<CpuId> = slots.iter().flat_map(|slot| slot.net_rx.keys().copied()).collect();
+    /// The grid of a record with at most about `cells` cells; `None` when no slot has figures by CPU.
+    pub(super) fn new(record: &TrialRecord, cells: usize) -> Option<Self> {
+        let (measure, slots) = (Measure::of(record), &record.slots[..]);
+        let cpus: BTreeSet<CpuId> =
+            slots.iter().flat_map(|slot| measure.values(slot).keys().copied()).collect();
         let cpus: Vec<CpuId> = cpus.into_iter().collect();
         if cpus.is_empty() {
             return None;
@@ -63,12 +125,12 @@ impl Grid {
         for phase in slots.chunk_by(|a, b| a.phase == b.phase) {
             for chunk in phase.chunks(2 * merged) {
                 if merged == 1 {
-                    columns.extend(chunk.iter().map(|slot| column(&[slot], &groups)));
+                    columns.extend(chunk.iter().map(|slot| column(measure, &[slot], &groups)));
                 } else {
                     for arm in [Arm::A, Arm::B] {
                         let slots: Vec<&Slot> = chunk.iter().filter(|slot| slot.arm == arm).collect();
                         if !slots.is_empty() {
-                            columns.push(column(&slots, &groups));
+                            columns.push(column(measure, &slots, &groups));
                         }
                     }
                 }
@@ -76,15 +138,15 @@ impl Grid {
         }
         let max =
             columns.iter().flat_map(|column| column.cells.iter().flatten()).copied().fold(0.0, f64::max);
-        let rows = groups.iter().map(|group| row(group, slots)).collect();
-        Some(Self { rows, columns, max: if max > 0.0 { max } else { 1.0 }, merged })
+        let rows = groups.iter().map(|group| row(measure, group, slots)).collect();
+        Some(Self { measure, rows, columns, max: if max > 0.0 { max } else { 1.0 }, merged })
     }
 }
 
-fn row(group: &[CpuId], slots: &[Slot]) -> Row {
+fn row(measure: Measure, group: &[CpuId], slots: &[Slot]) -> Row {
     let mean = |arm: Arm| {
         let valid = slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
-        average(valid.filter(|slot| slot.arm == arm).filter_map(|slot| hottest(group, slot)))
+        average(valid.filter(|slot| slot.arm == arm).filter_map(|slot| hottest(measure, group, slot)))
     };
     let (first, last) = (group[0], group[group.len() - 1]);
     let label = if first == last { format!("CPU {first}") } else { format!("CPU {first}-{last}") };
@@ -92,25 +154,27 @@ fn row(group: &[CpuId], slots: &[Slot]) -> Row {
 }
 
 /// `slots` is not empty.
-fn column(slots: &[&Slot], groups: &[&[CpuId]]) -> Column {
+fn column(measure: Measure, slots: &[&Slot], groups: &[&[CpuId]]) -> Column {
     let valid: Vec<&Slot> = slots.iter().copied().filter(|slot| slot.void.is_none()).collect();
     let void = valid.is_empty();
     let counted = if void { slots } else { &valid };
-    let cells: Vec<Option<f64>> =
-        groups.iter().map(|group| average(counted.iter().filter_map(|slot| hottest(group, slot)))).collect();
+    let cells: Vec<Option<f64>> = groups
+        .iter()
+        .map(|group| average(counted.iter().filter_map(|slot| hottest(measure, group, slot))))
+        .collect();
     let first = slots[0];
     Column {
         arm: first.arm,
         phase: first.phase,
         void,
         start_s: first.start_s,
-        title: title(slots, counted),
+        title: title(measure, slots, counted),
         cells,
     }
 }
 
-/// `pair 3, arm B: 98 % of NET_RX on CPU 0`.
-fn title(slots: &[&Slot], counted: &[&Slot]) -> String {
+/// `pair 3, arm B: 98 % of packets on CPU 0`.
+fn title(measure: Measure, slots: &[&Slot], counted: &[&Slot]) -> String {
     let (first, last) = (slots[0].pair + 1, slots[slots.len() - 1].pair + 1);
     let pairs = if first == last { format!("pair {first}") } else { format!("pairs {first} to {last}") };
     let arm = match (slots[0].phase, slots[0].arm) {
@@ -119,10 +183,10 @@ fn title(slots: &[&Slot], counted: &[&Slot]) -> String {
         (_, Arm::B) => "arm B",
     };
     let slot = counted[0];
-    let total: f64 = slot.net_rx.values().sum();
-    let hottest = slot.net_rx.iter().max_by(|a, b| a.1.total_cmp(b.1)).filter(|_| total > 0.0);
+    let total: f64 = measure.values(slot).values().sum();
+    let hottest = measure.values(slot).iter().max_by(|a, b| a.1.total_cmp(b.1)).filter(|_| total > 0.0);
     let hottest = hottest.map_or_else(String::new, |(cpu, rate)| {
-        format!(": {} of NET_RX on CPU {cpu}", crate::report::number::share(rate / total))
+        format!(": {} {} on CPU {cpu}", number::share(rate / total), measure.whole())
     });
     let void = slots[0].void.as_ref().map_or_else(String::new, |reason| format!(" (void: {reason})"));
     let many =
@@ -130,8 +194,9 @@ fn title(slots: &[&Slot], counted: &[&Slot]) -> String {
     format!("{pairs}, {arm}{many}{hottest}{void}")
 }
 
-fn hottest(group: &[CpuId], slot: &Slot) -> Option<f64> {
-    let rates = group.iter().filter_map(|cpu| slot.net_rx.get(cpu)).copied().filter(|rate| rate.is_finite());
+fn hottest(measure: Measure, group: &[CpuId], slot: &Slot) -> Option<f64> {
+    let rates =
+        group.iter().filter_map(|cpu| measure.values(slot).get(cpu)).copied().filter(|rate| rate.is_finite());
     rates.reduce(f64::max)
 }
 
@@ -142,15 +207,15 @@ fn average(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Grid;
+    use super::{Grid, Measure};
     use crate::report::sample_record;
-    use crate::trial::record::{Arm, Phase};
+    use crate::trial::record::{Arm, Phase, TrialRecord};
     use crate::units::CpuId;
 
     #[test]
     fn every_slot_has_its_column_while_there_is_room() {
         let record = sample_record::rps();
-        let grid = Grid::new(&record.slots, 40_000).expect("rates");
+        let grid = Grid::new(&record, 40_000).expect("rates");
         assert_eq!((grid.columns.len(), grid.rows.len(), grid.merged), (58, 2, 1));
         assert_eq!(grid.columns[0].title, "pair 1, calibration: 100 % of NET_RX on CPU 0");
         assert!(
@@ -161,11 +226,27 @@ mod tests {
     }
 
     #[test]
+    fn the_most_exact_measure_is_drawn() {
+        let measure = |record: &TrialRecord| Grid::new(record, 40_000).expect("figures").measure;
+        let mut record = sample_record::rps();
+        assert_eq!(measure(&record), Measure::Runs);
+        for slot in &mut record.slots {
+            slot.packets = slot.net_rx.iter().map(|(cpu, rate)| (*cpu, 2.0 * rate)).collect();
+        }
+        assert_eq!(measure(&record), Measure::Packets);
+        record.softirq_timed = true;
+        let grid = Grid::new(&record, 40_000).expect("figures");
+        assert_eq!(grid.measure, Measure::Time);
+        assert_eq!(grid.columns[0].title, "pair 1, calibration: 100 % of softirq time on CPU 0");
+        assert!(grid.max < 1.1, "a fraction of time: {}", grid.max);
+    }
+
+    #[test]
     fn too_many_slots_are_averaged_by_arm_and_too_many_cpus_by_neighbourhood() {
         let mut record = sample_record::wide();
         let rates = record.slots[0].net_rx.clone();
         record.slots[0].net_rx.extend(rates.iter().map(|(cpu, rate)| (CpuId(cpu.0 + 128), *rate)));
-        let grid = Grid::new(&record.slots, 4_000).expect("rates");
+        let grid = Grid::new(&record, 4_000).expect("rates");
         assert_eq!(grid.rows.len(), 128);
         assert_eq!(grid.rows[1].label, "CPU 2-3");
         assert!(grid.columns.len() * grid.rows.len() <= 4_500, "{}", grid.columns.len());
@@ -181,7 +262,8 @@ mod tests {
     fn no_rates_no_grid() {
         let mut record = sample_record::rfs();
         record.slots.iter_mut().for_each(|slot| slot.net_rx.clear());
-        assert!(Grid::new(&record.slots, 40_000).is_none());
-        assert!(Grid::new(&[], 40_000).is_none());
+        assert!(Grid::new(&record, 40_000).is_none());
+        let empty = TrialRecord { slots: Vec::new(), ..sample_record::rps() };
+        assert!(Grid::new(&empty, 40_000).is_none());
     }
 }

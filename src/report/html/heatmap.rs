@@ -1,8 +1,7 @@
-//! The heatmap: which CPU ran NET_RX in which slot, with the arm of every slot above it.
+//! The heatmap: which CPU received in which slot, with the arm of every slot above it.
 
 use std::fmt::Write;
 
-use crate::report::number;
 use crate::trial::record::{Arm, Phase, TrialRecord};
 
 use super::grid::{Column, Grid};
@@ -14,8 +13,8 @@ const LANES: f64 = 20.0;
 
 /// The heatmap with about `cells` cells at most; nothing when no slot has rates.
 pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
-    let Some(grid) = Grid::new(&record.slots, cells) else {
-        m.leaf("p", &[("class", "absent")], "No slot has NET_RX rates by CPU.");
+    let Some(grid) = Grid::new(record, cells) else {
+        m.leaf("p", &[("class", "absent")], "No slot has figures by CPU.");
         return;
     };
     let row = (360.0 / grid.rows.len() as f64).clamp(3.0, 30.0);
@@ -152,8 +151,9 @@ fn areas(m: &mut Markup, columns: &[Vec<Option<f64>>], max: f64) {
 fn map(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
     let (columns, rows) = (grid.columns.len(), grid.rows.len());
     let title = format!(
-        "NET_RX softirq runs a second, {rows} rows of CPUs by {columns} columns of slots; most is {}",
-        number::rate(grid.max)
+        "{}, {rows} rows of CPUs by {columns} columns of slots; most is {}",
+        grid.measure.title(),
+        grid.measure.value(grid.max)
     );
     m.cells("map", (columns, rows, height), &title, |m| {
         let cells: Vec<Vec<Option<f64>>> = grid.columns.iter().map(|column| column.cells.clone()).collect();
@@ -191,7 +191,7 @@ fn means(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
                 let class = format!("l{level}");
                 let mut attributes = vec![("class", class.as_str())];
                 attributes.extend(place.iter().map(|(name, value)| (*name, value.as_str())));
-                let rate = number::rate(mean);
+                let rate = grid.measure.value(mean);
                 m.element("rect", &attributes, |m| {
                     m.inline("title", &[], &format!("{}, arm {arm}: {rate}", line.label));
                 });
@@ -254,7 +254,8 @@ fn legend(m: &mut Markup, grid: &Grid) {
                 );
             }
         });
-        let mut text = format!("{} NET_RX softirq runs by CPU, square-root scale", number::rate(grid.max));
+        let mut text =
+            format!("{} {}, square-root scale", grid.measure.value(grid.max), grid.measure.title());
         if grid.merged > 1 {
             let _ =
                 write!(text, "; each column averages one arm of up to {} neighbouring pairs", grid.merged);

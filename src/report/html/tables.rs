@@ -6,6 +6,9 @@ use crate::trial::record::{MetricResult, TrialRecord};
 use super::markup::{Markup, typeset};
 use super::tone_class;
 
+/// Headings of the figures of a metric.
+const FIGURES: [&str; 7] = ["Mean A", "Mean B", "Change", "Interval", "p", "Detectable", "Pairs"];
+
 /// One row a metric with everything that was computed for it.
 pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
     m.element("div", &[("class", "scroll"), ("tabindex", "0")], |m| {
@@ -13,8 +16,7 @@ pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
             m.element("thead", &[], |m| {
                 m.element("tr", &[], |m| {
                     m.leaf("th", &[("scope", "col")], "Metric");
-                    let heads = ["Mean A", "Mean B", "Change", "Interval", "p", "Detectable", "Pairs"];
-                    for head in heads {
+                    for head in FIGURES {
                         m.leaf("th", &[("scope", "col"), ("class", "number")], head);
                     }
                     m.leaf("th", &[("scope", "col")], "Effect");
@@ -49,10 +51,12 @@ fn metric(m: &mut Markup, result: &MetricResult) {
                 m.inline("small", &[], &result.metric.unit);
             }
         });
-        for figure in figures {
-            m.leaf("td", &[("class", "number")], &typeset(&figure));
+        // On a narrow page each figure stands behind its heading.
+        for (head, figure) in FIGURES.iter().zip(figures) {
+            m.leaf("td", &[("class", "number"), ("data-head", head)], &typeset(&figure));
         }
-        m.leaf("td", &[("class", tone_class(words::call_tone(result.call)))], words::call(result.call));
+        let class = tone_class(words::call_tone(result.call));
+        m.leaf("td", &[("class", class), ("data-head", "Effect")], words::call(result.call));
     });
 }
 

@@ -104,6 +104,7 @@ fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
     };
     match &model.settings.tuned_profile {
         Fact::Unsupported => {}
+        Fact::Known(profile) if profile.is_empty() => text += ", no tuned profile active",
         fact => text += &format!(", tuned {}", notes.word(fact, "tuned profile", String::clone)),
     }
     text
@@ -132,6 +133,13 @@ mod tests {
     #[test]
     fn what_was_changed_is() {
         insta::assert_snapshot!(plain(&sample_model::rich()));
+    }
+
+    #[test]
+    fn tuned_without_a_profile_is_not_a_blank() {
+        let mut model = sample_model::machine(2, 1);
+        model.settings.tuned_profile = Fact::Known(String::new());
+        assert!(plain(&model).contains("no tuned profile active"));
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub(super) struct Line<'a> {
 pub(super) struct Args<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<&'a str>,
+    /// Where a track stands: lower ones are above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sort_index: Option<u32>,
+    /// What stands next to the name of a process: the machine and the version of rxlab.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) labels: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) irq: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

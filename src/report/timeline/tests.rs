@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Timeline;
+use crate::model::Identity;
 use crate::parse::NET_RX;
 use crate::probe::Names;
 use crate::probe::trace::{Event, Kind, Pairing};
@@ -10,7 +11,9 @@ use crate::units::CpuId;
 
 fn file(events: Vec<Event>) -> String {
     let names = Names::default();
-    let mut timeline = Timeline::new(&names, 1_000_000);
+    let machine =
+        Identity { hostname: "web1".to_owned(), kernel: "6.18.1".to_owned(), boot_id: String::new() };
+    let mut timeline = Timeline::new(&names, &machine, 1_000_000);
     let mut file = timeline.open().to_owned();
     let mut pairing = Pairing::new(1_000_000);
     for event in events {

@@ -61,6 +61,7 @@ mod tests {
             started: "2026-01-01T00:00:00Z".into(),
             what: "apply /home/alice/rps.toml".into(),
             deadline: None,
+            seen: None,
         };
         let guid = "vmbus:000d3a12-3456-000d-3a12-3456000d3a12";
         let then = DeviceThen {

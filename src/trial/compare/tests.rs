@@ -47,6 +47,7 @@ fn record(seed: u64) -> TrialRecord {
         version: String::new(),
         name: "compare".to_owned(),
         change: vec!["A: rps eth0/rx-0 = 0".to_owned(), "B: the machine as it was".to_owned()],
+        plan: None,
         probe: None,
         prediction: None,
         softirq_timed: false,

@@ -74,6 +74,7 @@ fn record(seed: u64) -> TrialRecord {
         version: String::new(),
         name: "test".to_owned(),
         change: Vec::new(),
+        plan: None,
         probe: None,
         prediction: None,
         softirq_timed: false,

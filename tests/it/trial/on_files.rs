@@ -133,8 +133,15 @@ fn a_trial_of_a_plan_has_its_name_and_says_where_the_report_is() {
     let more = ["--pairs", "2", "--min-pairs", "2", "--plan", plan, "--html", html, "--command", &command];
     let (code, text) = said(&tree.rxlab(&[&QUICK[..], &more].concat()));
     assert!(code == 0 && text.starts_with("trial spread.rps: "), "{code}: {text}");
-    assert!(text.ends_with(&format!("report: {html}\n")), "{text}");
+    assert!(text.contains(&format!("\nreport: {html}\nnext: rxlab ")), "{text}");
     assert!(record(&tree.state(), "0001-spread.rps").is_some());
+    let (code, text) = said(&tree.rxlab(&["trial", "run", "--again", "0001-spread.rps", "--pairs", "3"]));
+    assert!(code == 0 && text.contains("recommended: do not keep it."), "{code}: {text}");
+    let again = record(&tree.state(), "0002-spread.rps").expect("another trial");
+    assert_eq!((again.max_pairs, again.slots.len(), again.change.len()), (3, 6, 1));
+    let (code, json) = said(&tree.rxlab(&["--json", "trial", "show", "0002-spread.rps"]));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &json["recommendation"]["advice"]), (0, &"do_not_keep".into()));
 }
 
 #[test]

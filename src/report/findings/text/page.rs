@@ -5,9 +5,10 @@ use anstyle::{AnsiColor, Style};
 use crate::diagnose::evidence::room;
 use crate::diagnose::figures::{count, percent, times};
 use crate::diagnose::{Finding, Severity, ThreadRoom};
-use crate::plan::{Plan, Proposal};
+use crate::plan::{Prediction, Proposal, Setting, trial_of, trial_of_plan};
+use crate::report::action::action;
 use crate::report::findings::DoctorReport;
-use crate::report::text::{columns, paragraph};
+use crate::report::text::{columns, command_lines, paragraph};
 use crate::units::NicName;
 
 /// Where the text behind `  why   ` begins.
@@ -23,18 +24,23 @@ pub(super) struct Shown {
     pub(super) evidence: usize,
     /// The cause.
     pub(super) why: bool,
-    /// What to try.
-    pub(super) tries: usize,
+    /// Remedies, each with its command.
+    pub(super) fixes: usize,
     /// Notes and gaps.
     pub(super) notes: bool,
     /// Which settings are worth a trial, one by one.
     pub(super) knobs: bool,
 }
 
+/// Settings of a plan that its command names one by one.
+const SETTINGS: usize = 3;
+
 /// Lines of a report.
 #[derive(Default)]
 pub(super) struct Page<'a> {
     pub(super) text: String,
+    /// The beginning of commands; empty = none are shown.
+    program: &'a str,
     /// Interfaces that have their line.
     headed: Vec<&'a NicName>,
     /// The interface of the finding before.
@@ -45,8 +51,11 @@ pub(super) struct Page<'a> {
 
 impl<'a> Page<'a> {
     /// The first so many findings.
-    pub(super) fn of(report: &'a DoctorReport, shown: &Shown, findings: usize) -> Self {
-        let mut page = Self::default();
+    pub(super) fn of(report: &'a DoctorReport, shown: &Shown, findings: usize, program: &'a str) -> Self {
+        let mut page = Self { program, ..Self::default() };
+        if let Some(since) = &report.since {
+            page.text += &paragraph("", &since.in_words());
+        }
         if report.findings.is_empty() {
             match &report.refused {
                 Some(why) => {
@@ -84,7 +93,7 @@ impl<'a> Page<'a> {
     pub(super) fn labelled(&mut self, label: &str, text: &str) {
         for (index, line) in wrap(text, columns() - INDENT).iter().enumerate() {
             if index == 0 {
-                self.raw(&format!("  {LABEL}{label:<4}{LABEL:#}  {line}"));
+                self.raw(&format!("  {LABEL}{label:<5}{LABEL:#} {line}"));
             } else {
                 self.raw(&format!("{:INDENT$}{line}", ""));
             }
@@ -122,13 +131,14 @@ impl<'a> Page<'a> {
         let of_nic = report.plans.iter().filter(|proposal| Some(&proposal.nic) == finding.nic.as_ref());
         let asked: Vec<&Proposal> =
             of_nic.filter(|proposal| finding.plans.contains(&proposal.plan.name)).collect();
-        if asked.is_empty() && shown.tries > 0 {
-            self.labelled("try", &finding.remedy);
+        if asked.is_empty() && shown.fixes > 0 {
+            self.labelled("fix", &finding.remedy);
+            self.next(&format!("{} explain {}", self.program, finding.id));
         }
-        for proposal in asked.into_iter().take(shown.tries) {
+        for proposal in asked.into_iter().take(shown.fixes) {
             let plan = (&proposal.nic, proposal.plan.name.as_str());
             match self.told.contains(&plan) {
-                true => self.labelled("try", &format!("{} as above", proposal.plan.name)),
+                true => self.labelled("fix", &format!("{} as above", proposal.plan.name)),
                 false => self.proposal(proposal),
             }
             self.told.push(plan);
@@ -144,9 +154,9 @@ impl<'a> Page<'a> {
             report.plans.iter().find_map(|proposal| Some((proposal, proposal.plan.prediction.as_ref()?)));
         let thread = report.load.thread.as_ref().map(thread_room);
         if let Some((proposal, prediction)) = first {
-            thread.into_iter().for_each(|line| self.labelled("room", &line));
+            thread.into_iter().for_each(|line| self.labelled("limit", &line));
             let room = prediction.room(&proposal.plan.name);
-            self.labelled("room", &(room + &seen));
+            self.labelled("limit", &(room + &seen));
         } else if let Some(regime) = &report.regime
             && let Some(cpu) = regime.cpus.first()
         {
@@ -162,9 +172,9 @@ impl<'a> Page<'a> {
                     "CPU {cpu} saturates at {hottest} of today's traffic, the machine as a whole at {machine}{seen}"
                 ),
             };
-            self.labelled("room", &line);
+            self.labelled("limit", &line);
         } else if !report.findings.is_empty() {
-            self.labelled("room", &format!("not known{seen}"));
+            self.labelled("limit", &format!("not known{seen}"));
         }
         if !shown.notes {
             return;
@@ -196,23 +206,48 @@ impl<'a> Page<'a> {
                 let mark = if index == 0 { mark } else { &"  "[..mark.len()] };
                 self.raw(&format!("{style}{mark} {line}{style:#}"));
             }
-            self.raw(&format!("{:gap$}{LABEL}{id}{LABEL:#}", "", gap = columns() - id.len()));
+            // Behind the last line where there is room, else below it.
+            let last = lines.last().map_or(0, |line| mark.len() + 1 + line.chars().count());
+            let id = format!("{LABEL}{id}{LABEL:#}");
+            if last + 2 + finding.id.len() <= columns() {
+                self.text.pop();
+                self.raw(&format!("{:gap$}{id}", "", gap = columns() - last - finding.id.len()));
+            } else {
+                self.raw(&format!("{:gap$}{id}", "", gap = columns() - finding.id.len()));
+            }
         }
     }
 
+    /// A plan in words, what it should do, and the command that tries it.
     fn proposal(&mut self, proposal: &Proposal) {
-        let change = change(&proposal.plan);
-        let Some(prediction) = &proposal.plan.prediction else {
-            return self.labelled("try", &change);
+        let settings: Vec<Setting> =
+            proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
+        self.fix(&action(&settings), proposal.plan.prediction.as_ref());
+        let command = match settings.len() {
+            ..=SETTINGS => trial_of(self.program, &settings, &proposal.nic),
+            _ => trial_of_plan(self.program, &proposal.plan.name, &proposal.nic),
+        };
+        self.next(&command);
+    }
+
+    fn next(&mut self, command: &str) {
+        if !self.program.is_empty() {
+            self.text += &command_lines(&format!("  {LABEL}next{LABEL:#}  "), command);
+        }
+    }
+
+    fn fix(&mut self, change: &str, prediction: Option<&Prediction>) {
+        let Some(prediction) = prediction else {
+            return self.labelled("fix", change);
         };
         let prediction = format!("predicted: {prediction}");
         // On one line when both fit, with the prediction at the right.
         let room = columns() - INDENT;
         let used = change.chars().count() + prediction.chars().count();
         if used + 2 <= room {
-            self.raw(&format!("  {LABEL}try {LABEL:#}  {change}{:gap$}{prediction}", "", gap = room - used));
+            self.raw(&format!("  {LABEL}fix {LABEL:#}  {change}{:gap$}{prediction}", "", gap = room - used));
         } else {
-            self.labelled("try", &change);
+            self.labelled("fix", change);
             self.labelled("", &prediction);
         }
     }
@@ -255,18 +290,6 @@ fn worst_first(report: &DoctorReport) -> Vec<&Finding> {
     let mut findings: Vec<&Finding> = report.findings.iter().collect();
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), place(finding)));
     findings
-}
-
-/// A plan's settings in one phrase: all of them while few, else the first and how many more.
-fn change(plan: &Plan) -> String {
-    const SHOWN: usize = 3;
-    let texts = plan.settings.iter().map(|setting| setting.set.to_string());
-    let first: Vec<String> =
-        texts.take(if plan.settings.len() <= SHOWN { SHOWN } else { SHOWN - 1 }).collect();
-    match plan.settings.len() - first.len() {
-        0 => first.join(" + "),
-        more => format!("{} + {more} more", first.join(" + ")),
-    }
 }
 
 /// Breaks at spaces; a word longer than `width` gets a line of its own.

@@ -1,0 +1,32 @@
+//! What the last change that is applied has done to the receive work.
+
+use std::collections::BTreeSet;
+
+use crate::apply::{Live, State, TransactionStatus};
+use crate::diagnose::evidence::receiving;
+use crate::model::Rates;
+use crate::report::findings::Since;
+
+/// The newest transaction whose values all hold and whose plan said what it was predicted from, next to the same
+/// figures of this sample. `None` without one, or where a CPU or interface of it is gone.
+pub(super) fn since(transactions: &[TransactionStatus], rates: &Rates) -> Option<Since> {
+    let holds = |transaction: &&TransactionStatus| {
+        transaction.state != State::Unfinished
+            && transaction.values.iter().all(|value| value.live == Live::Kept)
+    };
+    let newest = transactions.iter().filter(holds).rfind(|transaction| transaction.seen.is_some())?;
+    let seen = newest.seen?;
+    let nics: BTreeSet<_> = newest.values.iter().filter_map(|value| value.target.nic()).collect();
+    let packets: Option<f64> = nics.iter().map(|nic| Some(rates.nic(nic)?.rx_packets)).sum();
+    let started: jiff::Timestamp = newest.started.parse().ok()?;
+    Some(Since {
+        transaction: newest.id.clone(),
+        what: newest.what.clone(),
+        seconds: jiff::Timestamp::now().duration_since(started).as_secs_f64().max(0.0),
+        cpu: seen.cpu,
+        receive_before: f64::from(seen.receive_percent) / 100.0,
+        receive: receiving(rates.cpu(seen.cpu)?),
+        packets_before: seen.packets as f64,
+        packets: packets.filter(|_| !nics.is_empty())?,
+    })
+}

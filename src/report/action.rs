@@ -1,0 +1,121 @@
+//! What a change does, in the words of a network administrator: the heading of a trial, the remedy of a finding.
+
+use crate::plan::{Setting, Target};
+use crate::trial::arms::arms;
+use crate::trial::record::TrialRecord;
+
+/// `hand packets of eth0/rx-0 to CPUs 0-1,3-7 (RPS)`. Settings of one knob are one action; unknown knobs and mixtures
+/// stand as they are written.
+pub fn action(settings: &[Setting]) -> String {
+    let [first, rest @ ..] = settings else { return String::new() };
+    let is_rfs = |setting: &Setting| ["rfs", "rfs_entries"].contains(&setting.knob.as_str());
+    if settings.iter().all(is_rfs) {
+        let off = settings.iter().all(|setting| ["0", "off"].contains(&setting.value.as_str()));
+        let verb = if off { "stop handing" } else { "hand" };
+        return format!("{verb} packets{} to the CPU that reads them (RFS)", of(settings));
+    }
+    if settings.iter().filter(|setting| !is_rfs(setting)).all(|setting| setting.knob == "rps")
+        && settings.iter().any(is_rfs)
+    {
+        let parts = settings.iter().partition::<Vec<&Setting>, _>(|setting| is_rfs(setting));
+        let rps: Vec<Setting> = parts.1.into_iter().cloned().collect();
+        return action(&rps).replace("(RPS)", "(RPS), near their reader (RFS)");
+    }
+    if rest.iter().any(|setting| setting.knob != first.knob) {
+        return match settings.len() {
+            2 => format!("set {first} and {}", settings[1]),
+            more => format!("set {first} and {} more", more - 1),
+        };
+    }
+    let same = settings.iter().all(|setting| setting.value == first.value);
+    let cpus = |value: &str| {
+        let one = !value.contains([',', '-']);
+        if one { format!("CPU {value}") } else { format!("CPUs {value}") }
+    };
+    let to = if same { cpus(&first.value) } else { "CPUs of their own".to_owned() };
+    match first.knob.as_str() {
+        "rps" if same && first.value == "off" => format!("stop handing on packets{} (RPS off)", of(settings)),
+        "rps" => format!("hand packets{} to {to} (RPS)", of(settings)),
+        "irq_affinity" if rest.is_empty() => format!("move the interrupt{} to {to}", of(settings)),
+        "irq_affinity" => format!("move the interrupts{} to {to}", of(settings)),
+        _ if rest.is_empty() => format!("set {first}"),
+        _ => format!("set {first} and {} more", rest.len()),
+    }
+}
+
+/// The action of arm B, with a capital letter; commands as they are.
+pub fn heading(record: &TrialRecord) -> String {
+    let [_, b] = arms(record);
+    let settings: Option<Vec<Setting>> = b.iter().map(|line| line.parse().ok()).collect();
+    match settings {
+        Some(settings) if !settings.is_empty() => capitalized(&action(&settings)),
+        _ => b.join("; "),
+    }
+}
+
+/// `text` with a capital letter first.
+pub(super) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().to_string() + letters.as_str())
+}
+
+/// ` of eth0/rx-0`, ` of 16 queues of eth0`; empty for settings of the whole machine alone.
+fn of(settings: &[Setting]) -> String {
+    let targets: Vec<&Target> =
+        settings.iter().map(|setting| &setting.target).filter(|target| target.nic().is_some()).collect();
+    match targets[..] {
+        [] => String::new(),
+        [one] => format!(" of {one}"),
+        [first, ..] => {
+            let nic = first.nic();
+            match (nic, targets.iter().all(|target| target.nic() == nic)) {
+                (Some(nic), true) => format!(" of {} queues of {nic}", targets.len()),
+                _ => format!(" of {} queues", targets.len()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{action, heading};
+    use crate::report::sample_record;
+
+    fn said(texts: &[&str]) -> String {
+        let settings: Vec<_> = texts.iter().map(|text| text.parse().expect("a setting")).collect();
+        action(&settings)
+    }
+
+    #[test]
+    fn settings_in_words() {
+        assert_eq!(said(&["rps eth0/rx-0 = 0-1,3-7"]), "hand packets of eth0/rx-0 to CPUs 0-1,3-7 (RPS)");
+        assert_eq!(said(&["rps eth0/rx-0 = 1"]), "hand packets of eth0/rx-0 to CPU 1 (RPS)");
+        assert_eq!(said(&["rps eth0/rx-0 = off"]), "stop handing on packets of eth0/rx-0 (RPS off)");
+        assert_eq!(
+            said(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 2"]),
+            "hand packets of 2 queues of eth0 to CPUs of their own (RPS)"
+        );
+        assert_eq!(
+            said(&["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]),
+            "hand packets of eth0/rx-0 to the CPU that reads them (RFS)"
+        );
+        assert_eq!(
+            said(&["rfs_entries host = 32768", "rps eth0/rx-0 = 2-7", "rfs eth0/rx-0 = 32768"]),
+            "hand packets of eth0/rx-0 to CPUs 2-7 (RPS), near their reader (RFS)"
+        );
+        assert_eq!(said(&["irq_affinity eth0/rx-0 = 3"]), "move the interrupt of eth0/rx-0 to CPU 3");
+        assert_eq!(said(&["ring_rx eth0 = 512"]), "set ring_rx eth0 = 512");
+        assert_eq!(
+            said(&["ring_rx eth0 = 512", "gro eth0 = off", "lro eth0 = off"]),
+            "set ring_rx eth0 = 512 and 2 more"
+        );
+    }
+
+    #[test]
+    fn a_trial_is_headed_by_its_action() {
+        let mut record = sample_record::rps();
+        assert_eq!(heading(&record), "Hand packets of veth0/rx-0 to CPU 1 (RPS)");
+        record.change = vec!["A: cpupower -g schedutil".into(), "B: cpupower -g performance".into()];
+        assert_eq!(heading(&record), "cpupower -g performance");
+    }
+}

@@ -1,0 +1,339 @@
+//! The recommendation that follows from a trial: keep the change or not, or measure more; why; and the command.
+
+use serde::{Deserialize, Serialize};
+
+use super::action::capitalized;
+use super::{number, words};
+use crate::plan::{Setting, export::shell, set_flags};
+use crate::trial::arms::arms;
+use crate::trial::metrics::name;
+use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::trial::verdict::IDLE_BELOW;
+
+/// What to do about the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// Apply it.
+    Keep,
+    /// Leave the machine as it was.
+    DoNotKeep,
+    /// The same trial with more pairs can decide.
+    MeasureLonger,
+    /// Another trial can decide, under the condition that the reason names.
+    MeasureAgain,
+}
+
+impl Advice {
+    fn in_words(self) -> &'static str {
+        match self {
+            Advice::Keep => "keep it",
+            Advice::DoNotKeep => "do not keep it",
+            Advice::MeasureLonger => "measure longer",
+            Advice::MeasureAgain => "measure again",
+        }
+    }
+}
+
+/// Advice with its reason and the command that follows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Recommendation {
+    /// What to do.
+    pub advice: Advice,
+    /// Why, in one or two sentences with the figures.
+    pub reason: String,
+    /// The next command; `None` where no single command does it.
+    pub command: Option<String>,
+}
+
+/// A trial record with its recommendation: what `--json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TrialReport {
+    /// The record.
+    #[serde(flatten)]
+    pub record: TrialRecord,
+    /// What follows from it.
+    pub recommendation: Recommendation,
+}
+
+impl TrialReport {
+    /// Adds the recommendation to a record.
+    pub fn new(record: TrialRecord, program: &str) -> Self {
+        let recommendation = Recommendation::of(&record, program);
+        Self { record, recommendation }
+    }
+}
+
+impl Recommendation {
+    /// Draws it from a record, finished or not. `program` begins the command: `rxlab`, with its global options.
+    pub fn of(record: &TrialRecord, program: &str) -> Self {
+        let (advice, reason) = advise(record);
+        let verdict = record.analysis.as_ref().map(|analysis| &analysis.verdict);
+        let again = || format!("{program} trial run --again {}", shell(&record.id));
+        let command = match (advice, verdict) {
+            (Advice::Keep, _) => keep(record, program),
+            (Advice::DoNotKeep, _) => Some(format!("{program} doctor")),
+            (Advice::MeasureLonger, Some(Verdict::Inconclusive { pairs_needed, .. })) => {
+                Some(format!("{} --pairs {pairs_needed}", again()))
+            }
+            (Advice::MeasureLonger, Some(Verdict::SpreadsOnly { .. })) => {
+                Some(format!("{} --pairs {}", again(), 2 * record.max_pairs))
+            }
+            (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", shell(&record.id))),
+            (Advice::MeasureAgain, _) => Some(again()),
+        };
+        Self { advice, reason, command }
+    }
+
+    /// `keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq.`
+    pub fn sentence(&self) -> String {
+        format!("{}. {}", self.advice.in_words(), self.reason)
+    }
+}
+
+/// The command that sets arm B for good, with the way back armed.
+fn keep(record: &TrialRecord, program: &str) -> Option<String> {
+    let [_, b] = arms(record);
+    let settings: Option<Vec<Setting>> = b.iter().map(|line| line.parse().ok()).collect();
+    match (&record.plan, settings) {
+        (Some(plan), _) => Some(format!("{program} apply {} --confirm 60s", shell(plan))),
+        (None, Some(settings)) => Some(format!("{program} apply {} --confirm 60s", set_flags(&settings))),
+        // A pair of commands: arm B's own.
+        (None, None) => record.change.iter().find_map(|line| line.strip_prefix("B: ")).map(str::to_owned),
+    }
+}
+
+fn advise(record: &TrialRecord) -> (Advice, String) {
+    use Advice::{DoNotKeep, Keep, MeasureAgain, MeasureLonger};
+    let Some(analysis) = &record.analysis else {
+        return (MeasureLonger, "The trial has not ended.".to_owned());
+    };
+    let metrics = &analysis.metrics[..];
+    let cost = cost(metrics);
+    let gained = |lead: &str| sentence(&[lead.to_owned(), outcome(metrics), cost.clone()]);
+    let margin = number::share(record.margin);
+    let has_lost = hurts(metrics, name::THROUGHPUT);
+    match &analysis.verdict {
+        Verdict::Helps if has_lost => (DoNotKeep, gained("Less gets through")),
+        Verdict::Helps => (Keep, gained("")),
+        Verdict::Hurts => (DoNotKeep, gained("")),
+        Verdict::NoMeasurableEffect { .. } => {
+            (DoNotKeep, gained(&format!("It changes nothing by more than the margin of {margin}")))
+        }
+        Verdict::Inconclusive { detectable, pairs_needed } => {
+            let pairs = words::count(*pairs_needed, "pair");
+            let unseen = number::share(*detectable);
+            (MeasureLonger, format!("About {pairs} decide; effects below {unseen} can go unseen so far."))
+        }
+        Verdict::CannotMatter { ceiling } => {
+            let most = number::share(*ceiling);
+            (DoNotKeep, format!("Receiving takes so little time that at most {most} can be gained."))
+        }
+        Verdict::ServerIdle { .. } => {
+            let busy = number::share(IDLE_BELOW);
+            (MeasureAgain, format!("Under a load that keeps a CPU of the server at least {busy} busy."))
+        }
+        Verdict::ClientLimited { .. } => {
+            (MeasureAgain, "With more load: another client, or more threads and CPUs for it.".to_owned())
+        }
+        Verdict::SpreadsOnly { .. } if has_lost => (DoNotKeep, gained("Less gets through")),
+        Verdict::SpreadsOnly { capacity: Capacity::Undecided, .. } => {
+            (MeasureLonger, gained("Whether more gets through is open"))
+        }
+        Verdict::SpreadsOnly { .. } if cost.is_empty() => {
+            (Keep, gained("The hottest CPU gets room for bursts, at no measured cost"))
+        }
+        Verdict::SpreadsOnly { capacity: Capacity::Same, .. } => {
+            (DoNotKeep, gained("No more gets through, and every packet costs more"))
+        }
+        Verdict::SpreadsOnly { .. } => {
+            (MeasureAgain, gained("At peak traffic: everything got through, so a gain could not show"))
+        }
+        Verdict::GuardTripped { reason } => (DoNotKeep, sentence(std::slice::from_ref(reason))),
+        Verdict::NotApplied { .. } => {
+            (DoNotKeep, "It has no effect on where packets are received.".to_owned())
+        }
+        Verdict::MachineChanged { .. } => (MeasureAgain, "Stop what changes these values first.".to_owned()),
+        Verdict::Interrupted => (MeasureLonger, "The trial goes on where it stopped.".to_owned()),
+    }
+}
+
+/// Parts that are not empty, joined and ended as a sentence.
+fn sentence(parts: &[String]) -> String {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { String::new() } else { capitalized(&parts.join("; ")) + "." }
+}
+
+fn find<'a>(metrics: &'a [MetricResult], name: &str) -> Option<&'a MetricResult> {
+    metrics.iter().find(|result| result.metric.name == name)
+}
+
+fn hurts(metrics: &[MetricResult], name: &str) -> bool {
+    find(metrics, name).is_some_and(|result| result.call == Call::Hurts)
+}
+
+/// Throughput, latency and the hottest CPU, as far as the trial decided them.
+fn outcome(metrics: &[MetricResult]) -> String {
+    let mut parts = Vec::new();
+    if let Some(result) = find(metrics, name::THROUGHPUT) {
+        match (result.call, &result.effect) {
+            (Call::Helps | Call::Hurts, Some(effect)) => {
+                parts.push(format!("throughput {}", number::estimate(effect)));
+            }
+            (Call::NoEffect | Call::Negligible, _) => parts.push("throughput unchanged".to_owned()),
+            _ => parts.push("throughput undecided".to_owned()),
+        }
+    }
+    for result in metrics.iter().filter(|result| is_latency(result) && is_proven(result)) {
+        let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
+        parts.push(format!("{} {effect}", result.metric.title));
+    }
+    let hottest = find(metrics, name::HOTTEST_SOFTIRQ).map(|result| (result, "in softirq"));
+    let hottest = hottest.or_else(|| Some((find(metrics, name::HOTTEST_SHARE)?, "of NET_RX runs")));
+    if let Some((result, of)) = hottest {
+        let (a, b) = (result.mean_a, result.mean_b);
+        let figures = format!("hottest CPU {a:.0} -> {b:.0} % {of}");
+        match result.call {
+            Call::Helps | Call::Hurts => parts.push(figures),
+            Call::Inconclusive => parts.push(figures + " (unproven)"),
+            Call::NoEffect | Call::Negligible => parts.push("hottest CPU unchanged".to_owned()),
+            Call::Unmeasured => {}
+        }
+    }
+    parts.join(", ")
+}
+
+fn is_latency(result: &MetricResult) -> bool {
+    ["p50_us", "p99_us", "p99_9_us"].contains(&result.metric.name.as_str())
+}
+
+fn is_proven(result: &MetricResult) -> bool {
+    matches!(result.call, Call::Helps | Call::Hurts)
+}
+
+/// What the change is proven to cost, besides what [`outcome`] says.
+fn cost(metrics: &[MetricResult]) -> String {
+    let told = [name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE];
+    let costs = metrics.iter().filter(|result| {
+        result.call == Call::Hurts && !told.contains(&result.metric.name.as_str()) && !is_latency(result)
+    });
+    let one = |result: &MetricResult| {
+        let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
+        format!("{} {effect}", result.metric.title)
+    };
+    let costs: Vec<String> = costs.map(one).collect();
+    if costs.is_empty() { String::new() } else { format!("cost: {}", costs.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Advice, Recommendation, TrialReport};
+    use crate::report::sample_record;
+    use crate::trial::metrics::describe;
+    use crate::trial::record::{Call, Capacity, Effect, MetricResult, TrialRecord, Verdict};
+
+    fn result(name: &str, (mean_a, mean_b): (f64, f64), call: Call) -> MetricResult {
+        let mid = mean_b / mean_a - 1.0;
+        MetricResult {
+            metric: describe(name, "pkt/s"),
+            pairs: 12,
+            mean_a,
+            mean_b,
+            effect: Some(Effect { mid, low: mid - 0.05, high: mid + 0.05 }),
+            p: None,
+            call,
+            detectable: None,
+            ratios: Vec::new(),
+        }
+    }
+
+    fn record(verdict: Verdict, metrics: Vec<MetricResult>) -> TrialRecord {
+        let mut record = sample_record::rps();
+        let analysis = record.analysis.as_mut().expect("an analysis");
+        (analysis.verdict, analysis.metrics) = (verdict, metrics);
+        record
+    }
+
+    fn of(record: &TrialRecord) -> Recommendation {
+        Recommendation::of(record, "rxlab")
+    }
+
+    /// The demo's first trial: more gets through, and each packet costs more.
+    #[test]
+    fn what_helps_is_kept_and_its_cost_is_said() {
+        let metrics = vec![
+            result("throughput", (373_000.0, 440_000.0), Call::Helps),
+            result("hottest_cpu_softirq", (69.4, 97.3), Call::Hurts),
+            result("machine_cpu", (2.76, 4.62), Call::Hurts),
+        ];
+        let told = of(&record(Verdict::Helps, metrics));
+        assert_eq!(
+            told.sentence(),
+            "keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq; cost: machine CPU per unit of work +67 %."
+        );
+        assert_eq!(told.command.as_deref(), Some("rxlab apply --set 'rps veth0/rx-0 = 1' --confirm 60s"));
+    }
+
+    #[test]
+    fn spreading_depends_on_its_cost_and_on_what_could_show() {
+        let spreads = |capacity| Verdict::SpreadsOnly { headroom_before: 1.9, headroom_after: 3.3, capacity };
+        let advice = |capacity, throughput, cost: bool| {
+            let mut metrics = vec![
+                result("throughput", (100.0, 100.0), throughput),
+                result("hottest_cpu_softirq", (54.0, 31.0), Call::Helps),
+            ];
+            metrics.extend(cost.then(|| result("machine_cpu", (5.4, 6.5), Call::Hurts)));
+            of(&record(spreads(capacity), metrics)).advice
+        };
+        assert_eq!(advice(Capacity::Hidden, Call::NoEffect, false), Advice::Keep);
+        assert_eq!(advice(Capacity::Hidden, Call::NoEffect, true), Advice::MeasureAgain);
+        assert_eq!(advice(Capacity::Same, Call::NoEffect, true), Advice::DoNotKeep);
+        assert_eq!(advice(Capacity::Same, Call::Hurts, false), Advice::DoNotKeep);
+        assert_eq!(advice(Capacity::Undecided, Call::Inconclusive, false), Advice::MeasureLonger);
+    }
+
+    #[test]
+    fn a_better_metric_does_not_outweigh_lost_throughput() {
+        let metrics = vec![
+            result("hottest_cpu_softirq", (69.4, 40.0), Call::Helps),
+            result("throughput", (100.0, 90.0), Call::Hurts),
+        ];
+        let told = of(&record(Verdict::Helps, metrics));
+        assert_eq!(told.advice, Advice::DoNotKeep);
+        assert_eq!(told.command.as_deref(), Some("rxlab doctor"));
+    }
+
+    #[test]
+    fn every_verdict_has_a_recommendation() {
+        let told = |record: TrialRecord| {
+            let told = of(&record);
+            format!("{}\n  {}", told.sentence(), told.command.unwrap_or_default())
+        };
+        let all: Vec<String> = sample_record::every_verdict().into_iter().map(told).collect();
+        insta::assert_snapshot!(all.join("\n"));
+    }
+
+    #[test]
+    fn the_command_is_that_of_the_plan_or_of_arm_b() {
+        let mut record = record(Verdict::Helps, Vec::new());
+        record.plan = Some("my plans/rps.toml".to_owned());
+        let command = |record: &TrialRecord| of(record).command;
+        assert_eq!(command(&record).as_deref(), Some("rxlab apply 'my plans/rps.toml' --confirm 60s"));
+        record.plan = None;
+        record.change = vec!["A: governor slow".into(), "B: governor fast".into()];
+        assert_eq!(command(&record).as_deref(), Some("governor fast"));
+    }
+
+    #[test]
+    fn json_has_it_as_a_field() {
+        let report = TrialReport::new(sample_record::rps(), "rxlab");
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!(
+            (&json["schema"], &json["recommendation"]["advice"]),
+            (&"rxlab.trial/1".into(), &"keep".into())
+        );
+    }
+}
