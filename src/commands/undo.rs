@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::apply::{
 };
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::journal::{BackCommand, History, Outcome, Store};
+use crate::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
 use crate::report::text::{clean, paragraph};
 
 /// Put back what was applied: every open transaction, the newest first
@@ -61,10 +61,29 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let options = UndoOptions { force: args.force };
     let machine = (&*root.to_string_lossy(), &identity);
     let act = if args.dry_run { apply::rehearse_undo } else { apply::undo };
-    let undone = act(&store, &own, machine, which, options).map_err(explain)?;
+    let begun = Instant::now();
+    let undone = loop {
+        let undone = act(&store, &own, machine, which, options);
+        let is_held = match &undone {
+            Ok(undone) => undone.done.undone.is_empty() && undone.done.error.as_ref().is_some_and(is_held),
+            Err(error) => is_held(error),
+        };
+        if !is_held || begun.elapsed() >= PATIENCE {
+            break undone.map_err(explain)?;
+        }
+        std::thread::sleep(RETRY);
+    };
     let printed = report(global, &undone, args.dry_run);
     place::warn(&undone.unreadable);
     CommandError::after_output(exit(undone, args.id.is_some(), args.dry_run), printed)
+}
+
+/// How long a lock that another process holds is waited for: a guard that is at work is soon done.
+const PATIENCE: Duration = Duration::from_secs(3);
+const RETRY: Duration = Duration::from_millis(50);
+
+fn is_held(error: &UndoError) -> bool {
+    matches!(error, UndoError::Journal(JournalError::Lock(LockError::Held { .. })))
 }
 
 /// Puts one transaction back and says so.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What the two programs add to a run, nanoseconds (docs/adr/0020).
+/// What the two programs add to a run, nanoseconds (docs/adr/0018).
 const RUN_NS: f64 = 250.0;
 /// There is one window in each period, unless that is too often ...
 const PERIOD: Duration = Duration::from_millis(250);

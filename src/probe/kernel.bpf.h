@@ -12,7 +12,7 @@
 // include/linux/preempt.h: hard interrupts and NMIs.
 #define HARD_MASK 0x00ff0000
 // A run that begins less than this after the end of an interrupt, in nanoseconds, was caused by it where no raise was
-// seen (docs/adr/0019).
+// seen (docs/adr/0017).
 #define TAIL 1500
 // include/linux/netdevice.h, since 4.12: a task that waits for packets polls this NAPI until it has some or gives up.
 // It is clear again in the last poll of the wait.

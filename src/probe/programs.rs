@@ -16,7 +16,7 @@ use crate::units::{CpuId, Fact};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net_rx.bpf.o"));
 
-/// The raise says why a run took place, as does mostly the interrupt before it; polls are alike (docs/adr/0019).
+/// The raise says why a run took place, as does mostly the interrupt before it; polls are alike (docs/adr/0017).
 const RARE: RarePrograms = RarePrograms {
     names: &["raised", "raised_no_count", "polled_untimed"],
     map: "cpus",
