@@ -16,7 +16,7 @@ const ENQUEUE: f64 = 0.1;
 /// the stream that it was measured with.
 const CYCLE: f64 = 1.35;
 /// How far off the interrupts were in these loads: how often, times how dear (docs/prediction.md).
-const INTERRUPTS: [f64; 2] = [0.55, 1.6];
+const INTERRUPTS: [f64; 2] = [0.5, 1.7];
 /// The same of the work that moves.
 const MOVED: [f64; 2] = [0.5, 1.8];
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::loaded::{self, Missing};
 use crate::host::{Host, LiveHost, loopback_up, new_netns, pin_thread};
@@ -211,14 +212,14 @@ fn round(
     let drain = || while receiver.recv(&mut [0; 64]).is_ok() {};
     let between = |act: &dyn Fn()| {
         let before = attached.read()?;
-        let begun = Instant::now();
+        let begun = cpu_ns();
         act();
-        let time = begun.elapsed();
+        let ns = cpu_ns() - begun;
         std::thread::sleep(2 * PAUSE);
         let after = attached.read()?;
         drain();
         let of = |cpu| Some(since(before.get(&cpu)?, after.get(&cpu)?));
-        Some((of(from)?, of(to)?, time))
+        Some((of(from)?, of(to)?, ns))
     };
     let (single, taken, _) = between(&|| {
         for _ in 0..SINGLE {
@@ -229,7 +230,7 @@ fn round(
             }
         }
     })?;
-    let (stream, streamed, time) = between(&|| {
+    let (stream, streamed, ns) = between(&|| {
         for _ in 0..STREAM {
             let _ = sender.send(&[0; 64]);
         }
@@ -240,12 +241,13 @@ fn round(
     }
     let packet = streamed.run_ns as f64 / streamed.packets as f64;
     let take = (taken.run_ns as f64 - packet * taken.packets as f64) / taken.runs as f64;
-    Some([
-        single.run_ns as f64 / single.runs as f64,
-        take.max(0.0),
-        packet,
-        time.as_nanos() as f64 / stream.runs as f64,
-    ])
+    Some([single.run_ns as f64 / single.runs as f64, take.max(0.0), packet, ns as f64 / stream.runs as f64])
+}
+
+/// CPU time of this thread: while another has the CPU no packet is sent.
+fn cpu_ns() -> i64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 fn since(before: &Work, after: &Work) -> Work {
