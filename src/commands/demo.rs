@@ -86,7 +86,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
     if !global.json {
         write!(out, "{}", scene.in_words())?;
     }
-    let seen = look::for_a_while(&scene.machine.host, args.look, Budget::default(), stop);
+    let seen = look::with_costs(&scene.machine.host, args.look, Budget::default(), stop);
     let seen = seen.map(|(model, rates)| (findings::doctor(&model, &rates), tried(kind, &model, &rates)));
     if stop.load(Ordering::SeqCst) {
         // A look that was cut short says nothing.

@@ -37,9 +37,7 @@ pub(super) fn look(
     match source {
         Source::Live(host) => {
             let begun = Instant::now();
-            let (model, rates) = for_a_while(host, length, budget, stop)?;
-            let costs = if stop.load(Ordering::SeqCst) { None } else { costs(host, &rates) };
-            let seen = (model, Rates { costs, ..rates });
+            let seen = with_costs(host, length, budget, stop)?;
             match stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
                 true => Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured")),
                 false => Ok(seen),
@@ -68,6 +66,18 @@ pub(super) fn ended(stop: &AtomicBool, ended: Result<(), CommandError>) -> Resul
         _ if is_cut => Err(CommandError::new(Kind::Interrupted, "interrupted: this is the result so far")),
         ended => ended,
     }
+}
+
+/// Two samples and, unless `stop` is set, what handing packets over costs.
+pub(super) fn with_costs(
+    host: &dyn Host,
+    length: Duration,
+    budget: Budget,
+    stop: &AtomicBool,
+) -> Result<(Model, Rates), CommandError> {
+    let (model, rates) = for_a_while(host, length, budget, stop)?;
+    let costs = if stop.load(Ordering::SeqCst) { None } else { costs(host, &rates) };
+    Ok((model, Rates { costs, ..rates }))
 }
 
 /// Two samples, `length` apart or less when `stop` is set meanwhile.

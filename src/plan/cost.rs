@@ -32,33 +32,38 @@ pub(super) fn of_move(step: &Move, time: f64, part: f64, rates: &Rates) -> Optio
     }
     let is_device = step.kind == NicKind::Device;
     let moves = if is_device { time * stack.part } else { time };
-    let interrupts = interrupts(step, (moves, runs), &hand_over);
+    let interrupts = |moved: f64| interrupts(step, (moves * moved, runs), &hand_over);
     let packets = step.packets / 1e9;
     let queueing = if is_device { ENQUEUE * hand_over.packet_ns * packets } else { 0.0 };
-    let kept = |factor: f64| time - moves + queueing + factor * interrupts * hand_over.send_ns / 1e9;
+    // The more moves, the busier the target, and a busy one is not interrupted: a full one never.
+    let kept = |factor: f64, moved: f64| {
+        time - moves + queueing + factor * interrupts(moved) * hand_over.send_ns / 1e9
+    };
     let waking = waking(stack, time, packets, &hand_over);
     // Of readers on the target the waking is cheap; where several CPUs take packets, half of them may be elsewhere.
     let local = if step.to.len() == 1 { 1.0 } else { 0.5 };
     let least = hand_over.packet_ns * packets;
     let handed = |factor: f64, local: f64| {
-        factor * (moves - local * waking).max(least.min(moves)) + interrupts * hand_over.take_ns / 1e9
+        factor * (moves - local * waking).max(least.min(moves)) + interrupts(1.0) * hand_over.take_ns / 1e9
     };
     let cost = |kept: f64, handed: f64| Cost { kept: kept / time, handed: handed / time };
     let far = if local < 1.0 { 0.0 } else { local };
     let ends = [handed(MOVED[0], 1.0), handed(MOVED[1], far)];
+    let kept_ends = [kept(INTERRUPTS[0], MOVED[1]), kept(INTERRUPTS[1], MOVED[0])];
     Some(Measured {
-        likely: cost(kept(1.0), handed(1.0, local)),
-        ends: INTERRUPTS.map(|factor| ends.map(|handed| cost(kept(factor), handed))).concat(),
+        likely: cost(kept(1.0, 1.0), handed(1.0, local)),
+        ends: kept_ends.map(|kept| ends.map(|handed| cost(kept, handed))).concat(),
     })
 }
 
-/// Inter-processor interrupts a second, for `moves` of a CPU's time that come in so many `runs` of NET_RX.
+/// Inter-processor interrupts a second, where `moves` of a CPU's time goes to the targets, and comes in so many `runs` of
+/// NET_RX.
 fn interrupts(step: &Move, (moves, runs): (f64, f64), hand_over: &HandOver) -> f64 {
     let batches = if step.kind == NicKind::Device { runs.clamp(1.0, step.packets) } else { step.packets };
     let of_a_batch = step.packets / batches;
     let to = |(_, weight): &(CpuId, f64)| {
         let batches = batches * (1.0 - (1.0 - weight).powf(of_a_batch));
-        let idle = (1.0 - moves * weight).max(0.05);
+        let idle = (1.0 - moves * weight).max(0.0);
         batches.min(1e9 / (CYCLE * hand_over.cycle_ns)) * idle
     };
     step.to.iter().map(to).sum()
