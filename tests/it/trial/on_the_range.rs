@@ -32,11 +32,15 @@ pub(super) struct Stage {
 impl Stage {
     /// `None` when this is skipped. The target's thread is on `cpu`.
     pub(super) fn new(cpu: &str) -> Option<Self> {
+        Self::with(cpu, &RangeSpec::default())
+    }
+
+    pub(super) fn with(cpu: &str, range: &RangeSpec) -> Option<Self> {
         if !require::netns() {
             return None;
         }
         let alone = quiet::alone();
-        let range = Range::build(&RangeSpec::default()).expect("built");
+        let range = Range::build(range).expect("built");
         let address = |port| Some(SocketAddr::from((Range::SERVER, port)));
         let target = Target::start(&Spec {
             http: address(8080),

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use rxlab::lab::RangeSpec;
 use rxlab::trial::record::{Arm, Phase, ProbeSlots, Slot, TrialRecord};
 
 use super::on_the_range::Stage;
@@ -37,7 +38,10 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     if !require::bpf() {
         return;
     }
-    let Some(stage) = Stage::new("1") else { return };
+    // The interrupts that hand a packet over and wake its reader are the sender's CPU's in both arms: up to 10 us each on
+    // a virtual machine. What each packet walks through is what RPS can move.
+    let rules = RangeSpec { rules: 512, ..RangeSpec::default() };
+    let Some(stage) = Stage::with("1", &rules) else { return };
     let design = "pairs = 4\nmin_pairs = 4\nprimary = \"net_rx.share.max_cpu\"\n\
                   metrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\", \"victim.rxlab.stolen\"]";
     let (code, text) = said(&trial(&stage, design, "").output().expect("rxlab runs"));
@@ -57,7 +61,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
         // Receive time of all CPUs, as a part of one: without RPS it is all the sender's CPU's.
         let all = value("net_rx.ns_per_packet") * value("net_rx.packets") / 1e7;
         let part = value("net_rx.share.max_cpu") / all;
-        assert_eq!(part > 0.9, slot.arm == Arm::A, "{part} {:?}", slot.values);
+        assert_eq!(part > 0.95, slot.arm == Arm::A, "{part} {:?}", slot.values);
         assert!(part < 1.05, "{part} {:?}", slot.values);
     }
     stage.is_restored();
