@@ -54,8 +54,8 @@ pub struct Args {
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
     /// Print what each plan should do to the CPUs and to the packets a second that fit, by what packets and interrupts
-    /// cost here. Measured with eBPF (root), which takes less than a second of two CPUs more; else by fixed
-    /// fractions, and said so. With -o the plan is written with that prediction, for the trial to print beside what
+    /// cost here. The costs are measured with eBPF (root), as in every sample of live traffic; without it the prediction
+    /// uses fixed fractions and says so. With -o the plan is written with that prediction, for the trial to print beside what
     /// it measures
     #[arg(long)]
     predict: bool,

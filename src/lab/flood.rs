@@ -1,4 +1,4 @@
-//! Datagrams from the client host, as many as one CPU can send, to sockets of the server host that nobody reads.
+//! Datagrams from the client host, as many as one CPU can send, to sockets of the server host that no program reads.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::PathBuf;

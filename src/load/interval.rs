@@ -336,11 +336,12 @@ impl Interval {
         self.errors.values().sum()
     }
 
-    /// Errors as a fraction of all that ended, well or not; requests discarded behind an announced end
-    /// of their connection are neither.
+    /// Errors as a fraction of all that ended, well or not. Requests discarded behind an announced end of their connection
+    /// are neither, and no more are those that the generator was too slow to send: they say nothing of the target.
     pub fn error_share(&self) -> f64 {
-        let discarded = self.errors.get(&ErrorClass::Discarded).copied().unwrap_or(0);
-        let errors = self.error_count() - discarded;
+        let count = |class| self.errors.get(&class).copied().unwrap_or(0);
+        let own = count(ErrorClass::Unsent).saturating_sub(self.not_sent.blocked);
+        let errors = self.error_count() - count(ErrorClass::Discarded) - own;
         let ended = self.requests + errors;
         if ended == 0 { 0.0 } else { errors as f64 / ended as f64 }
     }
@@ -443,5 +444,11 @@ mod tests {
         let mut polite = both;
         polite.errors = [(ErrorClass::Discarded, 5)].into();
         assert_eq!((polite.error_share(), polite.error_count()), (0.0, 5));
+
+        let mut slow = polite;
+        slow.errors = [(ErrorClass::Unsent, 6)].into();
+        assert_eq!((slow.error_share(), slow.error_count()), (0.0, 6), "the generator was too slow");
+        slow.not_sent.blocked = 6;
+        assert!(slow.error_share() > 0.5, "the target kept every connection busy");
     }
 }

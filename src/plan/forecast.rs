@@ -53,9 +53,9 @@ fn measure(rates: &Rates, moves: &mut [Move]) -> String {
     let guessed = moves.iter().any(|step| step.begins_to_steer() && step.cost.is_none());
     let basis =
         if guessed && rates.costs.is_some() { format!("not measured: {FIXED}") } else { basis(rates) };
-    let anew = moves.iter().any(Move::steers_anew);
+    let resteered = moves.iter().any(Move::is_resteered);
     basis
-        + if anew {
+        + if resteered {
             "; what a mask in use has handed over already is told apart by fixed fractions"
         } else {
             ""
@@ -172,8 +172,8 @@ fn goes_to(cpus: &str, homes: &[CpuId]) -> Option<CpuId> {
     cpus.first().filter(|_| cpus.len() == 1 && !stays)
 }
 
-/// Settings that share packets out among queues anew.
-const ANEW: [&str; 4] = ["channels", "rss", "rss_context", "ntuple_rule"];
+/// Settings that change which queue a packet goes to.
+const QUEUE_CHOICE: [&str; 4] = ["channels", "rss", "rss_context", "ntuple_rule"];
 
 /// What of the plan is not in the model.
 fn left_out(model: &Model, plan: &Plan) -> Vec<String> {
@@ -188,12 +188,12 @@ fn left_out(model: &Model, plan: &Plan) -> Vec<String> {
             knobs.iter().map(|(knob, times)| format!("{knob} ({})", plural(*times, "setting"))).collect();
         (!knobs.is_empty()).then(|| format!("{what}: {}", knobs.join(", ")))
     };
-    let anew = |set: &Setting| ANEW.contains(&set.knob.as_str());
+    let chooses = |set: &Setting| QUEUE_CHOICE.contains(&set.knob.as_str());
     let moves = |set: &Setting| set.knob == "irq_affinity" && is_receive(&set.target);
     let lines = [
-        line("packets go to other queues", &anew),
+        line("packets go to other queues", &chooses),
         line("the kernel chooses where interrupts go", &moves),
-        line("other settings", &|set| !anew(set) && !moves(set)),
+        line("other settings", &|set| !chooses(set) && !moves(set)),
     ];
     lines.into_iter().flatten().collect()
 }

@@ -112,8 +112,8 @@ impl Move {
         self.cost.as_ref().map_or(Cost::seen(self.kind), |cost| &cost.ends)
     }
 
-    /// Whether what is steered already goes elsewhere, or no longer anywhere.
-    pub(super) fn steers_anew(&self) -> bool {
+    /// Packets that are handed on already go to other CPUs then, or are no longer handed on.
+    pub(super) fn is_resteered(&self) -> bool {
         self.packets > 0.0 && !self.now.is_empty() && self.now != self.to
     }
 

@@ -25,7 +25,7 @@ const RARE: RarePrograms = RarePrograms {
         is_needed(program, all.map(|bytes| record::<CpuRecord>(&bytes)))
     },
 };
-/// As many runs have to be seen before a program runs rarely: on a quiet machine none costs anything.
+/// Fewer runs than this keep every program attached: on a quiet machine none costs anything.
 const ENOUGH_RUNS: u64 = 1_000;
 /// Part of the time of NET_RX that may have another cause by the interrupt before a run than by its raise.
 const DISAGREEMENT: f64 = 0.01;

@@ -206,7 +206,7 @@ pub fn basis(record: &TrialRecord) -> String {
 
 /// The calibration in one line.
 pub fn calibration(record: &TrialRecord) -> String {
-    let Some(noise) = &record.calibration else { return "none made".to_owned() };
+    let Some(noise) = &record.calibration else { return "not run".to_owned() };
     let sound = |ok: bool, wanted: &str| if ok { String::new() } else { format!(" ({wanted})") };
     format!(
         "{} with nothing flipped; CV {}, spread of a pair {}, lag-1 {:.2}{}, rejection {}{}",

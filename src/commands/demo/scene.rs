@@ -66,7 +66,7 @@ pub(super) struct Scene {
 
 /// What is sent.
 enum Traffic {
-    /// Costly packets, as many as the sender can. Nobody reads them: with RPS a reader would drown beside the receive work.
+    /// Costly packets, as many as the sender can. No program reads them: with RPS, receive work would starve it.
     Flood { _flood: Flood },
     /// Cheap packets at a rate, to a sink.
     Load { session: Option<Box<Session>>, load: Box<Spec>, _target: Target },

@@ -70,8 +70,8 @@ fn what_was_not_measured_is_said() {
     assert!(unknown.range.is_some() && (unknown.after - 0.98 * 0.48).abs() < 1e-9, "{unknown:?}");
     let known = of(measured(Sketch::case_a().build(), 2, 0.9));
     assert!(!known.basis.contains("fixed"), "{known:?}");
-    let anew = of(measured(Sketch::case_a().rps("eth0", "2-5").build(), 2, 0.9));
-    assert!(anew.basis.contains("what a mask in use has handed over"), "{anew:?}");
+    let steered = of(measured(Sketch::case_a().rps("eth0", "2-5").build(), 2, 0.9));
+    assert!(steered.basis.contains("what a mask in use has handed over"), "{steered:?}");
 }
 
 #[test]

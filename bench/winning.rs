@@ -1,0 +1,247 @@
+//! What doctor and trials say where RPS wins: `cargo run --release --example winning [SEEDS]`, 20 seeds unless given.
+//! Needs root, a quiet machine and the release build of `rxlab`.
+//!
+//! CPU 0 sends the packets, walks each through 240 policy routing rules and reads it, as long as RPS is off; CPU 1 is idle.
+//! For each seed: a new practice range; the highest rate of five at which all packets arrive with RPS; the gain from 12 alternations, measured
+//! without rxlab; then `rxlab doctor`, a live trial on that traffic and a trial with the same load of its own. The seed
+//! orders their slots. A line of JSON for each seed, and a summary of all.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rxlab::host::{Host, LiveHost};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::load::{Rate, Session, Spec};
+use rxlab::plan::Prediction;
+use rxlab::target::{self, Target};
+use rxlab::trial::record::{Effect, TrialRecord, Verdict};
+use rxlab::units::{CpuId, CpuMask};
+
+const FLOWS: usize = 16;
+const RULES: u32 = 240;
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// The range with a sink on the CPU that sends: a second program on the target of RPS would be what drowns.
+struct Stage {
+    range: Range,
+    host: LiveHost,
+    address: SocketAddr,
+    _target: Target,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let range = Range::build(&RangeSpec { rules: RULES, ..RangeSpec::default() }).expect("a range");
+        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("root");
+        let address = SocketAddr::from((Range::SERVER, 9000));
+        let target = Target::start(&target::Spec {
+            udp_sink: Some(address),
+            cpus: CpuMask::from_iter([CpuId(0)]),
+            netns: Some(range.server.path()),
+            ..target::Spec::default()
+        });
+        Self { range, host, address, _target: target.expect("a target") }
+    }
+
+    /// The sender; as fast as it can without a rate.
+    fn load(&self, rate: Option<f64>) -> Session {
+        let url = format!("udp-sink://{}", self.address).parse().expect("a URL");
+        let spec = Spec {
+            connections: FLOWS,
+            cpus: CpuMask::from_iter([CpuId(0)]),
+            netns: Some(self.range.client.path()),
+            rate: rate.map(Rate::steady),
+            ..Spec::new(url)
+        };
+        Session::start(&spec).expect("a session")
+    }
+
+    fn rps(&self, on: bool) {
+        let mask: &[u8] = if on { b"2" } else { b"0" };
+        self.host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", mask).expect("root");
+        std::thread::sleep(SETTLE);
+    }
+
+    /// Arrivals a second without RPS and with it, in turn.
+    fn alternate(&self, load: &mut Session, turns: usize, slot: Duration) -> [Vec<f64>; 2] {
+        let mut arrivals = [Vec::new(), Vec::new()];
+        for turn in 0..turns {
+            for on in [turn % 2 == 1, turn % 2 == 0] {
+                self.rps(on);
+                load.mark();
+                std::thread::sleep(slot);
+                // A sink that drowns does not say.
+                arrivals[usize::from(on)].push(load.mark().arrival_rate().unwrap_or(0.0));
+            }
+        }
+        self.rps(false);
+        arrivals
+    }
+
+    /// The highest rate of five at which all packets arrive with RPS, and the most packets a second that did at any.
+    fn rate(&self) -> (f64, f64) {
+        let mut load = self.load(None);
+        let [off, _] = self.alternate(&mut load, 1, SETTLE);
+        drop(load);
+        let tried = [1.1, 1.2, 1.3, 1.4, 1.5].map(|times| {
+            let rate = (off[0] * times / 1e3).round() * 1e3;
+            let arrivals = self.alternate(&mut self.load(Some(rate)), 2, SETTLE).map(|of| mean(&of));
+            (rate, arrivals[1])
+        });
+        // Beyond that rate CPU 1 is as full as CPU 0 was.
+        let kept = tried.iter().rfind(|(rate, arrived)| *arrived > 0.98 * rate);
+        let rate = kept.unwrap_or(&tried[0]).0;
+        (rate, tried.iter().map(|(_, arrived)| *arrived).fold(0.0, f64::max))
+    }
+
+    fn rxlab(&self, state: &Path, args: &[&str]) -> Vec<u8> {
+        let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target/release/rxlab"));
+        command.arg("--state-dir").arg(state).args(args).arg("--json");
+        let out = command.arg("--netns").arg(self.range.server.path()).output().expect("built");
+        assert!(!out.stdout.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    }
+
+    fn trial(&self, state: PathBuf, args: &[&str]) -> Tried {
+        let out = self.rxlab(&state, &[&["trial", "run"], args].concat());
+        let record: TrialRecord = serde_json::from_slice(&out).expect("a record");
+        let analysis = record.analysis.expect("concluded");
+        let throughput = analysis.metrics.iter().find(|one| one.metric.name == "throughput");
+        let throughput = throughput.expect("measured");
+        Tried { verdict: analysis.verdict, pairs: analysis.pairs, effect: throughput.effect }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Tried {
+    verdict: Verdict,
+    pairs: usize,
+    effect: Option<Effect>,
+}
+
+impl Tried {
+    fn helps(&self) -> bool {
+        self.verdict == Verdict::Helps
+    }
+
+    /// Its interval and that of the gain have something in common.
+    fn agrees(&self, [low, high]: [f64; 2]) -> bool {
+        self.effect.is_some_and(|effect| effect.low <= high && low <= effect.high)
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Seed {
+    seed: u64,
+    rate: f64,
+    /// By the alternation: 0.3 = 30 % more packets arrive with RPS.
+    gain: f64,
+    /// Two standard errors to each side of it.
+    gain_range: [f64; 2],
+    /// The most packets that arrived with RPS, for each that arrived without.
+    most: f64,
+    /// What doctor says of RPS, and its interval of how many times today's traffic fits then.
+    regime: Option<String>,
+    fits: Option<[f64; 2]>,
+    load: Tried,
+    live: Tried,
+}
+
+impl Seed {
+    fn run(seed: u64) -> Self {
+        let stage = Stage::new();
+        let directory = tempfile::tempdir().expect("a directory");
+        let (rate, most) = stage.rate();
+        let mut session = stage.load(Some(rate));
+        let [off, on] = stage.alternate(&mut session, 12, Duration::from_millis(500));
+        let doctor = stage.rxlab(&directory.path().join("doctor"), &["doctor", "--for", "2s"]);
+        let doctor: serde_json::Value = serde_json::from_slice(&doctor).expect("JSON");
+        let plans = doctor["plans"].as_array().expect("a list");
+        let rps = plans.iter().find(|plan| plan["name"] == "rps");
+        let prediction: Option<Prediction> =
+            rps.and_then(|plan| serde_json::from_value(plan["prediction"].clone()).ok());
+        let numbered = seed.to_string();
+        let live = [
+            "--live",
+            "--nic",
+            "srv0",
+            "--set",
+            "rps srv0/rx-0 = 1",
+            "--seed",
+            &numbered,
+            "--calibration",
+            "0",
+            "--washout",
+            "300ms",
+            "--measure",
+            "500ms",
+        ];
+        let live = stage.trial(directory.path().join("live"), &live);
+        drop(session);
+        let spec = directory.path().join("spec.toml");
+        let text = format!(
+            "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n[workload]\nnic = \"srv0\"\nload = {{ url = \
+             \"udp-sink://{}\", connections = {FLOWS}, cpus = \"0\", rate = {rate}, netns = \"{}\" }}\n[design]\ncalibration = 0\nwashout = \"300ms\"\nmeasure = \"500ms\"\nseed = {seed}\n",
+            stage.address,
+            stage.range.client.path().display()
+        );
+        std::fs::write(&spec, text).expect("writable");
+        let load = stage.trial(directory.path().join("load"), &[spec.to_str().expect("text")]);
+        let ratios: Vec<f64> = on.iter().zip(&off).map(|(on, off)| (on / off).ln()).collect();
+        let gain = mean(&ratios);
+        let squares: Vec<f64> = ratios.iter().map(|ratio| (ratio - gain).powi(2)).collect();
+        let error = (mean(&squares) / (ratios.len() - 1) as f64).sqrt();
+        Self {
+            seed,
+            rate,
+            gain: gain.exp_m1(),
+            gain_range: [gain - 2.0 * error, gain + 2.0 * error].map(f64::exp_m1),
+            most: most.max(mean(&on)) / mean(&off),
+            regime: prediction.as_ref().map(Prediction::regime),
+            fits: prediction.and_then(|prediction| prediction.range).map(|range| range.fits),
+            load,
+            live,
+        }
+    }
+
+    fn advised(&self) -> bool {
+        self.regime.as_ref().is_some_and(|regime| !regime.contains("costs capacity"))
+    }
+
+    fn fits(&self) -> bool {
+        self.fits.is_some_and(|[low, high]| low - 0.05 <= self.most && self.most <= high + 0.05)
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn main() {
+    let seeds = std::env::args().nth(1).map_or(20, |text| text.parse().expect("a number"));
+    let mut all = Vec::new();
+    for seed in 1..=seeds {
+        let one = Seed::run(seed);
+        println!("{}", serde_json::to_string(&one).expect("JSON"));
+        all.push(one);
+    }
+    let count = |of: &dyn Fn(&Seed) -> bool| all.iter().filter(|one| of(one)).count();
+    let mut gains: Vec<f64> = all.iter().map(|one| one.gain * 100.0).collect();
+    gains.sort_by(f64::total_cmp);
+    eprintln!(
+        "RPS wins {:.0} % ({:.0} to {:.0}) by alternation. Of {seeds}: doctor does not advise against it in {}, \
+         its interval holds what fits in {}; the trial with load helps in {}, its interval agrees with that in {}; \
+         the live trial helps in {}, agrees in {}",
+        gains[gains.len() / 2],
+        gains[0],
+        gains[gains.len() - 1],
+        count(&Seed::advised),
+        count(&Seed::fits),
+        count(&|one| one.load.helps()),
+        count(&|one| one.load.agrees(one.gain_range)),
+        count(&|one| one.live.helps()),
+        count(&|one| one.live.agrees(one.gain_range)),
+    );
+}
