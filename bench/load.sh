@@ -3,7 +3,7 @@
 #
 #   bench/load.sh [--small] [--no-install] [--program FILE] [--repeats N] [--seconds S] [--out FILE]
 #
-# Server on one CPU (`rxlab target`, a fresh one for each run), client on another. What counts is
+# Server on one CPU (`rxlab target` or nginx, a fresh one for each run), client on another. What counts is
 # client CPU time for each request: user and system time of the client process by rusage, requests
 # counted by the server. Peers take turns, so that a machine that changes its speed changes it for
 # all: a ratio is that of two runs of one round, and the median of the rounds' ratios is what counts.
@@ -69,7 +69,7 @@ try() {
 if [ -n "$install" ]; then
   mkdir -p "$peers_dir"
   export DEBIAN_FRONTEND=noninteractive
-  for pair in wrk:wrk ab:apache2-utils h2load:nghttp2-client; do
+  for pair in wrk:wrk ab:apache2-utils h2load:nghttp2-client nginx:nginx-light; do
     try "${pair%%:*}" apt-get install -y -qq --no-install-recommends "${pair#*:}"
   done
   command -v go >/dev/null 2>&1 || try go apt-get install -y -qq --no-install-recommends golang-go
@@ -167,53 +167,102 @@ in_us() {
 
 number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"; }
 
-# run ROUND CASE PEER CONNECTIONS DEPTH RATE SECONDS [FREEZE]: one line to runs.txt. FREEZE stops the server
-# for half a second in the middle. A CASE that begins with udp- goes to the UDP echo.
-run() {
-  local turn=$1
-  shift
-  local case=$1 peer=$2 freeze=${7:-} server_of=http scheme=http counted=requests path=/simple
-  case $case in udp-*) server_of=udp_echo scheme=udp counted=echoed path="" ;; esac
+# The server of a case, on its own CPU: sets `server` and `address`. A CASE that begins with udp- goes to the UDP echo of
+# `rxlab target`, one that begins with nginx- to nginx, which answers as servers do, with Server, Date and Connection.
+start_server() {
+  local of=http port first
+  case $1 in
+  nginx-*)
+    port=$((20000 + RANDOM % 10000))
+    address=127.0.0.1:$port
+    cat >"$work/nginx.conf" <<NGINX
+daemon off; pid $work/nginx.pid; error_log $work/nginx.log crit; worker_processes 1;
+events { worker_connections 4096; }
+http {
+  access_log off; keepalive_requests 1000000000; default_type text/plain;
+  server {
+    listen $address;
+    location /simple { return 200 "Hello, world!\n"; }
+    location /count { stub_status; }
+  }
+}
+NGINX
+    taskset -c "$server_cpu" nginx -p "$work" -c "$work/nginx.conf" &
+    server=$!
+    until nginx_requests >/dev/null; do sleep 0.05; done
+    return
+    ;;
+  udp-*) of=udp_echo ;;
+  esac
   mkfifo "$work/target"
   "$program" --json target --http 127.0.0.1:0 --udp-echo 127.0.0.1:0 --cpus "$server_cpu" >"$work/target" &
   server=$!
-  local first last address
   exec 3<"$work/target"
   rm "$work/target"
   read -r first <&3
-  address=$(echo "$first" | sed -n "s/.*\"$server_of\":\"\([^\"]*\)\".*/\1/p")
-  if command_of "$peer" "$3" "$4" "$5" "$6" "$scheme://$address$path"; then
-    # In a shell of its own: its children are the client and nothing else.
-    local code=0
-    TIMEFORMAT='%R %U %S'
-    { time taskset -c "$client_cpu" "${command[@]}" >"$work/printed" 2>"$work/complaints"; } 2>"$work/time" &
-    client=$!
-    if [ -n "$freeze" ]; then
-      sleep "$freeze"
-      kill -STOP "$server"
-      sleep 0.5
-      kill -CONT "$server"
-    fi
-    wait "$client" || code=$?
-    client=""
-    kill -INT "$server"
+  address=$(echo "$first" | sed -n "s/.*\"$of\":\"\([^\"]*\)\".*/\1/p")
+}
+
+# Requests that nginx has had before this one; fails while it does not listen.
+nginx_requests() {
+  { exec 4<>"/dev/tcp/${address%:*}/${address#*:}"; } 2>/dev/null || return 1
+  printf 'GET /count HTTP/1.0\r\n\r\n' >&4
+  awk 'found { print $3 - 1; exit } /^server accepts/ { found = 1 }' <&4
+  exec 4>&-
+}
+
+# Sets `requests` and `cpu`: those that the server had, and its CPU time in seconds ("-": not counted).
+stop_server() {
+  local last=""
+  case $1 in
+  nginx-*) requests=$(($(nginx_requests) - before)) cpu=- ;;
+  esac
+  kill -INT "$server"
+  case $1 in
+  nginx-*) ;;
+  *)
     read -r last <&3
-    local requests cpu late
-    requests=$(echo "$last" | number "$counted")
+    requests=$(echo "$last" | number "$2")
     cpu=$(echo "$last" | number cpu_seconds)
-    late=$(p99 "$peer" "$work/printed")
-    if [ "$code" = 0 ] && [ "${requests:-0}" -gt 0 ]; then
-      read -r wall user system <"$work/time"
-      echo "$case $peer $turn $requests $wall $user $system $cpu ${late:--}" >>"$work/runs.txt"
-    else
-      say "$case: $peer failed with $code: $(tail -n 1 "$work/complaints")"
-    fi
-  else
-    kill -INT "$server"
-  fi
-  exec 3<&-
+    exec 3<&-
+    ;;
+  esac
   wait "$server" 2>/dev/null || true
   server=""
+}
+
+# run ROUND CASE PEER CONNECTIONS DEPTH RATE SECONDS [FREEZE]: one line to runs.txt. FREEZE stops the server
+# for half a second in the middle.
+run() {
+  local turn=$1
+  shift
+  local case=$1 peer=$2 freeze=${7:-} scheme=http counted=requests path=/simple
+  case $case in udp-*) scheme=udp counted=echoed path="" ;; esac
+  local address requests cpu late before=0 code=0
+  command_of "$peer" "$3" "$4" "$5" "$6" "" || return 0
+  start_server "$case"
+  case $case in nginx-*) before=$(($(nginx_requests) + 1)) ;; esac
+  command_of "$peer" "$3" "$4" "$5" "$6" "$scheme://$address$path"
+  # In a shell of its own: its children are the client and nothing else.
+  TIMEFORMAT='%R %U %S'
+  { time taskset -c "$client_cpu" "${command[@]}" >"$work/printed" 2>"$work/complaints"; } 2>"$work/time" &
+  client=$!
+  if [ -n "$freeze" ]; then
+    sleep "$freeze"
+    kill -STOP "$server"
+    sleep 0.5
+    kill -CONT "$server"
+  fi
+  wait "$client" || code=$?
+  client=""
+  stop_server "$case" "$counted"
+  late=$(p99 "$peer" "$work/printed")
+  if [ "$code" = 0 ] && [ "${requests:-0}" -gt 0 ]; then
+    read -r wall user system <"$work/time"
+    echo "$case $peer $turn $requests $wall $user $system $cpu ${late:--}" >>"$work/runs.txt"
+  else
+    say "$case: $peer failed with $code: $(tail -n 1 "$work/complaints")"
+  fi
 }
 
 # --- all runs ----------------------------------------------------------------------------------
@@ -232,6 +281,11 @@ cases() {
   echo "depth-1-1000 1000 1 - $seconds - rxlab $here"
   echo "depth-16 64 16 - $seconds - rxlab $here"
   echo "depth-100 64 100 - $seconds - rxlab $here"
+  if command -v nginx >/dev/null 2>&1; then
+    echo "nginx-1 64 1 - $seconds - rxlab wrk"
+    echo "nginx-16 64 16 - $seconds - rxlab wrk"
+    echo "nginx-100 64 100 - $seconds - rxlab wrk"
+  fi
   echo "open-20k 64 1 20000 $seconds - $open"
   echo "udp-echo 64 1 - $seconds - rxlab-train rxlab-plain"
   echo "freeze 64 1 2000 10 3 rxlab-timer fortio bombardier oha vegeta"

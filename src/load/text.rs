@@ -8,6 +8,7 @@ use super::report::{LatencyReport, Percentile, Report};
 use super::saturation::Saturation;
 use super::spec::Spec;
 use super::url::Protocol;
+use crate::diagnose::figures::percent;
 use crate::units::format_duration;
 
 /// The report for people.
@@ -275,10 +276,6 @@ fn lines(sign: &str) -> Vec<String> {
         }
     }
     lines
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
 }
 
 /// How a thread's CPU time divides, as far as the clock of its modes tells.

@@ -1,6 +1,7 @@
 //! What a reader should still know of what did not become the verdict. The verdict's own sentence
 //! belongs to the report.
 
+use crate::diagnose::figures::plural;
 use crate::trial::record::{Call, Effect, MetricResult, Verdict};
 
 /// What is left to say of a claim that another verdict outranks: the fact, without the conclusion
@@ -45,7 +46,7 @@ pub(super) fn measured(primary: &MetricResult) -> Option<String> {
         Call::NoEffect | Call::Negligible => "within the margin",
         Call::Inconclusive | Call::Unmeasured => "undecided",
     };
-    let pairs = count(primary.pairs, "pair");
+    let pairs = plural(primary.pairs, "pair");
     Some(format!("Measured all the same: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
 }
 
@@ -67,10 +68,6 @@ fn signed(ratio: f64) -> String {
 /// Without a trailing `.0`, as people write margins.
 fn percent(ratio: f64) -> String {
     format!("{} %", (ratio * 1000.0).round() / 10.0)
-}
-
-fn count(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 #[cfg(test)]
