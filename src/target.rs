@@ -134,7 +134,7 @@ pub enum TargetError {
         what: &'static str,
         /// As requested.
         address: SocketAddr,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// A thread cannot be pinned.
@@ -142,7 +142,7 @@ pub enum TargetError {
     Pin {
         /// The CPU requested.
         cpu: CpuId,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// The namespace cannot be entered.

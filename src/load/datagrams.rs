@@ -61,7 +61,7 @@ mod tests {
     use super::Datagrams;
 
     #[test]
-    fn counts_add_up_and_what_nobody_told_stays_unknown() {
+    fn counts_add_up_and_unreported_ones_stay_unknown() {
         let mut one = Datagrams { sends: 1, receives: 2, surplus: 3, handshakes: 4, ..Datagrams::default() };
         one.client_dropped = 5;
         one.add(&one.clone());

@@ -134,11 +134,11 @@ pub struct Interval {
     /// By thread: lag of its event loop in nanoseconds: how long it worked between two checks of its
     /// sockets, or by how much a sleep overran.
     pub loop_lag: Vec<Histogram<u64>>,
-    /// How the load waited for its next scheduled request.
+    /// Way of waiting for the next scheduled request.
     pub pacing: Pacing,
     /// Open loop: requests due per second in the interval.
     pub offered: Option<f64>,
-    /// UDP: how the datagrams fared.
+    /// UDP: datagram counts.
     pub datagrams: Datagrams,
     /// CPU time of the generator.
     pub client_cpu: Vec<ThreadCpu>,

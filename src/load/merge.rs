@@ -61,7 +61,7 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
                 if let Some(what) = difference(&spec, &report.spec) {
                     return Err((index, MergeError::Differs(what)));
                 }
-                (both(spec, &report.spec), beside(sum, interval))
+                (both(spec, &report.spec), combine(sum, interval))
             }
         });
     }
@@ -129,7 +129,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
 }
 
 /// Adds two intervals of the same time.
-fn beside(mut one: Interval, other: Interval) -> Interval {
+fn combine(mut one: Interval, other: Interval) -> Interval {
     let seconds = one.seconds.max(other.seconds);
     let due = |interval: &Interval| interval.offered.map(|offered| offered * interval.seconds);
     one.offered = match (due(&one), due(&other)) {

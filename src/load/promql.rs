@@ -276,8 +276,8 @@ mod tests {
             "{asked}"
         );
         assert!(asked.contains("&step=3 HTTP/1.0\r\n"), "{asked}");
-        let nobody = Promql::ask(&url, "up", start);
-        assert!(nobody.error.is_some_and(|error| error.contains("refused")) && nobody.series.is_empty());
+        let failed = Promql::ask(&url, "up", start);
+        assert!(failed.error.is_some_and(|error| error.contains("refused")) && failed.series.is_empty());
     }
 
     /// Starts a server that repeats `turn` on its one connection until it fails; returns its URL.

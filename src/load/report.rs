@@ -133,11 +133,11 @@ impl LatencyReport {
     }
 }
 
-/// How closely the schedule was kept.
+/// Adherence to the schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacingReport {
-    /// How the load waited for its next request.
+    /// Way of waiting for the next request.
     pub mode: Pacing,
     /// Requests sent divided by requests due, less 1: -0.01 means 1 % too few.
     pub rate_error: f64,
@@ -213,7 +213,7 @@ pub struct Report {
     pub not_sent: Option<NotSent>,
     /// One way: datagrams counted by the sink.
     pub received: Option<u64>,
-    /// UDP: how the datagrams fared.
+    /// UDP: datagram counts.
     #[serde(default)]
     pub datagrams: Option<Datagrams>,
     /// HTTP: complete responses by status, good ones and others.
@@ -240,7 +240,7 @@ pub struct Report {
     /// Latency of requests with a good response and of those unanswered at the end; in the open loop from the
     /// intended send.
     pub latency_us: LatencyReport,
-    /// Open loop: how closely the schedule was kept.
+    /// Open loop: adherence to the schedule.
     pub pacing: Option<PacingReport>,
     /// Open loop: 99th percentile of the send delay caused by the generator itself.
     pub send_lag_p99_us: Option<f64>,

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(reason(&interval(100_000, 0, 95, 0, None)), "thread 0 at 95 % CPU");
         assert_eq!(reason(&interval(100_000, 0, 95, 0, Some(10_100))), "thread 0 at 95 % CPU");
         assert_eq!(reason(&interval(100_000, 0, 95, 0, Some(10_005))), "", "the schedule was kept");
-        assert_eq!(reason(&interval(100_000, 0, 95, 90, None)), "", "spinning is no work");
+        assert_eq!(reason(&interval(100_000, 0, 95, 90, None)), "", "polling is not work");
         assert_eq!(reason(&interval(100_000, 30_000, 0, 0, None)), "", "a wake-up takes that long");
         assert_eq!(
             reason(&interval(1_000_000, 200_000, 0, 0, None)),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_named_beside_the_client() {
+    fn the_server_is_named_with_the_client() {
         let limited = || Saturation::of(&interval(100_000, 0, 99, 0, None));
         let reason = |saturation: Saturation| saturation.reason.unwrap_or_default();
         assert_eq!(reason(limited().beside(&server(0.22))), "thread 0 at 99 % CPU; the server was 22 % busy");

@@ -37,7 +37,7 @@ pub enum LoadError {
     Resolve {
         /// As given.
         host: String,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// The target does not respond.
@@ -47,7 +47,7 @@ pub enum LoadError {
         url: String,
         /// The address tried.
         address: String,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// The connections exceed the limit of open files.
@@ -66,7 +66,7 @@ pub enum LoadError {
     Pin {
         /// The CPU requested.
         cpu: CpuId,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// The namespace cannot be entered.
@@ -358,18 +358,18 @@ mod tests {
         let spec = target::Spec { http: any, udp_echo: any, udp_sink: any, ..Default::default() };
         let target = Target::start(&spec).expect("started");
         let addresses = target.addresses();
-        let nobody = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
-        let nobody = Destination::Inet(nobody);
+        let closed = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+        let closed = Destination::Inet(closed);
         for (scheme, address) in
             [("http", addresses.http), ("udp", addresses.udp_echo), ("udp-sink", addresses.udp_sink)]
         {
             let mut spec = Spec::new(format!("{scheme}://localhost:1/").parse().expect("a URL"));
             (spec.connections, spec.threads) = (4, 2);
-            let both = vec![nobody.clone(), Destination::Inet(address.expect("served"))];
+            let both = vec![closed.clone(), Destination::Inet(address.expect("served"))];
             let session = Session::start_at(&spec, both).expect("one of them answers");
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(session.stop().sent > 0, "{scheme}");
-            let neither = Session::start_at(&spec, vec![nobody.clone(); 2]);
+            let neither = Session::start_at(&spec, vec![closed.clone(); 2]);
             assert!(matches!(neither, Err(LoadError::Down { .. })), "{scheme}");
         }
     }

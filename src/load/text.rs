@@ -206,7 +206,7 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         };
         let (share, modes) = (percent(thread.share), modes(thread));
         row(out, "", &format!("thread {}{place}: {share}{modes}{spinning}", thread.thread))?;
-        let beside: Vec<String> = [
+        let detail: Vec<String> = [
             Some(thread.waiting).filter(|part| *part >= 0.01).map(|part| format!("waited {}", percent(part))),
             thread
                 .softirq
@@ -216,8 +216,8 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         .into_iter()
         .flatten()
         .collect();
-        if !beside.is_empty() {
-            row(out, "", &format!("  {}", beside.join(", ")))?;
+        if !detail.is_empty() {
+            row(out, "", &format!("  {}", detail.join(", ")))?;
         }
     }
     if let Some(rest) = report.client_cpu.get(SHOWN..).filter(|rest| !rest.is_empty()) {

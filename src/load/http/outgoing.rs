@@ -86,7 +86,7 @@ mod tests {
     use crate::load::http::template::Template;
 
     #[test]
-    fn filled_requests_come_whole_in_turn_and_anew_after_a_break() {
+    fn filled_requests_come_whole_in_turn_and_again_after_a_break() {
         let template = |path| Template::parse(path).expect("a template").expect("with places");
         let block = Block::filled(vec![template("a{int:5..5}."), template("b{int:7..7}.")]);
         let mut outgoing = Outgoing::new(1, &block);

@@ -19,8 +19,8 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// Invalid placeholder.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "invalid placeholder `{0}`: must be {{hex:N}}, {{bytes:N}}, {{bytes:N/M}} or {{int:A..B}}; for a literal brace \
-     write %7B or %7D"
+    "invalid placeholder `{0}`: must be {{hex:N}}, {{bytes:N}}, {{bytes:N/M}} or {{int:A..B}}; \
+     for a literal brace write %7B or %7D"
 )]
 pub struct TemplateError(String);
 

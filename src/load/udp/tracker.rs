@@ -29,7 +29,7 @@ struct Peer {
     /// Time of the last request for an id, and the number of requests.
     asked: Option<Nanos>,
     greetings: u16,
-    /// Which of the last 16 are unanswered: bit 0 is the latest. A response to any of them counts: a tracker
+    /// The unanswered ones of the last 16: bit 0 is the latest. A response to any of them counts: a tracker
     /// that takes longer than [`ONCE_MORE`] answers all of them late.
     unanswered: u16,
 }

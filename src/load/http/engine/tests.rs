@@ -50,7 +50,7 @@ fn what_came_before_the_load_is_neither_lost_nor_an_error() {
 
 /// Without a time a run once waited for its number of requests indefinitely.
 #[test]
-fn a_number_of_requests_ends_when_nobody_is_there_any_more() {
+fn a_number_of_requests_ends_when_the_target_is_gone() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
     let mut spec = Spec::new(format!("http://{address}/").parse().expect("a URL"));
