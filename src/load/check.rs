@@ -94,9 +94,7 @@ impl Spec {
         }
         self.check_size_is_default()?;
         if !self.paths.is_empty() && self.url.path != "/" {
-            return Err(SpecError::Conflict(
-                "--urls gives the paths: give the URL itself without a path",
-            ));
+            return Err(SpecError::Conflict("--urls gives the paths: give the URL itself without a path"));
         }
         if !self.url.tls && (self.ca.is_some() || self.insecure) {
             return Err(SpecError::Conflict("--ca and --insecure are for https:// only"));
@@ -117,9 +115,7 @@ impl Spec {
             return Err(SpecError::Conflict("--expect-body and --announce do not work with HEAD: no body"));
         }
         if self.expect_body.is_some() && self.announce {
-            return Err(SpecError::Conflict(
-                "--expect-body and --announce exclude each other",
-            ));
+            return Err(SpecError::Conflict("--expect-body and --announce exclude each other"));
         }
         if self.no_keepalive && self.pipeline != 1 {
             return Err(SpecError::Conflict("--pipeline does not work with --no-keepalive"));
@@ -143,9 +139,7 @@ impl Spec {
 
     fn check_names(&self) -> Result<(), SpecError> {
         if !self.paths.is_empty() && self.url.path != "/" {
-            return Err(SpecError::Conflict(
-                "--urls gives the names: give the URL itself without a name",
-            ));
+            return Err(SpecError::Conflict("--urls gives the names: give the URL itself without a name"));
         }
         let one = std::slice::from_ref(&self.url.path);
         let paths = if self.paths.is_empty() { one } else { &self.paths };

@@ -31,9 +31,7 @@ pub enum MergeError {
     #[error("its {0} differs from the first result's")]
     Differs(&'static str),
     /// Two results have the same random arrivals: their requests came at the same moments.
-    #[error(
-        "same random arrivals as another result (seed {0}): run each generator with its own --seed"
-    )]
+    #[error("same random arrivals as another result (seed {0}): run each generator with its own --seed")]
     SameArrivals(u32),
     /// No results given.
     #[error("no results given")]
