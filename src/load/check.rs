@@ -72,7 +72,7 @@ impl Spec {
                 return range("--rate", "above 0 and at most 1000000000".to_owned(), rate.to_string());
             }
             None if self.poisson => {
-                return range("--poisson", "with --rate".to_owned(), "without it".to_owned());
+                return range("--poisson", "used with --rate".to_owned(), "alone".to_owned());
             }
             _ => {}
         }
@@ -222,7 +222,7 @@ mod tests {
             check(|s| s.rate = Some(Rate::steady(0.0))),
             "--rate must be above 0 and at most 1000000000, not 0"
         );
-        assert_eq!(check(|s| s.poisson = true), "--poisson must be with --rate, not without it");
+        assert_eq!(check(|s| s.poisson = true), "--poisson must be used with --rate, not alone");
         assert!(check(|s| s.rate = Some(Rate::steady(f64::NAN))).starts_with("--rate"));
         assert_eq!(check(|s| s.size = 23), "--size must be 24 to 65507 bytes, not 23");
         assert_eq!(check(|s| s.batch = 65), "--batch must be 1 to 64 with datagrams of 64 bytes, not 65");
