@@ -1,13 +1,13 @@
 //! The traffic generator: HTTP/1.1 and UDP, closed loop, open loop at a rate, flat out.
 //!
-//! Threads that share nothing: each has its own connections or flows, its own epoll and its own
-//! histograms. A [`Session`] keeps the load running; [`Session::mark`] cuts out what was measured
-//! since the last cut, exactly: no request is lost or counted twice.
+//! Threads share nothing: each has its own connections or flows, epoll and histograms. A [`Session`]
+//! keeps the load running; [`Session::mark`] returns exactly what was measured since the last mark: no
+//! request is lost or counted twice.
 //!
-//! In the open loop there is one schedule for the whole session, and latency counts from the
-//! intended send time: a server that stalls cannot hide the requests that it kept from being sent.
-//! What a change did to the machine is judged elsewhere; this module only says what it offered,
-//! what came back, and whether the generator itself was the limit.
+//! The open loop has one schedule for the whole session, and latency counts from the intended send
+//! time, so a stalled server cannot hide the requests it kept from being sent. Other modules judge
+//! what a change did to the machine; this one reports what it offered, what came back, and whether
+//! the generator itself was the limit.
 
 mod body;
 mod check;

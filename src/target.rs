@@ -1,9 +1,9 @@
 //! Small servers to aim a load at: HTTP/1.1 `/simple`, `/compute?us=N`, `/bytes?n=N` and `/delay?us=N`,
 //! UDP echo, UDP sink, UDP tracker.
 //!
-//! Threads, each with its own sockets (SO_REUSEPORT), its own edge-triggered epoll and nothing
-//! shared but counters; optionally pinned, optionally in another network namespace. Measuring
-//! does not belong here beyond what the target itself counts.
+//! Each thread has its own sockets (SO_REUSEPORT) and edge-triggered epoll and shares nothing but
+//! counters; optionally pinned, optionally in another network namespace. The target measures nothing
+//! but its own counts.
 
 pub mod bep15;
 mod burn;
@@ -44,7 +44,7 @@ use sockets::Sockets;
 pub(crate) use sockets::UDP_BUFFER;
 pub use udp::{SINK_TOTALS_LEN, SinkTotals, sink_query};
 
-/// What to serve, and where.
+/// The servers to run, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -57,20 +57,20 @@ pub struct Spec {
     /// Address of the UDP sink.
     #[serde(default)]
     pub udp_sink: Option<SocketAddr>,
-    /// Address of the UDP tracker, which gives everybody the same answer.
+    /// Address of the UDP tracker, which gives every peer the same response.
     #[serde(default)]
     pub udp_tracker: Option<SocketAddr>,
-    /// UDP: take each datagram by itself, as most servers do, and not a train of one flow at a time
+    /// UDP: receive each datagram by itself, as most servers do, instead of a train of one flow at a time
     /// (UDP_GRO), which saves much of the receive work.
     #[serde(default)]
     pub plain_udp: bool,
-    /// How many threads, each with sockets of its own.
+    /// Number of threads, each with its own sockets.
     #[serde(default = "one")]
     pub threads: usize,
-    /// CPUs to pin the threads to, round robin; empty leaves them to the scheduler.
+    /// CPUs to pin the threads to, round robin; empty leaves it to the scheduler.
     #[serde(default)]
     pub cpus: CpuMask,
-    /// Network namespace file in which the sockets are made.
+    /// Network namespace file in which the sockets are opened.
     #[serde(default)]
     pub netns: Option<PathBuf>,
 }
@@ -94,12 +94,12 @@ impl Default for Spec {
     }
 }
 
-/// Connections are files, and nobody says beforehand how many will come.
+/// Connections are files, and their number is not known in advance.
 const MOST_FILES: u64 = 1 << 20;
-/// More threads than any machine has CPUs is a typing error.
+/// More threads than any machine has CPUs: assumed to be a typing error.
 const MAX_THREADS: usize = 1024;
 
-/// Where the servers listen, with the ports that the kernel chose.
+/// Addresses of the servers, with the ports that the kernel chose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Addresses {
     /// The HTTP server.
@@ -124,31 +124,31 @@ pub enum TargetError {
     /// No address was given.
     #[error("nothing to serve: give an address for HTTP, UDP echo, the UDP sink or the UDP tracker")]
     Nothing,
-    /// Not a sensible number of threads.
-    #[error("{0} threads: give 1 to {MAX_THREADS}")]
+    /// Number of threads out of range.
+    #[error("invalid thread count {0}: must be 1 to {MAX_THREADS}")]
     Threads(usize),
-    /// A socket cannot be had at this address.
+    /// A socket cannot be bound to this address.
     #[error("cannot serve {what} on {address}: {error}")]
     Bind {
         /// `HTTP`, `UDP echo`, `UDP sink` or `UDP tracker`.
         what: &'static str,
-        /// As asked.
+        /// As requested.
         address: SocketAddr,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// A thread cannot be pinned.
     #[error("cannot run on CPU {cpu}: {error}")]
     Pin {
-        /// The CPU asked for.
+        /// The CPU requested.
         cpu: CpuId,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// The namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] OpenError),
-    /// No thread, epoll or eventfd to be had.
+    /// A thread, epoll or eventfd cannot be created.
     #[error("cannot start a server thread: {0}")]
     Thread(#[source] std::io::Error),
 }
@@ -170,7 +170,7 @@ struct Running {
 }
 
 impl Target {
-    /// Starts the servers; they accept from the moment this returns.
+    /// Starts the servers; they accept connections once this returns.
     pub fn start(spec: &Spec) -> Result<Self, TargetError> {
         let Spec { http, udp_echo, udp_sink, udp_tracker, .. } = *spec;
         let addresses = Addresses { http, udp_echo, udp_sink, udp_tracker };
@@ -181,14 +181,14 @@ impl Target {
             return Err(TargetError::Threads(spec.threads));
         }
         if let Err(limit) = allow_files(MOST_FILES) {
-            // As many as there may be: what is refused later waits until others are closed.
+            // As many as allowed: further connections wait until others are closed.
             let _ = allow_files(limit);
         }
         let cpus: Vec<CpuId> = spec.cpus.iter().collect();
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             burn: Burn::calibrate(),
-            // No secret, as a tracker in the open needs one; only another one each time.
+            // Not a secret, unlike that of a public tracker; it only differs each time.
             tracker_id: SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64),
             threads: (0..spec.threads).map(|_| ThreadCounters::default()).collect(),
         });
@@ -198,7 +198,7 @@ impl Target {
             let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
             let (running, bound) = target.start_thread(index, cpu, spec)?;
             target.threads.push(running);
-            // The first thread settles the ports; the others share them.
+            // The first thread chooses the ports; the others share them.
             target.addresses = bound;
         }
         Ok(target)
@@ -228,7 +228,7 @@ impl Target {
                     });
                 match made {
                     Ok((server, bound)) => {
-                        // The other end waits for exactly this message.
+                        // The receiver waits for exactly this message.
                         let _ = ready.send(Ok((rustix::thread::gettid(), bound)));
                         server.run();
                     }
@@ -242,23 +242,23 @@ impl Target {
         Ok((Running { wake, tid, cpu, handle: Some(handle) }, bound))
     }
 
-    /// Where the servers listen.
+    /// Addresses of the servers.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// CPU time that the server threads have taken since they started, in seconds. A busy thread
-    /// can be one timer tick ahead of it.
+    /// CPU time of the server threads since their start, in seconds. A busy thread can be one timer tick
+    /// ahead of it.
     pub fn cpu_seconds(&self) -> f64 {
         self.threads.iter().filter_map(|thread| thread_cpu_seconds(thread.tid)).sum()
     }
 
-    /// What was served so far.
+    /// Totals so far.
     pub fn counters(&self) -> Counters {
         self.shared.totals()
     }
 
-    /// What each thread has served so far. A connection stays with the thread that accepted it.
+    /// Counts of each thread so far. A connection stays with the thread that accepted it.
     pub fn threads(&self) -> Vec<Served> {
         let threads = self.threads.iter().zip(&self.shared.threads).enumerate();
         threads
@@ -271,9 +271,9 @@ impl Target {
             .collect()
     }
 
-    /// Stops the servers, waits for their threads and gives the final counts of each.
+    /// Stops the servers, waits for their threads and returns the final counts of each.
     pub fn stop_each(mut self) -> Vec<Served> {
-        // The CPU time of a thread that has ended cannot be asked for any more.
+        // The CPU time of a thread cannot be read after its end.
         let mut threads = self.threads();
         self.shut_down();
         for (thread, counters) in threads.iter_mut().zip(&self.shared.threads) {
@@ -282,7 +282,7 @@ impl Target {
         threads
     }
 
-    /// Stops the servers, waits for their threads and gives the final counts.
+    /// Stops the servers, waits for their threads and returns the final totals.
     pub fn stop(mut self) -> Counters {
         self.shut_down();
         self.shared.totals()
@@ -296,7 +296,7 @@ impl Target {
         }
         for thread in &mut self.threads {
             if let Some(handle) = thread.handle.take() {
-                // A thread that panicked has said so on standard error; nothing is left to stop.
+                // A thread that panicked has reported it on standard error; nothing is left to stop.
                 let _ = handle.join();
             }
         }

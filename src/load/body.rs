@@ -1,4 +1,4 @@
-//! The body of a request, or of an answer that is expected: any bytes, shared by all who need them.
+//! Body of a request or of an expected response: any bytes, shared.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// Bytes; written as text where they are some, else in base64.
+/// Bytes; serialized as text if they are UTF-8, else in base64.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "Written", into = "Written")]
@@ -18,33 +18,33 @@ pub struct Body(Arc<[u8]>);
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged, deny_unknown_fields)]
 enum Written {
-    /// As it is.
+    /// Text.
     Text(String),
-    /// What is no text.
+    /// Other bytes.
     Bytes {
-        /// The bytes.
+        /// The bytes in base64.
         base64: String,
     },
 }
 
 impl Body {
-    /// Its bytes.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Its bytes, to keep.
+    /// The bytes, shared.
     pub(super) fn shared(&self) -> Arc<[u8]> {
         Arc::clone(&self.0)
     }
 
-    /// Whether there are none.
+    /// True without any bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Not the bytes, which can be many.
+/// Prints the length only: bodies can be long.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} bytes)", self.0.len())

@@ -1,4 +1,4 @@
-//! Whether a spec makes sense, before a socket is made.
+//! Checks a spec before any socket is opened.
 
 use std::time::Duration;
 
@@ -19,40 +19,40 @@ fn range<T>(what: &'static str, range: String, value: String) -> Result<T, SpecE
     Err(SpecError::Range { what, range, value })
 }
 
-/// A load that makes no sense.
+/// An invalid load.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
-    /// A number out of its range.
+    /// A number is out of range.
     #[error("{what} must be {range}, not {value}")]
     Range {
-        /// Which one, as on the command line.
+        /// The option, as on the command line.
         what: &'static str,
-        /// The range in words.
+        /// The valid range in words.
         range: String,
-        /// What was given.
+        /// The given value.
         value: String,
     },
-    /// A thread would have nothing to do.
+    /// More threads than connections.
     #[error("{threads} threads cannot share {connections} connections: give each thread at least one")]
     IdleThreads {
-        /// Threads asked for.
+        /// Threads requested.
         threads: usize,
-        /// Connections asked for.
+        /// Connections requested.
         connections: usize,
     },
-    /// An option that means nothing over UDP.
+    /// An option that has no meaning over UDP.
     #[error("{0} is for http:// only")]
     HttpOnly(&'static str),
-    /// A path that cannot be filled in.
+    /// A path template that is invalid.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// Two options that cannot hold together.
+    /// Two options that exclude each other.
     #[error("{0}")]
     Conflict(&'static str),
 }
 
 impl Spec {
-    /// Whether every number is in its range and they fit together.
+    /// Checks that every number is in range and that the options fit together.
     pub fn check(&self) -> Result<(), SpecError> {
         let count = |what, value: usize, max: usize| {
             if (1..=max).contains(&value) {
@@ -72,7 +72,7 @@ impl Spec {
                 return range("--rate", "above 0 and at most 1000000000".to_owned(), rate.to_string());
             }
             None if self.poisson => {
-                return range("--poisson", "with --rate".to_owned(), "without it".to_owned());
+                return range("--poisson", "used with --rate".to_owned(), "alone".to_owned());
             }
             _ => {}
         }
@@ -80,7 +80,7 @@ impl Spec {
             return range("--timeout", "1ms to 1h".to_owned(), crate::units::format_duration(self.timeout));
         }
         if self.sources.iter().any(|source| source.is_ipv4() != self.sources[0].is_ipv4()) {
-            return Err(SpecError::Conflict("the source addresses must all be IPv4 or all IPv6"));
+            return Err(SpecError::Conflict("source addresses must be all IPv4 or all IPv6"));
         }
         match self.url.protocol {
             Protocol::Http => self.check_http(),
@@ -90,13 +90,11 @@ impl Spec {
 
     fn check_http(&self) -> Result<(), SpecError> {
         if self.batch != 1 {
-            return Err(SpecError::Conflict("--batch is for datagrams"));
+            return Err(SpecError::Conflict("--batch is for udp:// and udp-sink:// only"));
         }
         self.check_size_is_default()?;
         if !self.paths.is_empty() && self.url.path != "/" {
-            return Err(SpecError::Conflict(
-                "--urls says what to ask for: give the URL itself without a path",
-            ));
+            return Err(SpecError::Conflict("--urls gives the paths: give the URL itself without a path"));
         }
         if !self.url.tls && (self.ca.is_some() || self.insecure) {
             return Err(SpecError::Conflict("--ca and --insecure are for https:// only"));
@@ -104,7 +102,7 @@ impl Spec {
         if !is_method(&self.method) {
             return range("--method", "a word such as GET, and not CONNECT".to_owned(), self.method.clone());
         }
-        // What a file says goes into the request line as it is.
+        // Lines of the file go into the request line unchanged.
         let is_path = |path: &str| path.starts_with('/') && format!("http://h{path}").parse::<Url>().is_ok();
         if let Some(path) = self.paths.iter().find(|path| !is_path(path)) {
             return range("paths", "paths such as /a?b".to_owned(), path.clone());
@@ -114,18 +112,16 @@ impl Spec {
         }
         let checks_bodies = self.expect_body.is_some() || self.announce;
         if checks_bodies && self.method == "HEAD" {
-            return Err(SpecError::Conflict("answers to HEAD have no body to look at"));
+            return Err(SpecError::Conflict("--expect-body and --announce do not work with HEAD: no body"));
         }
         if self.expect_body.is_some() && self.announce {
-            return Err(SpecError::Conflict(
-                "--expect-body and --announce are two things to expect of a body",
-            ));
+            return Err(SpecError::Conflict("--expect-body and --announce exclude each other"));
         }
         if self.no_keepalive && self.pipeline != 1 {
-            return Err(SpecError::Conflict("with --no-keepalive there is nothing to pipeline"));
+            return Err(SpecError::Conflict("--pipeline does not work with --no-keepalive"));
         }
         if self.unix.is_some() && !self.sources.is_empty() {
-            return Err(SpecError::Conflict("a unix socket has no source addresses"));
+            return Err(SpecError::Conflict("--source does not work with --unix"));
         }
         if self.requests.is_some_and(|requests| requests < self.threads as u64) {
             return Err(SpecError::Conflict("--requests must be at least one for each thread"));
@@ -133,7 +129,7 @@ impl Spec {
         Ok(())
     }
 
-    /// A size that nothing would have means a mistake.
+    /// Refuses a size where it has no effect.
     fn check_size_is_default(&self) -> Result<(), SpecError> {
         match self.size {
             DEFAULT_SIZE => Ok(()),
@@ -143,15 +139,13 @@ impl Spec {
 
     fn check_names(&self) -> Result<(), SpecError> {
         if !self.paths.is_empty() && self.url.path != "/" {
-            return Err(SpecError::Conflict(
-                "--urls says what to ask for: give the URL itself without a name",
-            ));
+            return Err(SpecError::Conflict("--urls gives the names: give the URL itself without a name"));
         }
         let one = std::slice::from_ref(&self.url.path);
         let paths = if self.paths.is_empty() { one } else { &self.paths };
         let wrong = paths.iter().find(|path| path.parse::<DnsQuestion>().is_err());
         wrong.map_or(Ok(()), |path| {
-            range("the name to ask for", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
+            range("the name to query", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
         })
     }
 
@@ -175,13 +169,13 @@ impl Spec {
         }
         if self.rate.is_some() && self.pipeline != 1 {
             return Err(SpecError::Conflict(
-                "with a rate datagrams wait for no answer: leave --pipeline out",
+                "--pipeline does not work with --rate over UDP: nothing waits for a response",
             ));
         }
         if [Protocol::UdpTracker, Protocol::Dns].contains(&self.url.protocol) {
             self.check_size_is_default()?;
             if self.batch != 1 {
-                return Err(SpecError::Conflict("--batch is for udp:// and udp-sink://"));
+                return Err(SpecError::Conflict("--batch is for udp:// and udp-sink:// only"));
             }
         }
         if self.url.protocol == Protocol::Dns {
@@ -190,7 +184,7 @@ impl Spec {
         if !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
             return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());
         }
-        // A train is one datagram until the kernel cuts it.
+        // A train counts as one datagram until the kernel splits it.
         let most = MAX_TRAIN.min(MAX_PAYLOAD / self.size);
         if !(1..=most).contains(&self.batch) {
             let most = format!("1 to {most} with datagrams of {} bytes", self.size);
@@ -228,7 +222,7 @@ mod tests {
             check(|s| s.rate = Some(Rate::steady(0.0))),
             "--rate must be above 0 and at most 1000000000, not 0"
         );
-        assert_eq!(check(|s| s.poisson = true), "--poisson must be with --rate, not without it");
+        assert_eq!(check(|s| s.poisson = true), "--poisson must be used with --rate, not alone");
         assert!(check(|s| s.rate = Some(Rate::steady(f64::NAN))).starts_with("--rate"));
         assert_eq!(check(|s| s.size = 23), "--size must be 24 to 65507 bytes, not 23");
         assert_eq!(check(|s| s.batch = 65), "--batch must be 1 to 64 with datagrams of 64 bytes, not 65");
@@ -238,10 +232,10 @@ mod tests {
         assert!(check(|s| s.timeout = std::time::Duration::ZERO).starts_with("--timeout"));
         assert_eq!(check(|s| s.requests = Some(5)), "--requests is for http:// only");
         let sources = |s: &mut Spec| s.sources = vec![[127, 0, 0, 1].into(), [0; 16].into()];
-        assert_eq!(check(sources), "the source addresses must all be IPv4 or all IPv6");
+        assert_eq!(check(sources), "source addresses must be all IPv4 or all IPv6");
     }
 
-    /// Each was once taken in silence, and did nothing.
+    /// Each was once accepted silently and had no effect.
     #[test]
     fn what_would_do_nothing_is_refused() {
         let refused = |at: &str, change: fn(&mut Spec)| {

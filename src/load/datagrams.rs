@@ -1,4 +1,4 @@
-//! How datagrams went, beside the counts that every load has.
+//! Datagram counts of a UDP load, in addition to those of any load.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -11,19 +11,19 @@ pub struct Datagrams {
     pub sends: u64,
     /// System calls that received a datagram, or a train of them.
     pub receives: u64,
-    /// Datagrams that came after a later one of the same flow: echoes as the client saw them, one way
-    /// as the sink counted them, from all senders. `None` when nobody told.
+    /// Datagrams that arrived after a later one of the same flow: echoes as seen by the client; one way as
+    /// counted by the sink, from all senders. `None` if not reported.
     pub reordered: Option<u64>,
-    /// Answers beyond the first: those that came twice, and those that came after the timeout.
+    /// Responses beyond the first: duplicates, and those after the timeout.
     pub surplus: u64,
-    /// Datagrams, or trains of them, that came to the client and found no room in the receive buffers of its own
-    /// sockets.
+    /// Datagrams, or trains of them, dropped because the receive buffers of the client's own sockets were
+    /// full.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub client_dropped: u64,
-    /// Connection ids that a tracker gave while the load ran.
+    /// Connection ids issued by a tracker during the load.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub handshakes: u64,
-    /// Why datagrams of a train were sent one by one.
+    /// Reason why datagrams of a train were sent one by one.
     pub no_trains: Option<String>,
 }
 
@@ -32,12 +32,12 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Datagrams {
-    /// The kernel takes no trains on this way. Said once for each cut.
+    /// Notes that the kernel does not accept trains on this path. Reported once per cut.
     pub(super) fn refuse(&mut self, errno: Errno) {
         self.no_trains.get_or_insert_with(|| std::io::Error::from(errno).to_string());
     }
 
-    /// Adds what others counted.
+    /// Adds the counts of another thread.
     pub(super) fn add(&mut self, more: &Datagrams) {
         self.sends += more.sends;
         self.receives += more.receives;
@@ -61,7 +61,7 @@ mod tests {
     use super::Datagrams;
 
     #[test]
-    fn counts_add_up_and_what_nobody_told_stays_unknown() {
+    fn counts_add_up_and_unreported_ones_stay_unknown() {
         let mut one = Datagrams { sends: 1, receives: 2, surplus: 3, handshakes: 4, ..Datagrams::default() };
         one.client_dropped = 5;
         one.add(&one.clone());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::spec::Spec;
 
-/// Where a load goes.
+/// Destination of a load.
 #[derive(Debug, Clone)]
 pub(super) enum Destination {
     Inet(SocketAddr),
@@ -14,13 +14,13 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// Looks the addresses up; at least one. A server may listen on one of them only.
+    /// Resolves the addresses, at least one. A server may listen on only one of them.
     pub(super) fn of(spec: &Spec) -> std::io::Result<Vec<Self>> {
         if let Some(path) = &spec.unix {
             return Ok(vec![Destination::Unix(path.clone())]);
         }
         let addresses = (spec.url.host.as_str(), spec.url.port).to_socket_addrs()?;
-        // Of a name with both kinds of address, the one that the sources can reach.
+        // If the name has both kinds of addresses, those that the sources can reach.
         let suits = |address: &SocketAddr| {
             spec.sources.first().is_none_or(|source| source.is_ipv4() == address.is_ipv4())
         };

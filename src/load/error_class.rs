@@ -1,64 +1,65 @@
-//! The ways in which a request can fail.
+//! Classes of failed requests.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a request did not end well. Every request that was sent ends as completed, as exactly one
-/// of these, or is still in flight.
+/// Class of a failed request. Every request sent ends as completed, as exactly one of these, or is
+/// still in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
     /// A connection could not be opened, the port answered "unreachable", or a tracker gave no connection
-    /// id: one for each attempt.
+    /// id: one per attempt.
     Connect,
-    /// The connection was open, and no TLS came about on it, or what came was no TLS.
+    /// The TLS handshake failed on an open connection, or the data that followed was not TLS.
     Tls,
-    /// No answer within the timeout. UDP: the datagram or its echo was lost or late.
+    /// No response within the timeout. UDP: the datagram or its echo was lost or late.
     Timeout,
     /// The connection was reset.
     Reset,
-    /// The connection was closed in the middle of the answer, or the answer had no room in a datagram.
+    /// The connection was closed within the response, or the response did not fit into a datagram.
     Truncated,
-    /// The connection was closed before the answer began.
+    /// The connection was closed before the response began.
     Closed,
-    /// Pipelined behind a request whose answer announced the end of the connection: nobody answers it, as
-    /// HTTP says. No fault of the answers, and no part of [`Interval::error_share`](super::Interval::error_share).
+    /// Pipelined behind a request whose response announced the end of the connection: HTTP leaves it
+    /// unanswered. Not the target's fault, and not part of
+    /// [`Interval::error_share`](super::Interval::error_share).
     Discarded,
-    /// The answer was not HTTP, or the datagram was not ours.
+    /// The response was not HTTP, or the datagram was not ours.
     Garbage,
-    /// An answer came that nothing had asked for.
+    /// An unsolicited response.
     Unexpected,
-    /// An answer with status 2xx where another was expected.
+    /// A response with status 2xx where another was expected.
     Status2xx,
-    /// An answer with status 3xx.
+    /// A response with status 3xx.
     Status3xx,
-    /// An answer with status 4xx.
+    /// A response with status 4xx.
     Status4xx,
-    /// An answer with status 5xx.
+    /// A response with status 5xx.
     Status5xx,
-    /// A tracker answered with an error, or over HTTP with a failure reason.
+    /// A tracker returned an error, or over HTTP a failure reason.
     TrackerError,
     /// A name server failed (SERVFAIL).
     Servfail,
     /// The name does not exist (NXDOMAIN).
     Nxdomain,
-    /// A name server did not want to answer (REFUSED).
+    /// A name server refused to answer (REFUSED).
     Refused,
-    /// A name server gave any other error.
+    /// A name server returned another error.
     OtherRcode,
-    /// An answer with a good status and another body than expected.
+    /// A response with a good status but not the expected body.
     Body,
     /// The kernel refused to send a datagram.
     Send,
-    /// Due, and never sent: no connection was free within the timeout, or too many datagrams were
+    /// Due but never sent: no connection was free within the timeout, or too many datagrams were
     /// unanswered.
     Unsent,
 }
 
 impl ErrorClass {
-    /// Every class, in the order of its counter.
+    /// All classes, in the order of their counters.
     pub(super) const ALL: [ErrorClass; 21] = [
         ErrorClass::Connect,
         ErrorClass::Tls,
@@ -89,24 +90,24 @@ impl fmt::Display for ErrorClass {
         f.pad(match self {
             ErrorClass::Connect => "connection failed",
             ErrorClass::Tls => "TLS failed",
-            ErrorClass::Timeout => "no answer in time",
+            ErrorClass::Timeout => "timed out",
             ErrorClass::Reset => "connection reset",
-            ErrorClass::Truncated => "answer cut off",
-            ErrorClass::Closed => "closed without an answer",
-            ErrorClass::Discarded => "behind an announced end",
-            ErrorClass::Garbage => "not a valid answer",
-            ErrorClass::Unexpected => "answer to no request",
+            ErrorClass::Truncated => "response cut off",
+            ErrorClass::Closed => "closed without a response",
+            ErrorClass::Discarded => "discarded after an announced close",
+            ErrorClass::Garbage => "invalid response",
+            ErrorClass::Unexpected => "unsolicited response",
             ErrorClass::Status2xx => "status 2xx",
             ErrorClass::Status3xx => "status 3xx",
             ErrorClass::Status4xx => "status 4xx",
             ErrorClass::Status5xx => "status 5xx",
-            ErrorClass::TrackerError => "error of the tracker",
+            ErrorClass::TrackerError => "tracker error",
             ErrorClass::Servfail => "SERVFAIL",
             ErrorClass::Nxdomain => "NXDOMAIN",
             ErrorClass::Refused => "REFUSED",
-            ErrorClass::OtherRcode => "another error of the name server",
-            ErrorClass::Body => "another body than expected",
-            ErrorClass::Send => "could not be sent",
+            ErrorClass::OtherRcode => "other name server error",
+            ErrorClass::Body => "unexpected body",
+            ErrorClass::Send => "send failed",
             ErrorClass::Unsent => "due but never sent",
         })
     }

@@ -1,5 +1,5 @@
-//! What a request may be given beside its path: header lines, a method, other paths. What goes into
-//! a request is checked to its last byte, so that nothing can break out of its line.
+//! Optional parts of a request: header lines, method, other paths. All are fully checked, so that
+//! nothing can break out of its line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,14 +19,14 @@ pub struct Header {
     value: String,
 }
 
-/// Not a header line.
+/// Invalid header line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// Not of the form.
-    #[error("`{0}` is not a header line (write `Name: value`)")]
+    /// Not of the form `Name: value`.
+    #[error("invalid header `{0}`: must be `Name: value`")]
     Form(String),
-    /// The load writes it by itself.
-    #[error("{0} follows from the body and is not to be given")]
+    /// The load writes this header by itself.
+    #[error("cannot set {0}: it follows from the body")]
     Length(String),
 }
 
@@ -36,15 +36,15 @@ impl Header {
     }
 }
 
-/// The characters of header names and methods.
+/// True if all characters are valid in header names and methods.
 fn is_token(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !text.is_empty() && text.bytes().all(fits)
 }
 
-/// Whether `text` can be the method of a request with an answer of its own.
+/// True if `text` is a method whose request has a response of its own.
 pub(super) fn is_method(text: &str) -> bool {
-    // After CONNECT the connection is no longer one of HTTP.
+    // After CONNECT the connection no longer carries HTTP.
     is_token(text) && text != "CONNECT"
 }
 
@@ -85,20 +85,20 @@ impl From<Header> for String {
     }
 }
 
-/// A line that is no path.
+/// Invalid path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "line {line}: `{text}` is neither a path such as /a?b, nor a URL on the same host and port, nor, for a \
-     name server, a name"
+    "line {line}: invalid `{text}`: must be a path such as /a?b or a URL on the same host and port; \
+     for a name server, a name"
 )]
 pub struct PathError {
     line: usize,
     text: String,
 }
 
-/// Paths, one a line, as paths or as whole URLs with the host and port of `url`; for a name server, names
-/// to ask for, each alone or with its type (`example.com AAAA`). Empty lines and lines
-/// that begin with `#` are passed over.
+/// Parses paths, one per line, as paths or whole URLs with the host and port of `url`; for a name server,
+/// names, each alone or with its type (`example.com AAAA`). Empty lines and lines that begin with `#` are
+/// skipped.
 pub fn parse_paths(text: &str, url: &Url) -> Result<Vec<String>, PathError> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     let path = |(number, line): (usize, &str)| {

@@ -1,4 +1,4 @@
-//! Histograms of nanoseconds: all with the same bounds, so that any two add up exactly.
+//! Histograms of nanoseconds, all with the same bounds, so that any two add up exactly.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,29 +16,29 @@ pub(super) fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(SHORTEST, LONGEST, DIGITS).expect("the bounds are valid")
 }
 
-/// The quantile `q` (0 to 1), or `None` when there are fewer than `100 / (1 - q)` values to tell it
-/// from: a p99.9 out of 500 requests is the maximum under another name.
+/// Quantile `q` (0 to 1), or `None` with fewer than `100 / (1 - q)` values: a p99.9 of 500 requests is
+/// the maximum under another name.
 pub fn quantile(histogram: &Histogram<u64>, q: f64) -> Option<u64> {
     // The product, not the quotient: 100 / (1 - 0.99) is 10000.000000000002.
     let enough = histogram.len() as f64 * (1.0 - q) >= 100.0 - 1e-6;
     (enough && !histogram.is_empty()).then(|| histogram.value_at_quantile(q))
 }
 
-/// Both in one: latencies of `answered` requests, and the ages of `unanswered` ones.
+/// Joins latencies of `answered` requests and ages of `unanswered` ones.
 pub(super) fn together(answered: &Histogram<u64>, unanswered: &Histogram<u64>) -> Histogram<u64> {
     let mut all = answered.clone();
     add(&mut all, unanswered);
     all
 }
 
-/// Part of the answered requests that a request without an answer has to outlast to be counted as unusual.
+/// Quantile of the answered requests that an unanswered one has to exceed to count as unusual.
 const USUAL: f64 = 0.9;
-/// By how much a quantile may grow and still count as known.
+/// Factor by which a quantile may grow and still count as known.
 const KNOWN: f64 = 1.1;
 
-/// Whether quantile `q` of `answered` and `unanswered` requests together is only a lower bound: it would be more than
-/// a tenth higher if no request that is older than nine tenths of the answered ones ever got an answer. Younger
-/// ones are those that any load has under way when it ends.
+/// True if quantile `q` of `answered` and `unanswered` requests together is only a lower bound: it would be
+/// more than a tenth higher if no request older than nine tenths of the answered ones were ever answered.
+/// Younger ones are in flight at the end of any load.
 pub(super) fn is_lower_bound(answered: &Histogram<u64>, unanswered: &Histogram<u64>, q: f64) -> bool {
     if unanswered.is_empty() {
         return false;
@@ -62,14 +62,14 @@ pub(super) fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
     sum.add(more).expect("all histograms have the same bounds");
 }
 
-/// A histogram as the tools of HdrHistogram exchange it: version 2, compressed, in base64.
+/// Encodes a histogram in the exchange format of HdrHistogram: version 2, compressed, base64.
 pub(super) fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("a vector takes what is written");
     STANDARD.encode(bytes)
 }
 
-/// Reads what [`encode`] wrote; `None` when it is something else, or has other bounds.
+/// Decodes what [`encode`] wrote; `None` for anything else, or other bounds.
 pub(super) fn decode(text: &str) -> Option<Histogram<u64>> {
     let bytes = STANDARD.decode(text).ok()?;
     let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).ok()?;
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(quantile(&with(0), 0.0), None);
     }
 
-    /// A server that stops answering at the end of a run at 10,000/s, 450 ms before it.
+    /// A server that stops responding 450 ms before the end of a run at 10,000/s.
     #[test]
     fn what_lies_among_unanswered_requests_is_a_lower_bound() {
         let answered = of((0..25_500).map(|n| 50_000 + n * 40));
@@ -113,7 +113,7 @@ mod tests {
         assert!(is_lower_bound(&new_histogram(), &unanswered, 0.5), "none was answered");
     }
 
-    /// A server that stands still twice: what it answered the first time says nothing about the second.
+    /// A server that stalls twice: its responses after the first stall say nothing about the second.
     #[test]
     fn an_earlier_freeze_does_not_vouch_for_the_last() {
         let freeze = |length: u64| (0..length).map(|n| n * 1_000_000);
@@ -121,7 +121,7 @@ mod tests {
         assert!(is_lower_bound(&answered, &of(freeze(450)), 0.99));
     }
 
-    /// Every load has requests under way when it ends, most of them younger than an answer takes.
+    /// Every load has requests in flight when it ends, most of them younger than the usual latency.
     #[test]
     fn what_is_under_way_in_any_load_bounds_nothing() {
         let answered = of((0..20_000).map(|n| 400_000 + n * 50));
@@ -154,7 +154,7 @@ mod tests {
             let _ = decode(&whole[..cut % whole.len()]);
         }
 
-        /// Two written and read are as good as one.
+        /// Adding two decoded histograms equals adding the originals.
         #[test]
         fn sums_are_exact(a in proptest::collection::vec(1u64..1 << 40, 0..100), b in proptest::collection::vec(1u64..1 << 40, 0..100)) {
             let mut sum = decode(&encode(&of(a.clone()))).expect("ours");

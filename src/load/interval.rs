@@ -1,4 +1,4 @@
-//! What all threads measured between two cuts.
+//! Measurements of all threads between two cuts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,59 +20,60 @@ use crate::units::CpuId;
 pub struct ThreadCpu {
     /// Number of the thread, from 0.
     pub thread: usize,
-    /// The CPU to which it is pinned.
+    /// CPU it is pinned to.
     pub cpu_pinned: Option<CpuId>,
     /// CPU time in seconds.
     pub seconds: f64,
-    /// The part of it in user mode, to a hundredth of a second.
+    /// Part of it in user mode, to a hundredth of a second.
     #[serde(default)]
     pub user: f64,
-    /// The part of it in the kernel, to a hundredth of a second: what it did for the thread's own calls,
-    /// and, where the kernel does not tell them apart, interrupts that came meanwhile.
+    /// Part of it in the kernel, to a hundredth of a second: the thread's own system calls and, where the
+    /// kernel does not separate them, interrupts during that time.
     #[serde(default)]
     pub system: f64,
     /// `seconds` as a fraction of the interval (1 = a whole CPU).
     pub share: f64,
-    /// The part of `share` spent spinning for the next scheduled send: time, but no work.
+    /// Part of `share` spent polling for the next scheduled send: CPU time, but not work.
     pub spinning: f64,
-    /// The fraction of the interval in which its event loop was at work or was kept from it: all time between
+    /// Fraction of the interval in which its event loop worked or was kept from working: all time between
     /// two waits for its sockets, whoever had the CPU.
     #[serde(default)]
     pub busy: f64,
-    /// The fraction of the interval in which it could have run and another ran on its CPU.
+    /// Fraction of the interval in which it was runnable while another ran on its CPU.
     #[serde(default)]
     pub waiting: f64,
-    /// Softirq time of the CPU to which it is pinned, as a fraction of the interval: receive work of the
-    /// kernel, for whomever. Sampled by timer ticks on most kernels.
+    /// Softirq time of the CPU it is pinned to, as a fraction of the interval: the kernel's receive work for
+    /// any process. Sampled by timer ticks on most kernels.
     #[serde(default)]
     pub softirq: Option<f64>,
 }
 
-/// What arrived of a one-way load, from all senders.
+/// Arrivals of a one-way load, from all senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrivals {
     /// Datagrams.
     pub packets: u64,
-    /// Those of them that came after a later one of their flow.
+    /// Datagrams that arrived after a later one of their flow.
     pub reordered: u64,
 }
 
-/// Open loop: requests that were due and not sent, by what kept them back. What is neither here nor an error was due
-/// before the interval.
+/// Open loop: requests due but not sent, by cause. Those that are neither here nor errors were due before
+/// the interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NotSent {
-    /// Requests given up in the interval, and counted as errors: no connection was free for them within the timeout,
+    /// Requests given up in the interval and counted as errors: no connection was free within the timeout,
     /// or none could be opened.
     pub blocked: u64,
-    /// Requests due at the end of the interval for which no connection was free.
+    /// Requests due at the end of the interval without a free connection.
     pub waiting: u64,
-    /// Requests due at the end of the interval that the generator had not sent although a connection was free.
+    /// Requests due at the end of the interval that the generator had not sent although a connection was
+    /// free.
     pub late: u64,
 }
 
 impl NotSent {
-    /// The same requests with those of another generator.
+    /// Sum with those of another generator.
     pub(super) fn beside(self, other: Self) -> Self {
         Self {
             blocked: self.blocked + other.blocked,
@@ -82,69 +83,69 @@ impl NotSent {
     }
 }
 
-/// What happened between two cuts.
+/// Measurements between two cuts.
 #[derive(Clone)]
 pub struct Interval {
-    /// Length: that of the thread that was longest at it. With a number of requests some end earlier, and a
-    /// rate over the mean would be one that never was.
+    /// Length: that of the longest thread. With a fixed number of requests some threads end earlier, and a
+    /// rate over the mean would never have occurred.
     pub seconds: f64,
     /// Length by thread.
     pub(super) spans: Vec<Nanos>,
-    /// Requests completed with a good answer (HTTP 2xx, an echo). One way: datagrams handed to the
+    /// Requests completed with a good response (HTTP 2xx, an echo). One way: datagrams handed to the
     /// kernel.
     pub requests: u64,
     /// Requests sent.
     pub sent: u64,
-    /// TCP or unix connections that were opened, those before the load not included: without
-    /// [`Spec::no_keepalive`](super::Spec::no_keepalive) each stands for one that was lost.
+    /// TCP or unix connections opened, those before the load excluded: without
+    /// [`Spec::no_keepalive`](super::Spec::no_keepalive) each replaces one that was lost.
     pub opened: u64,
-    /// TLS handshakes that ended well.
+    /// Successful TLS handshakes.
     pub handshakes: u64,
-    /// Requests sent and not answered at the end of the interval.
+    /// Requests sent and unanswered at the end of the interval.
     pub in_flight: u64,
-    /// One way: datagrams that the sink counted in the interval, from all senders; `None` when
-    /// there is no sink that tells, or when it did not answer at the beginning or at the end.
+    /// One way: datagrams counted by the sink in the interval, from all senders; `None` without a sink that
+    /// reports them, or if it did not respond at the beginning or the end.
     pub received: Option<u64>,
-    /// Seconds over which `received` was counted: a query of a drowning sink has to be repeated, and
+    /// Seconds over which `received` was counted: the query of an overloaded sink has to be repeated, and
     /// then its count covers more than the interval.
     pub received_seconds: f64,
-    /// What went wrong. Classes that did not occur are absent.
+    /// Errors by class. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,
     /// Latency of completed requests in nanoseconds: from the send in the closed loop, from the
     /// intended send time in the open loop. Empty for one-way loads. See [`Interval::latencies`].
     pub latency: Histogram<u64>,
-    /// Age in nanoseconds of each request that had no answer at the end of the interval: of those in flight, and in the
-    /// open loop of those that were due and not sent. Counts from the same moment as the latency.
+    /// Age in nanoseconds of each request unanswered at the end of the interval: those in flight and, in the
+    /// open loop, those due but not sent. Counts from the same moment as the latency.
     pub unanswered: Histogram<u64>,
-    /// Open loop: requests that were due and not sent.
+    /// Open loop: requests due but not sent.
     pub not_sent: NotSent,
-    /// HTTP: whole answers to requests by status.
+    /// HTTP: complete responses to requests by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Bytes of answers that were received: HTTP with heads, over TLS without its records; UDP payloads.
+    /// Bytes of responses received: HTTP with heads, TLS without its records; UDP payloads.
     pub bytes: u64,
-    /// Whether the target could not be reached at the end: in each thread attempts to connect have failed since its last
-    /// answer. One way it is never known.
+    /// True if the target could not be reached at the end: in each thread connection attempts have failed
+    /// since its last response. Never known one way.
     pub unreachable: bool,
-    /// Open loop: how late requests were sent, in nanoseconds, by the generator's own fault: from
-    /// the moment when the request was due and a connection was free.
+    /// Open loop: delay of sends in nanoseconds caused by the generator itself: from the moment when the
+    /// request was due and a connection was free.
     pub send_lag: Histogram<u64>,
-    /// Open loop: how late requests were sent, in nanoseconds, whosever fault it was.
+    /// Open loop: delay of sends in nanoseconds, whatever the cause.
     pub pacing_error: Histogram<u64>,
-    /// By thread: how late its event loop came back to its sockets, in nanoseconds. That is how long it
-    /// worked between two looks at them, or by how much a sleep was longer than asked.
+    /// By thread: lag of its event loop in nanoseconds: how long it worked between two checks of its
+    /// sockets, or by how much a sleep overran.
     pub loop_lag: Vec<Histogram<u64>>,
-    /// How the load waited for its next scheduled request.
+    /// Way of waiting for the next scheduled request.
     pub pacing: Pacing,
-    /// Open loop: requests a second that were due in the interval.
+    /// Open loop: requests due per second in the interval.
     pub offered: Option<f64>,
-    /// UDP: how datagrams went.
+    /// UDP: datagram counts.
     pub datagrams: Datagrams,
     /// CPU time of the generator.
     pub client_cpu: Vec<ThreadCpu>,
 }
 
 impl ThreadCpu {
-    /// Adds what came later: `more` of `later` seconds, to this of `earlier` seconds.
+    /// Adds `more` of `later` seconds to this one of `earlier` seconds.
     fn add(&mut self, earlier: f64, more: &ThreadCpu, later: f64) {
         let rate = |a, b| mean(a, earlier, b, later);
         self.share = rate(self.share, more.share);
@@ -158,7 +159,7 @@ impl ThreadCpu {
     }
 }
 
-/// The mean of two rates, by the seconds that each of them held.
+/// Mean of two rates, weighted by their seconds.
 fn mean(a: f64, of_a: f64, b: f64, of_b: f64) -> f64 {
     if of_a + of_b > 0.0 { (a * of_a + b * of_b) / (of_a + of_b) } else { 0.0 }
 }
@@ -174,12 +175,12 @@ pub(super) fn add_statuses(sum: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u6
     }
 }
 
-/// The longest of the spans, in seconds.
+/// Longest span, in seconds.
 fn longest(spans: &[Nanos]) -> f64 {
     in_seconds(spans.iter().copied().max().unwrap_or(0))
 }
 
-/// Without the thousands of counters in the histograms.
+/// Omits the thousands of counters in the histograms.
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interval")
@@ -261,13 +262,13 @@ impl Interval {
         }
     }
 
-    /// This interval and the `later` one that follows it, as one.
+    /// Joins this interval with the `later` one that follows it.
     #[must_use]
     pub fn then(mut self, later: &Interval) -> Interval {
         let spans: Vec<Nanos> = self.spans.iter().zip(&later.spans).map(|(a, b)| a + b).collect();
         let seconds = longest(&spans);
         self.offered = match (self.offered, later.offered) {
-            // What was due stays what it was.
+            // The due requests do not change.
             (Some(a), Some(b)) if seconds > 0.0 => Some((a * self.seconds + b * later.seconds) / seconds),
             (Some(_), Some(_)) => Some(0.0),
             (one, other) => one.or(other),
@@ -292,7 +293,7 @@ impl Interval {
         self.received_seconds += later.received_seconds;
         self.datagrams.add(&later.datagrams);
         if told[0] != told[1] {
-            // What the sink counted is known of one part only.
+            // The sink's count is known for one part only.
             self.datagrams.reordered = None;
         }
         for (class, count) in &later.errors {
@@ -308,7 +309,7 @@ impl Interval {
         self
     }
 
-    /// The same with what arrived of it; without, nothing is known of that.
+    /// Adds the arrivals; without them, they are unknown.
     #[must_use]
     pub fn with_arrivals(mut self, arrivals: Option<Arrivals>) -> Interval {
         if let Some(arrivals) = arrivals {
@@ -319,12 +320,12 @@ impl Interval {
         self
     }
 
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
     }
 
-    /// One way: datagrams a second that arrived; `None` when the sink did not say.
+    /// One way: datagrams arrived per second; `None` if the sink did not report.
     pub fn arrival_rate(&self) -> Option<f64> {
         self.received
             .filter(|_| self.received_seconds > 0.0)
@@ -336,8 +337,9 @@ impl Interval {
         self.errors.values().sum()
     }
 
-    /// Errors as a fraction of all that ended, well or not. Requests discarded behind an announced end of their connection
-    /// are neither, and no more are those that the generator was too slow to send: they say nothing of the target.
+    /// Errors as a fraction of all ended requests. Requests discarded behind an announced end of their
+    /// connection are excluded, and so are those that the generator was too slow to send: they say nothing
+    /// about the target.
     pub fn error_share(&self) -> f64 {
         let count = |class| self.errors.get(&class).copied().unwrap_or(0);
         let own = count(ErrorClass::Unsent).saturating_sub(self.not_sent.blocked);
@@ -346,19 +348,19 @@ impl Interval {
         if ended == 0 { 0.0 } else { errors as f64 / ended as f64 }
     }
 
-    /// The latencies of all requests in nanoseconds, those without an answer at their age: they took at least that
-    /// long. Without them a target that stops answering shows only what it answered before.
+    /// Latencies of all requests in nanoseconds, unanswered ones with their age: they took at least that
+    /// long. Without them a target that stops responding shows only its earlier responses.
     pub fn latencies(&self) -> Histogram<u64> {
         together(&self.latency, &self.unanswered)
     }
 
-    /// Quantile of [`Interval::latencies`] in nanoseconds; see [`quantile`] for when there is none.
+    /// Quantile of [`Interval::latencies`] in nanoseconds; see [`quantile`] for when it is absent.
     pub fn latency_quantile(&self, q: f64) -> Option<u64> {
         quantile(&self.latencies(), q)
     }
 
-    /// Whether a quantile of [`Interval::latencies`] is only a lower bound: it lies among requests without an answer, and
-    /// would be more than a tenth higher if they never got one.
+    /// True if a quantile of [`Interval::latencies`] is only a lower bound: it lies among unanswered
+    /// requests, and would be more than a tenth higher if they were never answered.
     pub fn is_lower_bound(&self, q: f64) -> bool {
         is_lower_bound(&self.latency, &self.unanswered, q)
     }
@@ -392,7 +394,7 @@ mod tests {
         Cut { tally, span, taken, due, unanswered, unreachable: span == SECOND }
     }
 
-    /// With a number of requests a thread may be done long before the others.
+    /// With a number of requests a thread may end long before the others.
     #[test]
     fn a_thread_that_ended_early_makes_no_rate_higher() {
         let pins = [None, None];
@@ -405,7 +407,7 @@ mod tests {
         assert_eq!((both.client_cpu[0].share, both.client_cpu[1].share), (0.5, 0.5), "of its own time");
     }
 
-    /// Threads are cut one after the other: the longest of each interval are not the length of all.
+    /// Threads are cut one after the other: the sum of the longest spans exceeds the total length.
     #[test]
     fn intervals_add_up_to_the_time_that_went_by() {
         let cut = |span| cut([], span, None);
@@ -430,7 +432,7 @@ mod tests {
         let second = Interval::from_cuts(&[cut([5_000], SECOND, Some(3)), cut([], SECOND, Some(0))], &pins);
         let both = first.then(&second);
         assert_eq!((both.requests, both.seconds, both.latency.len()), (4, 3.0, 4));
-        // What has no answer is that of the end, what was given up that of all the time.
+        // Unanswered requests are those of the end, given up ones those of the whole time.
         assert_eq!((both.in_flight, both.unanswered.len(), both.latencies().len()), (2, 6, 10));
         assert_eq!(both.not_sent, NotSent { blocked: 4, waiting: 4, late: 0 });
         assert_eq!((both.statuses[&200], both.bytes, both.unreachable), (20, 2800, true));

@@ -1,4 +1,4 @@
-//! The results of loads that ran side by side, on several machines, as one.
+//! Merges the results of loads that ran side by side, e.g. on several machines.
 
 use thiserror::Error;
 
@@ -10,39 +10,36 @@ use super::report::Report;
 use super::series;
 use super::spec::Spec;
 
-/// Results that are not to be added up.
+/// Results that cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MergeError {
-    /// Not a result of this version.
-    #[error("it is `{0}`, not `{expected}`", expected = Report::SCHEMA)]
+    /// The result is of another schema version.
+    #[error("schema is `{0}`, not `{expected}`", expected = Report::SCHEMA)]
     Schema(String),
-    /// A histogram in it cannot be read.
-    #[error("the histogram `{0}` cannot be read")]
+    /// A histogram is unreadable.
+    #[error("unreadable histogram `{0}`")]
     Histogram(&'static str),
-    /// Other results went elsewhere.
-    #[error("it went to {found}, others to {expected}")]
+    /// The result has another target.
+    #[error("its target is {found}, not {expected}")]
     Url {
-        /// Where the first went.
+        /// Target of the first result.
         expected: String,
-        /// Where this one went.
+        /// Target of this one.
         found: String,
     },
-    /// Other results are of another kind of requests: together they would be a load that never was.
-    #[error("it has another {0} than the first")]
+    /// The result is of other requests: the sum would describe a load that never ran.
+    #[error("its {0} differs from the first result's")]
     Differs(&'static str),
-    /// Another result has the same random arrivals: their requests came at the same moments.
-    #[error(
-        "it has the random arrivals of another result (seed {0}): run each generator with another --seed"
-    )]
+    /// Two results have the same random arrivals: their requests came at the same moments.
+    #[error("same random arrivals as another result (seed {0}): run each generator with its own --seed")]
     SameArrivals(u32),
-    /// There is nothing to add up.
-    #[error("there is no result")]
+    /// No results given.
+    #[error("no results given")]
     Nothing,
 }
 
-/// One result of `reports` that ran at the same time: counts and histograms are added up exactly,
-/// the longest time counts, and threads are numbered through. An error comes with the index of the
-/// report that it is about.
+/// Merges `reports` that ran at the same time: counts and histograms add up exactly, the longest time
+/// counts, and threads are renumbered. An error comes with the index of the report that it is about.
 pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
     let mut sum: Option<(Spec, Interval)> = None;
     for (index, report) in reports.iter().enumerate() {
@@ -62,7 +59,7 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
                 if let Some(what) = difference(&spec, &report.spec) {
                     return Err((index, MergeError::Differs(what)));
                 }
-                (both(spec, &report.spec), beside(sum, interval))
+                (both(spec, &report.spec), combine(sum, interval))
             }
         });
     }
@@ -71,8 +68,8 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
     Ok(Report { series, ..Report::new(&spec, &interval) })
 }
 
-/// What two loads asked for that is not the same, as on the command line. How much each of them asked for, and from
-/// where, is its own.
+/// First option in which two loads differ, as on the command line. The amount and source of the load may
+/// differ.
 fn difference(one: &Spec, other: &Spec) -> Option<&'static str> {
     let same = [
         ("--method", one.method == other.method),
@@ -91,7 +88,7 @@ fn difference(one: &Spec, other: &Spec) -> Option<&'static str> {
     same.into_iter().find(|(_, same)| !same).map(|(what, _)| what)
 }
 
-/// What a report was made from.
+/// Rebuilds the interval that a report was made from.
 fn interval(report: &Report) -> Result<Interval, MergeError> {
     if report.schema != Report::SCHEMA {
         return Err(MergeError::Schema(report.schema.clone()));
@@ -129,8 +126,8 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
     })
 }
 
-/// Two intervals of the same time.
-fn beside(mut one: Interval, other: Interval) -> Interval {
+/// Adds two intervals of the same time.
+fn combine(mut one: Interval, other: Interval) -> Interval {
     let seconds = one.seconds.max(other.seconds);
     let due = |interval: &Interval| interval.offered.map(|offered| offered * interval.seconds);
     one.offered = match (due(&one), due(&other)) {
@@ -145,7 +142,7 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
     one.opened += other.opened;
     one.handshakes += other.handshakes;
     one.in_flight += other.in_flight;
-    // Two senders to one sink have one count of what arrived there, and each took it for its own.
+    // Two senders to one sink share its count of arrivals, and each took it for its own.
     let shared = one.received.is_some() || other.received.is_some();
     one.received = None;
     for (class, count) in other.errors {
@@ -171,7 +168,7 @@ fn beside(mut one: Interval, other: Interval) -> Interval {
     one
 }
 
-/// What two loads offered together.
+/// The combined offer of two loads.
 fn both(mut one: Spec, other: &Spec) -> Spec {
     one.connections += other.connections;
     one.threads += other.threads;
@@ -219,7 +216,7 @@ mod tests {
         Report::from_json(&json).expect("read")
     }
 
-    /// Two that ran apart are as one with two threads, through JSON and back.
+    /// Two results, merged after a round trip through JSON, equal one with two threads.
     #[test]
     fn what_ran_apart_adds_up_exactly() {
         let merged = merge(&[report(1..900, 1000), report(500..50_000, 60_000)]).expect("merged");
@@ -228,7 +225,7 @@ mod tests {
         assert_eq!(merged, Report::new(&spec, &whole));
     }
 
-    /// Seconds add up as far as counts do: percentiles of a second are not kept, and none can be had from two.
+    /// Counts of seconds add up; percentiles of a second are not kept, as two cannot be combined.
     #[test]
     fn seconds_stand_side_by_side() {
         let second = |at, requests: u64, max| Second {

@@ -1,4 +1,4 @@
-//! How the open loop waits for the next request: on time, or cheaply.
+//! Ways to wait for the next request in the open loop: precise or cheap.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,25 +8,24 @@ use thiserror::Error;
 
 use super::clock::{MICROSECOND, Nanos};
 
-/// How to wait for the next scheduled request. The price is in the result: the CPU time of the
-/// client, and how late requests were sent.
+/// Way to wait for the next scheduled request. The result shows its cost: the client's CPU time, and how
+/// late requests were sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
-    /// Sleeps, and polls for the last 60 microseconds: exact to a microsecond, at the price of the CPU.
+    /// Sleeps, and polls for the last 60 microseconds: precise to a microsecond, costs CPU time.
     Precise,
-    /// Sleeps until the request is due: the wake-up makes it some tens of microseconds late.
+    /// Sleeps until the request is due: the wake-up delays it by some tens of microseconds.
     #[default]
     Timer,
-    /// Wakes up once a millisecond, sends what is due and takes what came: the least CPU time, but
-    /// latency is known to a millisecond only.
+    /// Wakes up once per millisecond, sends what is due and reads what has arrived: the least CPU time, but
+    /// latency has a resolution of a millisecond.
     Coarse,
 }
 
 impl Pacing {
-    /// How late this waiting makes requests by itself, in nanoseconds: no sign of a client at its
-    /// limit.
+    /// Delay caused by this way of waiting, in nanoseconds: it does not indicate a client at its limit.
     pub(super) fn own_lag(self) -> Nanos {
         match self {
             Pacing::Precise | Pacing::Timer => 100 * MICROSECOND,
@@ -45,9 +44,9 @@ impl fmt::Display for Pacing {
     }
 }
 
-/// Not a way of pacing.
+/// Unknown pacing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no pacing: write precise, timer or coarse")]
+#[error("invalid pacing `{0}`: must be precise, timer or coarse")]
 pub struct PacingError(String);
 
 impl FromStr for Pacing {

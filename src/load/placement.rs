@@ -1,10 +1,10 @@
-//! Where load threads run when nobody says it: away from the interrupts whose work they cause.
+//! Default placement of load threads: away from the interrupts whose work they cause.
 
 use crate::model::{Irq, Model, NicKind};
 use crate::units::CpuMask;
 
-/// One CPU a core of those `allowed`, without those that take interrupts of an interface that is up, and without
-/// their hyper-threads. Where that leaves none, hyper-threads are taken after all, and then any.
+/// One CPU per core of those `allowed`, excluding CPUs that take interrupts of an interface that is up, and
+/// their hyper-threads. If none are left, hyper-threads are included, and then any CPU.
 pub fn quiet_cpus(model: &Model, allowed: &CpuMask) -> CpuMask {
     let ours = model.scheduled().intersection(allowed);
     let up = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.up);
@@ -19,7 +19,7 @@ pub fn quiet_cpus(model: &Model, allowed: &CpuMask) -> CpuMask {
     choice.iter().filter(first_of_its_core).collect()
 }
 
-/// The kernel's choice, else what may be the only one.
+/// CPUs chosen by the kernel, else the only allowed one.
 fn lands_on(irq: &Irq) -> CpuMask {
     let masks = [irq.effective.known(), irq.affinity.known()].into_iter().flatten();
     masks.into_iter().find(|mask| mask.len() == 1).cloned().unwrap_or_default()
@@ -32,7 +32,7 @@ mod tests {
     use crate::model::Model;
     use crate::sample::{Inventory, Scope};
 
-    /// `cpus` CPUs, of which `n` and `n + cores` are a core; the interrupt of eth0 goes to `irq`.
+    /// `cpus` CPUs, of which `n` and `n + cores` form a core; the interrupt of eth0 goes to `irq`.
     fn model(cpus: u32, cores: u32, irq: u32) -> Model {
         let mut host = RecordedHost::new()
             .with("sys/devices/system/cpu/online", format!("0-{}\n", cpus - 1))
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn threads_have_cores_of_their_own_away_from_interrupts() {
-        assert_eq!(quiet(&model(8, 4, 1), "0-7"), "0,2-3", "the core of CPU 1 has the interrupt");
+        assert_eq!(quiet(&model(8, 4, 1), "0-7"), "0,2-3", "the core of CPU 1 takes the interrupt");
         assert_eq!(quiet(&model(8, 4, 6), "0-7"), "0-1,3");
         assert_eq!(quiet(&model(4, 4, 0), "0-3"), "1-3");
-        assert_eq!(quiet(&model(8, 4, 1), "1-2,6"), "2", "as far as this process may");
+        assert_eq!(quiet(&model(8, 4, 1), "1-2,6"), "2", "within the allowed CPUs");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! An epoll with its event buffer: waiting for sockets, for a moment in time, and for the session.
+//! An epoll with its event buffer: waits for sockets, for a moment in time, and for the session.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::pacing::Pacing;
 const EVENTS: usize = 256;
 /// The token of the session's eventfd; sockets count from 0.
 const WAKE: u64 = u64::MAX;
-/// A sleep wakes up later than asked, by tens of microseconds: spinning begins this much earlier.
+/// Sleeps overrun by tens of microseconds: polling begins this much earlier.
 const SPIN: Nanos = 60 * MICROSECOND;
-/// Coarse pacing wakes up this often, as long as something is due by then.
+/// Interval of coarse wake-ups while something is due.
 const TICK: Nanos = MILLISECOND;
 
-/// A socket that is ready, by the index it was added with.
+/// A ready socket, by the index it was added with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ready {
     pub(super) index: usize,
@@ -35,28 +35,28 @@ pub(super) struct Poller {
     events: Vec<epoll::Event>,
     pacing: Pacing,
     clock: Clock,
-    /// How late the loop came back to its sockets; see [`Poller::wait`].
+    /// Lag of the loop; see [`Poller::wait`].
     lag: Histogram<u64>,
-    /// When the last wait ended.
+    /// End of the last wait.
     woke: Nanos,
-    /// How long the loop was at work, or kept from it; see [`Poller::take_busy`].
+    /// Time for which the loop worked or was kept from it; see [`Poller::take_busy`].
     busy: Nanos,
-    /// Since when, as far as `busy` does not have it yet.
+    /// Start of the time not yet included in `busy`.
     busy_since: Nanos,
-    /// The last wait was a look in vain while polling for a moment to come: what lies between is part of the polling.
+    /// The last wait was a fruitless poll before a scheduled send: the time in between counts as polling.
     polled: bool,
-    // Registered with the epoll: it must live as long.
+    // Registered with the epoll, so it must live as long.
     _wake: Arc<OwnedFd>,
 }
 
 impl Poller {
-    /// A poller that also wakes up when `wake`, an eventfd, is written.
+    /// A poller that also wakes up when the eventfd `wake` is written.
     pub(super) fn new(wake: Arc<OwnedFd>, pacing: Pacing, clock: Clock) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // Edge-triggered: every write is an edge, so nobody has to read the eventfd.
+        // Edge-triggered: every write is an edge, so the eventfd need not be read.
         epoll::add(&epoll, &*wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
         let mut events = Vec::with_capacity(EVENTS);
-        // Sleeping to the nanosecond needs epoll_pwait2 (kernel 5.11): without it, say so now.
+        // Sleeping to the nanosecond needs epoll_pwait2 (kernel 5.11): fail now without it.
         epoll::wait(&epoll, spare_capacity(&mut events), Some(&Timespec::default()))?;
         Ok(Self {
             epoll,
@@ -76,24 +76,23 @@ impl Poller {
         epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), flags)
     }
 
-    /// Changes what is reported of a socket that was added.
+    /// Changes the events reported for a socket.
     pub(super) fn change(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
         epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags)
     }
 
-    /// Waits for sockets, but not beyond `until`; with `exact`, `until` is a scheduled send, for which
-    /// the pacing says how to wait. Adds the time spent spinning to `spun`; gives the time it is
-    /// then.
+    /// Waits for sockets, at most until `until`; with `exact`, `until` is a scheduled send, and the pacing
+    /// determines how to wait. Adds the time spent polling to `spun`; returns the current time.
     ///
-    /// Counts the lag of the loop: how long it worked since the last wait ended, in which a socket that
-    /// was ready went unseen, or how much longer it slept than it was to.
+    /// Counts the lag of the loop: how long it worked since the last wait ended, during which a ready
+    /// socket went unnoticed, or by how much its sleep overran.
     pub(super) fn wait(&mut self, now: Nanos, until: Nanos, exact: bool, spun: &mut Nanos) -> Nanos {
         let left = until.saturating_sub(now);
         let spinning = self.pacing == Pacing::Precise && exact && left > 0 && left <= SPIN;
         let timeout = match (self.pacing, left) {
             (Pacing::Precise, left) if exact => left.saturating_sub(SPIN),
             (Pacing::Coarse, 1..TICK) if exact => {
-                // What comes meanwhile waits as well. A signal only makes the tick shorter.
+                // New events wait as well. A signal only shortens the tick.
                 let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(TICK));
                 0
             }
@@ -109,7 +108,7 @@ impl Poller {
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
-            // EBADF, EFAULT, EINVAL: none can happen to an epoll that this thread owns.
+            // EBADF, EFAULT, EINVAL: impossible for an epoll that this thread owns.
             Err(errno) => panic!("epoll_wait on an owned epoll failed: {errno}"),
         }
         let after = self.clock.now();
@@ -119,7 +118,7 @@ impl Poller {
         if !self.events.is_empty() {
             self.lag.saturating_record(worked);
         } else if spinning {
-            // A look every microsecond says nothing about the loop.
+            // Polling every microsecond says nothing about the loop.
             *spun += after.saturating_sub(now);
         } else {
             self.lag.saturating_record(worked.max(after.saturating_sub(until)));
@@ -127,28 +126,28 @@ impl Poller {
         after
     }
 
-    /// The load begins now: what opening its connections took is no lag.
+    /// Starts the load now: time spent opening connections is not lag.
     pub(super) fn begin(&mut self) {
         self.take_lag();
         self.woke = Nanos::MAX;
         self.take_busy(self.clock.now());
     }
 
-    /// How long the loop was at work between its waits, up to `now`, since the last time it was taken. All
-    /// of that time counts, whoever had the CPU: a thread that is kept from its CPU while it has something
-    /// to do is as full as one that works all the time. Polling for a moment to come is no work.
+    /// Time for which the loop was at work between its waits, up to `now`, since it was last taken. All of
+    /// that time counts, whoever had the CPU: a thread kept from its CPU while it has work is as full as
+    /// one that works all the time. Polling before a scheduled send does not count.
     pub(super) fn take_busy(&mut self, now: Nanos) -> Nanos {
         let busy = self.busy + now.saturating_sub(self.busy_since);
         (self.busy, self.busy_since) = (0, now.max(self.busy_since));
         busy
     }
 
-    /// The lags since the last time they were taken.
+    /// Lags since they were last taken.
     pub(super) fn take_lag(&mut self) -> Histogram<u64> {
         std::mem::replace(&mut self.lag, new_histogram())
     }
 
-    /// How many events the last wait brought.
+    /// Number of events of the last wait.
     pub(super) fn len(&self) -> usize {
         self.events.len()
     }
@@ -173,7 +172,7 @@ mod tests {
 
     use super::{Clock, MILLISECOND, Pacing, Poller, SPIN};
 
-    /// What lies between two waits is work, whoever had the CPU; polling and sleeping are none.
+    /// Time between two waits is work, whoever had the CPU; polling and sleeping are not.
     #[test]
     fn the_loop_is_busy_between_its_waits_only() {
         let wake = Arc::new(eventfd(0, EventfdFlags::empty()).expect("made"));
@@ -181,7 +180,7 @@ mod tests {
         let mut poller = Poller::new(wake, Pacing::Precise, clock).expect("made");
         poller.begin();
         let (begun, mut spun) = (clock.now(), 0);
-        // The first sleeps, and polls only if it wakes up in time for that; the second has no time to sleep.
+        // The first sleeps, and polls only if it wakes up in time; the second has no time to sleep.
         for time in [MILLISECOND, SPIN / 2] {
             let mut now = clock.now();
             let until = now + time;

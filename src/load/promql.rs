@@ -1,5 +1,4 @@
-//! What a Prometheus says of the time in which a load ran: one query over that time, by HTTP, and
-//! nothing installed anywhere.
+//! Queries a Prometheus over the time of a load, via HTTP.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -14,25 +13,25 @@ use super::url::{Protocol, Url};
 /// Bounds of one query.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// Time for everything: the name, the connection, the request and the whole answer.
+    /// Time for everything: name resolution, connection, request and the whole response.
     time: Duration,
-    /// Bytes of the answer.
+    /// Bytes of the response.
     bytes: usize,
 }
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(5), bytes: 16 << 20 };
-/// Most points of a series that are asked for.
+/// Most points requested per series.
 const POINTS: u64 = 500;
 
-/// The answer to a query.
+/// Response to a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Promql {
     /// The query.
     pub query: String,
-    /// One for each set of labels.
+    /// One per set of labels.
     pub series: Vec<PromqlSeries>,
-    /// Why there is no answer.
+    /// Reason for a missing response.
     pub error: Option<String>,
 }
 
@@ -42,11 +41,11 @@ pub struct Promql {
 pub struct PromqlSeries {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// How many values it has, without those that are no number.
+    /// Number of values, NaN excluded.
     pub values: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: Option<f64>,
-    /// The highest.
+    /// Maximum.
     pub max: Option<f64>,
 }
 
@@ -70,9 +69,9 @@ struct Series {
 }
 
 impl Promql {
-    /// Asks the Prometheus at `url` for `query` from `start` to now.
+    /// Runs `query` on the Prometheus at `url`, from `start` to now.
     ///
-    /// Takes 5 s at most, whatever the server does.
+    /// Takes at most 5 s, whatever the server does.
     pub fn ask(url: &Url, query: &str, start: SystemTime) -> Self {
         Self::ask_within(BOUNDS, url, query, start)
     }
@@ -87,10 +86,10 @@ impl Promql {
     }
 }
 
-/// The series of an answer of `/api/v1/query_range`, or the reason for which there are none.
+/// Series of a response of `/api/v1/query_range`, or the reason why there are none.
 fn read(body: &str) -> Result<Vec<PromqlSeries>, String> {
     let answer: Answer =
-        serde_json::from_str(body).map_err(|error| format!("not an answer of Prometheus: {error}"))?;
+        serde_json::from_str(body).map_err(|error| format!("not a response of Prometheus: {error}"))?;
     if answer.status != "success" {
         return Err(answer.error.unwrap_or_else(|| answer.status.clone()));
     }
@@ -114,13 +113,13 @@ fn body(
     end: SystemTime,
 ) -> Result<String, String> {
     if url.protocol != Protocol::Http || url.tls {
-        return Err("only http:// is spoken to a Prometheus".to_owned());
+        return Err("Prometheus is queried over http:// only".to_owned());
     }
     let at = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let seconds = end.duration_since(start).unwrap_or_default().as_secs();
     let step = seconds.div_ceil(POINTS).max(1);
     let base = url.path.trim_end_matches('/');
-    // HTTP/1.0: the answer ends with the connection and is in one piece.
+    // HTTP/1.0: the response ends with the connection and is in one piece.
     let request = format!(
         "GET {base}/api/v1/query_range?query={}&start={:.3}&end={:.3}&step={step} HTTP/1.0\r\n\
          Host: {}\r\nAccept: application/json\r\n\r\n",
@@ -131,7 +130,7 @@ fn body(
     );
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            format!("{}: no complete answer within {} s", url.authority(), bounds.time.as_secs_f64())
+            format!("{}: no complete response within {} s", url.authority(), bounds.time.as_secs_f64())
         }
         _ => format!("{}: {error}", url.authority()),
     };
@@ -141,11 +140,11 @@ fn body(
     let Ok(httparse::Status::Complete(length)) = head.parse(&answer) else {
         return Err(format!("{} does not speak HTTP", url.authority()));
     };
-    // An error of Prometheus is JSON as well, with the reason in it.
+    // Errors of Prometheus are JSON as well and contain the reason.
     let text = String::from_utf8_lossy(&answer[length..]).into_owned();
     match head.code {
         Some(200 | 400 | 422 | 503) => Ok(text),
-        code => Err(format!("{} answers with status {}", url.authority(), code.unwrap_or(0))),
+        code => Err(format!("{} returned status {}", url.authority(), code.unwrap_or(0))),
     }
 }
 
@@ -174,38 +173,38 @@ fn talk(bounds: Bounds, url: &Url, request: &[u8]) -> io::Result<Vec<u8>> {
         }
         answer.extend_from_slice(&part[..length]);
         if answer.len() > bounds.bytes {
-            let why = format!("its answer is longer than {} MiB", bounds.bytes as f64 / f64::from(1 << 20));
+            let why = format!("response is longer than {} MiB", bounds.bytes as f64 / f64::from(1 << 20));
             return Err(io::Error::other(why));
         }
     }
 }
 
-/// A moment after which a query is given up.
+/// Moment after which a query is given up.
 #[derive(Debug, Clone, Copy)]
 struct Deadline(Instant);
 
 impl Deadline {
-    /// The time until then, more than none: sockets take 0 for no limit.
+    /// Time until then, above zero: sockets take 0 for no limit.
     fn left(self) -> io::Result<Duration> {
         let left = self.0.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
 }
 
-/// The addresses of the server. The resolver has no deadline of its own: a thread waits for it, and ends with the
-/// program where it is not done in time.
+/// Addresses of the server. The resolver has no deadline of its own, so a thread waits for it; if it is
+/// late, the thread ends with the program.
 fn resolve(url: &Url, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
     let (host, port) = (url.host.clone(), url.port);
     let (sender, receiver) = mpsc::channel();
     std::thread::Builder::new().name("resolver".to_owned()).spawn(move || {
         let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = sender.send(addresses);
     })?;
     receiver.recv_timeout(deadline.left()?).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// The first of the addresses that takes a connection.
+/// Connects to the first address that accepts.
 fn connect(addresses: &[SocketAddr], deadline: Deadline) -> io::Result<TcpStream> {
     let mut failed = io::ErrorKind::NotFound.into();
     for address in addresses {
@@ -217,7 +216,7 @@ fn connect(addresses: &[SocketAddr], deadline: Deadline) -> io::Result<TcpStream
     Err(failed)
 }
 
-/// The query as a part of a URL.
+/// Percent-encodes the query for a URL.
 fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -238,20 +237,20 @@ mod tests {
     use super::{BOUNDS, Bounds, Promql, escaped, read};
     use crate::load::Url;
 
-    /// As Prometheus 2.53 writes it.
+    /// As written by Prometheus 2.53.
     const ANSWER: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
         {"metric":{"cpu":"0","mode":"softirq"},"values":[[1700000000,"0.25"],[1700000001.5,"0.75"],[1700000002,"NaN"]]},
         {"metric":{},"values":[]}]}}"#;
 
     #[test]
     fn series_have_a_mean_and_a_maximum() {
-        let series = read(ANSWER).expect("an answer");
+        let series = read(ANSWER).expect("a response");
         assert_eq!((series[0].values, series[0].mean, series[0].max), (2, Some(0.5), Some(0.75)));
         assert_eq!(series[0].labels["mode"], "softirq");
         assert_eq!((series[1].values, series[1].mean), (0, None));
         let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}"#;
         assert_eq!(read(refused), Err("parse error: unexpected end".to_owned()));
-        assert!(read("<html>").is_err_and(|error| error.starts_with("not an answer of Prometheus")));
+        assert!(read("<html>").is_err_and(|error| error.starts_with("not a response of Prometheus")));
     }
 
     #[test]
@@ -277,11 +276,11 @@ mod tests {
             "{asked}"
         );
         assert!(asked.contains("&step=3 HTTP/1.0\r\n"), "{asked}");
-        let nobody = Promql::ask(&url, "up", start);
-        assert!(nobody.error.is_some_and(|error| error.contains("refused")) && nobody.series.is_empty());
+        let failed = Promql::ask(&url, "up", start);
+        assert!(failed.error.is_some_and(|error| error.contains("refused")) && failed.series.is_empty());
     }
 
-    /// A server that does this with its one connection until it fails, and its URL.
+    /// Starts a server that repeats `turn` on its one connection until it fails; returns its URL.
     fn server(
         mut act: impl FnMut(&mut TcpStream) -> std::io::Result<()> + Send + 'static,
     ) -> (Url, JoinHandle<()>) {
@@ -294,7 +293,7 @@ mod tests {
         (url, server)
     }
 
-    /// A byte now and then once kept a query going for as long as the server liked.
+    /// A server that sent a byte now and then once kept a query going indefinitely.
     #[test]
     fn a_server_that_drips_is_given_up_in_time() {
         let (url, server) = server(|stream| {
@@ -305,7 +304,7 @@ mod tests {
         let begun = Instant::now();
         let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
         let took = begun.elapsed();
-        assert_eq!(answer.error, Some(format!("{}: no complete answer within 2 s", url.authority())));
+        assert_eq!(answer.error, Some(format!("{}: no complete response within 2 s", url.authority())));
         assert!(took >= bounds.time && took < Duration::from_secs(60), "{took:?}");
         server.join().expect("it ends with the connection");
     }
@@ -318,7 +317,7 @@ mod tests {
         });
         let bounds = Bounds { time: Duration::from_millis(200), ..BOUNDS };
         let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
-        assert_eq!(answer.error, Some(format!("{}: no complete answer within 0.2 s", url.authority())));
+        assert_eq!(answer.error, Some(format!("{}: no complete response within 0.2 s", url.authority())));
         server.join().expect("it ends with the connection");
     }
 
@@ -327,7 +326,7 @@ mod tests {
         let (url, server) = server(|stream| stream.write_all(&[b'x'; 4096]));
         let bounds = Bounds { time: Duration::from_secs(60), bytes: 1 << 20 };
         let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
-        assert_eq!(answer.error, Some(format!("{}: its answer is longer than 1 MiB", url.authority())));
+        assert_eq!(answer.error, Some(format!("{}: response is longer than 1 MiB", url.authority())));
         server.join().expect("it ends with the connection");
     }
 

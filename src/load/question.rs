@@ -1,8 +1,8 @@
-//! What is asked of a tracker or of a name server, as the path of a URL says it.
+//! Queries to a tracker or name server, as given by the path of a URL.
 
 use std::str::FromStr;
 
-/// What is asked of a tracker (BEP 15).
+/// Request to a tracker (BEP 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
     /// Connection ids only.
@@ -19,9 +19,9 @@ pub(super) struct TrackerQuestion {
     pub(super) torrents: u64,
 }
 
-/// Torrents, unless the URL says how many.
+/// Default number of torrents.
 const TORRENTS: u64 = 1000;
-/// Longest name, as it is sent.
+/// Longest name, in wire format.
 const MAX_NAME: usize = 255;
 const MAX_LABEL: usize = 63;
 
@@ -49,17 +49,16 @@ impl FromStr for TrackerQuestion {
     }
 }
 
-/// A question to a name server: `/example.com?type=AAAA`. Without a type it is for an A record; the
-/// root is `/.`.
+/// A query to a name server: `/example.com?type=AAAA`. The default type is A; the root is `/.`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DnsQuestion {
-    /// As it is sent: name, type, class.
+    /// In wire format: name, type, class.
     pub(super) wire: Vec<u8>,
 }
 
 const CLASS_IN: u16 = 1;
 
-/// Types of records by name; any other can be given as `TYPE` and its number (RFC 3597).
+/// Record types by name; any other can be given as `TYPE` and its number (RFC 3597).
 const TYPES: [(&str, u16); 16] = [
     ("A", 1),
     ("NS", 2),
@@ -100,7 +99,7 @@ impl FromStr for DnsQuestion {
         if name != "." {
             for label in name.strip_suffix('.').unwrap_or(name).split('.') {
                 let fits = (1..=MAX_LABEL).contains(&label.len());
-                // No escapes: whatever else a label could hold is not for a URL.
+                // No escapes: other bytes of a label have no place in a URL.
                 let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_*".contains(&b));
                 if !fits || !plain {
                     return Err(());
@@ -119,7 +118,7 @@ impl FromStr for DnsQuestion {
     }
 }
 
-/// The path for a line of a list of names: `example.com`, or `example.com AAAA`.
+/// The path for a line in a list of names: `example.com`, or `example.com AAAA`.
 pub(super) fn dns_path(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let path = match (words.next(), words.next(), words.next()) {

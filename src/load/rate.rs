@@ -1,7 +1,7 @@
-//! Requests a second over time: steady, in steps, or along a ramp.
+//! Requests per second over time: steady, in steps, or along a ramp.
 //!
-//! Everything follows from the number of requests that are due up to a moment, and its inverse: when
-//! request number `n` is due. Both are computed afresh for every request, so nothing accumulates.
+//! Everything follows from the number of requests due up to a moment, and its inverse: the moment at
+//! which request `n` is due. Both are computed for each request, so no error accumulates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,11 +14,11 @@ use super::clock::{Nanos, SECOND};
 use crate::units::{format_duration, parse_duration};
 
 const MAX_RATE: f64 = 1e9;
-/// More steps than anybody writes, few enough to walk through for every request.
+/// More steps than anyone writes, few enough to walk through for every request.
 const MAX_PHASES: usize = 64;
 
-/// A rate over time, as people write it: `1000`, `0.5`, `100..5000/10s` (from 100 to 5000 a second
-/// within ten seconds), or several in turn: `1000/5s,2000/5s,4000`. The last rate holds on.
+/// A rate over time: `1000`, `0.5`, `100..5000/10s` (from 100 to 5000 per second within ten
+/// seconds), or several in turn: `1000/5s,2000/5s,4000`. The last rate continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "Written", into = "Written")]
@@ -30,11 +30,11 @@ pub struct Rate {
 struct Phase {
     from: f64,
     to: f64,
-    /// `None`: for ever, which only the last can be.
+    /// `None`: unlimited, only valid for the last.
     length: Option<Duration>,
 }
 
-/// A rate in a file: a number, or text.
+/// A rate in a file: a number or text.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -43,21 +43,21 @@ enum Written {
     Text(String),
 }
 
-/// Not a rate.
+/// An invalid rate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a rate: write requests a second above 0 and at most {MAX_RATE}, such as 1000, 0.5, \
+    "invalid rate `{0}`: must be above 0 and at most {MAX_RATE} requests per second, such as 1000, 0.5, \
      100..5000/10s or 1000/5s,2000/5s"
 )]
 pub struct RateError(String);
 
 impl Rate {
-    /// The same rate all the time. [`super::Spec::check`] says whether it makes sense.
+    /// A constant rate. [`super::Spec::check`] validates it.
     pub fn steady(rate: f64) -> Self {
         Self { phases: vec![Phase { from: rate, to: rate, length: None }] }
     }
 
-    /// The rate, when it is the same all the time.
+    /// The rate, if it is constant.
     pub fn is_steady(&self) -> Option<f64> {
         match self.phases[..] {
             [Phase { from, to, length: None }] if from == to => Some(from),
@@ -65,7 +65,7 @@ impl Rate {
         }
     }
 
-    /// The same after `time` at the rate with which it begins.
+    /// The same rate, preceded by `time` at its initial value.
     #[must_use]
     pub fn held_for(mut self, time: Duration) -> Self {
         if self.is_steady().is_none()
@@ -76,12 +76,12 @@ impl Rate {
         self
     }
 
-    /// How long its steps and ramps take; `None` when the last has no end.
+    /// Length of its steps and ramps; `None` if the last has no end.
     pub fn length(&self) -> Option<Duration> {
         self.phases.iter().map(|phase| phase.length).sum()
     }
 
-    /// Whether it is one that can be kept.
+    /// True if the rate can be kept.
     pub(super) fn is_valid(&self) -> bool {
         let Some((last, others)) = self.phases.split_last() else { return false };
         let rates = || self.phases.iter().flat_map(|phase| [phase.from, phase.to]);
@@ -94,8 +94,8 @@ impl Rate {
             && rates().any(|rate| rate > 0.0)
     }
 
-    /// Nanoseconds from the start to request number `n`, the first being 0; `None` when it never
-    /// becomes due. Fractions of a request are for random arrivals.
+    /// Nanoseconds from the start to request `n`, counted from 0; `None` if it never becomes due. Random
+    /// arrivals use fractions of a request.
     pub(super) fn moment(&self, n: f64) -> Option<Nanos> {
         let (mut begin, mut left) = (0, n);
         for phase in &self.phases {
@@ -129,23 +129,23 @@ impl Rate {
 }
 
 impl Phase {
-    /// How the rate grows, in requests a second each second.
+    /// Slope of the rate, in requests per second per second.
     fn slope(&self) -> f64 {
         self.length.map_or(0.0, |length| (self.to - self.from) / length.as_secs_f64())
     }
 
-    /// Requests within its first `seconds`.
+    /// Requests within the first `seconds` of this phase.
     fn requests(&self, seconds: f64) -> f64 {
         self.from * seconds + self.slope() * seconds * seconds / 2.0
     }
 
-    /// Nanoseconds from its begin to its request `n`; `None` when it never comes.
+    /// Nanoseconds from the start of this phase to its request `n`; `None` if it never comes.
     fn within(&self, n: f64) -> Option<Nanos> {
         let seconds = if self.from == self.to {
             if self.from == 0.0 {
                 return None;
             }
-            // As written, and not via seconds: at a steady rate there is no other rounding.
+            // As written, not via seconds: a constant rate has no further rounding.
             return Some((n * SECOND as f64 / self.from) as Nanos);
         } else if n == 0.0 && self.from == 0.0 {
             0.0
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(rate("1/5s,2").length(), None);
     }
 
-    /// A warm-up comes before the ramp, and does not eat it.
+    /// A warm-up precedes the ramp and does not shorten it.
     #[test]
     fn a_rate_is_held_before_it_begins() {
         let second = std::time::Duration::from_secs(1);
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn steps_follow_each_other_exactly() {
-        // Two at 2/s, then four a second from the first second on.
+        // Two at 2/s, then four per second from the first second on.
         assert_eq!(moments("2/1s,4", &[0, 1, 2, 3, 6]), [0.0, 0.5, 1.0, 1.25, 2.0].map(Some));
         // The last rate holds; a pause is a rate of 0.
         assert_eq!(moments("1/1s,0/2s,1/1s", &[0, 1, 2]), [0.0, 3.0, 4.0].map(Some));
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_ramp_is_the_area_under_its_line() {
-        // From 0 to 10 a second within ten seconds: 50 requests, half of the way after a quarter of them.
+        // From 0 to 10 per second within ten seconds: 50 requests, half of the way after a quarter of them.
         assert_eq!(moments("0..10/10s", &[0]), [Some(0.0)]);
         assert!((rate("0..10/10s").due(10 * SECOND) - 50.0).abs() < 1e-9);
         let half = moments("0..50/10s", &[0, 62, 63])[1].expect("due");
@@ -298,7 +298,7 @@ mod tests {
             }
         }
 
-        /// A moment and what is due by it belong together, across all phases.
+        /// A moment and the requests due by it are consistent across all phases.
         #[test]
         fn moments_are_the_inverse_of_what_is_due(
             phases in proptest::collection::vec((1u32..5000, 1u32..5000, 1u32..5000), 1..5),

@@ -1,4 +1,4 @@
-//! The result of a load as a value: what JSON shows and what the text is made from.
+//! Result of a load as a value: JSON and the text report are made from it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,7 +34,7 @@ pub enum Percentile {
     /// 99.9th percentile.
     #[serde(rename = "p99_9")]
     P999,
-    /// The longest.
+    /// Maximum.
     #[serde(rename = "max")]
     Max,
 }
@@ -67,8 +67,7 @@ impl fmt::Display for Percentile {
     }
 }
 
-/// Latency in microseconds. A quantile is absent when there were fewer than `100 / (1 - q)`
-/// requests to tell it from.
+/// Latency in microseconds. A quantile is absent with fewer than `100 / (1 - q)` requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyReport {
@@ -80,13 +79,13 @@ pub struct LatencyReport {
     pub p99: Option<f64>,
     /// 99.9th percentile.
     pub p99_9: Option<f64>,
-    /// The longest; absent when there was none.
+    /// Maximum; absent without values.
     pub max: Option<f64>,
-    /// The mean; absent when there was none. A lower bound as soon as one of the other values is.
+    /// Mean; absent without values. A lower bound if any of the other values is.
     #[serde(default)]
     pub mean: Option<f64>,
-    /// Which of these values are lower bounds: requests that had no answer at the end count with their age, and the
-    /// value lies among them.
+    /// Values that are lower bounds: they lie among requests unanswered at the end, which count with their
+    /// age.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<Percentile>,
 }
@@ -96,7 +95,7 @@ fn us(ns: u64) -> f64 {
 }
 
 impl LatencyReport {
-    /// The quantiles of a histogram of nanoseconds.
+    /// Quantiles of a histogram of nanoseconds.
     pub(super) fn of(histogram: &Histogram<u64>) -> Self {
         let at = |percentile: Percentile| quantile(histogram, percentile.quantile()).map(us);
         Self {
@@ -110,8 +109,8 @@ impl LatencyReport {
         }
     }
 
-    /// The quantiles of the latencies of an interval: of requests that were answered, and of those that were not,
-    /// which took at least as long as they are old.
+    /// Latency quantiles of an interval. Unanswered requests are included with their age, as they took at
+    /// least that long.
     pub(super) fn of_interval(interval: &Interval) -> Self {
         let all = Self::of(&interval.latencies());
         let (answered, unanswered) = (&interval.latency, &interval.unanswered);
@@ -134,51 +133,50 @@ impl LatencyReport {
     }
 }
 
-/// How a schedule was kept.
+/// Adherence to the schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacingReport {
-    /// How the load waited for its next request.
+    /// Way of waiting for the next request.
     pub mode: Pacing,
-    /// Requests sent as against requests due, less 1: -0.01 is one in a hundred too few.
+    /// Requests sent divided by requests due, less 1: -0.01 means 1 % too few.
     pub rate_error: f64,
-    /// How late requests were sent, whosever fault it was, in microseconds.
+    /// Delay of sends, whatever the cause, in microseconds.
     pub error_us: LatencyReport,
-    /// How late they were by the generator's own fault, in microseconds.
+    /// Delay of sends caused by the generator itself, in microseconds.
     pub send_lag_us: LatencyReport,
 }
 
-/// How late a thread's event loop came back to its sockets: how long it worked between two looks at
-/// them, or by how much a sleep was longer than asked.
+/// Lag of a thread's event loop: how long it worked between two checks of its sockets, or by how much
+/// a sleep overran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LoopReport {
     /// Number of the thread, from 0.
     pub thread: usize,
-    /// The lag of each turn of the loop.
+    /// Lag of each turn of the loop.
     pub lag_us: LatencyReport,
 }
 
-/// Histograms of nanoseconds, each as the tools of HdrHistogram exchange it: version 2, compressed,
-/// in base64.
+/// Histograms of nanoseconds in the exchange format of HdrHistogram: version 2, compressed, base64.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Histograms {
     /// Latency of completed requests.
     pub latency: String,
-    /// Ages of requests that had no answer at the end.
+    /// Ages of requests unanswered at the end.
     #[serde(default = "empty")]
     pub unanswered: String,
-    /// Open loop: how late requests were sent by the generator's own fault.
+    /// Open loop: delay of sends caused by the generator itself.
     pub send_lag: String,
-    /// Open loop: how late they were sent.
+    /// Open loop: delay of sends.
     pub pacing_error: String,
-    /// By thread: how late its event loop came back to its sockets.
+    /// Lag of the event loop, by thread.
     #[serde(default)]
     pub loop_lag: Vec<String>,
 }
 
-/// A histogram without values, for results that have none.
+/// An empty histogram, for results that have none.
 fn empty() -> String {
     encode(&new_histogram())
 }
@@ -189,95 +187,94 @@ fn empty() -> String {
 pub struct Report {
     /// `rxlab.load/1`.
     pub schema: String,
-    /// What was offered.
+    /// The load that was offered.
     pub spec: Spec,
-    /// How long, in seconds.
+    /// Length in seconds.
     pub seconds: f64,
-    /// Requests completed with a good answer; one way: datagrams sent.
+    /// Requests completed with a good response; one way: datagrams sent.
     pub requests: u64,
     /// Requests sent.
     pub sent: u64,
-    /// HTTP: connections that were opened while this was measured, those of the beginning not included. With
-    /// keep-alive each stands for one that was lost.
+    /// HTTP: connections opened during the measurement, initial ones excluded. With keep-alive each replaces
+    /// one that was lost.
     #[serde(default)]
     pub opened: Option<u64>,
-    /// HTTPS: handshakes that ended well while this was measured, those of the first connections not
-    /// included.
+    /// HTTPS: successful handshakes during the measurement, those of the initial connections excluded.
     #[serde(default)]
     pub handshakes: Option<u64>,
-    /// Requests sent and still without an answer at the end.
+    /// Requests sent and unanswered at the end.
     pub in_flight: u64,
-    /// Requests without an answer at the end: those in flight, and in the open loop those that were due and not sent.
-    /// They are no errors. `latency_us` counts each of them with its age.
+    /// Requests unanswered at the end: those in flight and, in the open loop, those due but not sent. They
+    /// are not errors. `latency_us` counts each with its age.
     #[serde(default)]
     pub unanswered: u64,
-    /// Open loop: requests that were due and not sent, by what kept them back.
+    /// Open loop: requests due but not sent, by cause.
     #[serde(default)]
     pub not_sent: Option<NotSent>,
-    /// One way: datagrams that the sink counted.
+    /// One way: datagrams counted by the sink.
     pub received: Option<u64>,
-    /// UDP: how datagrams went.
+    /// UDP: datagram counts.
     #[serde(default)]
     pub datagrams: Option<Datagrams>,
-    /// HTTP: whole answers by status, good ones and others.
+    /// HTTP: complete responses by status, good ones and others.
     #[serde(default)]
     pub statuses: BTreeMap<u16, u64>,
-    /// Bytes of answers that were received: HTTP with heads, over TLS without its records; UDP payloads.
+    /// Bytes of responses received: HTTP with heads, TLS without its records; UDP payloads.
     #[serde(default)]
     pub bytes_received: u64,
-    /// The same a second.
+    /// Bytes of responses received per second.
     #[serde(default)]
     pub bytes_per_second: f64,
-    /// The target could not be reached at the end: attempts to connect have failed since its last answer. Of a merged
-    /// result: that of one of the loads.
+    /// The target could not be reached at the end: connection attempts have failed since its last response.
+    /// In a merged result: true for any of the loads.
     #[serde(default)]
     pub unreachable: bool,
-    /// What went wrong, by class.
+    /// Errors by class.
     pub errors: BTreeMap<ErrorClass, u64>,
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub rate: f64,
-    /// Open loop: requests a second that were due.
+    /// Open loop: requests due per second.
     pub offered: Option<f64>,
-    /// Requests a second that were sent.
+    /// Requests sent per second.
     pub achieved: f64,
-    /// Latency of requests with a good answer and of those still without an answer at the end, from the intended send
-    /// in the open loop.
+    /// Latency of requests with a good response and of those unanswered at the end; in the open loop from the
+    /// intended send.
     pub latency_us: LatencyReport,
-    /// Open loop: how the schedule was kept.
+    /// Open loop: adherence to the schedule.
     pub pacing: Option<PacingReport>,
-    /// Open loop: how late sends were by the generator's own fault, 99th percentile.
+    /// Open loop: 99th percentile of the send delay caused by the generator itself.
     pub send_lag_p99_us: Option<f64>,
     /// CPU time of the generator, by thread.
     pub client_cpu: Vec<ThreadCpu>,
-    /// The event loop of each thread.
+    /// Event loop of each thread.
     #[serde(default)]
     pub event_loop: Vec<LoopReport>,
-    /// Client CPU time for each completed request, in microseconds.
+    /// Client CPU time per completed request, in microseconds.
     pub client_us_per_request: Option<f64>,
-    /// CPU time of the server, where it runs on this machine and its processes are ours to look at.
+    /// CPU time of the server, if it runs on this machine and its processes are readable.
     #[serde(default)]
     pub server_cpu: Option<ServerCpu>,
-    /// What a Prometheus said of the time of the load, where one was asked.
+    /// Answer of Prometheus for the time of the load, if one was queried.
     #[serde(default)]
     pub prometheus: Option<Promql>,
-    /// Whether the generator was the limit.
+    /// Verdict on whether the generator was the limit.
     pub saturation: Saturation,
-    /// All latencies, to add up with those of other results.
+    /// All latencies, for merging with other results.
     pub histograms: Histograms,
-    /// The load second by second, in the order of time; empty when nobody took it.
+    /// The load second by second, in order; empty if not recorded.
     pub series: Vec<Second>,
 }
 
 impl Report {
-    /// The schema of this version.
+    /// Schema of this version.
     pub const SCHEMA: &'static str = "rxlab.load/1";
 
-    /// Reads what was written as JSON.
+    /// Parses a report from JSON.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// The same with what the server took meanwhile, where that is known.
+    /// Adds the CPU time of the server, if known.
     #[must_use]
     pub fn with_server(mut self, server: Option<ServerCpu>) -> Self {
         if let Some(server) = &server {
@@ -286,7 +283,7 @@ impl Report {
         Self { server_cpu: server, ..self }
     }
 
-    /// The report on what `spec` did in `interval`.
+    /// Builds the report of what `spec` did in `interval`.
     pub fn new(spec: &Spec, interval: &Interval) -> Self {
         let per_second =
             |count: u64| if interval.seconds > 0.0 { count as f64 / interval.seconds } else { 0.0 };

@@ -1,4 +1,4 @@
-//! Whether the generator was the limit: then the result says nothing about the target.
+//! Detects whether the generator was the limit: if so, the result says nothing about the target.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,25 +8,24 @@ use super::server::ServerCpu;
 
 /// Part of the offered requests that may stay unsent.
 const SHORTFALL: f64 = 0.02;
-/// Share of a thread's time from which on it is taken for full.
+/// Share of a thread's time from which it counts as full.
 const FULL_THREAD: f64 = 0.90;
-/// Part of the offered requests up to which a schedule counts as kept.
+/// Unsent part of the offered requests up to which a schedule counts as kept.
 const KEPT: f64 = 0.001;
-/// Send lag as a part of the latency, both at the same quantile.
+/// Send lag as a fraction of the latency, both at the same quantile.
 const LAG_SHARE: f64 = 0.10;
-/// Sends that have to lie beyond the quantile at which their lag is judged: one hiccup is no limit.
+/// Sends required beyond the quantile at which lag is judged: a single hiccup is not a limit.
 const BEYOND: f64 = 10.0;
 
-/// The verdict on the generator.
+/// Verdict on the generator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Saturation {
-    /// The generator was the limit, alone or beside the target.
+    /// The generator was the limit, alone or together with the target.
     pub limited: bool,
-    /// The signs for it, in words, with semicolons between them; behind them what the server did, where that is
-    /// known.
+    /// Signs of it in words, separated by semicolons, followed by the load of the server if known.
     pub reason: Option<String>,
-    /// Signs that the limit was elsewhere, in words: the target, the way to it, or too few connections.
+    /// Signs that the limit was elsewhere, in words: the target, the path to it, or too few connections.
     #[serde(default)]
     pub elsewhere: Option<String>,
 }
@@ -45,14 +44,14 @@ impl Saturation {
         Self { limited: reason.is_some(), reason, elsewhere }
     }
 
-    /// The same, knowing what the server did meanwhile: a full server beside a full client is a limit as well.
+    /// Adds the load of the server: next to a full client, a full server is a limit as well.
     #[must_use]
     pub fn beside(mut self, server: &ServerCpu) -> Self {
         let busy = server.busiest.unwrap_or(server.cpus).min(1.0);
         let mut sentence = format!("the server was {:.0} % busy", 100.0 * busy);
         let signs = if self.limited {
             if busy > FULL_THREAD {
-                sentence += ": it is a limit as well";
+                sentence += " and a limit as well";
             }
             &mut self.reason
         } else if busy > FULL_THREAD {
@@ -69,25 +68,25 @@ impl Saturation {
 fn missing(interval: &Interval) -> Option<f64> {
     let due = interval.offered? * interval.seconds;
     let missing = due - interval.sent as f64;
-    // What became due in the very moment of the cut is not missing.
+    // Requests that became due at the very moment of the cut are not missing.
     let slack = interval.client_cpu.len() as f64;
     Some(if missing > slack { missing / due } else { 0.0 })
 }
 
-/// The offered requests that were not sent, by what kept each of them back: parts of what was offered.
+/// Offered requests that were not sent, by cause: fractions of the offered ones.
 #[derive(Debug, Default)]
 struct Shortfall {
     /// No connection was free: all waited for the target, or could not be opened.
     blocked: f64,
-    /// The kernel did not take them.
+    /// The kernel refused to send them.
     refused: f64,
-    /// The generator did not send them though it could have.
+    /// The generator did not send them although it could have.
     own: f64,
 }
 
 impl Shortfall {
-    /// `is_deaf`: the generator was too busy to hear the answers. Then it may be its own doing that no connection was
-    /// free.
+    /// `is_deaf`: the generator was too busy to read responses, so it may itself be the reason that no
+    /// connection was free.
     fn of(interval: &Interval, is_deaf: bool) -> Self {
         let Some(missing) = missing(interval) else { return Self::default() };
         let due = (interval.offered.unwrap_or(0.0) * interval.seconds).max(1.0);
@@ -99,7 +98,7 @@ impl Shortfall {
         Self { blocked, refused, own: missing - refused - blocked }
     }
 
-    /// What others have kept back, in words.
+    /// Causes outside the generator, in words.
     fn elsewhere(&self) -> Option<String> {
         let blocked = (self.blocked > SHORTFALL).then(|| {
             format!(
@@ -109,7 +108,7 @@ impl Shortfall {
         });
         let refused = (self.refused > SHORTFALL).then(|| {
             format!(
-                "the kernel did not take {:.1} % of what was due; the device or its queue is the limit",
+                "the kernel refused to send {:.1} % of what was due; the device or its queue is the limit",
                 100.0 * self.refused
             )
         });
@@ -118,17 +117,15 @@ impl Shortfall {
     }
 }
 
-/// In the closed loop a full thread is the limit. A schedule that was kept says that it was not:
-/// then the thread's time is that of polling for the next send, or of receive work that the kernel
-/// did in its context and billed to it.
-///
-/// Full is a thread that uses its CPU, and one that always has something to do and is kept from doing it.
+/// Finds a full thread: one that uses its whole CPU, or that always has work and is kept from doing it.
+/// In the closed loop it is the limit. With a schedule that was kept it is not: its time is then spent
+/// polling for the next send, or on receive work that the kernel billed to it.
 fn full_thread(interval: &Interval) -> Option<String> {
     if missing(interval).is_some_and(|missing| missing <= KEPT) {
         return None;
     }
     let on_cpu = |thread: &ThreadCpu| thread.share - thread.spinning;
-    // Runnable: a thread that has its sockets to look at and is kept from that is no freer than one at work.
+    // Runnable: a thread kept from checking its sockets is no freer than one at work.
     let full = |thread: &ThreadCpu| (on_cpu(thread) + thread.waiting).max(thread.busy).min(1.0);
     let busiest = interval.client_cpu.iter().max_by(|a, b| full(a).total_cmp(&full(b)))?;
     if full(busiest) <= FULL_THREAD {
@@ -144,13 +141,13 @@ fn full_thread(interval: &Interval) -> Option<String> {
         if let Some((softirq, cpu)) = busiest.softirq.zip(busiest.cpu_pinned)
             && softirq > LAG_SHARE
         {
-            text += &format!("; CPU {cpu} was {} in softirqs", percent(softirq));
+            text += &format!("; CPU {cpu} spent {} in softirqs", percent(softirq));
         }
     }
     Some(text)
 }
 
-/// Judged at the 99th percentile, or with few requests at the highest that still has ten of them beyond it.
+/// Judged at the 99th percentile; with few requests, at the highest that has ten of them beyond it.
 fn lag(interval: &Interval) -> Option<String> {
     let q = (1.0 - BEYOND / interval.send_lag.len().max(1) as f64).min(0.99);
     if q < 0.5 {
@@ -169,13 +166,13 @@ fn lag(interval: &Interval) -> Option<String> {
     (share > LAG_SHARE).then(|| format!("{late}, {:.0} % of the latency", 100.0 * share))
 }
 
-/// What came and found no room in the client's own sockets: what is missing was not lost on the way. A train is dropped
-/// and received whole.
+/// Responses dropped for lack of room in the client's own sockets: they were not lost on the way. A train
+/// is dropped or received whole.
 fn overflow(interval: &Interval) -> Option<String> {
     let dropped = interval.datagrams.client_dropped;
     let share = dropped as f64 / (interval.datagrams.receives + dropped).max(1) as f64;
     (share > SHORTFALL)
-        .then(|| format!("the client's own sockets dropped {:.1} % of what came back", 100.0 * share))
+        .then(|| format!("the client's own sockets dropped {:.1} % of the responses", 100.0 * share))
 }
 
 #[cfg(test)]
@@ -232,7 +229,7 @@ mod tests {
         assert_eq!(reason(&interval(100_000, 0, 95, 0, None)), "thread 0 at 95 % CPU");
         assert_eq!(reason(&interval(100_000, 0, 95, 0, Some(10_100))), "thread 0 at 95 % CPU");
         assert_eq!(reason(&interval(100_000, 0, 95, 0, Some(10_005))), "", "the schedule was kept");
-        assert_eq!(reason(&interval(100_000, 0, 95, 90, None)), "", "spinning is no work");
+        assert_eq!(reason(&interval(100_000, 0, 95, 90, None)), "", "polling is not work");
         assert_eq!(reason(&interval(100_000, 30_000, 0, 0, None)), "", "a wake-up takes that long");
         assert_eq!(
             reason(&interval(1_000_000, 200_000, 0, 0, None)),
@@ -248,10 +245,10 @@ mod tests {
             reason(&of(tally, 0, None))
         };
         assert_eq!(dropping(200), "");
-        assert_eq!(dropping(300), "the client's own sockets dropped 2.9 % of what came back");
+        assert_eq!(dropping(300), "the client's own sockets dropped 2.9 % of the responses");
     }
 
-    /// Above what a target can do requests wait for its connections, however idle the client is.
+    /// Above a target's capacity requests wait for its connections, however idle the client is.
     #[test]
     fn what_found_no_connection_is_the_clients_fault_only_with_a_sign_of_it() {
         let blocked = |lag, cpu_percent| {
@@ -268,13 +265,13 @@ mod tests {
                 "no connection was free for 20.0 % of what was due; the target or --connections is the limit"
             )
         );
-        // It may have been too busy to hear the answers that free them.
+        // It may have been too busy to read the responses that free them.
         let saturation = Saturation::of(&blocked(0, 99));
         assert_eq!(
             (saturation.reason.as_deref(), saturation.elsewhere),
             (Some("thread 0 at 99 % CPU; 20.0 % of what was due was not sent in time"), None)
         );
-        // Sends that were late where a connection was free do not explain that none was.
+        // Late sends where a connection was free do not explain that none was.
         let saturation = Saturation::of(&blocked(200_000, 20));
         assert_eq!(
             saturation.reason.as_deref(),
@@ -293,11 +290,11 @@ mod tests {
         let mut refused = tally(10_000, 100_000, 0);
         refused.error(ErrorClass::Send, 2_500);
         let elsewhere = Saturation::of(&of(refused, 20, Some(12_500))).elsewhere.unwrap_or_default();
-        assert!(elsewhere.starts_with("the kernel did not take 20.0 %"), "{elsewhere}");
+        assert!(elsewhere.starts_with("the kernel refused to send 20.0 %"), "{elsewhere}");
     }
 
-    /// A server that stops 450 ms before the end of 3 s: sends were late by more than a tenth of its answers before,
-    /// but not of what it takes since.
+    /// A server that stops 450 ms before the end of 3 s: sends were late by more than a tenth of its earlier
+    /// latency, but not of its latency since.
     #[test]
     fn a_frozen_server_is_no_limit_of_the_client() {
         let mut frozen = interval(1_000_000, 200_000, 6, 0, Some(11_800));
@@ -310,7 +307,7 @@ mod tests {
         assert!(elsewhere.starts_with("no connection was free for 15.3 %"), "{elsewhere}");
     }
 
-    /// A CPU shared with others, or with softirqs: little CPU time, and always something to do.
+    /// A CPU shared with others or with softirqs: little CPU time, and always work to do.
     #[test]
     fn a_client_that_is_kept_from_its_cpu_is_full() {
         let mut starved = tally(10_000, 100_000, 0);
@@ -320,16 +317,16 @@ mod tests {
         assert_eq!(
             reason(&starved),
             "thread 0 at 39 % CPU, and it had work for 97 %; it waited 50 % of the time for its CPU; \
-             CPU 1 was 41 % in softirqs"
+             CPU 1 spent 41 % in softirqs"
         );
         starved.client_cpu[0].busy = 0.8;
         assert_eq!(reason(&starved), "");
-        // It is not at work either while it waits to get to its sockets.
+        // Waiting to get to its sockets is not work either.
         starved.client_cpu[0].waiting = 0.53;
         assert!(reason(&starved).starts_with("thread 0 at 39 % CPU, and it had work for 92 %"));
     }
 
-    /// A few hundred requests are enough to see that all of them were late, and one of them is not.
+    /// A few hundred requests are enough to see that all of them were late; one late request is not.
     #[test]
     fn few_requests_are_judged_as_far_as_they_go() {
         assert_eq!(
@@ -342,7 +339,7 @@ mod tests {
         assert_eq!(reason(&of(once, 5, Some(200))), "");
     }
 
-    /// What has no latency (one way) is late where it matters: when it is short.
+    /// Without latency (one way) lateness matters when the sender falls short.
     #[test]
     fn one_way_a_late_sender_is_the_limit_when_it_falls_short() {
         let sent = || {
@@ -353,7 +350,7 @@ mod tests {
         };
         assert_eq!(reason(&of(sent(), 5, Some(10_050))), "");
         assert!(reason(&of(sent(), 5, Some(12_500))).starts_with("sends were late by 900"));
-        // There is no connection to wait for: what was not sent is the sender's own, or the kernel's.
+        // There is no connection to wait for: unsent requests are due to the sender or the kernel.
         let short = || Tally { lag: Tally::new().lag, ..sent() };
         assert_eq!(reason(&of(short(), 5, Some(12_500))), "20.0 % of what was due was not sent in time");
         let mut refused = short();
@@ -362,13 +359,13 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_named_beside_the_client() {
+    fn the_server_is_named_with_the_client() {
         let limited = || Saturation::of(&interval(100_000, 0, 99, 0, None));
         let reason = |saturation: Saturation| saturation.reason.unwrap_or_default();
         assert_eq!(reason(limited().beside(&server(0.22))), "thread 0 at 99 % CPU; the server was 22 % busy");
         assert_eq!(
             reason(limited().beside(&server(1.0))),
-            "thread 0 at 99 % CPU; the server was 100 % busy: it is a limit as well"
+            "thread 0 at 99 % CPU; the server was 100 % busy and a limit as well"
         );
         let idle = || Saturation::of(&interval(100_000, 0, 10, 0, None));
         assert_eq!(idle().beside(&server(0.5)), idle());

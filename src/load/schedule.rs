@@ -1,13 +1,11 @@
 //! The schedule of the open loop: when each request of the whole session is due.
 //!
-//! Request `n` of the session is due when the rate says so, computed afresh for every `n`, so the
-//! rate is exact over any time: nothing accumulates, and a stall is followed by exactly the
-//! requests that it delayed. Thread `i` of `T` takes the requests with `n mod T = i`, which keeps
-//! the schedule global without a shared counter, also below one request a second for each thread.
-//! With random arrivals each thread has a Poisson process of its own with its share of the rate:
-//! together they are one with the whole rate.
-//! Requests that are due and unsent are a range of numbers, not a queue: no memory is bounded here
-//! because none is used.
+//! Each request's moment is computed from the rate and its number, so the rate is exact over any time:
+//! no error accumulates, and a stall is followed by exactly the requests that it delayed. Thread `i`
+//! of `T` takes the requests with `n mod T = i`, which keeps the schedule global without a shared
+//! counter, also below one request per second and thread. With random arrivals each thread has its
+//! own Poisson process with its share of the rate; together they are one with the whole rate.
+//! Requests due but unsent are a range of numbers, not a queue, so they use no memory.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -15,8 +13,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::clock::Nanos;
 use super::rate::Rate;
 
-/// Key of all random arrivals. Each thread of each seed has a stream of its own under it, so runs with one seed have
-/// the same arrivals and differ in nothing but the target, and those of other seeds are independent.
+/// Key of all random arrivals. Each thread of each seed has its own stream under it, so runs with the same
+/// seed have the same arrivals and differ only in the target, and those of other seeds are independent.
 const KEY: u64 = 0x7278_6c61_6200;
 
 /// One thread's part of the schedule.
@@ -25,11 +23,11 @@ pub(super) struct Schedule {
     origin: Nanos,
     rate: Rate,
     arrivals: Arrivals,
-    /// When the next request is due; [`Nanos::MAX`] when there is none.
+    /// Moment of the next request; [`Nanos::MAX`] without one.
     next: Nanos,
-    /// How many of this thread's requests were due at the last [`Schedule::cut`].
+    /// This thread's requests that were due at the last [`Schedule::cut`].
     cut: u64,
-    /// How many of them there are, and how many may still be taken.
+    /// Requests in all, and how many may still be taken.
     most: u64,
     left: u64,
 }
@@ -41,11 +39,11 @@ enum Arrivals {
         threads: u64,
         taken: u64,
     },
-    /// At the next to take.
+    /// Position of the next request to take.
     Poisson(Box<Process>),
 }
 
-/// Arrivals at random, in requests of the whole schedule.
+/// Random arrivals, in requests of the whole schedule.
 #[derive(Debug, Clone)]
 struct Process {
     random: ChaCha8Rng,
@@ -62,7 +60,7 @@ impl Process {
         process
     }
 
-    /// The gaps of a Poisson process are exponential.
+    /// Gaps of a Poisson process are exponential.
     fn advance(&mut self) {
         let uniform = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         self.at -= (1.0 - uniform).ln() * self.threads;
@@ -104,12 +102,12 @@ impl Schedule {
         moment(&self.rate, self.origin, n)
     }
 
-    /// When the next request is due.
+    /// Moment of the next request.
     pub(super) fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Takes the next request if it is due; gives the moment for which it was intended.
+    /// Takes the next request if it is due; returns its intended moment.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Nanos> {
         let due = self.next;
         (due <= now).then(|| {
@@ -123,7 +121,7 @@ impl Schedule {
         })
     }
 
-    /// The moments of the requests that are due by `now` and were not taken, oldest first.
+    /// Moments of the requests due by `now` and not taken, oldest first.
     pub(super) fn late(&self, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
         let mut rest = self.clone();
         std::iter::from_fn(move || rest.take(now))
@@ -137,12 +135,12 @@ impl Schedule {
         self.next = self.find_next();
     }
 
-    /// How many requests of this thread became due since the last cut.
+    /// Requests of this thread that became due since the last cut.
     pub(super) fn cut(&mut self, now: Nanos) -> u64 {
         let (rate, origin) = (&self.rate, self.origin);
         let due = match &self.arrivals {
             Arrivals::Poisson(process) => {
-                // What was taken was due: only what is late has to be counted one by one.
+                // Taken requests were due: only the late ones have to be counted one by one.
                 let (mut process, mut count) = (process.clone(), self.most - self.left);
                 while count < self.most && moment(rate, origin, process.at) <= now {
                     process.advance();
@@ -169,13 +167,13 @@ impl Schedule {
     }
 }
 
-/// Where in the whole schedule request `k` of thread `index` is, of those that come evenly: in the
-/// middle of its share, so that any time has as many requests as the rate says, to the nearest.
+/// Position in the whole schedule of request `k` of thread `index`, for even arrivals: in the middle
+/// of its share, so that any time has as many requests as the rate requires, to the nearest.
 fn number(k: u64, index: u64, threads: u64) -> f64 {
     (k * threads + index) as f64 + 0.5
 }
 
-/// When request `n` of the whole schedule is due.
+/// Moment of request `n` of the whole schedule.
 fn moment(rate: &Rate, origin: Nanos, n: f64) -> Nanos {
     rate.moment(n).map_or(Nanos::MAX, |at| origin.saturating_add(at))
 }
@@ -200,7 +198,7 @@ mod tests {
     #[test]
     fn the_rate_is_exact_over_any_time() {
         assert_eq!(all(even(7, 3.0, 0, 1), SECOND + 7), [166_666_673, 500_000_007, 833_333_340]);
-        // After a day at an awkward rate the error is below a nanosecond, not an accumulated one.
+        // After a day at an awkward rate the error is below a nanosecond: it does not accumulate.
         assert_eq!(even(7, 3.0, 0, 1).moment(3.0 * 86_400.0), 86_400 * SECOND + 7);
     }
 
@@ -230,7 +228,7 @@ mod tests {
         schedule.close(3_000_000);
         assert_eq!(schedule.cut(SECOND), 3);
         assert_eq!(all(schedule.clone(), SECOND), late);
-        assert_eq!(schedule.late(SECOND).collect::<Vec<_>>(), late, "asking takes nothing");
+        assert_eq!(schedule.late(SECOND).collect::<Vec<_>>(), late, "reading takes nothing");
     }
 
     #[test]
@@ -242,7 +240,7 @@ mod tests {
         assert_eq!(schedule.cut(2000 * SECOND), 0);
     }
 
-    /// Arrivals of 100 s at 1000 a second, by generators that share the rate and have these seeds.
+    /// Arrivals of 100 s at 1000 per second, by generators that share the rate and have these seeds.
     fn arrivals(seeds: &[u32], threads: usize) -> Vec<Nanos> {
         let rate = Rate::steady(1000.0 / seeds.len() as f64);
         let parts = seeds.iter().flat_map(|seed| {
@@ -259,8 +257,8 @@ mod tests {
         arrivals
     }
 
-    /// What is wrong with `arrivals` as a Poisson process of 1000 a second over 100 s. Each bound is four standard
-    /// deviations or more, or a probability of 1 in 1000.
+    /// Deviation of `arrivals` from a Poisson process of 1000 per second over 100 s. Each bound is four
+    /// standard deviations or more, or a probability of 1 in 1000.
     fn fault(arrivals: &[Nanos]) -> Option<String> {
         let count = arrivals.len() as f64;
         if (count - 1e5).abs() > 4.0 * 1e5f64.sqrt() {
@@ -268,20 +266,20 @@ mod tests {
         }
         let gap = |pair: &[Nanos]| (pair[1] - pair[0]) as f64 / MILLISECOND as f64;
         let gaps: Vec<f64> = arrivals.windows(2).map(gap).collect();
-        // Kolmogorov and Smirnov: the largest distance from the exponential distribution.
+        // Kolmogorov-Smirnov: the largest distance from the exponential distribution.
         let mut sorted = gaps.clone();
         sorted.sort_by(f64::total_cmp);
         let distance = |(rank, gap): (usize, &f64)| (rank as f64 / count - (1.0 - (-gap).exp())).abs();
         let largest = sorted.iter().enumerate().map(distance).fold(0.0, f64::max);
         if largest > 1.95 / count.sqrt() {
-            return Some(format!("gaps are {largest} from exponential ones"));
+            return Some(format!("gaps are {largest} from exponential"));
         }
         let products = gaps.windows(2).map(|pair| (pair[0] - 1.0) * (pair[1] - 1.0));
         let correlation = products.sum::<f64>() / count;
         if correlation.abs() > 4.0 / count.sqrt() {
-            return Some(format!("gaps that follow each other correlate by {correlation}"));
+            return Some(format!("successive gaps correlate by {correlation}"));
         }
-        // Counts of windows of 100 ms have a variance like their mean.
+        // The variance of counts in windows of 100 ms equals their mean.
         let mut counts = vec![0.0; 1000];
         arrivals.iter().for_each(|at| counts[(at / (100 * MILLISECOND)) as usize] += 1.0);
         let variance = counts.iter().map(|n: &f64| (n - 100.0).powi(2)).sum::<f64>() / 1000.0;
@@ -295,7 +293,7 @@ mod tests {
         for (seeds, threads) in [(&[0][..], 1), (&[0], 8), (&[7, 8], 1), (&[1, 2, u32::MAX], 4)] {
             assert_eq!(fault(&arrivals(seeds, threads)), None, "seeds {seeds:?}, {threads} threads");
         }
-        // Two machines with the same seed send at the same moments; evenly is not at random.
+        // Two machines with the same seed send at the same moments; even arrivals are not random.
         assert!(fault(&arrivals(&[7, 7], 2)).is_some(), "the check itself is broken");
         assert!(fault(&all(even(0, 1000.0, 0, 1), 100 * SECOND)).is_some(), "the check itself is broken");
     }
@@ -315,7 +313,7 @@ mod tests {
             prop_assert_eq!(dealt, expected);
         }
 
-        /// Whatever the cuts, each request is counted in one of them.
+        /// Each request is counted in exactly one cut.
         #[test]
         fn cuts_count_each_request_once(
             rate in 0.1f64..1e4, random in proptest::bool::ANY,
@@ -329,7 +327,7 @@ mod tests {
                 let (whole, mut total) = (schedule.clone(), 0);
                 for now in &cuts {
                     total += schedule.cut(*now);
-                    // Whether what was due is late or taken.
+                    // Some due requests are late, some taken.
                     while takes && schedule.take(*now).is_some() {}
                 }
                 let last = *cuts.last().expect("not empty");

@@ -1,4 +1,4 @@
-//! A load second by second: as values, and as a log that the tools of HdrHistogram read.
+//! A load second by second: as values, and as a log for the tools of HdrHistogram.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,23 +9,23 @@ use super::histogram::encode;
 use super::interval::Interval;
 use super::report::{LatencyReport, Percentile};
 
-/// What happened in one second, or in what was left at the end.
+/// Measurements of one second, or of the rest at the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Second {
-    /// When it began, in seconds from the start of the measurement.
+    /// Start, in seconds from the start of the measurement.
     pub at: f64,
-    /// Its length in seconds.
+    /// Length in seconds.
     pub seconds: f64,
-    /// Requests completed with a good answer; one way: datagrams sent.
+    /// Requests completed with a good response; one way: datagrams sent.
     pub requests: u64,
     /// Requests sent.
     pub sent: u64,
-    /// All that went wrong.
+    /// All errors.
     pub errors: u64,
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub rate: f64,
-    /// Latency of this second; requests still without an answer at its end count with their age.
+    /// Latency of this second; requests unanswered at its end count with their age.
     pub latency_us: LatencyReport,
 }
 
@@ -44,8 +44,8 @@ impl Second {
     }
 }
 
-/// The seconds of two loads that ran at the same time. Of a second only the longest latency is kept: its
-/// percentiles cannot be had from those of its parts.
+/// Merges the seconds of two loads that ran at the same time. Of the latency only the maximum is kept:
+/// percentiles cannot be combined.
 pub(super) fn beside(one: Vec<Second>, other: &[Second]) -> Vec<Second> {
     let parts = one.len().max(other.len());
     let (mut one, mut other) = (one.into_iter(), other.iter().cloned());
@@ -81,7 +81,7 @@ fn both(a: Second, b: &Second) -> Second {
     }
 }
 
-/// The head of an HDR log of a measurement that began at `start`.
+/// Head of an HDR log of a measurement that began at `start`.
 pub fn hdr_log_head(start: SystemTime) -> String {
     let start = start.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64();
     format!(
@@ -94,8 +94,8 @@ pub fn hdr_log_head(start: SystemTime) -> String {
     )
 }
 
-/// The line of an HDR log for `latencies` of an interval that began `at` seconds after the start and was `seconds` long.
-/// Its maximum is in milliseconds, as those tools have it.
+/// Line of an HDR log for `latencies` of an interval that began `at` seconds after the start and lasted
+/// `seconds`. Its maximum is in milliseconds, as those tools expect.
 pub fn hdr_log_line(at: f64, seconds: f64, latencies: &Histogram<u64>) -> String {
     let max = latencies.max() as f64 / 1e6;
     format!("{at:.3},{seconds:.3},{max:.3},{}\n", encode(latencies))
@@ -125,7 +125,7 @@ mod tests {
         Interval::from_cuts(&[cut], &[None])
     }
 
-    /// Read by the reader of the format's own library.
+    /// Read back by the reader of the format's own library.
     #[test]
     fn the_log_is_read_as_it_was_meant() {
         let start = UNIX_EPOCH + Duration::from_millis(1_500_000_000_250);

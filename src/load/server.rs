@@ -1,5 +1,4 @@
-//! The CPU time of the server, where it runs on this machine: of the processes that listen where the
-//! load goes.
+//! CPU time of the server's processes, if it runs on this machine.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -14,19 +13,19 @@ use crate::host::Host;
 use crate::parse::{ProcessStat, process_stat};
 use crate::sample::{Inventory, RawListeners, Scope, Transport};
 
-/// CPU time of the server while the load ran.
+/// CPU time of the server during the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerCpu {
-    /// The processes that listen there.
+    /// The listening processes.
     pub processes: Vec<ServerProcess>,
-    /// User and system time of all their threads in seconds, to a hundredth. What the kernel received
-    /// for them in softirqs is in it only where it was done in their context.
+    /// User and system time of all their threads in seconds, to a hundredth. Receive work in softirqs is
+    /// included only where it ran in their context.
     pub seconds: f64,
     /// The same as a number of CPUs (0.22 = 22 % of one).
     pub cpus: f64,
-    /// How busy the busiest of their threads was, as a fraction of the time: a server of one thread is full
-    /// with one CPU, however many there are. Threads that came or went meanwhile are left out.
+    /// Load of their busiest thread, as a fraction of the time: a single-threaded server is full with one
+    /// CPU, however many there are. Threads that started or ended during the load are left out.
     #[serde(default)]
     pub busiest: Option<f64>,
 }
@@ -35,20 +34,20 @@ pub struct ServerCpu {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerProcess {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its name.
+    /// Command name.
     pub command: String,
 }
 
-/// The server and what it had taken at the beginning.
+/// The server's processes and their CPU time at the start.
 #[derive(Debug)]
 pub struct ServerWatch {
     begun: Instant,
     at_start: Vec<Server>,
 }
 
-/// A process of the server, and what its threads had taken by their numbers.
+/// A process of the server, with the CPU time of its threads by thread id.
 #[derive(Debug)]
 struct Server {
     pid: u32,
@@ -64,12 +63,12 @@ impl Server {
         Some(Self { pid, threads: threads.collect(), stat: stat(host, &format!("proc/{pid}"))? })
     }
 
-    /// It as it is now; `None` when it has ended.
+    /// Its current state; `None` if it has ended.
     fn again(&self, host: &dyn Host) -> Option<Self> {
         Self::look(host, self.pid).filter(|now| now.stat.began_ticks == self.stat.began_ticks)
     }
 
-    /// The most that one of its threads took since it was as `before`, in ticks.
+    /// The most CPU time used by one of its threads since `before`, in ticks.
     fn busiest_since(&self, before: &Self) -> Option<u64> {
         let taken = self.threads.iter().filter_map(|(tid, now)| {
             let before = before.threads.get(tid).filter(|before| before.began_ticks == now.began_ticks)?;
@@ -80,8 +79,8 @@ impl Server {
 }
 
 impl ServerWatch {
-    /// Finds the processes behind the destination of `spec`; `None` when it is another machine, another
-    /// network namespace or a unix socket, or when its processes are not ours to look at.
+    /// Finds the processes that listen at the destination of `spec`; `None` if it is another machine,
+    /// another network namespace or a unix socket, or if its processes are not readable.
     pub fn find(host: &dyn Host, spec: &Spec) -> Option<Self> {
         if spec.netns.is_some() {
             return None;
@@ -90,7 +89,7 @@ impl ServerWatch {
             Destination::Inet(address) => Some(address),
             Destination::Unix(_) => None,
         };
-        // A name may have several; the first where somebody listens is where the load goes.
+        // A name may have several addresses; the load goes to the first with a listener.
         let addresses: Vec<SocketAddr> = Destination::of(spec).ok()?.into_iter().filter_map(inet).collect();
         if addresses.is_empty() || !addresses.iter().all(|address| is_local(address.ip())) {
             return None;
@@ -104,7 +103,7 @@ impl ServerWatch {
         (!at_start.is_empty()).then(|| Self { begun: Instant::now(), at_start })
     }
 
-    /// The time to measure begins now, and not when the server was found.
+    /// Starts the measurement now instead of at `find`.
     pub fn begin(&mut self, host: &dyn Host) {
         self.begun = Instant::now();
         for server in &mut self.at_start {
@@ -114,7 +113,7 @@ impl ServerWatch {
         }
     }
 
-    /// What they took since then. A process that has ended meanwhile is left out.
+    /// CPU time used since the start. Processes that have ended are left out.
     pub fn end(&self, host: &dyn Host) -> Option<ServerCpu> {
         let seconds = self.begun.elapsed().as_secs_f64();
         let (mut processes, mut ticks, mut busiest) = (Vec::new(), 0, None);
@@ -124,7 +123,7 @@ impl ServerWatch {
             busiest = busiest.max(now.busiest_since(before));
             processes.push(ServerProcess { pid: now.pid, command: now.stat.command });
         }
-        // USER_HZ is 100 on every architecture of Linux that is still there.
+        // USER_HZ is 100 on every architecture that Linux still supports.
         let in_seconds = |ticks: u64| ticks as f64 / 100.0;
         let cpu = in_seconds(ticks);
         let there = !processes.is_empty() && seconds > 0.0;
@@ -141,12 +140,12 @@ fn stat(host: &dyn Host, folder: &str) -> Option<ProcessStat> {
     process_stat(&host.read_text(&format!("{folder}/stat")).ok()?).ok()
 }
 
-/// Whether the address is one of this machine: only then can a socket be bound to it.
+/// True if the address belongs to this machine: only then can a socket be bound to it.
 fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Who holds a socket that takes what is sent to `address` and `port`: bound to it, or to any.
+/// Owners of sockets that receive what is sent to `address` and `port`: bound to it or to any address.
 fn owners(listeners: &RawListeners, transport: Transport, address: IpAddr, port: u16) -> Vec<u32> {
     let takes = |bound: IpAddr| {
         let any = bound.is_unspecified() && (bound.is_ipv6() || address.is_ipv4());
@@ -167,7 +166,7 @@ mod tests {
     use super::{ServerWatch, Spec};
     use crate::host::LiveHost;
 
-    /// The server is this very process.
+    /// The server is this process itself.
     #[test]
     fn the_process_that_listens_is_found_with_its_time() {
         let host = LiveHost::open("/".as_ref()).expect("opened");
@@ -180,14 +179,14 @@ mod tests {
         while begun.elapsed() < std::time::Duration::from_millis(300) {
             std::hint::spin_loop();
         }
-        let server = watch.end(&host).expect("it is still there");
+        let server = watch.end(&host).expect("still running");
         assert_eq!(server.processes.len(), 1);
         assert_eq!(server.processes[0].pid, std::process::id());
         assert!(server.seconds > 0.0 && server.cpus > 0.0, "{server:?}");
-        // One thread alone has spun, so it is no less busy than its part of the process.
+        // Only one thread has spun, so it is at least as busy as its share of the process.
         let busiest = server.busiest.expect("it has threads");
         assert!(busiest > 0.0 && busiest <= server.cpus + 0.1, "{server:?}");
-        // Nobody listens there over UDP, and 192.0.2.1 is nobody's.
+        // No listener there over UDP, and 192.0.2.1 belongs to no machine.
         for url in [format!("udp://127.0.0.1:{port}"), format!("http://192.0.2.1:{port}/")] {
             assert!(ServerWatch::find(&host, &Spec::new(url.parse().expect("a URL"))).is_none(), "{url}");
         }

@@ -1,4 +1,4 @@
-//! A running load: its threads, and the cuts that are made in what they measure.
+//! A running load: its threads, and the cuts made in their measurements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,53 +29,53 @@ use crate::units::CpuId;
 /// The load cannot start.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// The spec makes no sense.
+    /// The spec is invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The host name has no address.
-    #[error("cannot find the address of {host}: {error}")]
+    #[error("cannot resolve {host}: {error}")]
     Resolve {
         /// As given.
         host: String,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
-    /// Nothing answers there.
+    /// The target does not respond.
     #[error("cannot reach the target {url} at {address}: {error}")]
     Down {
         /// As given.
         url: String,
         /// The address tried.
         address: String,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
-    /// More connections than this process may have files.
+    /// The connections exceed the limit of open files.
     #[error("{needed} connections need more open files than the limit of {limit}")]
     Files {
-        /// Connections asked for.
+        /// Connections requested.
         needed: usize,
-        /// How many it may have.
+        /// Open files allowed.
         limit: u64,
     },
-    /// There is nothing to check certificates by, or no name to check them for.
+    /// Certificates cannot be checked: no roots, or no host name.
     #[error("TLS: {0}")]
     Tls(String),
     /// A thread cannot be pinned.
     #[error("cannot run on CPU {cpu}: {error}")]
     Pin {
-        /// The CPU asked for.
+        /// The CPU requested.
         cpu: CpuId,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// The namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] OpenError),
-    /// A socket cannot be made.
-    #[error("cannot make a socket: {0}")]
+    /// A socket cannot be opened.
+    #[error("cannot open a socket: {0}")]
     Socket(#[source] std::io::Error),
-    /// No thread, epoll or eventfd to be had.
+    /// A thread, epoll or eventfd cannot be created.
     #[error("cannot start a load thread: {0}")]
     Thread(#[source] std::io::Error),
 }
@@ -85,14 +85,14 @@ pub enum LoadError {
 pub struct Session {
     threads: Vec<Running>,
     sink: Option<SinkTotals>,
-    /// What the sink had counted at the last cut, and when it was asked; `None` when it did not answer.
+    /// The sink's count at the last cut and when it was read; `None` if it did not respond.
     received: Option<(Arrived, Instant)>,
-    /// What it had counted when the measurement began.
+    /// The sink's count when the measurement began.
     origin: Option<Arrived>,
-    /// Whether the receiver is a sink that tells what arrived.
+    /// True if the receiver is a sink that reports what arrived.
     told: bool,
     pacing: Pacing,
-    /// Where threads are pinned.
+    /// CPUs that the threads are pinned to.
     softirqs: Option<Box<Softirqs>>,
 }
 
@@ -106,9 +106,9 @@ struct Running {
 }
 
 impl Session {
-    /// Opens the connections and starts the load: to the first address of the host that can be reached. Within two
-    /// seconds of the last that opened either the load runs or the error says why it does not: the target is down when
-    /// a thread could not open a single connection.
+    /// Opens the connections and starts the load at the first reachable address of the host. Returns within
+    /// two seconds of the last successful connection: with the load running, or with an error. The target
+    /// counts as down if a thread could not open a single connection.
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
         let destinations = Destination::of(spec)
@@ -122,7 +122,7 @@ impl Session {
         let clock = Clock::start();
         let spec = Arc::new(spec.clone());
         let cpus: Vec<CpuId> = spec.cpus.iter().collect();
-        // Tells this run's datagrams from those of an earlier one on the same ports.
+        // Distinguishes this run's datagrams from those of an earlier one on the same ports.
         let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
         let (ready, readiness) = channel();
         // From here on an early return drops `this`, which stops the threads already running.
@@ -168,7 +168,7 @@ impl Session {
                 .map_err(LoadError::Thread)?;
             this.threads.push(Running { control, begin, cuts: cut, cpu, handle: Some(handle) });
             started += 1;
-            // Which of several addresses it is, the first thread finds out for all.
+            // The first thread chooses among several addresses for all.
             if started == spec.threads || destinations.len() > 1 {
                 for _ in 0..std::mem::take(&mut started) {
                     let ready = readiness.recv().expect("a load thread reports before it ends")?;
@@ -183,43 +183,43 @@ impl Session {
         this.softirqs = if cpus.is_empty() { None } else { Softirqs::watch().map(Box::new) };
         let origin = clock.now();
         for thread in &this.threads {
-            // Only a thread that panicked is not there to hear it, and then `mark` says so.
+            // Only a thread that panicked does not receive it; `mark` reports that.
             let _ = thread.begin.send(origin);
         }
         Ok(this)
     }
 
-    /// Whether the receiver is a sink that tells what arrived. An interval without
-    /// [`Interval::received`] then is one for which it was too busy to answer.
+    /// True if the receiver is a sink that reports what arrived. An interval without
+    /// [`Interval::received`] then means that it was too busy to respond.
     pub fn arrivals_are_told(&self) -> bool {
         self.told
     }
 
-    /// Whether all requests of [`Spec::requests`] were sent and have ended.
+    /// True if all requests of [`Spec::requests`] were sent and have ended.
     pub fn is_done(&self) -> bool {
         self.threads.iter().all(|thread| thread.control.done.load(Ordering::Acquire))
     }
 
-    /// Everything since the last mark, or since the start: every request is in exactly one
-    /// interval. The load goes on meanwhile.
+    /// Measurements since the last mark or the start: every request is in exactly one interval. The load
+    /// continues.
     pub fn mark(&mut self) -> Interval {
         self.ask_for_cuts();
         let received = self.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
         self.collect(received)
     }
 
-    /// The same without asking a sink what arrived: it does not wait for one that drowns. For
-    /// [`Session::finish`], which asks it for all.
+    /// Like `mark`, but does not query the sink, so it does not wait for an overloaded one. For
+    /// [`Session::finish`], which queries it for the total.
     pub fn cut(&mut self) -> Interval {
         self.ask_for_cuts();
         self.collect(None)
     }
 
-    /// Forgets what was measured so far: the measurement begins now. A sink that drowns is asked for up to two
-    /// seconds; what is sent meanwhile is forgotten as well.
+    /// Discards earlier measurements: the measurement begins now. An overloaded sink is queried for up to two
+    /// seconds; what is sent during that time is discarded as well.
     pub fn forget(&mut self) {
         for _ in 0..SinkTotals::TRIES {
-            // The sink is asked when the threads begin anew, not when all that they counted is here.
+            // Query the sink when the threads start over, not when all their counts have arrived.
             self.ask_for_cuts();
             let answer = self.sink.as_ref().map(SinkTotals::ask);
             self.collect(None);
@@ -230,9 +230,9 @@ impl Session {
         }
     }
 
-    /// Ends the load; gives everything since the last cut, and with a sink that tells what arrived since the
-    /// measurement began: counted when no more comes in, for what lies in its queue is not lost. Answers still
-    /// outstanding stay so.
+    /// Ends the load and returns the measurements since the last cut; with a sink that reports arrivals, also
+    /// those since the measurement began. They are counted once no more come in, so that datagrams in the
+    /// sink's queue are not lost. Outstanding responses stay outstanding.
     pub fn finish(mut self) -> (Interval, Option<Arrivals>) {
         if !self.told {
             return (self.cut(), None);
@@ -248,8 +248,8 @@ impl Session {
         (last, arrivals)
     }
 
-    /// When the load ends, its connections are reset and not closed in order: so none stays behind in
-    /// TIME_WAIT, and runs that follow each other do not use up the ports.
+    /// Resets connections instead of closing them at the end of the load: none stays in TIME_WAIT, so
+    /// successive runs do not use up the ports.
     pub fn reset_at_end(&self) {
         self.threads.iter().for_each(|thread| thread.control.reset.store(true, Ordering::Release));
     }
@@ -261,8 +261,8 @@ impl Session {
         }
     }
 
-    /// Stops sending, waits up to 200 ms for the answers still outstanding, and gives everything
-    /// since the last mark. Its length includes that wait: for a rate, mark first.
+    /// Stops sending, waits up to 200 ms for outstanding responses, and returns everything since the last
+    /// mark. Its length includes that wait: for a rate, mark first.
     pub fn stop(mut self) -> Interval {
         self.signal_stop();
         self.threads.iter_mut().for_each(Running::join);
@@ -288,7 +288,7 @@ impl Session {
             interval.datagrams.reordered = Some(count.reordered.saturating_sub(count_before.reordered));
             interval.received_seconds = at.duration_since(before).as_secs_f64();
         }
-        // Kept over a cut without an answer, the count would put two intervals into the next one.
+        // If kept over a cut without a response, the count would put two intervals into the next one.
         self.received = received;
         interval
     }
@@ -305,7 +305,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.signal_stop();
         for mut thread in std::mem::take(&mut self.threads) {
-            // Closed, it releases a thread that still waits for the start.
+            // Closing it releases a thread that still waits for the start.
             thread.begin = channel().0;
             thread.join();
         }
@@ -320,7 +320,7 @@ impl Running {
 
     fn join(&mut self) {
         if let Some(handle) = self.handle.take() {
-            // A thread that panicked has said so on standard error; nothing is left to stop.
+            // A thread that panicked has reported it on standard error; nothing is left to stop.
             let _ = handle.join();
         }
     }
@@ -334,10 +334,10 @@ fn shared(spec: &Spec) -> Result<Option<Shared>, String> {
     Ok(Some(Shared::new(spec, spec.url.tls.then(setup).transpose()?)))
 }
 
-/// Files besides the connections: epolls, eventfds, standard streams, whatever the caller has.
+/// Files besides the connections: epolls, eventfds, standard streams, the caller's own.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the limit of open files as far as is needed.
+/// Raises the limit of open files as needed.
 fn make_room(connections: usize) -> Result<(), LoadError> {
     let needed = connections as u64 + OTHER_FILES;
     allow_files(needed).map_err(|limit| LoadError::Files { needed: connections, limit })
@@ -351,25 +351,25 @@ mod tests {
     use crate::load::Spec;
     use crate::target::{self, Target};
 
-    /// `localhost` is `::1` first on many machines, where a server that listens on 127.0.0.1 is not.
+    /// `localhost` resolves to `::1` first on many machines, where a server on 127.0.0.1 does not listen.
     #[test]
     fn the_address_that_answers_is_the_one() {
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let spec = target::Spec { http: any, udp_echo: any, udp_sink: any, ..Default::default() };
         let target = Target::start(&spec).expect("started");
         let addresses = target.addresses();
-        let nobody = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
-        let nobody = Destination::Inet(nobody);
+        let closed = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+        let closed = Destination::Inet(closed);
         for (scheme, address) in
             [("http", addresses.http), ("udp", addresses.udp_echo), ("udp-sink", addresses.udp_sink)]
         {
             let mut spec = Spec::new(format!("{scheme}://localhost:1/").parse().expect("a URL"));
             (spec.connections, spec.threads) = (4, 2);
-            let both = vec![nobody.clone(), Destination::Inet(address.expect("served"))];
+            let both = vec![closed.clone(), Destination::Inet(address.expect("served"))];
             let session = Session::start_at(&spec, both).expect("one of them answers");
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(session.stop().sent > 0, "{scheme}");
-            let neither = Session::start_at(&spec, vec![nobody.clone(); 2]);
+            let neither = Session::start_at(&spec, vec![closed.clone(); 2]);
             assert!(matches!(neither, Err(LoadError::Down { .. })), "{scheme}");
         }
     }

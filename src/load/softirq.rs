@@ -1,4 +1,4 @@
-//! How much of the time softirqs took on the CPUs of the load threads: receive work that comes before them.
+//! Share of time spent in softirqs on the CPUs of the load threads: receive work that preempts them.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use crate::host::{Host, LiveHost};
 use crate::parse::stat;
 use crate::units::CpuId;
 
-/// Counts since the last look.
+/// Counts since the last sample.
 #[derive(Debug)]
 pub(super) struct Softirqs {
     host: LiveHost,
@@ -17,14 +17,14 @@ pub(super) struct Softirqs {
 }
 
 impl Softirqs {
-    /// `None` where `/proc/stat` cannot be read.
+    /// `None` if `/proc/stat` cannot be read.
     pub(super) fn watch() -> Option<Self> {
         let host = LiveHost::open("/".as_ref()).ok()?;
         let last = ticks(&host)?;
         Some(Self { host, last, at: Instant::now() })
     }
 
-    /// The fraction of the time since the last look, by CPU.
+    /// Fraction of the time since the last sample, by CPU.
     pub(super) fn look(&mut self) -> BTreeMap<CpuId, f64> {
         let (now, at) = (ticks(&self.host).unwrap_or_default(), Instant::now());
         let shares = shares(&self.last, &now, at.duration_since(self.at).as_secs_f64());
@@ -33,11 +33,11 @@ impl Softirqs {
     }
 }
 
-/// Of CPUs that were there before.
+/// Only for CPUs present in the earlier sample.
 fn shares(before: &BTreeMap<CpuId, u64>, now: &BTreeMap<CpuId, u64>, seconds: f64) -> BTreeMap<CpuId, f64> {
     let share = |(cpu, ticks): (&CpuId, &u64)| {
         let more = ticks.saturating_sub(*before.get(cpu)?);
-        // USER_HZ is 100 on every architecture of Linux that is still there.
+        // USER_HZ is 100 on every architecture that Linux still supports.
         Some((*cpu, (more as f64 / 100.0 / seconds.max(f64::MIN_POSITIVE)).min(1.0)))
     };
     now.iter().filter_map(share).collect()
@@ -61,7 +61,7 @@ mod tests {
             |ticks: &[u64]| -> BTreeMap<CpuId, u64> { (0..).map(CpuId).zip(ticks.iter().copied()).collect() };
         let shares: Vec<f64> =
             shares(&of(&[100, 100, 7]), &of(&[150, 500, 7, 9]), 2.0).into_values().collect();
-        assert_eq!(shares, [0.25, 1.0, 0.0], "CPU 3 was not there before");
+        assert_eq!(shares, [0.25, 1.0, 0.0], "CPU 3 is new");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What load to offer: a URL and a few numbers, checked before a socket is made.
+//! The load to offer: a URL and a few numbers, checked before any socket is opened.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -20,95 +20,95 @@ pub const MIN_PAYLOAD: usize = 24;
 /// Largest UDP payload over IPv4.
 pub(super) const MAX_PAYLOAD: usize = 65_507;
 
-/// UDP payload when nothing else is asked for.
+/// Default UDP payload.
 pub(super) const DEFAULT_SIZE: usize = 64;
 
-/// What to offer.
+/// The load to offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Where to.
+    /// The target.
     pub url: Url,
-    /// HTTP: the method.
+    /// HTTP: method.
     #[serde(default = "get")]
     pub method: String,
-    /// HTTP: header lines; those that the load writes by itself give way to them.
+    /// HTTP: header lines; they replace those that the load writes by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,
-    /// HTTP: the body of every request.
+    /// HTTP: body of every request.
     #[serde(default, skip_serializing_if = "Body::is_empty")]
     pub body: Body,
-    /// HTTP and DNS: what to ask for in turn, instead of the path of `url`. Each connection begins one
-    /// further in the list.
+    /// HTTP and DNS: paths or names to request in turn, instead of the path of `url`. Each connection
+    /// starts one further down the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// HTTP: statuses of good answers.
+    /// HTTP: statuses of good responses.
     #[serde(default, skip_serializing_if = "Statuses::is_default")]
     pub expect_status: Statuses,
-    /// HTTP: the body of every good answer.
+    /// HTTP: body of every good response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body: Option<Body>,
-    /// HTTP: answers are those of a tracker; one that gives a failure reason is an error.
+    /// HTTP: responses come from a tracker; a failure reason counts as an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announce: bool,
-    /// HTTP: each request has a connection of its own, and latency counts from its opening.
+    /// HTTP: a connection per request; latency counts from its opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_keepalive: bool,
-    /// HTTP: the unix socket to connect to, instead of the host and port of `url`.
+    /// HTTP: unix socket to connect to, instead of the host and port of `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
-    /// HTTPS: a file of root certificates (PEM), instead of those of the system.
+    /// HTTPS: file of root certificates (PEM), instead of those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// HTTPS: take any certificate.
+    /// HTTPS: accept any certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// Addresses from which connections and flows come, in turn; empty leaves it to the kernel.
+    /// Source addresses of connections and flows, in turn; empty leaves the choice to the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<IpAddr>,
-    /// HTTP: how many requests to send in all, whatever becomes of them; `None`: until stopped.
+    /// HTTP: requests to send in all, whatever their outcome; `None`: until stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// TCP connections, or UDP flows (source ports).
     #[serde(default = "default_connections")]
     pub connections: usize,
-    /// Requests outstanding on each connection or flow at the same time; with `batch`, trains.
+    /// Requests outstanding per connection or flow; with `batch`, trains.
     #[serde(default = "one")]
     pub pipeline: usize,
-    /// Threads; connections are dealt out evenly.
+    /// Threads; connections are spread evenly over them.
     #[serde(default = "one")]
     pub threads: usize,
-    /// Requests a second over all threads, on a fixed schedule (open loop).
-    /// `None`: as fast as answers come, or as the socket takes them (closed loop, flat out).
+    /// Requests per second over all threads, on a fixed schedule (open loop).
+    /// `None`: as fast as responses come, or as the socket accepts them (closed loop, flat out).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// With a rate: requests come at random (a Poisson process of that rate), not evenly.
+    /// With a rate: random instead of even arrivals (a Poisson process of that rate).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisson: bool,
-    /// With `poisson`: which random arrivals. Two runs with the same number have the same; generators that run side by
-    /// side need different ones, or they all send at the same moments.
+    /// With `poisson`: seed of the arrivals. Runs with the same seed have the same arrivals; generators that
+    /// run side by side need different ones, or they all send at the same moments.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seed: u32,
     /// With a rate: how to wait for the next request.
     #[serde(default)]
     pub pacing: Pacing,
-    /// CPUs to pin the threads to, round robin; empty leaves them to the scheduler.
+    /// CPUs to pin the threads to, round robin; empty leaves it to the scheduler.
     #[serde(default, skip_serializing_if = "CpuMask::is_empty")]
     pub cpus: CpuMask,
-    /// How long an answer may take, a connection may open, and a request that is due may wait for
-    /// a free connection.
+    /// Time limit for a response, for opening a connection, and for a due request to wait for a free
+    /// connection.
     #[serde(default = "default_timeout", with = "duration_text")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub timeout: Duration,
     /// UDP payload in bytes.
     #[serde(default = "default_size")]
     pub size: usize,
-    /// UDP: datagrams that may be sent in one system call, as a train of the kernel (UDP_SEGMENT), and
-    /// received in one (UDP_GRO). 1: each by itself.
+    /// UDP: datagrams per system call: sent as one train (UDP_SEGMENT) and received as one (UDP_GRO).
+    /// 1: each by itself.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub batch: usize,
-    /// Network namespace file in which the sockets are made.
+    /// Network namespace file in which the sockets are opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<PathBuf>,
 }
@@ -175,19 +175,19 @@ impl Spec {
         }
     }
 
-    /// Connections of thread `index`: the number of the first, and how many.
+    /// Connections of thread `index`: number of the first, and count.
     pub(super) fn part(&self, index: usize) -> (usize, usize) {
         let (each, more) = (self.connections / self.threads, self.connections % self.threads);
         (index * each + index.min(more), each + usize::from(index < more))
     }
 
-    /// The number of thread `index` in the schedule. With random arrivals it is the number of its random stream, which
-    /// no thread of another seed has.
+    /// Number of thread `index` in the schedule. With random arrivals it is the number of its random stream,
+    /// distinct for all threads of all seeds.
     pub(super) fn arrivals(&self, index: usize) -> usize {
         if self.poisson { self.seed as usize * MAX_THREADS + index } else { index }
     }
 
-    /// Requests that thread `index` may send: those of the schedule that are its own.
+    /// Requests that thread `index` may send: its own part of the schedule.
     pub(super) fn budget(&self, index: usize) -> u64 {
         let (threads, index) = (self.threads as u64, index as u64);
         self.requests.map_or(u64::MAX, |all| all / threads + u64::from(index < all % threads))
@@ -224,7 +224,7 @@ mod tests {
         spec.requests = None;
         assert_eq!(spec.budget(1), u64::MAX);
         spec.seed = 2;
-        assert_eq!(spec.arrivals(1), 1, "what comes evenly has no seed");
+        assert_eq!(spec.arrivals(1), 1, "even arrivals have no seed");
         spec.poisson = true;
         assert_eq!(spec.arrivals(1), 2049);
     }

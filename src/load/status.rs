@@ -1,4 +1,4 @@
-//! Which statuses count as good: `2xx`, `404`, or several with commas between them.
+//! Statuses that count as good: `2xx`, `404`, or several, separated by commas.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Statuses of good answers.
+/// Statuses of good responses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(with = "String"))]
@@ -16,18 +16,18 @@ pub struct Statuses {
     ranges: Vec<(u16, u16)>,
 }
 
-/// Not a list of statuses.
+/// Invalid list of statuses.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no status: write 2xx, 404, or several with commas between them")]
+#[error("invalid status `{0}`: must be 2xx, 404, or several separated by commas")]
 pub struct StatusError(String);
 
 impl Statuses {
-    /// Whether `status` is one of them.
+    /// True if `status` is one of them.
     pub fn has(&self, status: u16) -> bool {
         self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&status))
     }
 
-    /// Whether these are the ones that are good when nobody says.
+    /// True for the default, `2xx`.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -48,7 +48,7 @@ impl FromStr for Statuses {
                 Some(class) => (class.parse::<u16>().ok()?.checked_mul(100)?, 99),
                 None => (part.parse().ok()?, 0),
             };
-            // An answer below 200 is never the last word.
+            // A response below 200 is never final.
             let plain = part.bytes().all(|b| b.is_ascii_digit() || b == b'x');
             (plain && (200..600).contains(&first)).then_some((first, first + last))
         };

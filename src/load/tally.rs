@@ -1,4 +1,4 @@
-//! What one thread counts and takes between two cuts.
+//! Counts and times of one thread between two cuts.
 
 use hdrhistogram::Histogram;
 
@@ -7,33 +7,33 @@ use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::histogram::{add, new_histogram};
 
-/// What one thread counts. Only that thread touches it, until it hands it over whole.
+/// Counts of one thread. Only that thread touches them until it hands them over.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) completed: u64,
     pub(super) sent: u64,
-    /// Connections that were opened.
+    /// Connections opened.
     pub(super) opened: u64,
-    /// TLS connections that were opened.
+    /// TLS connections opened.
     pub(super) handshakes: u64,
     pub(super) errors: [u64; ErrorClass::ALL.len()],
-    /// HTTP: whole answers by status.
+    /// HTTP: complete responses by status.
     pub(super) statuses: Vec<(u16, u64)>,
-    /// Bytes of answers that were read.
+    /// Bytes of responses read.
     pub(super) bytes: u64,
-    /// Errors of class [`ErrorClass::Connect`] since the target's last answer, over all cuts.
+    /// Errors of class [`ErrorClass::Connect`] since the target's last response, over all cuts.
     pub(super) unreached: u64,
-    /// Scheduled requests given up because no connection was free for them, or none could be opened.
+    /// Scheduled requests given up because no connection was free, or none could be opened.
     pub(super) blocked: u64,
     pub(super) latency: Histogram<u64>,
     pub(super) lag: Histogram<u64>,
     pub(super) late: Histogram<u64>,
-    /// How late the event loop came back to its sockets.
+    /// Lag of the event loop.
     pub(super) loops: Histogram<u64>,
-    /// Time spent polling for a moment to come; see [`Pacing::Precise`].
+    /// Time spent polling for the next send; see [`Pacing::Precise`].
     pub(super) spun: Nanos,
-    /// Time between the end of a wait for sockets and the begin of the next, but for `spun`: the event loop
-    /// worked, or was to work and another ran.
+    /// Time between the end of a wait for sockets and the start of the next, without `spun`: the event loop
+    /// worked, or was runnable while another thread ran.
     pub(super) busy: Nanos,
     pub(super) datagrams: Datagrams,
 }
@@ -65,29 +65,29 @@ impl Tally {
         self.complete_all(1, latency);
     }
 
-    /// `count` requests with the same latency.
+    /// Completes `count` requests with the same latency.
     pub(super) fn complete_all(&mut self, count: usize, latency: Nanos) {
         if count == 0 {
-            // The histogram takes a value for its highest although there is none of it.
+            // The histogram would take a value with a count of 0 for its maximum.
             return;
         }
         self.completed += count as u64;
         self.latency.saturating_record_n(latency, count as u64);
     }
 
-    /// A scheduled request was sent at `now`; it could have been since `possible`.
+    /// A scheduled request was sent at `now`; it could have been sent since `possible`.
     pub(super) fn scheduled(&mut self, intended: Nanos, possible: Nanos, now: Nanos) {
         self.lag.saturating_record(now.saturating_sub(intended.max(possible)));
         self.late.saturating_record(now.saturating_sub(intended));
     }
 
-    /// A scheduled request is given up before it was sent; `blocked`: no connection was free for it.
+    /// A scheduled request is given up before being sent; `blocked`: no connection was free for it.
     pub(super) fn unsent(&mut self, blocked: bool) {
         self.error(ErrorClass::Unsent, 1);
         self.blocked += u64::from(blocked);
     }
 
-    /// `count` whole answers with this status came.
+    /// Counts `count` complete responses with this status.
     pub(super) fn status(&mut self, status: u16, count: u64) {
         match self.statuses.iter_mut().find(|(known, _)| *known == status) {
             Some((_, sum)) => *sum += count,
@@ -103,15 +103,15 @@ impl Tally {
     }
 }
 
-/// What a thread took of the machine.
+/// Resources used by a thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
     /// CPU time.
     pub(super) cpu: Nanos,
-    /// The same by mode, to a hundredth of a second.
+    /// CPU time by mode, to a hundredth of a second.
     pub(super) user: Nanos,
     pub(super) system: Nanos,
-    /// Time for which it could have run and another ran on its CPU.
+    /// Time in which it was runnable while another ran on its CPU.
     pub(super) waited: Nanos,
 }
 
@@ -126,16 +126,16 @@ impl Taken {
     }
 }
 
-/// Requests of one thread that have no answer when a cut is made.
+/// Requests of one thread that are unanswered at a cut.
 #[derive(Debug)]
 pub(super) struct Unanswered {
-    /// Those that were sent.
+    /// Requests that were sent.
     pub(super) in_flight: u64,
-    /// Those that are due and not sent, because no connection is free for them.
+    /// Requests due but not sent because no connection is free for them.
     pub(super) waiting: u64,
-    /// Those that are due and not sent although a connection is free.
+    /// Requests due but not sent although a connection is free.
     pub(super) late: u64,
-    /// The age of each: the time since it was sent, or since it was due.
+    /// Age of each: time since it was sent or due.
     pub(super) ages: Histogram<u64>,
 }
 
@@ -158,7 +158,7 @@ impl Unanswered {
         add(&mut self.ages, &more.ages);
     }
 
-    /// Adds requests that are `due` and not sent; `is_free`: a connection could take one.
+    /// Adds requests that are `due` but not sent; `is_free`: a connection could take one.
     pub(super) fn add_due(&mut self, due: impl Iterator<Item = Nanos>, is_free: bool, now: Nanos) {
         let kind = if is_free { &mut self.late } else { &mut self.waiting };
         for intended in due {
@@ -168,7 +168,7 @@ impl Unanswered {
     }
 }
 
-/// A thread's tally with the span of time that it covers, and what the thread took in it.
+/// A thread's tally with the time span that it covers, and the resources used in it.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) tally: Tally,
@@ -176,7 +176,7 @@ pub(super) struct Cut {
     pub(super) taken: Taken,
     pub(super) due: Option<u64>,
     pub(super) unanswered: Unanswered,
-    /// Attempts to connect have failed since the target's last answer.
+    /// Connection attempts have failed since the target's last response.
     pub(super) unreachable: bool,
 }
 

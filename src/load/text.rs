@@ -1,4 +1,4 @@
-//! The result of a load as text, within 80 columns.
+//! Text report of a load, within 80 columns.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::url::Protocol;
 use crate::diagnose::figures::percent;
 use crate::units::format_duration;
 
-/// The report for people.
+/// Renders the report for people.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -30,9 +30,9 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     row(out, noun, &format!("{} in {:.2} s", grouped(report.requests as f64), report.seconds))?;
     if let Some(received) = report.received {
         let share = 100.0 * received as f64 / report.requests.max(1) as f64;
-        row(out, "arrived", &format!("{} ({share:.1} %), by the sink's count", grouped(received as f64)))?;
+        row(out, "arrived", &format!("{} ({share:.1} %), counted by the sink", grouped(received as f64)))?;
     } else if spec.url.protocol == Protocol::UdpSink {
-        row(out, "arrived", "unknown: nothing tells it of this load alone")?;
+        row(out, "arrived", "unknown: nothing counts the arrivals of this load alone")?;
     }
     if let Some(datagrams) = &report.datagrams {
         datagram_rows(report, datagrams, out)?;
@@ -42,7 +42,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     if let Some(opened) = report.opened.filter(|opened| *opened > 0) {
         let rate = opened as f64 / report.seconds.max(f64::MIN_POSITIVE);
-        let text = format!("{} opened while it ran, {}/s", grouped(opened as f64), grouped(rate));
+        let text = format!("{} opened during the load, {}/s", grouped(opened as f64), grouped(rate));
         row(out, "connections", &text)?;
     }
     if let Some(handshakes) = report.handshakes {
@@ -78,32 +78,32 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
         row(
             out,
             "reordered",
-            &format!("{} came after a later one of their flow", grouped(reordered as f64)),
+            &format!("{} arrived after a later one of their flow", grouped(reordered as f64)),
         )?;
     }
     if datagrams.surplus > 0 {
         let count = grouped(datagrams.surplus as f64);
-        row(out, "surplus", &format!("{count} answers came twice, or after the timeout"))?;
+        row(out, "surplus", &format!("{count} responses arrived twice or after the timeout"))?;
     }
     if datagrams.client_dropped > 0 {
         let count = grouped(datagrams.client_dropped as f64);
-        row(out, "dropped", &format!("{count} by this client: no room in its socket buffers"))?;
+        row(out, "dropped", &format!("{count} by this client: its socket buffers were full"))?;
     }
     if report.spec.batch > 1 {
         let each = |count: u64, calls: u64| grouped(count as f64 / calls.max(1) as f64);
-        let mut text = format!("{} datagrams a send", each(report.sent, datagrams.sends));
+        let mut text = format!("{} datagrams per send", each(report.sent, datagrams.sends));
         if datagrams.receives > 0 {
-            text += &format!(", {} a receive", each(report.requests, datagrams.receives));
+            text += &format!(", {} per receive", each(report.requests, datagrams.receives));
         }
         row(out, "trains", &text)?;
     }
     match &datagrams.no_trains {
-        Some(why) => row(out, "", &format!("sent one by one: no trains on this way ({why})")),
+        Some(why) => row(out, "", &format!("sent one by one: trains not possible on this path ({why})")),
         None => Ok(()),
     }
 }
 
-/// What a load offers, in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
+/// Describes the load in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
 pub fn shape(spec: &Spec) -> String {
     let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (what, mode) = match spec.url.protocol {
@@ -113,7 +113,7 @@ pub fn shape(spec: &Spec) -> String {
     };
     let mode = match &spec.rate {
         Some(rate) => {
-            let random = if spec.poisson { ", at random" } else { "" };
+            let random = if spec.poisson { ", Poisson arrivals" } else { "" };
             match rate.is_steady() {
                 Some(rate) => format!("open loop at {}/s{random}", exact(rate)),
                 None => format!("open loop at {rate}{random}"),
@@ -123,7 +123,7 @@ pub fn shape(spec: &Spec) -> String {
     };
     let mut parts = vec![plural(spec.connections, what)];
     if spec.no_keepalive {
-        parts.push("a request each".to_owned());
+        parts.push("one request each".to_owned());
     }
     if spec.method != "GET" {
         parts.push(spec.method.clone());
@@ -151,15 +151,15 @@ pub fn shape(spec: &Spec) -> String {
     parts.join(", ")
 }
 
-/// A rate as it was asked for, fractions too.
+/// A rate as given, fractions included.
 fn exact(rate: f64) -> String {
     if rate.fract() == 0.0 { grouped(rate) } else { rate.to_string() }
 }
 
-/// What had no answer when the measurement ended; `None` when there was nothing.
+/// Requests unanswered when the measurement ended; `None` without any.
 fn unanswered(report: &Report) -> Option<String> {
     let not_sent = report.not_sent.map_or(0, |not_sent| not_sent.waiting + not_sent.late);
-    let parts = [(report.in_flight, "in flight"), (not_sent, "due and not sent")];
+    let parts = [(report.in_flight, "in flight"), (not_sent, "due but not sent")];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, what)| format!("{} {what}", grouped(count as f64))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
@@ -181,11 +181,11 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "mean", &format!("{bound}{}", duration(mean)))?;
     }
     if Percentile::ALL.into_iter().any(|percentile| latency.get(percentile).is_none()) {
-        writeln!(out, "  (-: too few requests for that percentile)")?;
+        writeln!(out, "  (-: too few requests for this percentile)")?;
     }
     if !latency.at_least.is_empty() {
         let count = grouped(report.unanswered as f64);
-        writeln!(out, "  (>=: at least; {count} without an answer at the end count with their age)")?;
+        writeln!(out, "  (>=: at least; {count} unanswered at the end count with their age)")?;
     }
     if report.offered.is_some() {
         writeln!(out, "  (counted from the intended send time)")?;
@@ -197,7 +197,7 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
     let seconds: f64 = report.client_cpu.iter().map(|thread| thread.seconds).sum();
     let cost = report.client_us_per_request.map_or_else(String::new, |us| format!(", {us:.2} us each"));
     row(out, "client CPU", &format!("{seconds:.2} s{cost}"))?;
-    /// Threads shown one by one; a summary stands for the others.
+    /// Threads shown one by one; the others are summarized.
     const SHOWN: usize = 8;
     for thread in report.client_cpu.iter().take(SHOWN) {
         let place = thread.cpu_pinned.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
@@ -207,29 +207,29 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         };
         let (share, modes) = (percent(thread.share), modes(thread));
         row(out, "", &format!("thread {}{place}: {share}{modes}{spinning}", thread.thread))?;
-        let beside: Vec<String> = [
+        let detail: Vec<String> = [
             Some(thread.waiting).filter(|part| *part >= 0.01).map(|part| format!("waited {}", percent(part))),
             thread
                 .softirq
                 .filter(|part| *part >= 0.01)
-                .map(|part| format!("its CPU {} in softirqs", percent(part))),
+                .map(|part| format!("its CPU spent {} in softirqs", percent(part))),
         ]
         .into_iter()
         .flatten()
         .collect();
-        if !beside.is_empty() {
-            row(out, "", &format!("  {}", beside.join(", ")))?;
+        if !detail.is_empty() {
+            row(out, "", &format!("  {}", detail.join(", ")))?;
         }
     }
     if let Some(rest) = report.client_cpu.get(SHOWN..).filter(|rest| !rest.is_empty()) {
         let busiest = rest.iter().map(|thread| thread.share).fold(0.0, f64::max);
-        row(out, "", &format!("{} more threads, the busiest {:.0} %", rest.len(), busiest * 100.0))?;
+        row(out, "", &format!("{} more threads, busiest {:.0} %", rest.len(), busiest * 100.0))?;
     }
     let at = |late: &LatencyReport| {
         let p99 = late.p99.map_or_else(String::new, |us| format!("{} at p99, ", duration(us)));
-        format!("{p99}{} at most", late.max.map_or_else(|| "-".to_owned(), duration))
+        format!("{p99}{} max", late.max.map_or_else(|| "-".to_owned(), duration))
     };
-    // The one that was once latest stands for all; JSON has each.
+    // The thread with the highest maximum stands for all; JSON has each.
     let latest = report.event_loop.iter().filter(|thread| thread.lag_us.max.is_some());
     if let Some(thread) =
         latest.max_by(|a, b| a.lag_us.max.partial_cmp(&b.lag_us.max).expect("times are numbers"))
@@ -260,7 +260,7 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// A sign in lines that fit behind a label.
+/// Wraps a sign into lines that fit behind a label.
 fn lines(sign: &str) -> Vec<String> {
     const WIDTH: usize = 66;
     let mut lines = vec![String::new()];
@@ -278,7 +278,7 @@ fn lines(sign: &str) -> Vec<String> {
     lines
 }
 
-/// How a thread's CPU time divides, as far as the clock of its modes tells.
+/// User and system share of a thread's CPU time, as far as the clock of its modes resolves them.
 fn modes(thread: &ThreadCpu) -> String {
     let both = thread.user + thread.system;
     if both <= 0.0 {
@@ -289,7 +289,7 @@ fn modes(thread: &ThreadCpu) -> String {
 }
 
 fn server(report: &Report, out: &mut String) -> std::fmt::Result {
-    /// Processes and series that are named; JSON has all.
+    /// Processes and series named; JSON has all.
     const NAMED: usize = 2;
     if let Some(server) = &report.server_cpu {
         let names = server.processes.iter().take(NAMED).map(|p| format!("{} {}", p.command, p.pid));
@@ -297,7 +297,7 @@ fn server(report: &Report, out: &mut String) -> std::fmt::Result {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let names = names.collect::<Vec<_>>().join(", ") + &more;
         let (seconds, cpus) = (server.seconds, percent(server.cpus));
-        let busiest = server.busiest.map(|share| format!("; its busiest thread {}", percent(share)));
+        let busiest = server.busiest.map(|share| format!("; busiest thread {}", percent(share)));
         row(out, "server CPU", &format!("{seconds:.2} s, {cpus} of a CPU{}", busiest.unwrap_or_default()))?;
         row(out, "", &names)?;
     }
@@ -306,14 +306,14 @@ fn server(report: &Report, out: &mut String) -> std::fmt::Result {
     row(out, "prometheus", &cut(&prometheus.query))?;
     match &prometheus.error {
         Some(error) => return row(out, "", &cut(error)),
-        None if prometheus.series.is_empty() => return row(out, "", "no series in the time of the load"),
+        None if prometheus.series.is_empty() => return row(out, "", "no series during the load"),
         None => {}
     }
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
     for series in prometheus.series.iter().take(4 * NAMED) {
         let labels = series.labels.iter().map(|(name, value)| format!("{name}={value}"));
         let labels: String = labels.collect::<Vec<_>>().join(" ").chars().take(30).collect();
-        row(out, "", &format!("mean {}, at most {}  {labels}", number(series.mean), number(series.max)))?;
+        row(out, "", &format!("mean {}, max {}  {labels}", number(series.mean), number(series.max)))?;
     }
     match prometheus.series.len().saturating_sub(4 * NAMED) {
         0 => Ok(()),
@@ -346,7 +346,7 @@ fn bytes(count: f64) -> String {
 
 /// The most frequent statuses with their counts.
 fn statuses(report: &Report) -> String {
-    /// How many fit in a line.
+    /// Statuses that fit in a line.
     const SHOWN: usize = 3;
     let mut all: Vec<(u16, u64)> = report.statuses.iter().map(|(status, count)| (*status, *count)).collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -359,7 +359,7 @@ fn statuses(report: &Report) -> String {
     parts.join(", ")
 }
 
-/// A count with its thousands apart; fractions only where they matter.
+/// A count with thousands separators; fractions only below 100.
 fn grouped(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 {
         return format!("{value:.1}");

@@ -1,5 +1,5 @@
-//! One thread of the generator: it is placed, makes its sockets, and runs its engine until told to
-//! stop, handing its counts over whenever the session asks.
+//! One thread of the generator: pins itself, opens its sockets and runs its engine until stopped,
+//! handing over its counts whenever the session asks.
 
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
@@ -26,25 +26,25 @@ use crate::units::CpuId;
 
 /// Scheduled requests sent before sockets get their turn again.
 pub(super) const TICKETS_PER_TURN: usize = 256;
-/// Longest time without a connection that opens before the load begins.
+/// Longest time without a new connection before the load begins.
 const WARM_UP: Nanos = 1500 * MILLISECOND;
-/// Longest wait for outstanding answers at the end.
+/// Longest wait for outstanding responses at the end.
 const DRAIN: Nanos = 200 * MILLISECOND;
 
-/// How often timeouts are looked for: fine enough for the timeout, coarse enough to cost nothing.
+/// Interval of timeout checks: fine enough for the timeout, coarse enough to cost nothing.
 pub(super) fn sweep_period(timeout: Nanos) -> Nanos {
     (timeout / 20).clamp(MILLISECOND, 50 * MILLISECOND)
 }
 
-/// What the session tells a thread.
+/// Signals of the session to a thread.
 #[derive(Debug)]
 pub(super) struct Control {
-    /// Cuts asked for so far.
+    /// Cuts requested so far.
     pub(super) cuts: AtomicU64,
     pub(super) stop: AtomicBool,
-    /// The thread has sent all that a run with a number of requests wanted of it, and all have ended.
+    /// Set when the thread has sent its fixed number of requests and all have ended.
     pub(super) done: AtomicBool,
-    /// At its end the thread resets its connections.
+    /// The thread resets its connections at the end.
     pub(super) reset: AtomicBool,
     /// An eventfd that ends the thread's sleep.
     pub(super) wake: Arc<OwnedFd>,
@@ -53,7 +53,7 @@ pub(super) struct Control {
 /// A thread before it runs.
 pub(super) struct Worker {
     pub(super) spec: Arc<Spec>,
-    /// Where the target may be; the first that can be reached is it. At least one.
+    /// Candidate addresses, at least one; the first reachable one is the target.
     pub(super) destinations: Vec<Destination>,
     /// For HTTP.
     pub(super) shared: Option<http::Shared>,
@@ -62,16 +62,16 @@ pub(super) struct Worker {
     pub(super) session: u64,
     pub(super) clock: Clock,
     pub(super) control: Arc<Control>,
-    /// Sockets are made.
+    /// Reports that the sockets are open.
     pub(super) ready: Sender<Result<Ready, LoadError>>,
-    /// Begin, with the origin of the schedule; closed when the session gave up.
+    /// Starts the load, with the origin of the schedule; closed if the session gave up.
     pub(super) begin: Receiver<Nanos>,
     pub(super) cuts: Sender<Cut>,
 }
 
-/// What a thread has found when its sockets are made.
+/// Findings of a thread once its sockets are open.
 pub(super) struct Ready {
-    /// Where the target is.
+    /// Address of the target.
     pub(super) destination: Destination,
     /// The sink's counter, from the first thread.
     pub(super) sink: Option<SinkTotals>,
@@ -84,11 +84,11 @@ enum Engine {
 }
 
 impl Worker {
-    /// The life of the thread.
+    /// Main function of the thread.
     pub(super) fn run(self) {
         match self.prepare() {
             Ok((engine, ready)) => {
-                // When nobody listens any more, `begin` is closed as well.
+                // If the receiver is gone, `begin` is closed as well.
                 let _ = self.ready.send(Ok(ready));
                 if let Ok(origin) = self.begin.recv() {
                     self.generate(engine, origin);
@@ -107,7 +107,7 @@ impl Worker {
         if let Some(cpu) = self.cpu {
             pin_thread(cpu).map_err(|errno| LoadError::Pin { cpu, error: errno.into() })?;
         }
-        // The default slack delays every sleep by 50 us. Without it sends are late, not wrong.
+        // The default slack delays every sleep by 50 us. Failure makes sends late, not wrong.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut down = None;
         for destination in &self.destinations {
@@ -120,14 +120,14 @@ impl Worker {
         Err(down.expect("there is at least one address"))
     }
 
-    /// Makes the sockets towards `destination`.
+    /// Opens the sockets towards `destination`.
     fn reach(&self, destination: &Destination) -> Result<(Engine, Option<SinkTotals>), LoadError> {
         let (spec, clock) = (&self.spec, self.clock);
         let poller = Poller::new(Arc::clone(&self.control.wake), spec.pacing, clock)
             .map_err(|errno| LoadError::Thread(errno.into()))?;
         let down =
             |error| LoadError::Down { url: spec.url.to_string(), address: destination.to_string(), error };
-        // Connecting a socket for datagrams asks for the way there; what else fails is no matter of the address.
+        // Connecting a UDP socket looks up the route; other errors do not concern the address.
         let unreached = |error: std::io::Error| match error.kind() {
             ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable | ErrorKind::AddrNotAvailable => {
                 down(error)
@@ -185,7 +185,7 @@ impl Worker {
             }
             if self.control.cuts.load(Ordering::Acquire) != cuts {
                 cuts += 1;
-                // A session that is being dropped does not listen any more.
+                // A session that is being dropped no longer receives.
                 let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
             }
         }
@@ -202,7 +202,7 @@ impl Worker {
         }
     }
 
-    /// Everything since the `last` cut. Behind the `end` of a run with a number of requests there is
+    /// Measurements since the `last` cut. After the `end` of a run with a number of requests there is
     /// nothing to measure.
     fn cut(
         &self,
@@ -219,7 +219,7 @@ impl Worker {
         let (since, taken_since) = std::mem::replace(last, (now, taken));
         let fresh = Tally { unreached: tally.unreached, ..Tally::new() };
         Cut {
-            // One way nothing answers.
+            // One way nothing responds.
             unreachable: tally.unreached > 0 && !matches!(engine, Engine::OneWay(_)),
             tally: std::mem::replace(tally, fresh),
             span: now - since,
@@ -230,7 +230,7 @@ impl Worker {
     }
 }
 
-/// What the calling thread has taken so far. What the kernel does not tell is 0.
+/// CPU time of the calling thread so far; 0 if the kernel does not report it.
 fn taken() -> Taken {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let tick = SECOND / 100;
@@ -280,7 +280,7 @@ impl Engine {
         }
     }
 
-    /// Counts what the client's own sockets have dropped.
+    /// Counts the datagrams dropped by the client's own sockets.
     fn count_drops(&mut self, tally: &mut Tally) {
         if let Engine::Exchange(engine) = self {
             engine.count_drops(tally);
@@ -298,12 +298,12 @@ impl Engine {
         match self {
             Engine::Http(engine) => engine.in_flight(),
             Engine::Exchange(engine) => engine.in_flight(),
-            // Nothing answers.
+            // Nothing responds.
             Engine::OneWay(_) => 0,
         }
     }
 
-    /// What has no answer at `now`; one way nothing waits for any, and only what is due is left.
+    /// Requests unanswered at `now`; one way only those that are due.
     fn unanswered(&self, now: Nanos) -> Unanswered {
         match self {
             Engine::Http(engine) => engine.unanswered(now),

@@ -1,4 +1,4 @@
-//! Whose certificates a load takes: those of the system, of a file, or any.
+//! Certificates that a load accepts: those of the system, of a file, or any.
 
 #![allow(clippy::disallowed_methods)] // Reads the certificates that the spec names.
 
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 
 use super::spec::Spec;
 
-/// What `spec` trusts, or why that cannot be had.
+/// Trust settings of `spec`, or why they cannot be loaded.
 pub(super) fn config(spec: &Spec) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -37,7 +37,7 @@ fn of_file(path: &Path) -> Result<RootCertStore, String> {
         let certificate = certificate.map_err(|error| format!("{name}: {error}"))?;
         roots.add(certificate).map_err(|error| format!("{name}: {error}"))?;
     }
-    if roots.is_empty() { Err(format!("there is no certificate in {name}")) } else { Ok(roots) }
+    if roots.is_empty() { Err(format!("no certificate in {name}")) } else { Ok(roots) }
 }
 
 fn of_system() -> Result<RootCertStore, String> {
@@ -46,12 +46,12 @@ fn of_system() -> Result<RootCertStore, String> {
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
-        return Err(format!("this system has no root certificates{why}"));
+        return Err(format!("no root certificates on this system{why}"));
     }
     Ok(roots)
 }
 
-/// Takes any certificate, but not any signature: the other end has to have the key.
+/// Accepts any certificate, but still verifies signatures: the peer must hold the key.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -100,13 +100,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         spec.ca = Some(file.path().to_owned());
         let name = file.path().display();
-        assert_eq!(config(&spec).err(), Some(format!("there is no certificate in {name}")));
+        assert_eq!(config(&spec).err(), Some(format!("no certificate in {name}")));
         std::fs::write(file.path(), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
             .expect("written");
         assert!(config(&spec).is_err_and(|error| error.contains(&name.to_string())));
         spec.ca = Some("/nowhere/ca.pem".into());
         assert!(config(&spec).is_err_and(|error| error.starts_with("/nowhere/ca.pem: ")));
         spec.insecure = true;
-        assert!(config(&spec).is_ok(), "no file is read when nobody is checked");
+        assert!(config(&spec).is_ok(), "no file is read when certificates are not checked");
     }
 }

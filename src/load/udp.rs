@@ -1,4 +1,4 @@
-//! UDP load: questions and answers, and one way.
+//! UDP load: request-response protocols, and one way.
 
 mod dns;
 mod exchange;
@@ -28,7 +28,7 @@ use talk::{EchoTalk, Talk};
 use tracker::Tracker;
 pub use tracker::hear_tracker;
 
-/// The engine of thread `index` for what has answers.
+/// The engine of thread `index` for protocols with responses.
 pub(super) fn exchange(
     spec: &Spec,
     address: SocketAddr,

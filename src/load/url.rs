@@ -1,4 +1,4 @@
-//! Where a load goes, as people write it.
+//! Target URL of a load.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use thiserror::Error;
 
 use super::question::{DnsQuestion, TrackerQuestion};
 
-/// What is spoken to the target.
+/// Protocol of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `http://` and `https://`: requests over TCP.
     Http,
-    /// `udp://`: a datagram there, the same datagram back.
+    /// `udp://`: datagrams echoed by the target.
     UdpEcho,
     /// `udp-sink://`: datagrams one way.
     UdpSink,
@@ -24,7 +24,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// What is counted: requests or packets.
+    /// Unit of the count: requests, round trips or packets.
     pub fn noun(self) -> &'static str {
         match self {
             Protocol::Http => "requests",
@@ -36,30 +36,30 @@ impl Protocol {
     }
 }
 
-/// Where the load goes: `http://host:port/path`, `https://...`, `udp://host:port`, `udp-sink://host:port`,
+/// Target of the load: `http://host:port/path`, `https://...`, `udp://host:port`, `udp-sink://host:port`,
 /// `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Url {
-    /// What is spoken.
+    /// Protocol.
     pub protocol: Protocol,
     /// `https://`: with TLS.
     pub tls: bool,
-    /// A name or an address; an IPv6 address without its brackets.
+    /// Name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// The port; 80 for HTTP, 443 for HTTPS and 53 for DNS when none was given.
+    /// Port; the default is 80 for HTTP, 443 for HTTPS and 53 for DNS.
     pub port: u16,
-    /// Path and query of HTTP, from the `/` on; what is asked of a tracker or a name server, with `/` alone
-    /// for nothing yet; else empty.
+    /// HTTP: path and query, starting with `/`; tracker or name server: the query, with `/` alone for none
+    /// yet; else empty.
     pub path: String,
 }
 
-/// Text that is no URL for a load.
+/// Invalid URL for a load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a URL for a load (write http://HOST:PORT/PATH, https://..., udp://HOST:PORT, udp-sink://HOST:PORT, \
-     udp-tracker://HOST:PORT/announce or dns://HOST/NAME)"
+    "invalid load URL `{0}`: must be http://HOST:PORT/PATH, https://..., udp://HOST:PORT, \
+     udp-sink://HOST:PORT, udp-tracker://HOST:PORT/announce or dns://HOST/NAME"
 )]
 pub struct UrlError(String);
 
@@ -80,7 +80,7 @@ impl FromStr for Url {
         let tls = scheme == "https";
         let split = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(split);
-        // Whatever is in the path goes into the request line as it is.
+        // The path goes into the request line unchanged.
         if path.contains('#') || !path.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(bad());
         }
@@ -123,7 +123,7 @@ impl FromStr for Url {
 }
 
 impl Url {
-    /// `host:port`, with brackets where they are needed.
+    /// `host:port`, with brackets where needed.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)

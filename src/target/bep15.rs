@@ -1,5 +1,4 @@
-//! What is said to a BitTorrent tracker over UDP, and its answers, as BEP 15 has them. Numbers are
-//! big-endian.
+//! Messages to and from a BitTorrent tracker over UDP (BEP 15). Numbers are big-endian.
 
 /// The number that begins every request for a connection id.
 const PROTOCOL: u64 = 0x0417_2710_1980;
@@ -9,20 +8,20 @@ const ANNOUNCE: u32 = 1;
 const SCRAPE: u32 = 2;
 const ERROR: u32 = 3;
 
-/// Names a torrent.
+/// Hash of a torrent.
 pub type InfoHash = [u8; 20];
 
-/// A request, without what this program has no use for.
+/// A request, with only the fields that this program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// For a connection id.
     Connect {
-        /// Comes back in the answer, as in all of them.
+        /// Repeated in the response, as in all of them.
         transaction: u32,
     },
-    /// A peer tells that it is there and asks for others.
+    /// A peer announces itself and asks for others.
     Announce {
-        /// As the tracker gave it.
+        /// As issued by the tracker.
         connection: u64,
         #[allow(missing_docs)] // As above.
         transaction: u32,
@@ -30,12 +29,12 @@ pub enum Request {
         torrent: InfoHash,
         /// Number of the peer; its id, key and port are made from it.
         peer: u32,
-        /// Its first announce.
+        /// True in its first announce.
         started: bool,
     },
-    /// For the numbers of a torrent.
+    /// Scrape of the counts of a torrent.
     Scrape {
-        /// As the tracker gave it.
+        /// As issued by the tracker.
         connection: u64,
         #[allow(missing_docs)] // As above.
         transaction: u32,
@@ -57,7 +56,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Request {
-    /// Writes it behind what is in `out`.
+    /// Appends it to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Request::Connect { transaction } => {
@@ -65,15 +64,15 @@ impl Request {
             }
             Request::Announce { connection, transaction, torrent, peer, started } => {
                 put(out, &[&connection.to_be_bytes(), &ANNOUNCE.to_be_bytes(), &transaction.to_be_bytes()]);
-                // Client and version, as peers write them, and the number.
+                // Client and version in the usual form, and the number.
                 put(out, &[torrent, b"-RX0100-", &[0; 8], &peer.to_be_bytes()]);
                 let (downloaded, left, uploaded) = (0u64, 1u64, 0u64);
                 put(out, &[downloaded, left, uploaded].map(u64::to_be_bytes).each_ref().map(|n| &n[..]));
                 let event = if *started { 2u32 } else { 0 };
-                // The address is the sender's; as many peers as the tracker likes.
+                // The address is the sender's; the tracker chooses the number of peers.
                 let (address, key, wanted) = (0u32, *peer, u32::MAX);
                 put(out, &[event, address, key, wanted].map(u32::to_be_bytes).each_ref().map(|n| &n[..]));
-                // Ports that peers may have.
+                // Range of usual ports.
                 let port = 1024 + (peer % 64_000) as u16;
                 put(out, &[&port.to_be_bytes()]);
             }
@@ -84,7 +83,7 @@ impl Request {
         }
     }
 
-    /// Reads a request; `None` when it is none.
+    /// Parses a request; `None` if it is invalid.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (connection, transaction) = (long(bytes, 0)?, word(bytes, 12)?);
         let torrent = || bytes.get(16..)?.first_chunk().copied();
@@ -104,33 +103,33 @@ impl Request {
     }
 }
 
-/// What a tracker said.
+/// Contents of a tracker's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said<'a> {
     /// A connection id, good for a minute.
     Connection(u64),
-    /// Leechers and seeders, and the peers as they were sent.
+    /// Leechers and seeders, and the peers as sent.
     Peers(u32, u32, &'a [u8]),
-    /// For each torrent asked for: seeders, completed downloads, leechers, 4 bytes each.
+    /// For each torrent requested: seeders, completed downloads, leechers, 4 bytes each.
     Torrents(&'a [u8]),
-    /// Why not.
+    /// The reason of a failure.
     Error(&'a [u8]),
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// That of the request.
+    /// Transaction id of the request.
     pub transaction: u32,
-    #[allow(missing_docs)] // Says it.
+    #[allow(missing_docs)] // Named by its type.
     pub said: Said<'a>,
 }
 
-/// How often a peer is told to come again, in seconds.
+/// Announce interval given to peers, in seconds.
 const INTERVAL: u32 = 1800;
 
 impl<'a> Answer<'a> {
-    /// Writes it behind what is in `out`.
+    /// Appends it to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let action = match self.said {
             Said::Connection(_) => CONNECT,
@@ -150,7 +149,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Reads an answer; `None` when it is none, or is cut off.
+    /// Parses a response; `None` if it is invalid or cut off.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (action, transaction) = (word(bytes, 0)?, word(bytes, 4)?);
         let said = match action {
@@ -183,7 +182,7 @@ mod tests {
         out
     }
 
-    /// Field by field as BEP 15 has it.
+    /// Field by field as in BEP 15.
     #[test]
     fn requests_have_the_published_form() {
         let connect = written(|out| Request::Connect { transaction: 7 }.write(out));
@@ -199,7 +198,7 @@ mod tests {
         assert_eq!(bytes.len(), 98);
         assert_eq!(bytes[..16], [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1, 0, 0, 0, 9]);
         assert_eq!((bytes[16..36] == [0xaa; 20], &bytes[36..44]), (true, &b"-RX0100-"[..]));
-        assert_eq!(bytes[64..72], [0, 0, 0, 0, 0, 0, 0, 1], "what is left");
+        assert_eq!(bytes[64..72], [0, 0, 0, 0, 0, 0, 0, 1], "bytes left");
         assert_eq!(bytes[80..98], [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 255, 255, 255, 255, 4, 3]);
         let scrape = Request::Scrape { connection: 1, transaction: 2, torrent: [5; 20] };
         assert_eq!(written(|out| scrape.write(out)).len(), 36);

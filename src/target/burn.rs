@@ -1,8 +1,8 @@
 //! A fixed amount of computation for `/compute?us=N`.
 //!
-//! The work is counted in rounds, not in time: when softirqs or neighbours take the CPU away, the
-//! answer comes later, which is the very thing to be measured. Burning until a clock has passed
-//! would hide it. How many rounds a microsecond is worth is calibrated once, at start.
+//! The work is counted in rounds, not in time: when softirqs or other tasks take the CPU away, the
+//! response comes later, which is the effect to measure. Burning until a deadline would hide it. The
+//! rounds per microsecond are calibrated once, at start.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,7 +15,7 @@ pub(super) struct Burn {
     rounds_per_us: f64,
 }
 
-/// Longest piece of work between two looks at the stop flag.
+/// Longest piece of work between two checks of the stop flag.
 const SLICE_US: u64 = 1_000;
 
 impl Burn {
@@ -33,7 +33,7 @@ impl Burn {
         Self { rounds_per_us: ROUNDS as f64 * 1000.0 / fastest_ns as f64 }
     }
 
-    /// Computes what takes `us` microseconds on an undisturbed CPU; less when `stop` is set.
+    /// Computes for as long as `us` microseconds take on an undisturbed CPU; less when `stop` is set.
     pub(super) fn run(&self, us: u64, stop: &AtomicBool) {
         let mut left = us;
         while left > 0 && !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! One HTTP connection of the target: bytes from the socket to answers and back, never blocking.
+//! One HTTP connection of the target: reads requests and writes responses, never blocking.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,25 +9,25 @@ use super::counters::{Shared, add};
 use super::http::{self, Parsed, Prepared, Request};
 use super::route::Route;
 
-/// Answers gathered before they are written: bounds memory against a client that sends requests
-/// and reads no answers.
+/// Responses gathered before they are written: bounds memory against a client that sends requests
+/// and reads no responses.
 const OUT_LIMIT: usize = 64 * 1024;
-/// How long a connection that was answered with `close` may go on sending before it is cut off. A
-/// close with unread input would reset the connection and could destroy the answer on its way.
+/// Time for which a connection may keep sending after a response with `close`, before it is cut off. A
+/// close with unread input would reset the connection and could destroy the response on its way.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What becomes of a connection after an event.
+/// Next state of a connection after an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Wait for the next event.
     Keep,
-    /// The same, and look at it again at this moment.
+    /// Wait for the next event, but at most until this moment.
     Wait(Instant),
     /// Drop it.
     Close,
 }
 
-/// What the connections of a thread share.
+/// State shared by the connections of a thread.
 pub(super) struct Context<'a> {
     pub(super) scratch: &'a mut [u8],
     pub(super) prepared: &'a mut Prepared,
@@ -37,25 +37,25 @@ pub(super) struct Context<'a> {
 
 pub(super) struct Connection {
     stream: TcpStream,
-    // What was read and not answered: the start of a request, or all behind the output limit.
+    // Bytes read and not answered: the start of a request, or all beyond the output limit.
     input: Vec<u8>,
-    // There may be whole requests in `input`.
+    // There may be complete requests in `input`.
     more: bool,
     out: Vec<u8>,
     written: usize,
-    // Body bytes of the current request still to be read past.
+    // Body bytes of the current request still to be skipped.
     skip: u64,
-    // Body bytes of the current answer still to be made.
+    // Body bytes of the current response still to be generated.
     fill: u64,
-    // The request whose answer waits, and until when. Those behind it wait with it: answers come in
-    // the order of the requests.
+    // The delayed request, and until when. Later requests wait with it: responses follow the order of the
+    // requests.
     held: Option<(Instant, Request)>,
     state: State,
 }
 
 enum State {
     Open,
-    // The last answer is in `out`.
+    // The last response is in `out`.
     Closing,
     // Everything was written and the write side shut down.
     Lingering { until: Instant },
@@ -76,24 +76,24 @@ impl Connection {
         }
     }
 
-    /// Whether it waits for the other end to close, and has waited long enough.
+    /// True if it has waited long enough for the peer to close.
     pub(super) fn lingered(&self, now: Instant) -> bool {
         matches!(self.state, State::Lingering { until } if now >= until)
     }
 
-    /// Whether it waits for the other end to close.
+    /// True if it waits for the peer to close.
     pub(super) fn is_lingering(&self) -> bool {
         matches!(self.state, State::Lingering { .. })
     }
 
-    /// Whether an answer that waited is to be given now.
+    /// True if a delayed response is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.held.as_ref().is_some_and(|(until, _)| *until <= now)
     }
 
-    /// Does all that can be done without blocking. `hung_up` says that the other end has closed
-    /// its side: then the read goes on to the end of the stream, otherwise it stops at a short
-    /// read (edge-triggered: more input makes another event).
+    /// Does all that can be done without blocking. `hung_up`: the peer has closed its side, so the read
+    /// continues to the end of the stream; otherwise it stops at a short read (edge-triggered: more input
+    /// makes another event).
     pub(super) fn advance(&mut self, hung_up: bool, context: &mut Context<'_>) -> Fate {
         let before = self.held.as_ref().map(|(until, _)| *until);
         let fate = self.go_on(hung_up, context);
@@ -111,12 +111,12 @@ impl Connection {
             }
             match self.flush() {
                 Ok(true) => {}
-                // The event that says "writable" goes on from here.
+                // Continues with the event for "writable".
                 Ok(false) => return Fate::Keep,
                 Err(_) => return Fate::Close,
             }
             if self.held.is_some() {
-                // Nothing is read meanwhile. Who calls at its moment reads to the end.
+                // Nothing is read during the delay. The caller at its end reads everything.
                 return Fate::Keep;
             }
             if self.more {
@@ -151,8 +151,7 @@ impl Connection {
         }
     }
 
-    /// Answers what was read, the first `length` bytes of the scratch space. Only what is left of it
-    /// is copied.
+    /// Answers the requests in the first `length` bytes of the scratch space. Only the remainder is copied.
     fn take_in(&mut self, length: usize, context: &mut Context<'_>) {
         if !self.input.is_empty() {
             self.input.extend_from_slice(&context.scratch[..length]);
@@ -171,8 +170,8 @@ impl Connection {
         self.input = input;
     }
 
-    /// Answers every whole request in the input; gives how much of it that was, or all of it when
-    /// nothing more will be answered.
+    /// Answers every complete request in the input; returns how many bytes that was, or all when nothing more
+    /// will be answered.
     fn answer_all(&mut self, input: &[u8], prepared: &mut Prepared, shared: &Shared, thread: usize) -> usize {
         let mut rest = input;
         let (mut requests, mut refused) = (0, 0);
@@ -232,7 +231,7 @@ impl Connection {
             }
         }
         let counters = &shared.threads[thread];
-        // Before the write: who has an answer finds it counted.
+        // Before the write: a client that has a response finds it counted.
         add(&counters.requests, requests);
         add(&counters.refused, refused);
         let open = matches!(self.state, State::Open);
@@ -240,7 +239,7 @@ impl Connection {
         if open { input.len() - rest.len() } else { input.len() }
     }
 
-    /// Begins to answer a request; gives the status.
+    /// Starts the response to a request; returns the status.
     fn answer(&mut self, request: &Request) -> u16 {
         self.fill = request.fill();
         if !request.keep_alive {
@@ -249,7 +248,7 @@ impl Connection {
         http::answer(request, &mut self.out)
     }
 
-    /// Writes what is pending; `false` when the socket takes no more now.
+    /// Writes pending bytes; `false` if the socket accepts no more now.
     fn flush(&mut self) -> std::io::Result<bool> {
         while self.written < self.out.len() {
             match self.stream.write(&self.out[self.written..]) {

@@ -1,4 +1,4 @@
-//! What a target has served: one set of counters a thread, given one by one or added up.
+//! Counts of a target: one set of counters per thread, returned individually or as a sum.
 
 use std::iter::Sum;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use serde::Serialize;
 use super::burn::Burn;
 use crate::units::CpuId;
 
-/// Totals since the start, over all threads or of one.
+/// Totals since the start, of all threads or of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// TCP connections accepted.
     pub connections: u64,
     /// HTTP requests answered, whatever the status.
     pub requests: u64,
-    /// Those of them answered with a status other than 200.
+    /// HTTP requests answered with a status other than 200.
     pub refused: u64,
     /// Datagrams sent back.
     pub echoed: u64,
@@ -23,26 +23,26 @@ pub struct Counters {
     pub sink_packets: u64,
     /// Payload bytes in them.
     pub sink_bytes: u64,
-    /// Those of them that came after a later one of the same flow, or twice.
+    /// Datagrams that reached the sink after a later one of the same flow, or twice.
     pub sink_reordered: u64,
     /// Announces and scrapes answered by the tracker.
     pub tracked: u64,
-    /// Those that it answered with an error: their connection id was not its own.
+    /// Announces and scrapes answered with an error: their connection id was not that of the tracker.
     pub tracker_refused: u64,
-    /// Connection ids that it gave.
+    /// Connection ids issued.
     pub tracker_ids: u64,
 }
 
-/// One thread and what it has served.
+/// One thread and its counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Served {
     /// Number of the thread, from 0.
     pub thread: usize,
-    /// The CPU to which it is pinned.
+    /// CPU it is pinned to.
     pub cpu_pinned: Option<CpuId>,
-    /// CPU time that it took, in seconds; `None` once it has ended.
+    /// CPU time, in seconds; `None` once it has ended.
     pub cpu_seconds: Option<f64>,
-    /// What it served.
+    /// Counts.
     #[serde(flatten)]
     pub counters: Counters,
 }
@@ -63,12 +63,12 @@ pub(super) struct ThreadCounters {
     pub(super) tracker_ids: AtomicU64,
 }
 
-/// What all server threads see.
+/// State shared by all server threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) burn: Burn,
-    /// The connection id that the tracker gives.
+    /// The connection id issued by the tracker.
     pub(super) tracker_id: u64,
     pub(super) threads: Vec<ThreadCounters>,
 }

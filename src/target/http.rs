@@ -1,22 +1,22 @@
-//! Requests in, answers out, as bytes: no sockets here.
+//! Parses requests and builds responses as bytes. No sockets here.
 
 use super::repeated::Repeated;
 use super::route::{Route, digits};
 
-/// Longest request line plus headers; beyond it the answer is 431.
+/// Longest request line plus headers; beyond it the status is 431.
 const MAX_HEAD: usize = 16 * 1024;
-/// Longest request body that is read past; beyond it the answer is 413.
+/// Longest request body that is skipped; beyond it the status is 413.
 const MAX_BODY: u64 = 1 << 20;
 const MAX_HEADERS: usize = 64;
 
-/// What the start of the input holds.
+/// Contents of the start of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
-    /// Not a whole head yet.
+    /// An incomplete head.
     Partial,
     /// A request.
     Request(Request),
-    /// Not to be understood: answer with this status and close.
+    /// Invalid: respond with this status and close.
     Bad(u16),
 }
 
@@ -25,15 +25,15 @@ pub(super) enum Parsed {
 pub(super) struct Request {
     /// Bytes of request line and headers.
     pub(super) head: usize,
-    /// Bytes of body behind them, to be read past.
+    /// Bytes of body after them, to be skipped.
     pub(super) body: u64,
-    /// Whether the connection stays open.
+    /// True if the connection stays open.
     pub(super) keep_alive: bool,
-    /// HTTP/1.0 wants to be told that the connection stays open.
+    /// HTTP/1.0 has to be told that the connection stays open.
     pub(super) old: bool,
     /// HEAD: headers only.
     pub(super) head_only: bool,
-    /// What to do.
+    /// The action.
     pub(super) route: Route,
 }
 
@@ -80,18 +80,18 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
     Parsed::Request(Request { head, body, keep_alive, old, head_only: method == "HEAD", route })
 }
 
-/// The answer to almost every request, ready to be copied.
+/// The most frequent response, ready to be copied.
 const SIMPLE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\nHello, world!\n";
 
-/// The answer to `/`.
+/// The response to `/`.
 const INDEX: &str = "rxlab target\n\
     /simple          14 bytes\n\
     /compute?us=N    after N microseconds of work, at most 1000000\n\
     /delay?us=N      after N microseconds of rest, at most 60000000\n\
     /bytes?n=N       N bytes, at most 1073741824\n";
 
-/// The most common request as it came last, and its answer many times over: a pipeline of them is
+/// The last instance of the most common request, and its response many times over: a pipeline of them is
 /// answered with one comparison and one copy.
 pub(super) struct Prepared {
     request: Repeated,
@@ -103,8 +103,8 @@ impl Prepared {
         Self { request: Repeated::default(), answers: SIMPLE.repeat(1024) }
     }
 
-    /// Answers the known requests at the front of `input`, until `out` holds `limit` bytes; gives how
-    /// many they were.
+    /// Answers the known requests at the front of `input`, until `out` holds `limit` bytes; returns their
+    /// count.
     pub(super) fn answer(&mut self, input: &mut &[u8], out: &mut Vec<u8>, limit: usize) -> usize {
         let most = limit.saturating_sub(out.len()).div_ceil(SIMPLE.len()).min(1024);
         let count = self.request.take(input, most);
@@ -121,7 +121,7 @@ impl Prepared {
 }
 
 impl Request {
-    /// Bytes of a body that is made while it is written.
+    /// Bytes of a generated body.
     pub(super) fn fill(&self) -> u64 {
         match self.route {
             Route::Bytes(length) if !self.head_only => length,
@@ -129,13 +129,13 @@ impl Request {
         }
     }
 
-    /// Whether the answer is [`SIMPLE`], to the byte.
+    /// True if the response is exactly [`SIMPLE`].
     fn is_simple(&self) -> bool {
         self.route == Route::Simple && self.keep_alive && !self.old && !self.head_only
     }
 }
 
-/// Appends the answer to `request` to `out`, but for the body of [`Request::fill`]; gives the status.
+/// Appends the response to `request` to `out`, without the body of [`Request::fill`]; returns the status.
 pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
     if request.is_simple() {
         out.extend_from_slice(SIMPLE);
@@ -166,7 +166,7 @@ pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
     status
 }
 
-/// Appends the answer to something that is no request; the connection closes behind it.
+/// Appends the response to an invalid request; the connection closes after it.
 pub(super) fn refuse(status: u16, out: &mut Vec<u8>) {
     write_answer(status, "Connection: close\r\n", false, out);
 }
@@ -179,17 +179,17 @@ fn write_answer(status: u16, connection: &str, head_only: bool, out: &mut Vec<u8
             "bad request; there are /compute with us=0 to us=1000000, /delay with us=0 to us=60000000,\n\
              and /bytes with n=0 to n=1073741824\n",
         ),
-        404 => ("Not Found", "not here; try /simple, /compute?us=100, /delay?us=100 or /bytes?n=1000\n"),
-        405 => ("Method Not Allowed", "only GET and HEAD\n"),
-        413 => ("Content Too Large", "the body is too long\n"),
-        431 => ("Request Header Fields Too Large", "the head is too long\n"),
-        _ => ("Not Implemented", "no transfer codings in requests\n"),
+        404 => ("Not Found", "not found; try /simple, /compute?us=100, /delay?us=100 or /bytes?n=1000\n"),
+        405 => ("Method Not Allowed", "only GET and HEAD are allowed\n"),
+        413 => ("Content Too Large", "request body is too long\n"),
+        431 => ("Request Header Fields Too Large", "request head is too long\n"),
+        _ => ("Not Implemented", "transfer codings in requests are not supported\n"),
     };
     let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
     write_text((&format!("{status} {reason}"), body), &format!("{allow}{connection}"), head_only, out);
 }
 
-/// Appends an answer of text; `more` are further header lines.
+/// Appends a text response; `more` are further header lines.
 fn write_text((status, body): (&str, &str), more: &str, head_only: bool, out: &mut Vec<u8>) {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n{more}\r\n",

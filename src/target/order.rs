@@ -1,18 +1,18 @@
-//! Whether datagrams of `rxlab load` come in the order of their numbers, flow by flow.
+//! Detects reordering of `rxlab load` datagrams by their numbers, per flow.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Flows that are remembered; 56 bytes each. Beyond it all are forgotten, and each counts afresh.
+/// Flows remembered; 56 bytes each. Beyond it all are forgotten, and each starts over.
 const MAX_FLOWS: usize = 1 << 18;
 
-/// The flows of one thread, by where they come from.
+/// The flows of one thread, by source address.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     flows: HashMap<SocketAddr, Flow>,
 }
 
-/// What is known of one flow.
+/// State of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     session: u64,
@@ -30,7 +30,7 @@ impl Order {
 }
 
 impl Flow {
-    /// Whether a datagram comes behind a later one of its session, or for the second time. Its first
+    /// True if a datagram arrives after a later one of its session, or for the second time. Its first
     /// 16 bytes are the session and its number in the flow; a shorter one has no number and is not late.
     pub(super) fn is_late(&mut self, datagram: &[u8]) -> bool {
         let (words, _) = datagram.as_chunks::<8>();

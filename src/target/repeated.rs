@@ -1,9 +1,9 @@
-//! A message that came, to be recognized when the very same bytes come again: comparing them costs
-//! nanoseconds, parsing a head a hundred.
+//! The last message, recognized when the same bytes arrive again: comparing them costs nanoseconds,
+//! parsing a head a hundred.
 
 /// Longest message that is learned.
 const LONGEST: usize = 2048;
-/// Bytes of copies to compare at once with what a read gives.
+/// Bytes of copies compared at once with the input of a read.
 const COPIES: usize = 64 * 1024;
 
 /// A message and its repetition.
@@ -11,12 +11,12 @@ const COPIES: usize = 64 * 1024;
 pub(crate) struct Repeated {
     /// The message; empty before there is one.
     message: Vec<u8>,
-    /// The message again and again, once it came more than once in a read; else empty.
+    /// The message repeated, once it came more than once in a read; else empty.
     copies: Vec<u8>,
 }
 
 impl Repeated {
-    /// Takes whole copies off the front of `input`, at most `most` of them; gives how many.
+    /// Takes at most `most` complete copies off the front of `input`; returns their count.
     pub(crate) fn take(&mut self, input: &mut &[u8], most: usize) -> usize {
         let length = self.message.len();
         if length == 0 || input.len() < length {
@@ -41,7 +41,7 @@ impl Repeated {
         count
     }
 
-    /// Expects `message` from now on, if it is short enough; gives whether.
+    /// Learns `message` if it is short enough; returns true if so.
     pub(crate) fn learn(&mut self, message: &[u8]) -> bool {
         let fits = message.len() <= LONGEST;
         if fits {
@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(take(&mut repeated, "abcd", 9), (0, 4));
         assert_eq!(take(&mut repeated, "cdab", 9), (1, 2));
         assert!(!repeated.learn(&[b'x'; LONGEST + 1]));
-        assert_eq!(take(&mut repeated, "cd", 9), (1, 0), "it still knows what it knew");
+        assert_eq!(take(&mut repeated, "cd", 9), (1, 0), "it still knows the old one");
     }
 }

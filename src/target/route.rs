@@ -1,4 +1,4 @@
-//! What a request asks the target for, by its method and its path.
+//! Route of a request, by its method and path.
 
 /// Longest work of one `/compute` request, in microseconds.
 const MAX_COMPUTE_US: u64 = 1_000_000;
@@ -7,7 +7,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Longest wait of one `/delay` request, in microseconds.
 const MAX_DELAY_US: u64 = 60_000_000;
 
-/// What a request asks for.
+/// The requested action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
     /// `/simple`.
@@ -20,7 +20,7 @@ pub(super) enum Route {
     Delay(u64),
     /// `/`: the list of the others.
     Index,
-    /// An answer with an error status; the connection may go on.
+    /// A response with an error status; the connection may stay open.
     Refuse(u16),
 }
 
@@ -47,7 +47,7 @@ impl Route {
     }
 }
 
-/// A number in decimal digits alone.
+/// A number of decimal digits only.
 pub(super) fn digits(text: &str) -> Option<u64> {
     let valid = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     valid.then(|| text.parse().ok()).flatten()

@@ -34,10 +34,10 @@ const FIRST_CONNECTION: u64 = 5;
 
 const EVENTS: usize = 256;
 const SCRATCH: usize = 64 * 1024;
-/// How often connections that linger are looked at, and a listener that ran out of descriptors.
+/// Interval of checks of lingering connections, and of a listener that ran out of descriptors.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Moves the calling thread to its namespace and CPU. Comes before any socket is made.
+/// Moves the calling thread to its namespace and CPU. Must precede the creation of sockets.
 pub(super) fn place(cpu: Option<CpuId>, netns: Option<&Path>) -> Result<(), TargetError> {
     if let Some(netns) = netns {
         enter_netns(netns)?;
@@ -61,7 +61,7 @@ pub(super) struct Server {
     order: Order,
     shared: Arc<Shared>,
     index: usize,
-    // Registered with the epoll: it must live as long.
+    // Registered with the epoll, so it must live as long.
     _wake: Arc<OwnedFd>,
 }
 
@@ -125,7 +125,7 @@ impl Server {
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                // EBADF, EFAULT, EINVAL: none can happen to an epoll that this thread owns.
+                // EBADF, EFAULT, EINVAL: impossible for an epoll that this thread owns.
                 Err(errno) => panic!("epoll_wait on an owned epoll failed: {errno}"),
             }
             for event in &events {
@@ -140,12 +140,12 @@ impl Server {
         }
     }
 
-    /// Gives the answers whose wait is over.
+    /// Sends the delayed responses that are due.
     fn answer_due(&mut self) {
         let now = Instant::now();
         while let Some(slot) = self.timers.pop(now) {
             if self.connections[slot].as_ref().is_some_and(|connection| connection.is_due(now)) {
-                // To the end: what came meanwhile has had its event.
+                // Read to the end: input during the delay has had its event.
                 self.advance(slot, true);
             }
         }
@@ -201,7 +201,7 @@ impl Server {
         }
     }
 
-    /// Accepts all that wait: the listener is edge-triggered.
+    /// Accepts all pending connections: the listener is edge-triggered.
     fn accept(&mut self) {
         self.accept_again = false;
         while let Some(listener) = &self.sockets.http {
@@ -225,7 +225,7 @@ impl Server {
                     }
                 }
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
-                // Out of descriptors or memory: the next tick tries again.
+                // Out of descriptors or memory: the next tick retries.
                 Err(_) => {
                     self.accept_again = true;
                     return;
@@ -252,12 +252,12 @@ impl Server {
     }
 }
 
-/// The next connection, ready to use; `None` when none waits.
+/// The next connection, ready to use; `None` without one.
 fn accept_one(listener: &TcpListener) -> Result<Option<std::net::TcpStream>, Errno> {
     use rustix::net::{SocketFlags, accept_with, sockopt::set_tcp_nodelay};
     match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok(fd) => {
-            // A connection that is already gone refuses the option; reading it will tell.
+            // A connection that is already gone rejects the option; reading it will report that.
             let _ = set_tcp_nodelay(&fd, true);
             Ok(Some(std::net::TcpStream::from(fd)))
         }

@@ -1,5 +1,5 @@
-//! The sockets of one server thread. Every thread binds its own with SO_REUSEPORT, and the kernel
-//! spreads connections and flows over them.
+//! Sockets of one server thread. Every thread binds its own with SO_REUSEPORT, and the kernel spreads
+//! connections and flows over them.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
@@ -11,8 +11,8 @@ use crate::host::socket::receive_buffer;
 
 /// Longest queue of connections not yet accepted; the kernel clamps it to `somaxconn`.
 const BACKLOG: i32 = 4096;
-/// Receive buffer of the UDP sockets, here and of a load's flows, so that a burst is lost in the receive
-/// path under test and not in them.
+/// Receive buffer of the UDP sockets, here and of a load's flows, so that bursts are lost in the receive
+/// path under test and not in the sockets.
 pub(crate) const UDP_BUFFER: usize = 8 << 20;
 
 pub(super) struct Sockets {
@@ -23,9 +23,9 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Binds what `addresses` asks for. The `first` thread makes sure that nobody else serves
-    /// there: with SO_REUSEPORT alone two targets would silently share the traffic.
-    /// With `trains` the UDP sockets take datagrams of one flow together.
+    /// Binds the sockets of `addresses`. The `first` thread makes sure that no other server uses the
+    /// addresses: with SO_REUSEPORT alone two targets would silently share the traffic.
+    /// With `trains` the UDP sockets receive datagrams of one flow together.
     pub(super) fn bind(addresses: &Addresses, trains: bool, first: bool) -> Result<Self, TargetError> {
         let http = addresses.http.map(|address| {
             bind("HTTP", address, Type::STREAM, first).and_then(|socket| {
@@ -53,7 +53,7 @@ impl Sockets {
         })
     }
 
-    /// Where they are bound, with real port numbers.
+    /// Bound addresses, with real port numbers.
     pub(super) fn addresses(&self) -> Addresses {
         Addresses {
             http: self.http.as_ref().and_then(|socket| socket.local_addr().ok()),

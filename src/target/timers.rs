@@ -1,7 +1,7 @@
 //! Connections that wait for a moment, by that moment.
 //!
-//! An entry is never taken back: the connection in the slot says itself whether it is due, so one
-//! whose connection is gone, or waits for something later, has no effect.
+//! Entries are never removed early: the connection in the slot decides if it is due, so an entry has no
+//! effect if its connection is gone or waits for something later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,18 +13,18 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// The connection in `slot` is to be looked at when it is `at`.
+    /// Schedules a check of the connection in `slot` at `at`.
     pub(super) fn add(&mut self, at: Instant, slot: usize) {
         self.heap.push(Reverse((at, slot)));
     }
 
-    /// How long until the next one; `None` when nobody waits.
+    /// Time until the next one; `None` without any.
     pub(super) fn left(&self) -> Option<Duration> {
-        // The clock is read only when somebody waits.
+        // The clock is read only if a connection waits.
         self.heap.peek().map(|Reverse((at, _))| at.saturating_duration_since(Instant::now()))
     }
 
-    /// The slot of one whose moment has come.
+    /// The slot of a connection whose moment has come.
     pub(super) fn pop(&mut self, now: Instant) -> Option<usize> {
         let Reverse((at, slot)) = *self.heap.peek()?;
         (at <= now).then(|| {

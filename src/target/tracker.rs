@@ -1,5 +1,5 @@
-//! A UDP tracker (BEP 15) that gives everybody the same answer: something to aim announces at. It knows
-//! no torrents and no peers.
+//! A UDP tracker (BEP 15) with the same response for every peer, as a target for announces. It keeps no
+//! torrents and no peers.
 
 use std::net::UdpSocket;
 
@@ -10,14 +10,14 @@ use super::counters::{Shared, add};
 use super::udp::BATCH;
 use crate::host::datagrams::receive_from;
 
-/// The one peer in every answer, in a network for documentation: 192.0.2.1:6881.
+/// The only peer in every response, in a network for documentation: 192.0.2.1:6881.
 const PEER: [u8; 6] = [192, 0, 2, 1, 0x1a, 0xe1];
-/// The same for who asks over IPv6: [2001:db8::1]:6881.
+/// The same for IPv6: [2001:db8::1]:6881.
 const PEER6: [u8; 18] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x1a, 0xe1];
 /// One seeder, no downloads, no leechers.
 const TORRENT: [u8; 12] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Answers what has come, in batches.
+/// Answers the pending requests, in batches.
 pub(super) fn track(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thread: usize) {
     let counters = &shared.threads[thread];
     let mut out = Vec::with_capacity(64);
@@ -25,7 +25,7 @@ pub(super) fn track(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thr
         let Ok((train, from)) = receive_from(socket, scratch) else { break };
         let peers: &[u8] = if from.is_ipv6() { &PEER6 } else { &PEER };
         for datagram in train.split(&scratch[..train.length]) {
-            // As trackers do: what is no request gets no answer.
+            // As trackers do: invalid requests get no response.
             let Some(request) = Request::parse(datagram) else { continue };
             let (counter, answer) = match request {
                 Request::Connect { transaction } => {
@@ -47,7 +47,7 @@ pub(super) fn track(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thr
             };
             out.clear();
             answer.write(&mut out);
-            // A full send buffer loses the answer, as a network would.
+            // A full send buffer loses the response, as a network would.
             add(counter, u64::from(SockRef::from(socket).send_to(&out, &from).is_ok()));
         }
     }

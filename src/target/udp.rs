@@ -1,8 +1,8 @@
-//! The UDP servers: echo, and a sink that tells its totals.
+//! The UDP servers: echo, and a sink that reports its totals.
 //!
-//! Both take trains where the kernel gives them, and a train is echoed as one.
+//! Both receive trains if the kernel supports them, and echo a train as one.
 //!
-//! [`sink_query`] asks the sink for its totals and is not counted. The answer is 32 bytes: the number
+//! [`sink_query`] queries the sink for its totals and is not counted. The response is 32 bytes: the number
 //! of the query, then packets, payload bytes and packets out of order since the start over all threads
 //! and all senders, each a little-endian `u64`.
 
@@ -17,11 +17,11 @@ use crate::host::datagrams::{receive_from, send_train};
 
 const QUERY: &[u8; 16] = b"rxlab-sink-query";
 const QUERY_LEN: usize = QUERY.len() + 8;
-/// Length of the answer.
+/// Length of the response.
 pub const SINK_TOTALS_LEN: usize = 32;
 
-/// What asks the sink for its totals. The answer repeats `number`, so that a late one is not taken
-/// for the answer to a later query.
+/// Query for the sink's totals. The response repeats `number`, so that a late one is not taken
+/// for the response to a later query.
 pub fn sink_query(number: u64) -> [u8; QUERY_LEN] {
     let mut query = [0; QUERY_LEN];
     query[..QUERY.len()].copy_from_slice(QUERY);
@@ -29,7 +29,7 @@ pub fn sink_query(number: u64) -> [u8; QUERY_LEN] {
     query
 }
 
-/// The sink's answer.
+/// The sink's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinkTotals {
     /// Number of the query.
@@ -38,13 +38,13 @@ pub struct SinkTotals {
     pub packets: u64,
     /// Their payload.
     pub bytes: u64,
-    /// Those of them that came after a later one of the same flow, or twice. Only what `rxlab load`
-    /// sends has numbers to tell it by.
+    /// Datagrams that arrived after a later one of the same flow, or twice. Only datagrams of `rxlab load`
+    /// have numbers.
     pub reordered: u64,
 }
 
 impl SinkTotals {
-    /// Reads an answer; `None` when it is none.
+    /// Parses a response; `None` if it is invalid.
     pub fn parse(answer: &[u8]) -> Option<Self> {
         let answer: &[u8; SINK_TOTALS_LEN] = answer.try_into().ok()?;
         let number = |at: usize| Some(u64::from_le_bytes(answer[at..at + 8].try_into().ok()?));
@@ -52,14 +52,14 @@ impl SinkTotals {
     }
 }
 
-/// Receives in one go: level-triggered epoll calls again when there are more.
+/// Receives per call: level-triggered epoll calls again if there are more.
 pub(super) const BATCH: usize = 64;
 
-/// Sends back what has come, in batches.
+/// Echoes the pending datagrams, in batches.
 pub(super) fn echo(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thread: usize) {
     let mut echoed = 0;
     for _ in 0..BATCH {
-        // An error is an empty queue, or an ICMP answer to an earlier echo: nothing to do.
+        // An error is an empty queue, or an ICMP message about an earlier echo: nothing to do.
         let Ok((train, from)) = receive_from(socket, scratch) else { break };
         let bytes = &scratch[..train.length];
         if train.datagrams() > 1 && send_train(socket, bytes, train.segment, Some(&from)).is_ok() {
@@ -76,7 +76,7 @@ pub(super) fn echo(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thre
     add(&shared.threads[thread].echoed, echoed);
 }
 
-/// Counts what has come and answers queries, in batches.
+/// Counts pending datagrams and answers queries, in batches.
 pub(super) fn sink(
     socket: &UdpSocket,
     scratch: &mut [u8],
@@ -111,7 +111,7 @@ pub(super) fn sink(
             answer[8..16].copy_from_slice(&totals.sink_packets.to_le_bytes());
             answer[16..24].copy_from_slice(&totals.sink_bytes.to_le_bytes());
             answer[24..].copy_from_slice(&totals.sink_reordered.to_le_bytes());
-            // The asker asks again when the answer is lost.
+            // The client repeats the query if the response is lost.
             let _ = SockRef::from(socket).send_to(&answer, &from);
         }
     }

@@ -1,18 +1,18 @@
-//! Bencoded answers of trackers: whether one is a dictionary, and whether it says that it failed.
+//! Bencoded responses of trackers: detects dictionaries and failures.
 
-/// The key under which a tracker says why it refuses.
+/// Key of a tracker's reason for refusing.
 const FAILURE: &[u8] = b"failure reason";
 
-/// What a tracker answered.
+/// Response of a tracker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// A dictionary without a failure.
     Good,
-    /// A dictionary that gives a reason for a failure.
+    /// A dictionary with a failure reason.
     Failure,
 }
 
-/// Reads an answer, from its first byte to its last; `None` when it is no bencoded dictionary.
+/// Reads a complete response; `None` if it is not a bencoded dictionary.
 pub(super) fn read(text: &[u8]) -> Option<Answer> {
     let mut rest = text.strip_prefix(b"d")?;
     let mut answer = Answer::Good;
@@ -28,7 +28,7 @@ pub(super) fn read(text: &[u8]) -> Option<Answer> {
     }
 }
 
-/// What is behind one value, however deep it is: lists and dictionaries are counted, not entered.
+/// The bytes after one value, however deep it is: lists and dictionaries are counted, not recursed into.
 fn skip(mut rest: &[u8]) -> Option<&[u8]> {
     let mut open = 0usize;
     loop {
@@ -57,7 +57,7 @@ fn skip(mut rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// A string, and what is behind it.
+/// A string, and the bytes after it.
 fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = text.iter().take(20).position(|b| *b == b':')?;
     let digits = &text[..colon];
@@ -81,7 +81,7 @@ mod tests {
             ("d5:peersld2:ip9:127.0.0.14:porti-1eeee", Some(Answer::Good)),
             ("d14:failure reason12:unregisterede", Some(Answer::Failure)),
             ("d8:intervali9e5:peers0:14:failure reason1:xe", Some(Answer::Failure)),
-            // The words within a value are no key.
+            // The words within a value are not a key.
             ("d15:warning message14:failure reasone", Some(Answer::Good)),
             ("de", Some(Answer::Good)),
             ("dee", None),

@@ -1,32 +1,32 @@
-//! The requests of a load as bytes, back to back, so that a batch is one write.
+//! Requests of a load as bytes, back to back, so that a batch is one write.
 
 use super::template::Template;
 
 /// Bytes of prepared requests beyond which a batch takes several writes.
 const BLOCK: usize = 64 * 1024;
 
-/// All requests in turn (a cycle), as often as fits.
+/// All requests in turn (a cycle), repeated as often as fits.
 pub(super) struct Block {
     bytes: Vec<u8>,
-    /// Where each request of a cycle starts, and behind the last where the cycle ends.
+    /// Start of each request of a cycle, and the end of the cycle.
     starts: Vec<usize>,
-    /// Instead of all that: requests that are filled in anew each time, in turn.
+    /// Alternatively: requests filled in each time, in turn.
     templates: Vec<Template>,
 }
 
-/// A place in the endless repetition of the cycle.
+/// A position in the endless repetition of the cycle.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
-    /// Requests of the cycle that were taken.
+    /// Requests of the cycle taken.
     request: usize,
-    /// Where in the cycle the next byte is.
+    /// Position of the next byte in the cycle.
     offset: usize,
     /// Bytes taken and not yet written.
     unwritten: usize,
 }
 
 impl Block {
-    /// `requests` (at least one, none of them empty) for batches of up to `depth`.
+    /// Prepares `requests` (at least one, none of them empty) for batches of up to `depth`.
     pub(super) fn new(requests: &[Vec<u8>], depth: usize) -> Self {
         let mut starts = vec![0];
         starts.extend(requests.iter().scan(0, |end, request| {
@@ -46,7 +46,7 @@ impl Block {
         Self { bytes: Vec::new(), starts: Vec::new(), templates }
     }
 
-    /// Those; none where the bytes are prepared.
+    /// The templates; empty if the bytes are prepared.
     pub(super) fn templates(&self) -> &[Template] {
         &self.templates
     }
@@ -61,7 +61,7 @@ impl Block {
 }
 
 impl Cursor {
-    /// Begins at request number `request`, modulo the cycle.
+    /// Starts at request number `request`, modulo the cycle.
     pub(super) fn at(request: usize, block: &Block) -> Self {
         let request = request % block.requests();
         Self { request, offset: block.starts[request], unwritten: 0 }
@@ -80,19 +80,19 @@ impl Cursor {
         self.request = end % requests;
     }
 
-    /// What to write next; empty when all is written.
+    /// Bytes to write next; empty when all are written.
     pub(super) fn pending<'a>(&self, block: &'a Block) -> &'a [u8] {
         let length = self.unwritten.min(block.bytes.len() - self.offset);
         &block.bytes[self.offset..self.offset + length]
     }
 
-    /// `length` bytes of what was pending are written.
+    /// Marks `length` pending bytes as written.
     pub(super) fn written(&mut self, length: usize, block: &Block) {
         self.unwritten -= length;
         self.offset = (self.offset + length) % block.cycle();
     }
 
-    /// Forgets what is unwritten; the next request begins at its first byte.
+    /// Discards unwritten bytes; the next request begins at its first byte.
     pub(super) fn reset(&mut self, block: &Block) {
         *self = Self::at(self.request, block);
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the socket cuts the writes, the bytes are those of the requests in turn.
+        /// However the socket splits the writes, the bytes are those of the requests in turn.
         #[test]
         fn requests_come_whole_and_in_turn(
             lengths in proptest::collection::vec(1usize..40, 1..5),
@@ -149,7 +149,7 @@ mod tests {
                     written.extend_from_slice(&piece[..length]);
                     cursor.written(length, &block);
                     if reset {
-                        // The connection broke: what it had not written is not written by the next.
+                        // The connection broke: the next one does not write what is left.
                         cursor.reset(&block);
                         expected.truncate(written.len());
                     }

@@ -1,31 +1,31 @@
-//! Whether the bodies of answers are what was expected.
+//! Compares the bodies of responses with what was expected.
 
 use std::sync::Arc;
 
 use super::bencode;
 
-/// Longest answer of a tracker that is read.
+/// Longest tracker response that is read.
 const MAX_ANNOUNCE: usize = 256 * 1024;
 
-/// What a body turned out to be.
+/// Verdict on a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// As expected, or nobody cares.
+    /// As expected, or not checked.
     Right,
-    /// Something else.
+    /// Different.
     Wrong,
-    /// A tracker's word that it refuses.
+    /// A tracker's failure.
     Refused,
 }
 
-/// What bodies are compared with, and how far the present one is.
+/// Expected body, and the state of the current one.
 #[derive(Debug, Clone)]
 pub(super) enum Check {
-    /// Nothing.
+    /// Not checked.
     Any,
-    /// These very bytes; `at` of them have come, if `same`.
+    /// Exactly these bytes; `at` of them have arrived, if `same`.
     Exact { expected: Arc<[u8]>, at: usize, same: bool },
-    /// The answer of a tracker. Kept until it is whole; the room is used again.
+    /// A tracker's response, kept until complete in a reused buffer.
     Announce { body: Vec<u8>, over: bool },
 }
 
@@ -38,7 +38,7 @@ impl Check {
         Check::Announce { body: Vec::new(), over: false }
     }
 
-    /// The next body begins.
+    /// Starts the next body.
     pub(super) fn begin(&mut self) {
         match self {
             Check::Any => {}
@@ -50,7 +50,7 @@ impl Check {
         }
     }
 
-    /// The next bytes of the body.
+    /// Adds the next bytes of the body.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         match self {
             Check::Any => {}
@@ -69,7 +69,7 @@ impl Check {
         }
     }
 
-    /// The body is whole.
+    /// Ends the body.
     pub(super) fn verdict(&self) -> Verdict {
         match self {
             Check::Any => Verdict::Right,
@@ -103,11 +103,11 @@ mod tests {
         assert_eq!(verdict(&mut check, [&b"d14:failure reason1:xe"[..]]), Verdict::Refused);
         assert_eq!(verdict(&mut check, [&b"hello"[..]]), Verdict::Wrong);
         assert_eq!(verdict(&mut check, [&vec![b'x'; 300_000][..]; 2]), Verdict::Wrong);
-        assert_eq!(verdict(&mut check, [&b"de"[..]]), Verdict::Right, "it begins anew");
+        assert_eq!(verdict(&mut check, [&b"de"[..]]), Verdict::Right, "it starts over");
     }
 
     proptest! {
-        /// However it is cut, a body is right when, and only when, it is equal.
+        /// However it is split, a body is right if and only if it is equal.
         #[test]
         fn only_the_very_bytes_are_right(
             expected in proptest::collection::vec(0u8..3, 0..20), body in proptest::collection::vec(0u8..3, 0..20),

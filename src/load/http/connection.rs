@@ -1,6 +1,6 @@
-//! One connection: its socket, the requests outstanding on it, and what is still to be written.
+//! One connection: its socket, the requests outstanding on it, and the bytes still to be written.
 //!
-//! What to send and when is for the engine to say.
+//! The engine decides what to send and when.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::load::poller::Poller;
 use crate::load::spec::Spec;
 use crate::load::tally::Tally;
 
-/// First wait before a connection is opened again; doubles with every failure in a row.
+/// First wait before a connection is reopened; doubles with each consecutive failure.
 const FIRST_BACKOFF: Nanos = 5 * MILLISECOND;
 const LAST_BACKOFF: Nanos = 320 * MILLISECOND;
 
@@ -35,7 +35,7 @@ pub(super) enum Phase {
     Connecting {
         since: Nanos,
     },
-    /// With TLS: open below, in the handshake above.
+    /// With TLS: the socket is connected, the handshake is in progress.
     Greeting {
         since: Nanos,
     },
@@ -53,22 +53,22 @@ pub(super) struct Connection {
     pub(super) phase: Phase,
     /// In the engine's queue of connections with room for a request.
     pub(super) queued: bool,
-    /// Since when there is room for a request; `None` when there is none, or no connection.
+    /// Moment since which there is room for a request; `None` without room or connection.
     pub(super) free_since: Option<Nanos>,
     socket: Option<Socket>,
-    /// The TLS above the socket; `None` without.
+    /// The TLS layer; `None` without.
     tls: Option<Box<Tls>>,
     reader: Reader,
     number: usize,
     single: bool,
     waiting: Waiting,
-    /// What is still to be written of the outstanding requests.
+    /// Bytes of the outstanding requests still to be written.
     outgoing: Outgoing,
     backoff: Nanos,
 }
 
 impl Connection {
-    /// Connection `number` of the session, closed; its first request is that one of the block.
+    /// Connection `number` of the session, closed; its first request is the block's request of that number.
     pub(super) fn new(number: usize, spec: &Spec, block: &Block) -> Self {
         Self {
             phase: Phase::Closed { retry_at: 0 },
@@ -85,10 +85,10 @@ impl Connection {
         }
     }
 
-    /// Closing it resets it from now on, which leaves nothing behind in TIME_WAIT.
+    /// From now on closing resets the connection, which leaves nothing in TIME_WAIT.
     pub(super) fn reset_at_close(&self) {
         if let Some(socket) = &self.socket {
-            // Where that cannot be (a unix socket), there is no TIME_WAIT either.
+            // Where that fails (a unix socket), there is no TIME_WAIT either.
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
     }
@@ -97,12 +97,12 @@ impl Connection {
         self.waiting.len()
     }
 
-    /// From when the latency of each outstanding request counts, with how many they are.
+    /// Start of the latency of the outstanding requests, with their count.
     pub(super) fn outstanding_since(&self) -> impl Iterator<Item = (Nanos, usize)> {
         self.waiting.since()
     }
 
-    /// Begins to connect. An error is that of this attempt; the connection is closed then.
+    /// Starts connecting. On an error this attempt has failed and the connection is closed.
     pub(super) fn open(
         &mut self,
         poller: &Poller,
@@ -113,7 +113,7 @@ impl Connection {
     ) -> std::io::Result<()> {
         let begin = || -> std::io::Result<(Socket, Option<Box<Tls>>)> {
             let socket = peer.connect(self.number)?;
-            // Registered once; an edge that came before is reported now.
+            // Registered once; an earlier edge is reported now.
             poller.add(
                 &socket,
                 index,
@@ -129,7 +129,7 @@ impl Connection {
                 Ok(())
             }
             Err(error) if peer.is_full(&error) => {
-                // Whoever listens is busy, not gone.
+                // The listener is busy, not gone.
                 self.phase = Phase::Closed { retry_at: now + FIRST_BACKOFF };
                 self.free_since = None;
                 Err(error)
@@ -141,8 +141,8 @@ impl Connection {
         }
     }
 
-    /// Goes on with what opening takes; whether the connection is open. An error is that of this attempt;
-    /// the connection is closed then.
+    /// Continues opening; returns true once the connection is open. On an error this attempt has failed and
+    /// the connection is closed.
     pub(super) fn connected(
         &mut self,
         block: &Block,
@@ -180,7 +180,7 @@ impl Connection {
         self.outgoing.take(count, block);
     }
 
-    /// Writes as much as the socket takes; the rest follows when it is writable again.
+    /// Writes as much as the socket accepts; the rest follows when it is writable again.
     pub(super) fn flush(&mut self, block: &Block) -> Result<(), ErrorClass> {
         let Some(socket) = &mut self.socket else { return Ok(()) };
         if let Some(tls) = &mut self.tls {
@@ -212,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// Counts the answers in `input`, which was there at `now`.
+    /// Counts the responses in `input`, read at `now`.
     pub(super) fn answers(
         &mut self,
         mut input: &[u8],
@@ -229,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// The stream has ended: counts an answer that ends with it, and says what became of the rest.
+    /// The stream has ended: counts a response that ends with it, and returns the class of the rest.
     pub(super) fn end(&mut self, now: Nanos, tally: &mut Tally) -> ErrorClass {
         match self.reader.finish() {
             Ok(None) => ErrorClass::Closed,
@@ -238,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// `count` answers alike came, `count` > 0.
+    /// Counts `count` > 0 identical responses.
     fn answer(
         &mut self,
         mut count: usize,
@@ -255,18 +255,18 @@ impl Connection {
             }
             count -= taken;
         }
-        // It answers: the next failure is the first in a row.
+        // It responds, so the next failure is the first in a row.
         self.backoff = 0;
         tally.unreached = 0;
         match response.last {
-            // Requests behind the last answer are never answered.
+            // Requests behind the last response are never answered.
             true => Err(ErrorClass::Discarded),
             false if self.single => Err(ErrorClass::Closed),
             false => Ok(()),
         }
     }
 
-    /// Since when the oldest request, or the attempt to connect, is under way.
+    /// Start of the oldest request or of the connection attempt.
     pub(super) fn waits_since(&self) -> Option<Nanos> {
         match self.phase {
             Phase::Closed { .. } => None,
@@ -275,14 +275,14 @@ impl Connection {
         }
     }
 
-    /// Gives up a connection without requests; it may be opened again at once.
+    /// Gives up a connection without requests; it may be reopened at once.
     pub(super) fn close(&mut self, now: Nanos, block: &Block) {
         self.back_off(now, block);
     }
 
-    /// Gives the connection up. What made it fail (`class`) is counted for the requests it happened
-    /// to: the oldest, when it concerns a single answer, those that have waited longer than `timeout`,
-    /// else all outstanding ones.
+    /// Gives up the connection. The cause (`class`) is counted for the requests it affects: the oldest if it
+    /// concerns a single response, those that have waited longer than `timeout` for a timeout, else all
+    /// outstanding ones.
     pub(super) fn fail(
         &mut self,
         class: ErrorClass,
@@ -292,7 +292,7 @@ impl Connection {
         tally: &mut Tally,
     ) {
         match (class, self.waiting.len()) {
-            // The connection for one request fails with it; any other has none while it connects.
+            // A connection for one request fails with it; any other has no requests while it connects.
             (ErrorClass::Connect, _) | (ErrorClass::Tls, 0) => tally.error(class, 1),
             (ErrorClass::Unexpected, others) => {
                 tally.error(class, 1);
@@ -313,11 +313,11 @@ impl Connection {
         self.back_off(now, block);
     }
 
-    /// Closes the socket; after a connection that answered, the next may be opened at once.
+    /// Closes the socket; if the connection has responded, the next may be opened at once.
     fn back_off(&mut self, now: Nanos, block: &Block) {
         if let Some(socket) = self.socket.take().filter(|_| self.single) {
-            // The answer is complete: a connection that waited out its end would take its port out of
-            // use for a minute. Without the option that is what happens.
+            // The response is complete: waiting for an orderly end would block the port for a minute, which
+            // is what happens without the option.
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
         self.tls = None;
@@ -349,7 +349,7 @@ mod tests {
         ErrorClass::ALL.into_iter().zip(tally.errors).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// One overdue answer was once a timeout of everything behind it.
+    /// One overdue response was once a timeout of everything behind it.
     #[test]
     fn only_what_is_overdue_is_a_timeout() {
         let (mut connection, block, mut tally) = busy();

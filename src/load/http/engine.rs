@@ -1,4 +1,4 @@
-//! All connections of one thread: opened, waited for, read. Which one sends when is in `supply`.
+//! All connections of one thread: opening, waiting, reading. `supply` decides which one sends when.
 
 mod appointments;
 mod supply;
@@ -28,22 +28,22 @@ use crate::load::thread::sweep_period;
 use appointments::Appointments;
 
 const READ_BUFFER: usize = 64 * 1024;
-/// Connections that are opened at the same time before the load begins.
+/// Connections opened at the same time before the load begins.
 const OPENING: usize = 512;
 /// Full buffers read from one connection before the others get their turn.
 const READS_PER_TURN: usize = 16;
-/// Events handled before the clock is read again: a time is never wrong by more than they take,
-/// some tens of microseconds.
+/// Events handled before the clock is read again: times are wrong by at most the duration of their
+/// handling, some tens of microseconds.
 const EVENTS_A_CLOCK: usize = 8;
 /// Connections read before the next requests of the closed loop are sent on them. Reading many and then
-/// sending many costs less than one after the other: each of the kernel's two paths stays in the cache,
-/// and a server that sleeps is woken once for all of them (3 to 8 % of the client's time at depth 1).
+/// sending many is cheaper than alternating: each of the kernel's two paths stays in the cache, and a
+/// sleeping server is woken once for all of them (3 to 8 % of the client's time at depth 1).
 const ANSWERS_A_ROUND: usize = 64;
 
-/// Nothing more comes, or nothing more gets through.
+/// The connection is at its end or broken.
 const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// A run with a number of requests gives up when for so long not a single connection could be opened.
+/// A run with a number of requests gives up after this long without a single successful connection.
 const GIVE_UP: Nanos = 10 * SECOND;
 
 pub(crate) struct Engine {
@@ -51,23 +51,23 @@ pub(crate) struct Engine {
     poller: Poller,
     peer: Peer,
     depth: usize,
-    /// Each request has a connection of its own.
+    /// A connection per request.
     single: bool,
     /// Requests still to be sent in this run.
     left: u64,
-    /// With a number of requests: how long to wait for a connection, and when the last one opened, or was
-    /// seen to be open.
+    /// With a number of requests: how long to wait for a connection, and when the last one opened or was
+    /// found open.
     give_up: Option<Nanos>,
     reached: Nanos,
     timeout: Nanos,
     schedule: Option<Schedule>,
     running: bool,
     connections: Vec<Connection>,
-    /// When a request or an attempt to connect would be overdue.
+    /// Time limit of a request or connection attempt.
     deadlines: Appointments,
-    /// When closed connections may be opened again.
+    /// Moments at which closed connections may be reopened.
     retries: Appointments,
-    /// Deadlines are looked at together, this often.
+    /// Interval at which deadlines are checked together.
     period: Nanos,
     /// Open loop: connections with room for a request; first come, first served.
     free: VecDeque<usize>,
@@ -78,13 +78,13 @@ pub(crate) struct Engine {
     /// Closed loop: connections that were read and get their next requests with the others of this round.
     answered: Vec<usize>,
     block: Arc<Block>,
-    /// The answer that all connections expect.
+    /// The response that all connections expect.
     learned: Learned,
     buffer: Vec<u8>,
 }
 
 impl Engine {
-    /// The engine of thread `index`, none of its connections open yet.
+    /// Creates the engine of thread `index`, with all connections closed.
     pub(crate) fn new(
         spec: &Spec,
         destination: &Destination,
@@ -122,16 +122,16 @@ impl Engine {
         })
     }
 
-    /// Opens all connections and waits until each is open or has failed, as long as one of them opens
-    /// within `patience`. An error means that not a single one is open.
+    /// Opens all connections and waits until each is open or has failed, while one of them opens within
+    /// `patience`. Fails if not a single one is open.
     pub(crate) fn warm(&mut self, patience: Nanos) -> std::io::Result<()> {
         let mut deadline = self.clock.now() + patience;
         let (mut next, mut opening, mut open) = (0, 0, 0);
         let mut first_error = None;
         loop {
             let mut full = false;
-            // Not all at once: a listener's queue holds some thousands, and what finds it full waits a
-            // second for its next attempt.
+            // Not all at once: a listener's queue holds some thousands, and a connection that finds it full
+            // waits a second for its next attempt.
             while opening < OPENING && next < self.connections.len() && !full {
                 let now = self.clock.now();
                 match self.connections[next].open(&self.poller, next, &self.peer, &self.block, now) {
@@ -159,8 +159,8 @@ impl Engine {
         if open > 0 { Ok(()) } else { Err(first_error.unwrap_or_else(|| Errno::TIMEDOUT.into())) }
     }
 
-    /// Takes what the last wait brought while no load runs: how many connections opened, and why others
-    /// did not. It is told only once. That a connection ends now is no error: it is opened again.
+    /// Handles the events of the last wait while no load runs; returns how many connections opened, and why
+    /// others failed, each once. A connection that ends now is not an error: it is reopened.
     fn settle(&mut self, now: Nanos) -> (usize, Vec<std::io::Error>) {
         let (mut opened, mut failed) = (0, Vec::new());
         for event in 0..self.poller.len() {
@@ -185,7 +185,7 @@ impl Engine {
     pub(crate) fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
         self.schedule = schedule;
         self.running = true;
-        // Other threads may have taken their time since this one was ready.
+        // Other threads may have started later than this one.
         loop {
             let now = self.clock.now();
             self.poller.wait(now, now, false, &mut 0);
@@ -206,7 +206,7 @@ impl Engine {
 
     /// Waits for something to do, and does it.
     pub(crate) fn turn(&mut self, tally: &mut Tally) {
-        // Also where there is no appointment to keep: what lies between is how long the loop worked.
+        // Even without an appointment: the time in between is how long the loop worked.
         let mut now = self.clock.now();
         let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
         let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
@@ -226,7 +226,7 @@ impl Engine {
                 self.handle(ready, now, tally);
             }
         }
-        // Behind the events: what is reopened here must not meet events of its old socket.
+        // After the events: connections reopened here must not receive events of their old socket.
         for index in unread {
             if self.connections[index].phase == Phase::Open {
                 self.receive(index, true, self.clock.now(), tally);
@@ -238,8 +238,8 @@ impl Engine {
         self.may_give_up(now);
     }
 
-    /// Sends no more requests when there has been nobody to send them to for too long. With a schedule they
-    /// end by themselves, unsent.
+    /// Stops sending requests if no connection could be opened for too long. With a schedule they end by
+    /// themselves, unsent.
     fn may_give_up(&mut self, now: Nanos) {
         if self.schedule.is_none()
             && self.give_up.is_some_and(|patience| now.saturating_sub(self.reached) > patience)
@@ -252,22 +252,22 @@ impl Engine {
         }
     }
 
-    /// Sends nothing more; answers are still counted.
+    /// Sends nothing more; responses are still counted.
     pub(crate) fn cease(&mut self) {
         self.running = false;
     }
 
-    /// Closing a connection resets it from now on.
+    /// From now on closing a connection resets it.
     pub(crate) fn reset_at_close(&self) {
         self.connections.iter().for_each(Connection::reset_at_close);
     }
 
-    /// What waits for its sockets.
+    /// The poller of its sockets.
     pub(crate) fn poller(&mut self) -> &mut Poller {
         &mut self.poller
     }
 
-    /// Whether all requests of a run with a given number were sent and have ended.
+    /// True if all requests of a run with a given number were sent and have ended.
     pub(crate) fn is_done(&self) -> bool {
         self.left == 0 && self.in_flight() == 0
     }
@@ -277,7 +277,7 @@ impl Engine {
         self.connections.iter().map(|c| c.outstanding() as u64).sum()
     }
 
-    /// Requests without an answer at `now`, also those that are due and were not sent.
+    /// Requests unanswered at `now`, including those due but not sent.
     pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
         let mut unanswered = Unanswered::new();
         for (from, count) in self.connections.iter().flat_map(Connection::outstanding_since) {
@@ -290,7 +290,7 @@ impl Engine {
         unanswered
     }
 
-    /// The schedule, for the count of what was due.
+    /// The schedule, for the count of due requests.
     pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
         self.schedule.as_mut()
     }
@@ -306,7 +306,7 @@ impl Engine {
                     tally.opened += 1;
                     self.reached = now;
                     tally.handshakes += u64::from(self.peer.tls.is_some());
-                    // A connection for one request has waited with it.
+                    // A connection for one request includes the wait for it.
                     if connection.outstanding() > 0 {
                         self.flush(index, now, tally);
                     } else {
@@ -331,7 +331,7 @@ impl Engine {
         }
     }
 
-    /// Reads and counts answers up to a short read; with `to_the_end` until nothing is left.
+    /// Reads and counts responses up to a short read; with `to_the_end` until nothing is left.
     fn receive(&mut self, index: usize, to_the_end: bool, mut now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
         let mut reads = 0;
@@ -355,7 +355,7 @@ impl Engine {
                     if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
                         return self.fail(index, class, now, tally);
                     }
-                    // Of TLS a short read says nothing about the socket.
+                    // With TLS a short read says nothing about the socket.
                     if length < self.buffer.len() && !to_the_end && !connection.is_tls() {
                         break;
                     }

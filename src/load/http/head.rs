@@ -1,4 +1,4 @@
-//! The head of an HTTP/1.x answer: what it says about the status, the body and the connection.
+//! Head of an HTTP/1.x response: status, body framing and persistence of the connection.
 
 use std::mem::MaybeUninit;
 
@@ -8,7 +8,7 @@ use super::response::{Malformed, Response};
 
 const MAX_HEADERS: usize = 100;
 
-/// How the end of the body is told.
+/// Framing of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     Sized(u64),
@@ -16,10 +16,10 @@ pub(super) enum Body {
     UntilClose,
 }
 
-/// Reads a head, from the status line to the empty line. `bodyless`: it answers HEAD, so no body follows,
-/// whatever it says, and without a length the connection goes on.
+/// Reads a head, from the status line to the empty line. `bodyless`: it responds to HEAD, so no body follows
+/// whatever it says, and without a length the connection stays open.
 pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body), Malformed> {
-    // Room for all of them is 3 KiB, of which most answers need a tenth: it is not cleared first.
+    // Room for all of them is 3 KiB, of which most responses need a tenth: it is not cleared first.
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
     match ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, &mut headers) {
@@ -27,7 +27,7 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
         _ => return Err(Malformed),
     }
     let (Some(status), Some(version)) = (parsed.code, parsed.version) else { return Err(Malformed) };
-    // 101 changes the protocol, which nobody asked for.
+    // 101 changes the protocol, which the load never requests.
     if !(100..600).contains(&status) || status == 101 {
         return Err(Malformed);
     }
@@ -45,7 +45,7 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
             }
             length = Some(value);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            // We offer no coding, so nothing but `chunked` can be meant.
+            // The load offers no coding, so only `chunked` is valid.
             if !value.eq_ignore_ascii_case(b"chunked") || chunked {
                 return Err(Malformed);
             }

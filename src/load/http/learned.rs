@@ -1,8 +1,8 @@
-//! The answer that came last, with its meaning, to be recognized when the same bytes come again.
+//! The last response with its meaning, recognized when the same bytes arrive again.
 //!
-//! What an answer means depends on its bytes alone, so equal bytes from the start of an answer on
-//! are an equal answer. Any other answer goes through the general parser and is learned in turn. Of
-//! a long one the parser skips the body without a look, which is cheaper than comparing it.
+//! The meaning of a response depends only on its bytes, so equal bytes from the start of a response are
+//! an equal response. Any other response goes through the general parser and is learned in turn. For a
+//! long one the parser skips the body unread, which is cheaper than comparing it.
 
 use super::response::Response;
 use crate::target::Repeated;
@@ -18,15 +18,15 @@ impl Learned {
         Self { answer: Repeated::default(), response: Response { status: 0, last: false, error: None } }
     }
 
-    /// Takes copies of the answer off the front of `input`, which is where an answer starts; gives
-    /// how many there were and what each means.
+    /// Takes copies of the response off the front of `input`, which must be at the start of a response;
+    /// returns their count and the meaning of each.
     pub(super) fn take(&mut self, input: &mut &[u8]) -> (usize, Response) {
         (self.answer.take(input, usize::MAX), self.response)
     }
 
-    /// `bytes` were an answer, from its start to its end, and meant `response`.
+    /// Learns that `bytes`, a complete response, mean `response`.
     pub(super) fn learn(&mut self, bytes: &[u8], response: Response) {
-        // Behind a last answer nothing comes again.
+        // After a last response nothing arrives.
         if !response.last && self.answer.learn(bytes) {
             self.response = response;
         }

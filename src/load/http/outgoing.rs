@@ -1,12 +1,12 @@
-//! What a connection has still to write: of the prepared block, or of requests filled in for it.
+//! Bytes a connection still has to write: of the prepared block, or of requests filled in for it.
 
 use super::block::{Block, Cursor};
 use super::template::Random;
 
-/// The bytes to come.
+/// Source of the bytes.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    /// Of the block that all connections share.
+    /// The block that all connections share.
     Prepared(Cursor),
     /// Requests of this connection alone.
     Filled(Filled),
@@ -15,14 +15,14 @@ pub(super) enum Outgoing {
 #[derive(Debug)]
 pub(super) struct Filled {
     random: Random,
-    /// The template whose turn it is.
+    /// Index of the next template.
     turn: usize,
     bytes: Vec<u8>,
     written: usize,
 }
 
 impl Outgoing {
-    /// For connection `number`, which begins with that request of the block.
+    /// For connection `number`, which starts with the block's request of that number.
     pub(super) fn new(number: usize, block: &Block) -> Self {
         if block.templates().is_empty() {
             return Outgoing::Prepared(Cursor::at(number, block));
@@ -45,7 +45,7 @@ impl Outgoing {
         }
     }
 
-    /// What to write next; empty when all is written.
+    /// Bytes to write next; empty when all are written.
     pub(super) fn pending<'a>(&'a self, block: &'a Block) -> &'a [u8] {
         match self {
             Outgoing::Prepared(cursor) => cursor.pending(block),
@@ -53,14 +53,14 @@ impl Outgoing {
         }
     }
 
-    /// `length` bytes of what was pending are written.
+    /// Marks `length` pending bytes as written.
     pub(super) fn written(&mut self, length: usize, block: &Block) {
         match self {
             Outgoing::Prepared(cursor) => cursor.written(length, block),
             Outgoing::Filled(filled) => {
                 filled.written += length;
                 if filled.written == filled.bytes.len() {
-                    // Keeps its room.
+                    // Keeps its capacity.
                     filled.bytes.clear();
                     filled.written = 0;
                 }
@@ -68,7 +68,7 @@ impl Outgoing {
         }
     }
 
-    /// Forgets what is unwritten; the next request begins at its first byte.
+    /// Discards unwritten bytes; the next request begins at its first byte.
     pub(super) fn reset(&mut self, block: &Block) {
         match self {
             Outgoing::Prepared(cursor) => cursor.reset(block),
@@ -86,7 +86,7 @@ mod tests {
     use crate::load::http::template::Template;
 
     #[test]
-    fn filled_requests_come_whole_in_turn_and_anew_after_a_break() {
+    fn filled_requests_come_whole_in_turn_and_again_after_a_break() {
         let template = |path| Template::parse(path).expect("a template").expect("with places");
         let block = Block::filled(vec![template("a{int:5..5}."), template("b{int:7..7}.")]);
         let mut outgoing = Outgoing::new(1, &block);

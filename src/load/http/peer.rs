@@ -1,4 +1,4 @@
-//! Where connections go, and from which address.
+//! Destination and source address of connections.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ pub(super) struct Peer {
     address: SockAddr,
     tcp: bool,
     sources: Vec<IpAddr>,
-    /// With TLS: what is needed for it.
+    /// TLS settings, if used.
     pub(super) tls: Option<Setup>,
 }
 
@@ -27,14 +27,14 @@ impl Peer {
         Ok(Self { address, tcp, sources: spec.sources.clone(), tls })
     }
 
-    /// Whether an error says no more than that the listener's queue is full: where TCP waits, a unix socket
-    /// has to be tried again.
+    /// True if the error only means that the listener's queue is full: TCP waits in this case, a unix socket
+    /// has to retry.
     pub(super) fn is_full(&self, error: &std::io::Error) -> bool {
         !self.tcp && error.kind() == std::io::ErrorKind::WouldBlock
     }
 
-    /// A socket that is connecting, or connected already. Connection `number` of the session takes
-    /// the source address whose turn it is.
+    /// Opens a socket that is connecting or connected. Connection `number` of the session determines the
+    /// source address.
     pub(super) fn connect(&self, number: usize) -> std::io::Result<Socket> {
         let domain = if self.tcp { self.address.domain() } else { Domain::UNIX };
         let socket = Socket::new(domain, Type::STREAM, None)?;
@@ -44,7 +44,7 @@ impl Peer {
         }
         if let Some(turn) = number.checked_rem(self.sources.len()) {
             if self.tcp {
-                // Without it (before Linux 4.2) there are only fewer ports to be had.
+                // Without it (before Linux 4.2) fewer ports are available.
                 let _ = choose_port_late(&socket);
             }
             socket.bind(&SocketAddr::new(self.sources[turn], 0).into())?;

@@ -1,4 +1,4 @@
-//! Answers off one connection: known ones at a glance, all others through the parser.
+//! Reads responses off one connection: compares with the last one, parses all others.
 
 use super::body::Check;
 use super::learned::Learned;
@@ -13,7 +13,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// For answers to the requests of `spec`.
+    /// For responses to the requests of `spec`.
     pub(super) fn new(spec: &Spec) -> Self {
         let check = match &spec.expect_body {
             Some(body) => Check::exact(body.shared()),
@@ -23,13 +23,13 @@ impl Reader {
         Self { parser: Parser::new(spec.method == "HEAD", spec.expect_status.clone(), check) }
     }
 
-    /// Begins another stream.
+    /// Starts another stream.
     pub(super) fn reset(&mut self) {
         self.parser.reset();
     }
 
-    /// Takes off the front of `input` the answers that are next, one or more alike; `None` when the
-    /// input is used up and the next answer is not whole.
+    /// Takes the next responses off the front of `input`, one or several identical ones; `None` when the
+    /// input is used up and the next response is incomplete.
     pub(super) fn next(
         &mut self,
         input: &mut &[u8],
@@ -50,42 +50,42 @@ impl Reader {
         Ok(response.map(|response| (1, response)))
     }
 
-    /// The stream has ended: an answer that ends with it.
+    /// The stream has ended: returns a response that ends with it.
     pub(super) fn finish(&mut self) -> Result<Option<Response>, Truncated> {
         self.parser.finish()
     }
 }
 
-/// How a stream of answers ended.
+/// End of a stream of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// Between two answers, or with one that ends with the stream.
+    /// Between two responses, or with one that ends with the stream.
     Whole,
-    /// In the middle of an answer.
+    /// Within a response.
     Truncated,
-    /// With something that is no answer.
+    /// With bytes that are not a response.
     Malformed,
 }
 
-/// What a load expects of the bodies of good answers.
+/// Expected body of good responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected<'a> {
-    /// Nothing.
+    /// Any.
     Anything,
-    /// These very bytes.
+    /// Exactly these bytes.
     Bytes(&'a [u8]),
-    /// What a tracker says to an announce.
+    /// A tracker's response to an announce.
     Announce,
 }
 
-/// What the load reads in a stream of HTTP answers that comes in `pieces` and then ends: the status
-/// of every whole answer in order, and how the stream ended.
+/// Reads a stream of HTTP responses that arrives in `pieces` and then ends: returns the status of every
+/// complete response in order, and how the stream ended.
 pub fn read_answers<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u16>, StreamEnd) {
     let (answers, end) = judge_answers(pieces, false, Expected::Anything);
     (answers.into_iter().map(|(status, _)| status).collect(), end)
 }
 
-/// The same with what is wrong with each answer. `head`: they are to HEAD, and have no body.
+/// Like [`read_answers`], with the error of each response. `head`: they respond to HEAD and have no body.
 pub fn judge_answers<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     head: bool,
@@ -126,7 +126,7 @@ mod tests {
         Check, Expected, Malformed, Parser, Statuses, StreamEnd, Truncated, judge_answers, read_answers,
     };
 
-    /// What the parser alone makes of it.
+    /// Result of the parser alone.
     fn parsed(mut input: &[u8]) -> (Vec<u16>, StreamEnd) {
         let (mut parser, mut statuses) = (Parser::new(false, Statuses::default(), Check::Any), Vec::new());
         loop {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     proptest! {
-        /// Recognizing answers changes nothing in what is read, however the stream is cut.
+        /// Recognizing responses does not change what is read, however the stream is split.
         #[test]
         fn what_is_learned_is_what_is_parsed(stream in stream(), size in 1usize..300, at in any::<usize>(), byte in any::<u8>()) {
             let mut stream = stream;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is expected of it, a stream says the same however it is cut.
+        /// Whatever is expected, the result does not depend on how the stream is split.
         #[test]
         fn cuts_change_no_judgement(stream in stream(), size in 1usize..300, head: bool, kind in 0..3) {
             let expected = [Expected::Anything, Expected::Bytes(b"hello"), Expected::Announce][kind as usize];

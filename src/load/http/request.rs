@@ -1,4 +1,4 @@
-//! The requests of a spec as bytes.
+//! Requests of a spec as bytes.
 
 use super::block::Block;
 use super::template::Template;
@@ -24,8 +24,8 @@ pub(super) fn block(spec: &Spec) -> Block {
     Block::new(&requests, spec.pipeline)
 }
 
-/// No header that nobody asked for: in a deep pipeline every byte is copied a hundred times a write,
-/// here and in the server.
+/// Adds only requested headers: in a deep pipeline every byte is copied a hundred times per write, here
+/// and in the server.
 fn request(spec: &Spec, path: &str) -> Vec<u8> {
     let given = |name: &str| spec.headers.iter().any(|header| header.name().eq_ignore_ascii_case(name));
     let mut text = format!("{} {path} HTTP/1.1\r\n", spec.method);
@@ -35,7 +35,7 @@ fn request(spec: &Spec, path: &str) -> Vec<u8> {
     for header in &spec.headers {
         text += &format!("{header}\r\n");
     }
-    // A server may wait for the length of what such a method usually brings.
+    // A server may wait for the length with methods that usually have a body.
     if !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH") {
         text += &format!("Content-Length: {}\r\n", spec.body.bytes().len());
     }

@@ -1,6 +1,6 @@
-//! HTTP/1.x answers from bytes, however they are cut into reads.
+//! Parser for HTTP/1.x responses, however they are split into reads.
 //!
-//! Bodies are measured and skipped, never kept. Nothing here knows about sockets or requests,
+//! Bodies are measured and skipped, never kept. The parser knows nothing about sockets or requests,
 //! except whether they were HEAD.
 
 use memchr::memchr;
@@ -15,21 +15,21 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Longest chunk extension or trailer section.
 const MAX_EXTRA: usize = 16 * 1024;
 
-/// A whole answer went by.
+/// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) status: u16,
-    /// The connection ends behind it.
+    /// The connection ends after it.
     pub(super) last: bool,
-    /// What is wrong with it, when it is not what was expected.
+    /// Error class, if it is not as expected.
     pub(super) error: Option<ErrorClass>,
 }
 
-/// The bytes are no HTTP/1.x answer.
+/// The bytes are not an HTTP/1.x response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The stream ended in the middle of an answer.
+/// The stream ended within a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Truncated;
 
@@ -43,13 +43,13 @@ enum State {
         size: u64,
         digits: u8,
     },
-    /// Behind the digits, up to the end of the line; `length` bytes so far.
+    /// After the digits, up to the end of the line; `length` bytes so far.
     ChunkExtension {
         size: u64,
         length: usize,
     },
     ChunkData(u64),
-    /// The line end behind a chunk.
+    /// The line end after a chunk.
     ChunkEnd {
         carriage_return: bool,
     },
@@ -59,7 +59,7 @@ enum State {
         length: usize,
     },
     UntilClose,
-    /// The last answer went by, or nothing more can be understood.
+    /// After the last response or a parse error.
     Over,
 }
 
@@ -67,40 +67,40 @@ enum State {
 pub(super) struct Parser {
     state: State,
     response: Response,
-    /// The start of a head whose end has not come yet.
+    /// The start of a head whose end has not arrived yet.
     head: Vec<u8>,
-    /// Bytes of its current line, and whether the first of them is a carriage return.
+    /// Length of its current line, and whether it starts with a carriage return.
     line: usize,
     line_return: bool,
-    /// Answers to HEAD: whatever the head says, no body follows.
+    /// Responses to HEAD: whatever the head says, no body follows.
     bodyless: bool,
-    /// What is expected of answers.
+    /// Expected body.
     good: Statuses,
     check: Check,
 }
 
 impl Parser {
-    /// `bodyless`: the answers are to HEAD. Those with a `good` status and a body that `check` finds right
-    /// have no error.
+    /// `bodyless`: the responses are to HEAD. Those with a `good` status and a body that passes `check` have
+    /// no error.
     pub(super) fn new(bodyless: bool, good: Statuses, check: Check) -> Self {
         let response = Response { status: 0, last: false, error: None };
         let (state, head) = (State::Head, Vec::new());
         Self { state, response, head, line: 0, line_return: false, bodyless, good, check }
     }
 
-    /// Begins another stream.
+    /// Starts another stream.
     pub(super) fn reset(&mut self) {
         self.head.clear();
         (self.state, self.line, self.line_return) = (State::Head, 0, false);
     }
 
-    /// Whether the next byte is the first of an answer.
+    /// True if the next byte is the first of a response.
     pub(super) fn at_start(&self) -> bool {
         self.state == State::Head && self.head.is_empty()
     }
 
-    /// Takes bytes off the front of `input` until an answer is whole, or the input is used up
-    /// (`None`). After an error, and after the last answer, the rest is swallowed.
+    /// Takes bytes off the front of `input` until a response is complete, or the input is used up (`None`).
+    /// After an error and after the last response the rest is swallowed.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
         let result = self.step(input);
         if result.is_err() {
@@ -110,7 +110,7 @@ impl Parser {
         result
     }
 
-    /// The stream has ended. An answer without a length ends with it.
+    /// The stream has ended. A response without a length ends with it.
     pub(super) fn finish(&mut self) -> Result<Option<Response>, Truncated> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::UntilClose => {
@@ -191,7 +191,7 @@ impl Parser {
         }
     }
 
-    /// Says what is wrong with the answer that is whole now.
+    /// Sets the error of the now complete response.
     fn judge(&mut self) {
         self.response.error = match self.response.status {
             status if self.good.has(status) => match self.check.verdict() {
@@ -212,14 +212,14 @@ impl Parser {
         self.response
     }
 
-    /// Collects a head and reads it; gives the state behind it, `None` when its end is missing.
+    /// Collects a head and reads it; returns the state after it, `None` while its end is missing.
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<State>, Malformed> {
         let end = self.find_end(input);
         let part = end.unwrap_or(input.len());
         if self.head.len() + part > MAX_HEAD {
             return Err(Malformed);
         }
-        // Garbage is told by its first bytes, not when the connection times out.
+        // Detect garbage by its first bytes, not when the connection times out.
         let start = self.head.iter().chain(&input[..part]).take(7);
         if !start.eq(b"HTTP/1.".iter().take(self.head.len() + part)) {
             return Err(Malformed);
@@ -233,13 +233,13 @@ impl Parser {
             return Ok(None);
         }
         let read = read_head(if self.head.is_empty() { fresh } else { &self.head }, self.bodyless);
-        // Keeps its room: an answer that comes in two reads needs no allocation.
+        // Keeps its capacity: a response that arrives in two reads needs no allocation.
         self.head.clear();
         let (response, body) = read?;
         self.response = response;
         self.check.begin();
         Ok(Some(match body {
-            // Interim answers announce the real one.
+            // Interim responses announce the real one.
             _ if response.status < 200 => State::Head,
             Body::Sized(length) => State::Sized(length),
             Body::Chunked => State::ChunkSize { size: 0, digits: 0 },
@@ -247,7 +247,7 @@ impl Parser {
         }))
     }
 
-    /// Takes up to `left` bytes of the body off `input`; gives how many are still to come.
+    /// Takes up to `left` bytes of the body off `input`; returns how many are missing.
     fn body(&mut self, input: &mut &[u8], left: u64) -> u64 {
         let taken = left.min(input.len() as u64);
         let (bytes, rest) = input.split_at(taken as usize);
@@ -256,7 +256,7 @@ impl Parser {
         left - taken
     }
 
-    /// Where the head ends in `input`: behind the first empty line.
+    /// End of the head in `input`: after the first empty line.
     fn find_end(&mut self, input: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(length) = memchr(b'\n', &input[at..]) {

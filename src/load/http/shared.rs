@@ -1,4 +1,4 @@
-//! What the threads of a load have in common.
+//! State shared by the threads of a load.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::request;
 use super::tls::Setup;
 use crate::load::spec::Spec;
 
-/// Made once: requests can have long bodies.
+/// Built once: requests can have long bodies.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(super) block: Arc<Block>,
@@ -15,7 +15,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The requests of `spec`, with what TLS needs where it is spoken.
+    /// The requests of `spec`, with the TLS settings if it is used.
     pub(crate) fn new(spec: &Spec, tls: Option<Setup>) -> Self {
         Self { block: Arc::new(request::block(spec)), tls }
     }

@@ -1,25 +1,26 @@
-//! Paths with places that are filled in anew for each request.
+//! Paths with placeholders that are filled in for each request.
 //!
-//! | place | is |
+//! | placeholder | value |
 //! |---|---|
 //! | `{hex:N}` | N random hexadecimal digits |
 //! | `{bytes:N}` | N random bytes, each as `%xx` |
-//! | `{bytes:N/M}` | the same, but only M different values occur |
+//! | `{bytes:N/M}` | the same, with only M different values |
 //! | `{int:A..B}` | a random number from A to B |
 //!
-//! Requests are written into room that is there already: a place costs some nanoseconds and no
+//! Requests are written into an existing buffer: a placeholder costs some nanoseconds and no
 //! allocation. The random numbers are the same in every run.
 
 use thiserror::Error;
 
-/// Most bytes or digits of one place.
+/// Most bytes or digits of one placeholder.
 const LONGEST: usize = 256;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A place that cannot be filled in.
+/// Invalid placeholder.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` cannot be filled in: write {{hex:N}}, {{bytes:N}}, {{bytes:N/M}} or {{int:A..B}}; a plain brace is %7B or %7D"
+    "invalid placeholder `{0}`: must be {{hex:N}}, {{bytes:N}}, {{bytes:N/M}} or {{int:A..B}}; \
+     for a literal brace write %7B or %7D"
 )]
 pub struct TemplateError(String);
 
@@ -31,18 +32,18 @@ enum Part {
     Number { first: u64, last: u64 },
 }
 
-/// A text with places.
+/// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
 }
 
-/// Random numbers that are cheap; nobody has to be unable to guess them.
+/// Cheap random numbers; they need not be unpredictable.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
 impl Random {
-    /// Those of one connection.
+    /// The generator of one connection.
     pub(super) fn new(number: usize) -> Self {
         Self(number as u64 ^ 0x7278_6c61_6275_726c)
     }
@@ -64,7 +65,7 @@ impl Random {
 }
 
 impl Template {
-    /// Reads a path; `None` when it has no places.
+    /// Parses a path; `None` if it has no placeholders.
     pub(crate) fn parse(path: &str) -> Result<Option<Self>, TemplateError> {
         if !path.contains(['{', '}']) {
             return Ok(None);
@@ -86,19 +87,19 @@ impl Template {
         Ok(Some(Self { parts }))
     }
 
-    /// A text without places.
+    /// A text without placeholders.
     pub(super) fn plain(path: &str) -> Self {
         Self { parts: vec![Part::Plain(path.as_bytes().to_vec())] }
     }
 
-    /// The same with text before and behind.
+    /// The same with text before and after it.
     pub(super) fn within(mut self, before: &[u8], behind: &[u8]) -> Self {
         self.parts.insert(0, Part::Plain(before.to_vec()));
         self.parts.push(Part::Plain(behind.to_vec()));
         self
     }
 
-    /// Appends the text with its places filled in.
+    /// Appends the text with its placeholders filled in.
     pub(super) fn fill(&self, random: &mut Random, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
@@ -124,7 +125,7 @@ impl Template {
                 }
                 Part::Number { first, last } => {
                     let number = first + random.below(last - first + 1);
-                    // Twenty digits have every number of 64 bits.
+                    // Twenty digits hold any 64-bit number.
                     let (mut digits, mut at, mut left) = ([0; 20], 20, number);
                     loop {
                         at -= 1;
@@ -222,7 +223,7 @@ mod tests {
             assert!(Template::parse(bad).is_err(), "{bad}");
         }
         let error = Template::parse("/a?b={hexx:1}&c").expect_err("no such place").to_string();
-        assert!(error.starts_with("`{hexx:1}` cannot be filled in: write {hex:N}, "), "{error}");
+        assert!(error.starts_with("invalid placeholder `{hexx:1}`: must be {hex:N}, "), "{error}");
     }
 
     proptest! {

@@ -1,7 +1,7 @@
-//! TLS under a connection: the handshake, and bytes between the socket and the HTTP above it.
+//! TLS of a connection: the handshake, and bytes between the socket and the HTTP above it.
 //!
-//! Every connection makes a full handshake: what a server remembers of earlier ones would make the
-//! price of a connection depend on the run before.
+//! Every connection makes a full handshake: with session resumption its cost would depend on the run
+//! before.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
@@ -17,10 +17,10 @@ use super::block::Block;
 use super::outgoing::Outgoing;
 use crate::load::error_class::ErrorClass;
 
-/// What [`Tls::read`] gives when the other end does not keep to TLS.
+/// Returned by [`Tls::read`] if the peer violates the TLS protocol.
 pub(super) const BROKEN: Errno = Errno::PROTO;
 
-/// What all connections of a load have in common.
+/// State shared by all connections of a load.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     config: Arc<ClientConfig>,
@@ -28,7 +28,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// For connections to `host`. An error says why no server can have that name.
+    /// For connections to `host`. Fails if `host` is not a valid server name.
     pub(crate) fn new(mut config: ClientConfig, host: &str) -> Result<Self, String> {
         let name = match host.parse::<IpAddr>() {
             Ok(address) => ServerName::from(address),
@@ -40,7 +40,7 @@ impl Setup {
     }
 }
 
-/// The state of one connection.
+/// State of one connection.
 pub(super) struct Tls {
     connection: ClientConnection,
 }
@@ -51,7 +51,7 @@ impl Tls {
         connection.map(|connection| Self { connection }).map_err(std::io::Error::other)
     }
 
-    /// Goes on with the handshake as far as the socket lets it; whether it is over.
+    /// Continues the handshake as far as the socket allows; returns true once it is complete.
     pub(super) fn greet(&mut self, socket: &mut Socket) -> std::io::Result<bool> {
         loop {
             self.send(socket)?;
@@ -63,7 +63,7 @@ impl Tls {
                 Ok(false) => return Err(ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => {
-                    // What is wrong is told to the other end as well, if it still listens.
+                    // Send the alert to the peer as well, if it still listens.
                     let _ = self.send(socket);
                     return Err(error);
                 }
@@ -78,7 +78,7 @@ impl Tls {
         Ok(length > 0)
     }
 
-    /// Sends what is ready, as much as the socket takes.
+    /// Sends what is ready, as far as the socket accepts it.
     fn send(&mut self, socket: &mut Socket) -> std::io::Result<()> {
         while self.connection.wants_write() {
             match self.connection.write_tls(socket) {
@@ -91,7 +91,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Writes what is pending of the block, as much as fits into the socket and the records before it.
+    /// Writes pending bytes of the block, as many as fit into the socket and the records before it.
     pub(super) fn flush(
         &mut self,
         socket: &mut Socket,
@@ -104,19 +104,19 @@ impl Tls {
             if pending.is_empty() || self.connection.wants_write() {
                 return Ok(());
             }
-            // Into memory: an error would be one of this program.
+            // Into memory: an error would be a bug of this program.
             let taken = self.connection.writer().write(pending).map_err(|_| ErrorClass::Reset)?;
             outgoing.written(taken, block);
         }
     }
 
-    /// Reads into `buffer`. `Ok(0)` is the end of the stream, [`BROKEN`] one that is no TLS.
+    /// Reads into `buffer`. `Ok(0)` is the end of the stream, [`BROKEN`] a protocol violation.
     pub(super) fn read(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Result<usize, Errno> {
         loop {
             match self.connection.reader().read(buffer) {
                 Ok(length) => return Ok(length),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // Many servers close without a word. Whether an answer is whole, HTTP says.
+                // Many servers close without close_notify. HTTP tells if a response is complete.
                 Err(_) => return Ok(0),
             }
             match self.receive(socket) {

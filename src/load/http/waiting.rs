@@ -1,5 +1,5 @@
-//! The requests outstanding on one connection, oldest first. Those that were sent together are one
-//! entry, so a deep pipeline costs no more than a shallow one.
+//! Requests outstanding on one connection, oldest first. Requests sent together are one entry, so a deep
+//! pipeline costs no more than a shallow one.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use crate::load::clock::Nanos;
 /// Requests sent together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Batch {
-    /// Latency counts from here: the send, or the intended send.
+    /// Start of the latency: the send, or the intended send.
     from: Nanos,
-    /// The timeout counts from here.
+    /// Start of the timeout.
     sent: Nanos,
     count: usize,
 }
@@ -27,7 +27,7 @@ impl Waiting {
         self.requests
     }
 
-    /// Adds `count` requests that go out at `sent`, and whose latency counts from `from`.
+    /// Adds `count` requests sent at `sent`, whose latency counts from `from`.
     pub(super) fn push(&mut self, count: usize, from: Nanos, sent: Nanos) {
         self.requests += count;
         match self.batches.back_mut() {
@@ -36,8 +36,8 @@ impl Waiting {
         }
     }
 
-    /// Takes the oldest requests, at most `count` of them and all with the same time; gives from
-    /// when their latency counts, and how many they are. `None` when nothing is outstanding.
+    /// Takes the oldest requests, at most `count` and all with the same time; returns the start of their
+    /// latency and their count. `None` if nothing is outstanding.
     pub(super) fn take(&mut self, count: usize) -> Option<(Nanos, usize)> {
         let first = self.batches.front_mut()?;
         let (from, taken) = (first.from, count.min(first.count));
@@ -49,17 +49,17 @@ impl Waiting {
         Some((from, taken))
     }
 
-    /// When the oldest was sent.
+    /// Send time of the oldest.
     pub(super) fn oldest(&self) -> Option<Nanos> {
         self.batches.front().map(|batch| batch.sent)
     }
 
-    /// From when the latency of each counts, with how many they are.
+    /// Start of the latency of each, with counts.
     pub(super) fn since(&self) -> impl Iterator<Item = (Nanos, usize)> {
         self.batches.iter().map(|batch| (batch.from, batch.count))
     }
 
-    /// How many have waited longer than `timeout`.
+    /// Requests that have waited longer than `timeout`.
     pub(super) fn overdue(&self, now: Nanos, timeout: Nanos) -> usize {
         let late = self.batches.iter().take_while(|batch| now.saturating_sub(batch.sent) > timeout);
         late.map(|batch| batch.count).sum()

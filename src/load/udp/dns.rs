@@ -1,4 +1,4 @@
-//! Questions to a name server (RFC 1035), with recursion desired and without EDNS.
+//! Queries to a name server (RFC 1035), with recursion desired and without EDNS.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use crate::load::clock::Nanos;
 use crate::load::error_class::ErrorClass;
 use crate::load::question::DnsQuestion;
 
-/// Length of the head of a message.
+/// Length of a message header.
 const HEAD: usize = 12;
-/// Type and class behind a name.
+/// Length of type and class after a name.
 const BEHIND_NAME: usize = 4;
-// The flags of a head.
+// The flags of a header.
 const RESPONSE: u16 = 1 << 15;
 const OPCODE: u16 = 0xf << 11;
 const CUT_OFF: u16 = 1 << 9;
@@ -19,10 +19,10 @@ const RECURSION_DESIRED: u16 = 1 << 8;
 const RCODE: u16 = 0xf;
 
 pub(super) struct Dns {
-    /// Asked in turn; not empty.
+    /// Queried in turn; not empty.
     questions: Vec<DnsQuestion>,
     salt: u16,
-    /// Number of the first flow among all of the session.
+    /// Number of the first flow within the session.
     first: usize,
 }
 
@@ -31,21 +31,21 @@ impl Dns {
         Self { questions, salt: (session ^ (session >> 20)) as u16, first }
     }
 
-    /// Each flow begins one further in the list.
+    /// Each flow starts one further down the list.
     fn question(&self, flow: usize, number: u64) -> &[u8] {
         let turn = (self.first + flow) as u64 + number;
         &self.questions[(turn % self.questions.len() as u64) as usize].wire
     }
 }
 
-/// What a datagram is to the question that a path such as `/example.com?type=AAAA` asks: a good answer
-/// has no class, and `None` is no answer to it. Its id is not looked at.
+/// Judges a datagram as a response to the query of a path such as `/example.com?type=AAAA`: a good response
+/// has no class; `None` is not a response to it. Its id is ignored.
 pub fn dns_answer(datagram: &[u8], path: &str) -> Option<Option<ErrorClass>> {
     judge(datagram, &path.parse::<DnsQuestion>().ok()?.wire)
 }
 
-/// Which of the queries with the numbers `waiting`, or before them, a datagram answers; a query's number is its
-/// id, as far as that goes.
+/// Returns the query, of those numbered `waiting` or before them, that a datagram answers; a query's number
+/// is its id, modulo 2^16.
 pub fn hear_name_server(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
     let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");
     let mut dns = Dns::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 0, 0);
@@ -55,7 +55,7 @@ pub fn hear_name_server(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
     }
 }
 
-/// What an answer is to the question in `asked`; `None` when it is none to it.
+/// Judges a response to the query in `asked`; `None` if it is not a response to it.
 fn judge(answer: &[u8], asked: &[u8]) -> Option<Option<ErrorClass>> {
     let word = |at: usize| Some(u16::from_be_bytes(*answer.get(at..)?.first_chunk()?));
     let (flags, questions) = (word(2)?, word(4)?);
@@ -67,13 +67,13 @@ fn judge(answer: &[u8], asked: &[u8]) -> Option<Option<ErrorClass>> {
         1 => {
             let (name, behind) = asked.split_at(asked.len() - BEHIND_NAME);
             let repeated = answer.get(HEAD..HEAD + asked.len())?;
-            // Servers may write the name with other capitals; lengths of labels are no letters.
+            // Servers may change the case of the name; lengths of labels are not letters.
             let (same_name, same_type) = repeated.split_at(name.len());
             if !same_name.eq_ignore_ascii_case(name) || same_type != behind {
                 return None;
             }
         }
-        // Who could not read a question does not repeat it.
+        // A server that could not read a query does not repeat it.
         0 if rcode != 0 => {}
         _ => return None,
     }
@@ -127,7 +127,7 @@ mod tests {
         out
     }
 
-    /// The question as an answer with these flags.
+    /// The query as a response with these flags.
     fn answer(dns: &mut Dns, number: u64, flags: u16) -> Vec<u8> {
         let mut bytes = asked(dns, 0, number);
         bytes[2..4].copy_from_slice(&(flags | RESPONSE).to_be_bytes());
@@ -159,7 +159,7 @@ mod tests {
         other_case[13] = b'A';
         assert_eq!(dns.hear(0, 0..4, &other_case, 0), Heard::Answer(2, None));
         let late = answer(&mut dns, 2, 0);
-        assert_eq!(dns.hear(0, 65_000..65_010, &late, 0), Heard::Answer(2, None), "long given up");
+        assert_eq!(dns.hear(0, 65_000..65_010, &late, 0), Heard::Answer(2, None), "given up long ago");
         assert_eq!(dns.hear(0, 0..2, &late, 0), Heard::Foreign, "never asked");
     }
 

@@ -1,4 +1,4 @@
-//! Questions and answers of one thread: a fixed number outstanding on each flow, or a fixed schedule.
+//! Requests and responses of one thread: a fixed number outstanding on each flow, or a fixed schedule.
 
 mod opening;
 #[cfg(test)]
@@ -26,16 +26,16 @@ use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
 
 /// Receives from one flow before the others get their turn; epoll is level-triggered here.
 const READS_PER_TURN: usize = 64;
-/// Unanswered datagrams on one flow in the open loop; beyond it a due one counts as unsent. Bounds
-/// memory (24 bytes each) against a target that answers nothing.
+/// Unanswered datagrams per flow in the open loop; beyond it a due one counts as unsent. Bounds
+/// memory (24 bytes each) against a target that never responds.
 const MAX_WINDOW: usize = 1 << 16;
 
 struct Flow {
     socket: UdpSocket,
     window: Window,
-    /// The number after the highest that was answered.
+    /// The number after the highest answered one.
     next_answer: u64,
-    /// What the socket had dropped when it was asked last.
+    /// The socket's drop count when last read.
     dropped: u32,
 }
 
@@ -50,24 +50,24 @@ pub(crate) struct Exchange {
     schedule: Option<Schedule>,
     running: bool,
     flows: Vec<Flow>,
-    /// Open loop: the flow whose turn it is.
+    /// Open loop: the next flow in turn.
     turn: usize,
     /// Open loop: a request is due, and no flow may send it.
     stuck: bool,
     /// Open loop: more may be due than one turn could send, or count as unsent.
     is_behind: bool,
-    /// Open loop: since when some flow may send. A request that was due before has waited for the target.
+    /// Open loop: moment since which some flow may send. Requests due before have waited for the target.
     possible: Nanos,
     next_sweep: Nanos,
     trains: Trains,
-    /// From when on the latency of the datagrams in `out` counts.
+    /// Start of the latency of the datagrams in `out`.
     from: Vec<Nanos>,
     out: Vec<u8>,
     buffer: Vec<u8>,
 }
 
 impl Exchange {
-    /// What waits for its sockets.
+    /// The poller of its sockets.
     pub(crate) fn poller(&mut self) -> &mut Poller {
         &mut self.poller
     }
@@ -139,7 +139,7 @@ impl Exchange {
                 let expired = self.flows[index].window.expire(now, self.timeout);
                 tally.error(ErrorClass::Timeout, expired);
                 if self.running {
-                    // What could not be sent has no answer, and is counted then.
+                    // Datagrams that could not be sent have no response, and are counted then.
                     let _ = self.greet(index, now, tally);
                 }
                 self.supply(index, tally);
@@ -148,7 +148,7 @@ impl Exchange {
         }
     }
 
-    /// Sends nothing more; answers are still counted.
+    /// Sends nothing more; responses are still counted.
     pub(crate) fn cease(&mut self) {
         self.running = false;
     }
@@ -158,7 +158,7 @@ impl Exchange {
         self.flows.iter().map(|flow| flow.window.open() as u64).sum()
     }
 
-    /// Requests without an answer at `now`, also those that are due and were not sent.
+    /// Requests unanswered at `now`, including those due but not sent.
     pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
         let mut unanswered = Unanswered::new();
         for from in self.flows.iter().flat_map(|flow| flow.window.since()) {
@@ -170,12 +170,12 @@ impl Exchange {
         unanswered
     }
 
-    /// The schedule, for the count of what was due.
+    /// The schedule, for the count of due requests.
     pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
         self.schedule.as_mut()
     }
 
-    /// Counts what the sockets have dropped since the last time: it was not lost on its way.
+    /// Counts the datagrams dropped by the sockets since the last call: they were not lost on the way.
     pub(crate) fn count_drops(&mut self, tally: &mut Tally) {
         for flow in &mut self.flows {
             let now = dropped(&flow.socket).unwrap_or(flow.dropped);
@@ -184,7 +184,7 @@ impl Exchange {
         }
     }
 
-    /// Takes what has come in on a flow; `true` when the port turned out to be closed.
+    /// Receives on a flow; returns `true` if the port turned out to be closed.
     fn receive(&mut self, index: usize, tally: &mut Tally) -> bool {
         let mut refused = false;
         for _ in 0..READS_PER_TURN {
@@ -209,24 +209,24 @@ impl Exchange {
                 }
                 Err(_) => break,
             }
-            // Saves the read that would only say "nothing more".
+            // Saves the read that would only return "nothing more".
             if self.flows[index].window.open() == 0 {
                 break;
             }
         }
-        // After a refusal the next sweep tries again: no storm against a closed port.
+        // After a refusal the next sweep retries: no storm against a closed port.
         if !refused {
             self.supply(index, tally);
         }
         refused
     }
 
-    /// Counts what came in one receive. All of it came now.
+    /// Counts the datagrams of one receive, all with the same arrival time.
     fn hear(&mut self, index: usize, train: Train, tally: &mut Tally) {
         let now = self.clock.now();
         let ordered = self.talk.keeps_order();
         let flow = &mut self.flows[index];
-        // Answers whose latency counts from the same moment.
+        // Responses whose latency counts from the same moment.
         let (mut same, mut since) = (0, 0);
         for datagram in train.split(&self.buffer[..train.length]) {
             match self.talk.hear(index, flow.window.waiting(), datagram, now) {
@@ -267,7 +267,7 @@ impl Exchange {
         loop {
             let window = &self.flows[index].window;
             let room = self.depth.saturating_sub(window.open()).min(MAX_WINDOW - window.len());
-            // A lost datagram must not hold up its train, nor may trains crumble to nothing.
+            // A lost datagram must not hold up its train, nor may trains shrink to nothing.
             if room < self.batch.div_ceil(2) {
                 return;
             }
@@ -283,7 +283,7 @@ impl Exchange {
         }
     }
 
-    /// Open loop: sends what is due, the flows in turn; what is due at the same time in one train.
+    /// Open loop: sends what is due, the flows in turn; requests due at the same time go in one train.
     fn send_due(&mut self, tally: &mut Tally) {
         self.is_behind = self.running;
         if !self.running {
@@ -321,7 +321,7 @@ impl Exchange {
         }
     }
 
-    /// Gives the turn to the next flow that may send; `false` when there is none.
+    /// Advances to the next flow that may send; `false` without one.
     fn next_open(&mut self, now: Nanos) -> bool {
         let count = self.flows.len();
         let next =
@@ -330,7 +330,7 @@ impl Exchange {
         next.is_some()
     }
 
-    /// Sends datagrams whose latency counts from `self.from`; `false` when the kernel did not take all.
+    /// Sends datagrams whose latency counts from `self.from`; `false` if the kernel did not accept all.
     fn send(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> bool {
         let flow = &mut self.flows[index];
         self.out.clear();
@@ -340,7 +340,7 @@ impl Exchange {
         let size = self.out.len() / self.from.len();
         let mut result = self.trains.send(&flow.socket, &self.out, size, tally);
         if result == (0, Some(Errno::CONNREFUSED)) {
-            // The news is of an earlier datagram; none of these has been sent yet.
+            // The error concerns an earlier datagram; none of these has been sent yet.
             if flow.window.give_up_oldest() {
                 tally.error(ErrorClass::Connect, 1);
             }
@@ -360,8 +360,8 @@ impl Exchange {
         sent == self.from.len()
     }
 
-    /// Whether what kept datagrams from being sent only holds the load back: without a schedule a full send
-    /// buffer means that the client is faster than its device.
+    /// True if the error only holds the load back: without a schedule a full send buffer means that the
+    /// client is faster than its device.
     fn may_wait(&self, kept: Option<Errno>) -> bool {
         kept == Some(Errno::AGAIN) && self.schedule.is_none()
     }

@@ -1,4 +1,4 @@
-//! The datagrams of one flow that wait for their answer, by sequence number. No sockets here.
+//! Unanswered datagrams of one flow, by sequence number. No sockets here.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,12 +20,12 @@ pub(super) struct Window {
     open: usize,
 }
 
-/// What an answer meant.
+/// Meaning of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Echoed {
-    /// The answer to an open datagram, whose latency counts from here.
+    /// The response to an open datagram, whose latency counts from here.
     Answer(Nanos),
-    /// A second copy, or one that was given up already.
+    /// A duplicate, or the response to one already given up.
     Late,
     /// A number that was never sent.
     Never,
@@ -37,22 +37,22 @@ impl Window {
         self.base..self.next()
     }
 
-    /// The number that the next datagram gets.
+    /// Number of the next datagram.
     pub(super) fn next(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
 
-    /// Datagrams unanswered.
+    /// Unanswered datagrams.
     pub(super) fn open(&self) -> usize {
         self.open
     }
 
-    /// Numbers between the oldest unanswered one and the newest: what the window costs.
+    /// Numbers between the oldest unanswered one and the newest: the size of the window.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// From when the latency of each unanswered datagram counts.
+    /// Start of the latency of each unanswered datagram.
     pub(super) fn since(&self) -> impl Iterator<Item = Nanos> {
         self.slots.iter().filter(|slot| slot.open).map(|slot| slot.from)
     }
@@ -63,7 +63,7 @@ impl Window {
         self.open += 1;
     }
 
-    /// The answer to `sequence` came.
+    /// The response to `sequence` arrived.
     pub(super) fn echoed(&mut self, sequence: u64) -> Echoed {
         let Some(index) = sequence.checked_sub(self.base) else { return Echoed::Late };
         let Some(slot) = usize::try_from(index).ok().and_then(|index| self.slots.get_mut(index)) else {
@@ -78,7 +78,7 @@ impl Window {
         Echoed::Answer(from)
     }
 
-    /// Gives up the oldest unanswered datagram; `false` when there is none.
+    /// Gives up the oldest unanswered datagram; `false` without one.
     pub(super) fn give_up_oldest(&mut self) -> bool {
         // `trim` keeps an open slot in front.
         let found = self.slots.pop_front().is_some();
@@ -90,7 +90,7 @@ impl Window {
         found
     }
 
-    /// Gives up what is older than `timeout`; how many that were.
+    /// Gives up datagrams older than `timeout`; returns their count.
     pub(super) fn expire(&mut self, now: Nanos, timeout: Nanos) -> usize {
         let mut expired = 0;
         while self.slots.front().is_some_and(|slot| now.saturating_sub(slot.sent) > timeout) {

@@ -1,6 +1,6 @@
-//! Datagrams one way, from one thread: on a schedule, or as fast as the kernel takes them.
+//! One-way datagrams of one thread: on a schedule, or as fast as the kernel accepts them.
 //!
-//! What arrived is for the sink to say; see `sink.rs`.
+//! The sink counts the arrivals; see `sink.rs`.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -17,13 +17,13 @@ use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 use crate::load::tally::{Tally, Unanswered};
 
-/// Datagrams or trains sent before the thread looks at the clock and at the session again.
+/// Datagrams or trains sent before the thread checks the clock and the session again.
 const SENDS: usize = 64;
 /// Longest wait for room in a full send buffer.
 const FULL: Nanos = MILLISECOND;
 
-/// What is due this long ago is not sent any more: a source of packets does not send more later because it could send
-/// less before, and one that did would carry what one slot of a trial lacked into the next.
+/// Datagrams due for this long are no longer sent: a source of packets does not catch up, and one that did
+/// would carry the shortfall of one slot of a trial into the next.
 const LATE: Nanos = 10 * MILLISECOND;
 
 pub(crate) struct OneWay {
@@ -42,12 +42,12 @@ pub(crate) struct OneWay {
 
 struct Flow {
     socket: UdpSocket,
-    /// The number of its next datagram.
+    /// Number of its next datagram.
     next: u64,
 }
 
 impl OneWay {
-    /// What waits for its sockets.
+    /// The poller of its sockets.
     pub(crate) fn poller(&mut self) -> &mut Poller {
         &mut self.poller
     }
@@ -86,7 +86,7 @@ impl OneWay {
         self.schedule = schedule;
     }
 
-    /// Sends a batch, after waiting for it to be due where there is a schedule.
+    /// Sends a batch; with a schedule, waits for it to be due.
     pub(crate) fn turn(&mut self, tally: &mut Tally) {
         let now = self.clock.now();
         if let Some(next) = self.schedule.as_ref().map(Schedule::next)
@@ -100,7 +100,7 @@ impl OneWay {
             let mut count = 0;
             while count < self.batch {
                 if let Some(schedule) = &mut self.schedule {
-                    // One clock read for what is due together.
+                    // One clock read for all datagrams due together.
                     let Some(intended) = schedule.take(now) else { break };
                     if intended + LATE < now {
                         tally.unsent(false);
@@ -120,27 +120,27 @@ impl OneWay {
         }
     }
 
-    /// Datagrams that are due at `now` and were not sent. They have no age: no answer is measured either.
+    /// Datagrams due at `now` but not sent. They have no age: latency is not measured either.
     pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
         let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late(now).count());
         Unanswered { late: late as u64, ..Unanswered::new() }
     }
 
-    /// The schedule, for the count of what was due.
+    /// The schedule, for the count of due datagrams.
     pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
         self.schedule.as_mut()
     }
 
-    /// Waits until the flow whose turn it was has room again. Asked for only now: every packet that leaves makes room,
+    /// Waits until the current flow has room again. Registered only now: every packet that leaves makes room,
     /// and would wake this thread, at the expense of the CPU that frees it.
     fn wait_for_room(&mut self, now: Nanos) {
         let once = EventFlags::OUT | EventFlags::ET | EventFlags::ONESHOT;
-        // Where that cannot be had, the wait ends by time.
+        // If registering fails, the wait ends by time.
         let _ = self.poller.change(&self.flows[self.turn].socket, self.turn, once);
         self.poller.wait(now, now + FULL, false, &mut 0);
     }
 
-    /// Sends `count` datagrams on the flow whose turn it is; `false` when the send buffer is full.
+    /// Sends `count` datagrams on the current flow; `false` if the send buffer is full.
     fn send(&mut self, count: usize, now: Nanos, tally: &mut Tally) -> bool {
         self.turn = (self.turn + 1) % self.flows.len();
         let flow = &mut self.flows[self.turn];
@@ -149,7 +149,7 @@ impl OneWay {
             Header { session: self.session, sequence: number, sent: now }.write(datagram);
         }
         let (sent, kept) = self.trains.send(&flow.socket, out, self.size, tally);
-        // Whoever counts gaps must not take what never left for lost.
+        // A receiver that counts gaps must not mistake unsent datagrams for lost ones.
         flow.next += sent as u64;
         tally.sent += sent as u64;
         tally.completed += sent as u64;

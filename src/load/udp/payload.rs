@@ -1,7 +1,7 @@
-//! What a datagram carries: which session sent it, its number in its flow, when it was sent.
+//! Payload of a datagram: session, number in its flow, send time.
 //!
-//! The session keeps echoes of an earlier run on the same port out of this one's counts. The rest
-//! of the payload is zeros.
+//! The session keeps echoes of an earlier run on the same port out of this run's counts. The rest of
+//! the payload is zeros.
 
 use crate::load::clock::Nanos;
 
@@ -21,7 +21,7 @@ impl Header {
         payload[16..24].copy_from_slice(&self.sent.to_le_bytes());
     }
 
-    /// The header of `payload`; `None` when it is too short for one.
+    /// The header of `payload`; `None` if it is too short.
     pub(super) fn read(payload: &[u8]) -> Option<Self> {
         let (words, _) = payload.as_chunks::<8>();
         let [session, sequence, sent, ..] = words else { return None };

@@ -1,4 +1,4 @@
-//! Asks a sink what arrived.
+//! Queries a sink for its arrivals.
 
 use std::cell::Cell;
 use std::net::{SocketAddr, UdpSocket};
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 
 use crate::target::{self, SINK_TOTALS_LEN, sink_query};
 
-/// How long one query may take; there are [`SinkTotals::TRIES`] of them: on a machine with more to do than CPUs the
-/// sink may not have its turn for a second.
+/// Time limit of one query; there are [`SinkTotals::TRIES`] of them: on a machine with more work than CPUs
+/// the sink may not be scheduled for a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// For how long nothing must come in for a sink to have settled: longer than its threads wait for a CPU.
+/// A sink has settled after this long without arrivals: longer than its threads wait for a CPU.
 const STILL: Duration = Duration::from_millis(100);
 
-/// What a sink has counted since its start, from all senders.
+/// Counts of a sink since its start, from all senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrived {
     pub(crate) packets: u64,
-    /// Those of them that came after a later one of their flow.
+    /// Datagrams that arrived after a later one of their flow.
     pub(crate) reordered: u64,
 }
 
-/// A socket of its own towards the sink, made in the load's network namespace.
+/// A separate socket to the sink, opened in the load's network namespace.
 #[derive(Debug)]
 pub(crate) struct SinkTotals {
     socket: UdpSocket,
@@ -29,10 +29,10 @@ pub(crate) struct SinkTotals {
 }
 
 impl SinkTotals {
-    /// Queries until an answer comes.
+    /// Queries before giving up.
     pub(crate) const TRIES: usize = 20;
 
-    /// A socket towards `sink`.
+    /// Opens a socket to `sink`.
     pub(crate) fn connect(sink: SocketAddr) -> std::io::Result<Self> {
         let any: SocketAddr = if sink.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
         let socket = UdpSocket::bind(any)?;
@@ -41,9 +41,9 @@ impl SinkTotals {
         Ok(Self { socket, queries: Cell::new(0) })
     }
 
-    /// What the sink has counted, and when the query was sent: it queues behind the packets
-    /// of this host, so it counts what was sent before that moment, however late the answer is.
-    /// `None` when nothing at that address answers such queries. An error: nothing listens there.
+    /// Reads the sink's counts; also returns when the query was sent: it queues behind the packets of this
+    /// host, so it counts what was sent before that moment, however late the response is. `None` if nothing
+    /// at that address answers such queries; an error if nothing listens there.
     pub(crate) fn arrived(&self) -> std::io::Result<Option<(Arrived, Instant)>> {
         for _ in 0..Self::TRIES {
             match self.query() {
@@ -55,7 +55,7 @@ impl SinkTotals {
         Ok(None)
     }
 
-    /// The same with one query only: `None` when its answer did not come in time.
+    /// Queries once: `None` if the response did not arrive in time.
     pub(crate) fn ask(&self) -> Option<(Arrived, Instant)> {
         self.query().ok().flatten()
     }
@@ -68,8 +68,8 @@ impl SinkTotals {
         Ok(self.answer(query)?.map(|arrived| (arrived, sent)))
     }
 
-    /// The answer to `query`. A drowned sink answers late, when nobody waits any more: what belongs
-    /// to an earlier query is old and passed over.
+    /// The response to `query`. An overloaded sink responds late, after the query was given up: responses to
+    /// earlier queries are skipped.
     fn answer(&self, query: u64) -> std::io::Result<Option<Arrived>> {
         let mut answer = [0; SINK_TOTALS_LEN + 1];
         loop {
@@ -84,8 +84,8 @@ impl SinkTotals {
         }
     }
 
-    /// The packets once no more of them come in: what was sent just now can still be on its way, or lie in the queue
-    /// of another socket of the sink than the one that answers.
+    /// The counts once no more packets come in: packets just sent can still be on their way, or in the queue
+    /// of another socket of the sink than the one that responds.
     pub(crate) fn settled(&self) -> Option<(Arrived, Instant)> {
         let begun = Instant::now();
         let mut last = self.arrived().ok()??;
@@ -107,8 +107,8 @@ mod tests {
 
     use super::{Arrived, SinkTotals};
 
-    /// A drowned sink answered the first query after the patience with it: its old count was then
-    /// taken for the answer to the next query, and nothing seemed to have arrived in between.
+    /// An overloaded sink once answered the first query after its time limit: the old count was then taken
+    /// for the response to the next query, and nothing seemed to have arrived in between.
     #[test]
     fn a_late_answer_is_not_taken_for_the_next_one() {
         let sink = UdpSocket::bind("127.0.0.1:0").expect("bound");

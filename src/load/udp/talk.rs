@@ -1,5 +1,5 @@
-//! What is said over UDP and how an answer is told from something else; sockets, schedules and
-//! counts are the engine's.
+//! Protocols over UDP: writing requests and recognizing responses. The engine handles sockets, schedules
+//! and counts.
 
 use std::ops::Range;
 
@@ -8,69 +8,69 @@ use crate::load::clock::Nanos;
 use crate::load::error_class::ErrorClass;
 use crate::load::spec::MIN_PAYLOAD;
 
-/// What a datagram that came in was.
+/// Meaning of an incoming datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// The answer to the request of that number in its flow; a bad one has a class.
+    /// The response to the request of that number in its flow; a bad one has a class.
     Answer(u64, Option<ErrorClass>),
     /// The flow may send requests from now on.
     Handshake,
-    /// The flow asked for that, and was turned away.
+    /// The flow's request to be admitted was refused.
     TurnedAway,
-    /// It asked more than once, and another answer counted.
+    /// A surplus response to a repeated request to be admitted.
     Surplus,
-    /// Nothing that this flow asked for.
+    /// Not a response to this flow.
     Foreign,
 }
 
-/// Whether a flow has something to send before its requests.
+/// Result of asking a flow for a message to send before its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Greeting {
     /// Nothing now.
     Nothing,
-    /// It was written, maybe not for the first time.
+    /// A message was written, possibly again.
     Written,
-    /// It was written; the attempt before had no answer as long as it may take.
+    /// A message was written; the previous attempt has timed out.
     Again,
 }
 
-/// The number that ends in the `bits` of `low`: the first of those that wait, or else the last before
-/// them, whose answer comes late.
+/// The number that ends in the `bits` of `low`: the first of those that wait, else the last before
+/// them, whose response is late.
 pub(super) fn number_of(low: u64, bits: u32, waiting: &Range<u64>) -> Option<u64> {
     let behind = low.wrapping_sub(waiting.start) & ((1 << bits) - 1);
     let number = waiting.start + behind;
     if number < waiting.end { Some(number) } else { number.checked_sub(1 << bits) }
 }
 
-/// One kind of question and answer. Flows count from 0.
+/// A protocol of requests and responses. Flows count from 0.
 pub(super) trait Talk {
-    /// Writes request `number` of a flow behind what is in `out`.
+    /// Appends request `number` of a flow to `out`.
     fn ask(&mut self, flow: usize, number: u64, now: Nanos, out: &mut Vec<u8>);
 
-    /// What `datagram` is to a flow. The requests that wait for an answer have numbers of `waiting`,
-    /// which are at most 65536: 16 bits of a number tell which it is.
+    /// Meaning of `datagram` for a flow. The unanswered requests have the numbers `waiting`, at most 65536 of
+    /// them: 16 bits of a number identify one.
     fn hear(&mut self, flow: usize, waiting: Range<u64>, datagram: &[u8], now: Nanos) -> Heard;
 
-    /// Whether answers come in the order of their questions unless the network changes it.
+    /// True if responses arrive in the order of their requests unless the network reorders them.
     fn keeps_order(&self) -> bool {
         false
     }
 
-    /// Whether a flow may send requests.
+    /// True if a flow may send requests.
     fn is_open(&self, _flow: usize, _now: Nanos) -> bool {
         true
     }
 
-    /// Writes what a flow has to send before its requests, or once more beside them, if it is time.
+    /// Writes the message a flow has to send before its requests, or again during them, if it is time.
     fn greet(&mut self, _flow: usize, _now: Nanos, _out: &mut Vec<u8>) -> Greeting {
         Greeting::Nothing
     }
 }
 
-/// The datagram itself comes back.
+/// The echo of a datagram.
 pub(super) struct EchoTalk {
     session: u64,
-    /// What follows the header.
+    /// The bytes after the header.
     rest: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl Talk for EchoTalk {
 
     fn hear(&mut self, _flow: usize, _waiting: Range<u64>, datagram: &[u8], now: Nanos) -> Heard {
         match Header::read(datagram) {
-            // An echo is the datagram to the last byte, and comes behind it.
+            // An echo is the datagram to the last byte, and follows it.
             Some(header)
                 if header.session == self.session
                     && header.sent <= now
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(talk.hear(0, 0..4, &sent, 20), Heard::Answer(3, None));
             assert_eq!(talk.hear(0, 0..4, &[&sent[..], &[0]].concat(), 20), Heard::Foreign);
             assert_eq!(talk.hear(0, 0..4, &sent[..size - 1], 20), Heard::Foreign);
-            // The session, the time of the send, and the last byte.
+            // The session, the send time, and the last byte.
             for at in [0, 23, size - 1] {
                 let mut other = sent.clone();
                 other[at] ^= 0x80;
@@ -139,7 +139,7 @@ mod tests {
             let mask = (1u64 << bits) - 1;
             let number = start + at % count;
             prop_assert_eq!(number_of(number & mask, bits, &waiting), Some(number));
-            // Of those behind, the last one.
+            // Of those after it, the last one.
             let gone = start.checked_sub(1 + at % ((1 << bits) - count).max(1));
             if let Some(gone) = gone.filter(|_| count < 1 << bits) {
                 prop_assert_eq!(number_of(gone & mask, bits, &waiting), Some(gone));

@@ -1,5 +1,5 @@
-//! Announces and scrapes to a BitTorrent tracker (BEP 15). Each flow is a peer of its own and has a
-//! connection id of its own.
+//! Announces and scrapes to a BitTorrent tracker (BEP 15). Each flow is a separate peer with its own
+//! connection id.
 
 use std::ops::Range;
 
@@ -9,33 +9,33 @@ use crate::load::error_class::ErrorClass;
 use crate::load::question::{Ask, TrackerQuestion};
 use crate::target::bep15::{Answer, InfoHash, Request, Said};
 
-/// How long a flow may use its connection id.
+/// Lifetime of a connection id.
 const GOOD: Nanos = 60 * SECOND;
-/// From this age on it asks for another, and goes on with the one that it has.
+/// Age at which a flow requests another id while it continues with the current one.
 const RENEW: Nanos = 50 * SECOND;
-/// An id that the tracker did not take is renewed as well, but not more often than this.
+/// Ids rejected by the tracker are renewed as well, but not more often than this.
 const AT_MOST_EVERY: Nanos = SECOND;
-/// When a request for an id is sent once more: datagrams get lost.
+/// Time after which a request for an id is repeated: datagrams get lost.
 const ONCE_MORE: Nanos = 500 * MILLISECOND;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Peer {
-    /// The connection id, and when it came.
+    /// The connection id, and when it arrived.
     connection: Option<(u64, Nanos)>,
-    /// The tracker answered with an error.
+    /// The tracker returned an error.
     doubtful: bool,
-    /// Since when it has been trying to get an id; one attempt may take several requests.
+    /// Start of the current attempt to get an id; one attempt may take several requests.
     trying: Option<Nanos>,
-    /// When the last request for an id was sent, and how many there were.
+    /// Time of the last request for an id, and the number of requests.
     asked: Option<Nanos>,
     greetings: u16,
-    /// Which of the last 16 had no answer: bit 0 is the very last. An answer to any of them is as good, and a
-    /// tracker that takes longer than [`ONCE_MORE`] answers all of them late.
+    /// The unanswered ones of the last 16: bit 0 is the latest. A response to any of them counts: a tracker
+    /// that takes longer than [`ONCE_MORE`] answers all of them late.
     unanswered: u16,
 }
 
 impl Peer {
-    /// Whether request number `greeting` waits for its answer. It has it then.
+    /// True if request number `greeting` is unanswered; marks it as answered.
     fn is_answered(&mut self, greeting: u16) -> bool {
         let bit = 1u16.checked_shl(u32::from(self.greetings.wrapping_sub(greeting))).unwrap_or(0);
         let waited = self.unanswered & bit != 0;
@@ -48,15 +48,15 @@ pub(super) struct Tracker {
     question: TrackerQuestion,
     /// Makes transaction ids of this session differ from those of others.
     salt: u32,
-    /// Number of the first flow among all of the session.
+    /// Number of the first flow within the session.
     first: usize,
-    /// How long an attempt to get an id may take.
+    /// Time limit for an attempt to get an id.
     patience: Nanos,
     peers: Vec<Peer>,
 }
 
 impl Tracker {
-    /// For `count` flows, the first of which has that number; an answer may take `timeout`.
+    /// For `count` flows, the first of which has number `first`; `timeout` limits a response.
     pub(super) fn new(
         question: TrackerQuestion,
         session: u64,
@@ -68,7 +68,7 @@ impl Tracker {
         Self { question, salt, first, patience, peers: vec![Peer::default(); count] }
     }
 
-    /// The hash of torrent `number`: any bytes, the same in every run.
+    /// The hash of torrent `number`: arbitrary bytes, the same in every run.
     fn torrent(number: u64) -> InfoHash {
         let mut hash = [0; 20];
         for (index, part) in hash.chunks_mut(8).enumerate() {
@@ -87,7 +87,7 @@ impl Talk for Tracker {
         let connection = self.peers[flow].connection.map_or(0, |(id, _)| id);
         let transaction = self.salt ^ number as u32;
         let peer = (self.first + flow) as u32;
-        // Peers begin at different torrents.
+        // Peers start at different torrents.
         let torrent = Self::torrent((u64::from(peer) + number) % self.question.torrents);
         let request = match self.question.ask {
             Ask::Connect => Request::Connect { transaction },
@@ -108,7 +108,7 @@ impl Talk for Tracker {
         {
             let settled = peer.trying.take().is_none() && peer.connection.is_some();
             return match said {
-                // Another answer has settled it.
+                // Another response has settled it.
                 _ if settled => Heard::Surplus,
                 Said::Connection(id) => {
                     (peer.connection, peer.doubtful) = (Some((id, now)), false);
@@ -124,7 +124,7 @@ impl Talk for Tracker {
             (Said::Connection(_), Ask::Connect) | (Said::Peers(..), Ask::Announce) => {
                 Heard::Answer(number, None)
             }
-            // One torrent was asked for.
+            // One torrent was requested.
             (Said::Torrents(torrents), Ask::Scrape) if torrents.len() == 12 => Heard::Answer(number, None),
             (Said::Error(_), _) => {
                 peer.doubtful = true;
@@ -154,15 +154,15 @@ impl Talk for Tracker {
         peer.asked = Some(now);
         peer.greetings = peer.greetings.wrapping_add(1);
         peer.unanswered = peer.unanswered << 1 | 1;
-        // Requests come to these numbers only after some four thousand million of them.
+        // Request numbers collide with these only after some four billion requests.
         let transaction = self.salt ^ !u32::from(peer.greetings);
         Request::Connect { transaction }.write(out);
         if given_up { Greeting::Again } else { Greeting::Written }
     }
 }
 
-/// Which of the announces with the numbers `waiting`, or before them, a datagram answers, when two requests for a
-/// connection id wait as well; an announce's number is its transaction.
+/// Returns the announce, of those numbered `waiting` or before them, that a datagram answers, with two
+/// requests for a connection id waiting as well; an announce's number is its transaction.
 pub fn hear_tracker(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
     let question = "/announce".parse().expect("a question");
     let mut tracker = Tracker::new(question, 0, (0, 1), SECOND);
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// The life of a connection id by the clock of BEP 15: good for a minute.
+    /// Lifetime of a connection id by the clock of BEP 15: one minute.
     #[test]
     fn a_connection_id_is_renewed_before_its_minute_is_over() {
         let mut tracker = tracker("/announce");
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// It was once asked anew every half second, and only the answer to the last request counted.
+    /// It was once requested every half second, and only the response to the last request counted.
     #[test]
     fn a_slow_tracker_is_waited_for() {
         let mut tracker = tracker("/announce");
@@ -275,7 +275,7 @@ mod tests {
             Some(Request::Announce { connection: 1, .. }) => {}
             other => panic!("{other:?}"),
         }
-        // An attempt without any answer takes as long as one may take, and counts once.
+        // An attempt without any response lasts as long as the timeout, and counts once.
         let mut tracker = self::tracker("/announce");
         let asked: Vec<u32> = (0..20)
             .map(|turn| {
@@ -284,7 +284,7 @@ mod tests {
                 greet(&mut tracker, turn * SECOND / 2, expected).expect("asked")
             })
             .collect();
-        assert_eq!(hear(&mut tracker, asked[3], 1, 10 * SECOND), Heard::Foreign, "of long ago");
+        assert_eq!(hear(&mut tracker, asked[3], 1, 10 * SECOND), Heard::Foreign, "from long ago");
         assert_eq!(hear(&mut tracker, asked[4], 1, 10 * SECOND), Heard::Handshake);
     }
 
@@ -294,7 +294,7 @@ mod tests {
         let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
         assert_eq!(tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0), Heard::TurnedAway);
         greet(&mut tracker, SECOND / 4, Greeting::Nothing);
-        // The refusal was counted when it came.
+        // The refusal was counted when it arrived.
         let second = greet(&mut tracker, 3 * SECOND, Greeting::Written).expect("asked");
         tracker.hear(0, 0..0, &answer(second, Said::Connection(1)), 3 * SECOND);
         let Some(Request::Announce { transaction, .. }) = request(|out| tracker.ask(0, 0, 0, out)) else {

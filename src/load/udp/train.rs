@@ -1,4 +1,4 @@
-//! Sends datagrams in trains, or one by one where the kernel takes no trains.
+//! Sends datagrams in trains, or one by one if the kernel does not accept trains.
 
 use std::net::UdpSocket;
 
@@ -8,17 +8,17 @@ use rustix::net::{SendFlags, send};
 use crate::host::datagrams::{refuses_trains, send_train};
 use crate::load::tally::Tally;
 
-/// How one thread sends.
+/// Sender of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Trains {
-    /// The kernel said no: there is a device on the way that cannot have them, or the datagrams do not
-    /// fit its MTU.
+    /// The kernel refused trains: a device on the path does not support them, or the datagrams exceed its
+    /// MTU.
     refused: Option<Errno>,
 }
 
 impl Trains {
-    /// Sends the datagrams of `size` bytes in `bytes` on a connected socket. How many were sent, from
-    /// the first on, and what kept the others.
+    /// Sends the datagrams of `size` bytes in `bytes` on a connected socket. Returns how many were sent, from
+    /// the first on, and the error of the others.
     pub(super) fn send(
         &mut self,
         socket: &UdpSocket,

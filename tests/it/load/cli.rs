@@ -50,7 +50,7 @@ fn a_load_on_a_target_both_as_programs() {
     let load =
         output(&["load", &format!("udp-sink://{sink}"), "--for", "100ms", "--flows", "2", "--rate", "1000"]);
     let text = String::from_utf8(load.stdout).expect("text");
-    assert!(text.contains("by the sink's count") && text.contains("open loop"), "{text}");
+    assert!(text.contains("counted by the sink") && text.contains("open loop"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 
     server.signal(Signal::INT);

@@ -61,7 +61,7 @@ fn requests_that_are_filled_in_are_counted_like_all_others() {
     let mut bad = spec(&format!("http://{address}/bytes?n={{int}}"));
     bad.connections = 1;
     assert!(
-        Session::start(&bad).is_err_and(|error| error.to_string().contains("`{int}` cannot be filled in"))
+        Session::start(&bad).is_err_and(|error| error.to_string().contains("invalid placeholder `{int}`"))
     );
 }
 

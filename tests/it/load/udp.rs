@@ -72,7 +72,7 @@ fn where_there_are_no_trains_it_is_said() {
     assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
     assert!(total.datagrams.no_trains.is_some() && total.datagrams.sends == total.sent, "{total:?}");
     let text = render(&Report::new(&spec, &total));
-    assert!(text.contains("no trains on this way"), "{text}");
+    assert!(text.contains("trains not possible on this path"), "{text}");
 }
 
 #[test]

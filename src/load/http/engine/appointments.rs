@@ -1,12 +1,12 @@
-//! When to look at which connection again. However many there are, only those are looked at whose time
-//! has come.
+//! Moments at which connections have to be checked again. Only connections whose time has come are
+//! visited, however many there are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::load::clock::Nanos;
 
-/// At most one appointment for each connection.
+/// At most one appointment per connection.
 pub(super) struct Appointments {
     times: BinaryHeap<Reverse<(Nanos, usize)>>,
     made: Vec<bool>,
@@ -18,24 +18,24 @@ impl Appointments {
         Self { times: BinaryHeap::new(), made: vec![false; count] }
     }
 
-    /// Whether there is an appointment with a connection.
+    /// True if the connection has an appointment.
     pub(super) fn has(&self, index: usize) -> bool {
         self.made[index]
     }
 
-    /// Looks at a connection at `when`, unless there is an appointment with it.
+    /// Schedules a check at `when`, unless the connection has an appointment.
     pub(super) fn make(&mut self, index: usize, when: Nanos) {
         if !std::mem::replace(&mut self.made[index], true) {
             self.times.push(Reverse((when, index)));
         }
     }
 
-    /// When the first of them is; [`Nanos::MAX`] without any.
+    /// Moment of the first appointment; [`Nanos::MAX`] without any.
     pub(super) fn first(&self) -> Nanos {
         self.times.peek().map_or(Nanos::MAX, |Reverse((when, _))| *when)
     }
 
-    /// A connection whose time has come; the appointment is over.
+    /// Returns a connection whose time has come and removes its appointment.
     pub(super) fn due(&mut self, now: Nanos) -> Option<usize> {
         if self.first() > now {
             return None;

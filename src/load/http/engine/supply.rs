@@ -1,17 +1,17 @@
-//! Who sends the next request, in the closed and in the open loop, and what becomes of a connection
-//! that failed.
+//! Decides which connection sends the next request, in the closed and the open loop, and handles failed
+//! connections.
 
 use super::{EVENTS_A_CLOCK, Engine, ErrorClass, Nanos, Phase, Tally};
 use crate::load::thread::TICKETS_PER_TURN;
 
-/// What became of an attempt to connect.
+/// Outcome of a connection attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// It goes on, or there was nothing to do.
+    /// It continues, or there was nothing to do.
     Begun,
     /// It failed at once, and is counted.
     Failed,
-    /// There was no room for it; nothing happened.
+    /// The listener's queue was full; nothing happened.
     Later,
 }
 
@@ -41,7 +41,7 @@ impl Engine {
         }
     }
 
-    /// Closed loop: the next requests of all connections that were read.
+    /// Closed loop: sends the next requests of all connections that were read.
     pub(super) fn send_next(&mut self, tally: &mut Tally) {
         let mut answered = std::mem::take(&mut self.answered);
         for some in answered.chunks(EVENTS_A_CLOCK) {
@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// Begins to connect what is closed.
+    /// Starts connecting a closed connection.
     fn opening(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
         match self.connections[index].phase {
             Phase::Closed { .. } => self.open(index, now, tally),
@@ -80,13 +80,13 @@ impl Engine {
         }
     }
 
-    /// Hands requests to a connection that is open, or that writes them when it is.
+    /// Hands requests to a connection that is open, or that writes them once it is.
     fn put(&mut self, index: usize, count: usize, from: Nanos, now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
         connection.request(count, from, now, &self.block);
         tally.sent += count as u64;
         if connection.phase == Phase::Open {
-            // With every request: nearly always it is there.
+            // With every request: it almost always exists.
             if !self.deadlines.has(index) {
                 self.deadlines.make(index, self.deadline(now));
             }
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Writes what a connection still has to write.
+    /// Writes the pending bytes of a connection.
     pub(super) fn flush(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
         if let Err(class) = self.connections[index].flush(&self.block) {
             self.fail(index, class, now, tally);
@@ -150,8 +150,8 @@ impl Engine {
         self.is_behind = true;
     }
 
-    /// The connection that has been free for longest, and since when. One that closed since it was queued gives its
-    /// place up.
+    /// The connection that has been free for longest, and since when. Connections that closed since they were
+    /// queued are dropped from the queue.
     fn first_free(&mut self) -> Option<(usize, Nanos)> {
         loop {
             let index = *self.free.front()?;
@@ -163,13 +163,13 @@ impl Engine {
         }
     }
 
-    /// Gives a connection up, and begins the next one at once when this one had answered.
+    /// Gives up a connection; starts the next one at once if this one had responded.
     pub(super) fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
         self.connections[index].fail(class, now, self.timeout, &self.block, tally);
         self.again(index, now, tally);
     }
 
-    /// Begins the next connection in place of a closed one, now or when its wait is over.
+    /// Starts the next connection in place of a closed one, now or after its wait.
     pub(super) fn again(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
         match self.connections[index].phase {
             Phase::Closed { retry_at } if retry_at > now => self.retries.make(index, retry_at),
@@ -182,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Begins to connect.
+    /// Starts connecting.
     fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
         let connection = &mut self.connections[index];
         let Err(error) = connection.open(&self.poller, index, &self.peer, &self.block, now) else {
@@ -190,7 +190,7 @@ impl Engine {
             return Opening::Begun;
         };
         if let Phase::Closed { retry_at } = connection.phase {
-            // Never at this very moment: who would try then is trying already.
+            // Never at this very moment: this is an attempt already.
             self.retries.make(index, retry_at.max(now + 1));
         }
         if self.peer.is_full(&error) {
@@ -200,14 +200,14 @@ impl Engine {
         Opening::Failed
     }
 
-    /// When to look whether what began at `since` has taken too long: never before it has, and with many
-    /// others at a time.
+    /// Moment to check if an action started at `since` has timed out: never before it has, and together with
+    /// many others.
     fn deadline(&self, since: Nanos) -> Nanos {
         (since + self.timeout + 1).next_multiple_of(self.period)
     }
 
-    /// The connections have been opened, as far as they could be: those that wait for something are looked
-    /// at when it takes too long, the closed ones when they may be opened again.
+    /// All connections were opened or have failed: schedules the check of timeouts and the reopening of
+    /// closed connections.
     pub(super) fn appoint(&mut self, index: usize) {
         match self.connections[index].phase {
             Phase::Closed { retry_at } => self.retries.make(index, retry_at),
@@ -218,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// Looks at the connections whose time has come: for timeouts, and for the next attempt.
+    /// Checks the connections whose time has come: for timeouts, and for the next attempt.
     pub(super) fn keep_appointments(&mut self, now: Nanos, tally: &mut Tally) {
         for _ in 0..TICKETS_PER_TURN {
             let Some(index) = self.deadlines.due(now) else { break };

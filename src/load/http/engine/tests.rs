@@ -11,7 +11,7 @@ use super::{Clock, Destination, Engine, ErrorClass, Nanos, Poller, Schedule, Sha
 use crate::load::clock::{MILLISECOND, SECOND};
 use crate::load::rate::Rate;
 
-/// An engine for a load on `address`, its connections open.
+/// An engine for a load on `address`, with open connections.
 fn engine(spec: &Spec, address: SocketAddr, clock: Clock) -> Engine {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
     let poller = Poller::new(wake, spec.pacing, clock).expect("a poller");
@@ -21,8 +21,8 @@ fn engine(spec: &Spec, address: SocketAddr, clock: Clock) -> Engine {
     engine
 }
 
-/// The edge of what came before the load was once thrown away with its event: the requests that followed
-/// were lost, and counted as the server's errors.
+/// The edge of an event before the load was once discarded with it: the requests that followed were lost
+/// and counted as the server's errors.
 #[test]
 fn what_came_before_the_load_is_neither_lost_nor_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
@@ -43,14 +43,14 @@ fn what_came_before_the_load_is_neither_lost_nor_an_error() {
     while tally.opened < 3 && clock.now() < deadline {
         engine.turn(&mut tally);
     }
-    assert_eq!(tally.opened, 3, "those two again, and the one that babbled");
+    assert_eq!(tally.opened, 3, "those two again, and the one with garbage");
     assert_eq!((tally.sent, tally.errors[ErrorClass::Garbage as usize]), (4, 1));
     assert_eq!(tally.errors.iter().sum::<u64>(), 1);
 }
 
-/// Without a time a number of requests was once waited for, for ever.
+/// Without a time a run once waited for its number of requests indefinitely.
 #[test]
-fn a_number_of_requests_ends_when_nobody_is_there_any_more() {
+fn a_number_of_requests_ends_when_the_target_is_gone() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
     let mut spec = Spec::new(format!("http://{address}/").parse().expect("a URL"));
@@ -64,7 +64,7 @@ fn a_number_of_requests_ends_when_nobody_is_there_any_more() {
     while clock.now() < silent {
         engine.turn(&mut tally);
     }
-    assert!(!engine.is_done() && tally.sent == 2, "they are open, only without answers");
+    assert!(!engine.is_done() && tally.sent == 2, "they are open, only without responses");
     drop(listener);
     while !engine.is_done() {
         engine.turn(&mut tally);
@@ -73,7 +73,8 @@ fn a_number_of_requests_ends_when_nobody_is_there_any_more() {
     assert!(tally.errors[ErrorClass::Connect as usize] > 0);
 }
 
-/// An engine with two connections to a server that never answers, and its load at 1000 a second from now on.
+/// An engine with two connections to a server that never responds, with a load of 1000 per second from now
+/// on.
 fn silent(timeout: Nanos) -> (TcpListener, Engine, Clock, Tally) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -123,7 +124,7 @@ fn what_is_due_while_a_connection_is_free_is_the_clients() {
 #[test]
 fn what_waits_for_a_connection_until_it_is_given_up_is_not_the_clients() {
     let (_listener, mut engine, _clock, mut tally) = silent(20 * MILLISECOND);
-    // Behind a timeout the connections are opened again: free, but not in time for what is overdue by then.
+    // After a timeout the connections are reopened: free, but too late for overdue requests.
     turn_until(&mut engine, &mut tally, |tally| tally.blocked > 0);
     let unsent = tally.errors[ErrorClass::Unsent as usize];
     assert!(unsent >= tally.blocked, "{unsent}");

@@ -1,10 +1,10 @@
-//! The parser against answers as servers send them, and against nonsense.
+//! The parser against responses of real servers, and against garbage.
 
 use proptest::prelude::{Just, Strategy, prop_assert_eq, prop_oneof, proptest};
 
 use super::{Check, ErrorClass, Malformed, Parser, Response, Statuses, Truncated};
 
-/// Everything that a stream says, in order: the answers, then how it ended.
+/// Results of a stream in order: the responses, then how it ended.
 type Story = (Vec<Response>, Result<Option<Response>, &'static str>);
 
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Story {
@@ -55,7 +55,7 @@ fn chunked_answers() {
     }
 }
 
-/// Without a length the answer to GET ends with its connection; that to HEAD has no body to end.
+/// Without a length the response to GET ends with its connection; that to HEAD has no body.
 #[test]
 fn an_answer_to_head_needs_no_length() {
     for head in [

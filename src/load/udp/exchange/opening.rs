@@ -1,4 +1,4 @@
-//! What comes before the requests: whether anybody is there, and what flows have to say first.
+//! Steps before the requests: checking that the target is there, and greetings of flows.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -17,8 +17,8 @@ const PROBES: usize = 3;
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
 impl Exchange {
-    /// Makes sure that something answers at `address`; where flows have to greet it, [`Exchange::warm`]
-    /// tells.
+    /// Makes sure that something responds at `address`; for flows that have to greet, [`Exchange::warm`] does
+    /// that.
     pub(crate) fn probe(&mut self, address: SocketAddr) -> std::io::Result<()> {
         let socket = UdpSocket::bind(unspecified(address))?;
         socket.connect(address)?;
@@ -45,10 +45,9 @@ impl Exchange {
         Err(Errno::TIMEDOUT.into())
     }
 
-    /// Greets for all flows, and waits until all of them may send requests. An error when at `until`
-    /// none may.
+    /// Sends all greetings and waits until every flow may send requests. Fails if none may at `until`.
     pub(crate) fn warm(&mut self, until: Nanos) -> std::io::Result<()> {
-        // Nothing that happens before the load begins is counted.
+        // Nothing before the start of the load is counted.
         let mut uncounted = Tally::new();
         let mut refused = false;
         loop {
@@ -73,7 +72,7 @@ impl Exchange {
         }
     }
 
-    /// Sends what a flow has to say before its requests, if it is time; what kept it from being sent.
+    /// Sends a flow's greeting if it is time; returns the error that prevented it.
     pub(super) fn greet(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Option<Errno> {
         self.out.clear();
         match self.talk.greet(index, now, &mut self.out) {

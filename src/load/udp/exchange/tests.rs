@@ -1,4 +1,4 @@
-//! The engine with a talk of its own, on a socket that never answers.
+//! The engine with a protocol of its own, on a socket that never responds.
 
 use std::net::UdpSocket;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::load::spec::Spec;
 use crate::load::tally::Tally;
 use crate::load::udp::talk::{Heard, Talk};
 
-/// Flow 0 may send from this moment on, flow 1 from twice as late.
+/// Flow 0 may send from this moment on, flow 1 after twice the time.
 struct Opens(Nanos);
 
 impl Talk for Opens {
@@ -44,8 +44,8 @@ fn engine(address: std::net::SocketAddr, opens: Nanos, timeout: Nanos, clock: Cl
     Exchange::new(&spec, address, 0, Box::new(Opens(opens)), poller, clock).expect("sockets")
 }
 
-/// Runs a schedule of 1000 a second over two flows until 300 requests are sent or given up; flow 0
-/// opens at `opens`. What was counted, how many were due, and the flow of each that came.
+/// Runs a schedule of 1000 per second over two flows until 300 requests are sent or given up; flow 0
+/// opens at `opens`. Returns the counts, the requests due, and the flow of each that arrived.
 fn run(opens: Nanos, timeout: Nanos) -> (Tally, u64, Vec<u8>) {
     let receiver = UdpSocket::bind("127.0.0.1:0").expect("bound");
     receiver.set_nonblocking(true).expect("set");
@@ -64,7 +64,7 @@ fn run(opens: Nanos, timeout: Nanos) -> (Tally, u64, Vec<u8>) {
     (tally, due, flows)
 }
 
-/// A tracker without connection ids to give must not make its client drop or hide a request.
+/// A tracker that issues no connection ids must not make its client drop or hide a request.
 #[test]
 fn what_is_due_waits_for_a_flow_that_may_send() {
     let (tally, due, flows) = run(100 * MILLISECOND, 10 * SECOND);
@@ -73,9 +73,9 @@ fn what_is_due_waits_for_a_flow_that_may_send() {
     assert_eq!(flows.len() as u64, tally.sent);
     let first_of_other = flows.iter().position(|flow| *flow == 1).expect("the other flow opened too");
     assert!(first_of_other >= 100, "it opened later: {first_of_other}");
-    // They were late, and are counted from when they were due.
+    // They were late, and count from when they were due.
     assert!(tally.late.max() >= 90 * MILLISECOND, "{}", tally.late.max());
-    // A hundred waited for the target, 50 ms each. That is none of the client's lag.
+    // A hundred waited for the target, 50 ms each. None of that is the client's lag.
     let waited = tally.late.mean() - tally.lag.mean();
     assert!(waited >= 10.0 * MILLISECOND as f64, "{} and {}", tally.late.mean(), tally.lag.mean());
 }
@@ -91,7 +91,7 @@ fn what_waits_too_long_for_a_flow_is_unsent() {
     assert!(tally.sent + unsent <= due, "{} and {unsent} of {due}", tally.sent);
 }
 
-/// As many in a turn as one may send, and turns only as often as it sweeps: most of them were once not counted.
+/// With as many per turn as may be sent, and turns as rare as sweeps, most of them were once not counted.
 #[test]
 fn all_that_waits_too_long_is_unsent_however_much_it_is() {
     let peer = UdpSocket::bind("127.0.0.1:0").expect("bound");
@@ -112,7 +112,7 @@ fn all_that_waits_too_long_is_unsent_however_much_it_is() {
     assert!((100_000..=220_000).contains(&unsent), "{unsent} of 200,000");
 }
 
-/// Datagrams that a busy client did not read in time were once lost on the way, by its account.
+/// Datagrams that a busy client did not read in time once counted as lost on the way.
 #[test]
 fn what_the_client_drops_itself_is_told() {
     let peer = UdpSocket::bind("127.0.0.1:0").expect("bound");
@@ -136,7 +136,7 @@ fn what_the_client_drops_itself_is_told() {
     assert_eq!(tally.datagrams.client_dropped, dropped, "each is counted once");
 }
 
-/// A full send buffer is what a closed loop runs into on a slow device; a request that was due is late then.
+/// In a closed loop a slow device fills the send buffer; with a schedule a due request is then late.
 #[test]
 fn a_full_send_buffer_holds_only_a_closed_loop_back() {
     let peer = UdpSocket::bind("127.0.0.1:0").expect("bound");
