@@ -101,9 +101,9 @@ pub(super) fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> 
 
 /// Every network namespace that a process lives in or holds open, or that has a name, each once.
 ///
-/// An error where some may be out of sight: in a container, which sees its own processes only, or where a
-/// process that may not be looked into lives in a namespace that nothing else shows. What such a process
-/// holds open without living in it is not searched.
+/// An error if some may not be visible: in a container, which sees its own processes only, or if a process
+/// that may not be inspected lives in a namespace that no other process shares. Namespaces that such a
+/// process holds open without living in them are not found.
 pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
     let hidden = |what: &Path, error: &io::Error| {
         Hidden(format!("cannot look for namespaces in {}: {error}", what.display()))
