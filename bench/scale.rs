@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let files = tree::make(directory.path(), cpus, queues);
     println!("{cpus} CPUs, {queues} queues, {files} files; CPU time of {runs} runs in ms");
-    let program = beside("rxlab");
+    let program = sibling_program("rxlab");
     println!(
         "{:<28} mean {:8.1}",
         "rxlab show --json",
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 /// The program of the same build: examples are one folder below it.
-fn beside(name: &str) -> PathBuf {
+fn sibling_program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("every process has a program");
     let program = own.parent().and_then(Path::parent).expect("target/release/examples").join(name);
     assert!(program.exists(), "build it first: cargo build --release");

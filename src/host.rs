@@ -47,7 +47,7 @@ pub use thread::{
 
 /// A machine: live, another root, or a recording of one.
 ///
-/// Implementations never leave their root, whatever symbolic links say.
+/// Implementations never leave their root, regardless of symbolic links.
 pub trait Host: Send + Sync {
     /// The whole content of a file.
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError>;

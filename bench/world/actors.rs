@@ -49,7 +49,7 @@ struct Suspended;
 /// The payload of a guard that ends because a defect was reintroduced.
 struct GaveUp;
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// It reported success.

@@ -86,12 +86,12 @@ impl State {
                 }
             }
             // Values of queues that the transaction has recreated are set again.
-            let beside = history
+            let written_with = history
                 .touched()
                 .into_iter()
                 .flat_map(|t| t.beside.into_iter().chain(t.held.into_iter().flatten()));
             let device = self.is_fresh(slot, was);
-            for one in beside {
+            for one in written_with {
                 // CPUs that a driver chose for a new interrupt look the same as those that others set.
                 let is_interrupt = matches!(slot, Slot::Irq(..));
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
@@ -152,8 +152,8 @@ impl State {
                 Ok(history) if history.is_closed() => false,
                 Ok(history) => history.touched().iter().any(|touched| {
                     let settled = touched.outcome.as_ref().is_some_and(Outcome::settles);
-                    let beside = || touched.beside.iter().any(|one| one.knob == kernel::knob(slot));
-                    !settled && (self.is_of(slot, touched) || beside())
+                    let is_written_with = || touched.beside.iter().any(|one| one.knob == kernel::knob(slot));
+                    !settled && (self.is_of(slot, touched) || is_written_with())
                 }),
                 // Damaged by the adversary: the last check verifies that it is reported.
                 Err(_) => *damaged,

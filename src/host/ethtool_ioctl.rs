@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn an_interface_that_is_not_there() {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
-        let nobody = "no-such-nic".parse().expect("a name");
-        assert_eq!(driver(socket, &nobody), Err(Errno::NODEV));
+        let missing = "no-such-nic".parse().expect("a name");
+        assert_eq!(driver(socket, &missing), Err(Errno::NODEV));
     }
 }

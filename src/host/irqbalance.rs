@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_process_of_somebody_else_is_not_asked() {
-        let somebody = Uid::from_raw(geteuid().as_raw() + 1);
-        let result = stand_in(|_listener, pid| say(pid, somebody, PATIENCE, b"setup"));
+        let other_user = Uid::from_raw(geteuid().as_raw() + 1);
+        let result = stand_in(|_listener, pid| say(pid, other_user, PATIENCE, b"setup"));
         assert_eq!(result, Err(Errno::NOENT));
     }
 

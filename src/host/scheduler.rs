@@ -110,8 +110,8 @@ mod tests {
         let impossible = Scheduling { policy: 1, priority: 100, nice: 0 };
         assert_eq!(on_a_thread(|tid| set_policy(tid, &impossible)), Err(Errno::INVAL));
         assert_eq!(on_a_thread(|tid| set_cpus(tid, &"5000".parse().expect("a list"))), Err(Errno::OVERFLOW));
-        for nobody in [0, u32::MAX, i32::MAX.unsigned_abs()] {
-            assert_eq!(set_cpus(nobody, &"0".parse().expect("a list")), Err(Errno::SRCH), "{nobody}");
+        for missing in [0, u32::MAX, i32::MAX.unsigned_abs()] {
+            assert_eq!(set_cpus(missing, &"0".parse().expect("a list")), Err(Errno::SRCH), "{missing}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Budget(f64);
 #[error("invalid budget `{0}`: must be a percentage above 0 and up to 100, such as 1% or 0.5%")]
 pub struct BudgetError(String);
 
-/// How long the programs are attached in each period; all the time if both are equal.
+/// Time for which the programs are attached in each period; all the time if both are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rhythm {
     pub(super) window: Duration,

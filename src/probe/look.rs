@@ -31,7 +31,7 @@ pub enum LookError {
     #[error(transparent)]
     Missing(#[from] Missing),
     /// The programs were attached, but cannot be read.
-    #[error("cannot read what the eBPF programs counted: {0}")]
+    #[error("cannot read the counters of the eBPF programs: {0}")]
     Read(#[from] libbpf_rs::Error),
     /// The witness cannot run.
     #[error("cannot run on CPU {0}: {1}")]

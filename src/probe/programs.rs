@@ -141,7 +141,7 @@ impl Programs {
         for bytes in map.keys() {
             let Some(value) = map.lookup(&bytes, MapFlags::ANY)? else { continue };
             all.insert(
-                K::parse(&bytes).expect("the kernel gives keys of the map's own size"),
+                K::parse(&bytes).expect("the kernel returns keys of the map's own size"),
                 record(&value),
             );
         }
@@ -171,7 +171,7 @@ pub(super) fn now_ns() -> u64 {
 }
 
 fn record<R: Record>(bytes: &[u8]) -> R {
-    R::parse(bytes).expect("the kernel gives values of the map's own size")
+    R::parse(bytes).expect("the kernel returns values of the map's own size")
 }
 
 #[cfg(test)]

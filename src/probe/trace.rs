@@ -42,7 +42,7 @@ pub use tally::Tally;
 
 use recorder::Recorder;
 
-/// How often the ring buffer is read.
+/// Interval between readings of the ring buffer.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Options of a trace.

@@ -83,9 +83,9 @@ pub struct Run {
 pub struct Slice {
     /// The CPU.
     pub cpu: CpuId,
-    /// When it began.
+    /// Start time.
     pub began: u64,
-    /// When it ended, or was last seen.
+    /// End time, or the time it was last seen.
     pub ended: u64,
     /// Kind of work.
     pub work: Work,
@@ -110,7 +110,7 @@ pub struct Poll {
     /// The end of the poll before in the same run, or the beginning of the run; `None`: a task polled by
     /// itself, and the beginning is unknown.
     pub began: Option<u64>,
-    /// When it ended.
+    /// End time.
     pub ended: u64,
     /// The NAPI; 0 = it has no number.
     pub napi: u32,
