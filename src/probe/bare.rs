@@ -42,7 +42,7 @@ pub struct Bare {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoBare {
     /// No other CPU to send from.
-    #[error("this machine has only one CPU")]
+    #[error("no second CPU is available to this process")]
     OneCpu,
     /// A thread cannot run there, or the kernel has no membarrier(2).
     #[error("cannot interrupt CPU {0}: {1}")]
