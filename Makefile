@@ -1,4 +1,4 @@
-# Each goal does its own set-up, as root on Debian 12 with cargo.
+# Each goal sets up what it needs, as root on Debian 12 with cargo.
 
 CARGO ?= cargo
 
@@ -17,19 +17,19 @@ test: ## Run every test; RXLAB_REQUIRE=netns turns skipped privileged tests into
 	scripts/setup.sh test
 	$(CARGO) test --locked
 
-lint: ## What CI checks before the tests
+lint: ## Run the checks that CI runs before the tests
 	scripts/setup.sh run
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
-install: build ## Install the program for this machine
+install: build ## Install the program on this machine
 	install -D -m 755 target/release/rxlab $(DESTDIR)/usr/local/bin/rxlab
 
-bench-load: build ## Install the peers of `rxlab load` and measure all of them, on a quiet machine
+bench-load: build ## Install the peers of `rxlab load` and compare all of them, on a quiet machine
 	bench/load.sh
 
-simulate: ## Let an adversary loose on a simulated machine, for MINUTES minutes
+simulate: ## Run an adversary on a simulated machine for MINUTES minutes
 	$(CARGO) run --release --locked --example world -- --minutes $(MINUTES)
 
-docs: ## Write the generated documents anew
+docs: ## Regenerate the generated documents
 	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib

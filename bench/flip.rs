@@ -1,8 +1,8 @@
-//! How long it takes to flip a safe knob there and back, as a trial does it: look at the machine, journal,
-//! sync, write, read back. `cargo run --release --example flip [FLIPS]`, 200 unless given.
+//! Time to flip a safe knob there and back, as a trial does it: read the machine, journal,
+//! sync, write, read back. `cargo run --release --example flip [FLIPS]`, 200 by default.
 //!
-//! The knob is `rps` of a veth pair in namespaces that this program makes, on the running kernel; the journal
-//! lies in the directory for temporary files. Needs root.
+//! The knob is `rps` of a veth pair in namespaces that this program creates, on the running kernel; the
+//! journal is in the directory for temporary files. Needs root.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         None => 200,
         Some(Ok(flips)) if flips > 0 => flips,
         Some(_) => {
-            eprintln!("flip: give the number of flips");
+            eprintln!("flip: FLIPS must be a number");
             return ExitCode::from(2);
         }
     };
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let identity = look().identity;
     let what = "measuring a flip".to_owned();
     let info = BeginInfo { root, what, ..BeginInfo::new(&identity) };
-    let mut transaction = Transaction::begin(&store, info).expect("nobody else uses this journal");
+    let mut transaction = Transaction::begin(&store, info).expect("no other user of this journal");
     let setting: Setting = format!("rps {}/rx-0 = 0", Range::server_nic()).parse().expect("a setting");
     let (mut there, mut back) = (Vec::new(), Vec::new());
     for _ in 0..flips {

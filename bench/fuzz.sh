@@ -1,11 +1,11 @@
 #!/bin/sh
-# Fuzzes every parser: RUNS inputs each, or SECONDS, whatever comes first. Prints one line for each.
+# Fuzzes every parser: RUNS inputs each, or SECONDS, whichever comes first. Prints one line per parser.
 #
 #   bench/fuzz.sh [RUNS [SECONDS [NAME...]]]      (default: 10000000 600, all)
 #
-# Needs a C++ compiler for libFuzzer, which the crate libfuzzer-sys carries. Inputs that gave new
+# Needs a C++ compiler for libFuzzer, which comes with the crate libfuzzer-sys. Inputs with new
 # coverage are kept in fuzz/corpus, inputs that break a parser in fuzz/artifacts; neither is committed.
-# Exit code 1 when a parser broke.
+# Exit code 1 if a parser broke.
 set -eu
 
 cd "$(dirname "$0")/../fuzz"
@@ -14,17 +14,17 @@ seconds=${2:-600}
 [ $# -le 2 ] && set -- || shift 2
 
 target=$(rustc -vV | sed -n 's/^host: //p')
-# Coverage is what LLVM's own pass puts in; a stable compiler has it, under the name of an argument of
-# LLVM. With --target, build scripts and macros stay without it.
+# LLVM's own pass inserts the coverage; a stable compiler has it, as an LLVM
+# argument. With --target, build scripts and macros stay without it.
 coverage="-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares"
-# All parts of a run take the program that its beginning has built.
+# All parts of a run use the program built at its beginning.
 [ -n "${RXLAB_FUZZ_PART:-}" ] || RUSTFLAGS=$coverage cargo build --quiet --release --target "$target"
 program=target/$target/release/parsers
 [ $# -gt 0 ] || set -- $(RXLAB_FUZZ=list "$program" -artifact_prefix=artifacts/ 2>/dev/null || true)
 
-# What the running kernel says is a better start than nothing.
+# The running kernel's files are a better start than nothing.
 seed() {
     case $1 in
     parse/interrupts | parse/softirqs | parse/stat) cat "/proc/${1#parse/}" ;;
@@ -33,7 +33,7 @@ seed() {
     esac >"corpus/$1/this-machine"
 }
 
-# One at a time unless RXLAB_FUZZ_JOBS says otherwise.
+# One at a time unless RXLAB_FUZZ_JOBS is set higher.
 if [ "${RXLAB_FUZZ_JOBS:-1}" -gt 1 ]; then
     printf '%-28s %12s %8s  %s\n' parser inputs seconds result
     printf '%s\n' "$@" | RXLAB_FUZZ_PART=1 xargs -P "$RXLAB_FUZZ_JOBS" -n 1 \

@@ -1,9 +1,11 @@
 #!/bin/bash
-# 100,000 connections of one client, both ends in a guest of lab/vm: many machines allow no process so many open files.
+# 100,000 connections of one client, both ends in a guest of lab/vm: many machines do not allow a process that
+# many open files.
 #
 #   bench/load-guest.sh [--program FILE] [--out FILE]
 #
-# The guest is emulated, so its rates say nothing; files, memory and errors do. Exit code 1 when a connection fails.
+# The guest is emulated, so its rates mean nothing; files, memory and errors do. Exit code 1 if a connection
+# fails.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -17,7 +19,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ -x "$program" ] || { echo "load-guest.sh: there is no program $program: make build" >&2 && exit 2; }
+[ -x "$program" ] || { echo "load-guest.sh: program $program not found: run make build" >&2 && exit 2; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -29,7 +31,7 @@ count=100000
 rxlab --json target --http 127.0.0.1:8080 --for 600s >/tmp/target 2>/dev/null &
 target=$!
 until grep -q addresses /tmp/target; do sleep 1; done
-# Each address is good for some 28,000 connections. All of 127.0.0.0/8 is this machine.
+# Each address supports some 28,000 connections. All of 127.0.0.0/8 is this machine.
 rxlab --json load http://127.0.0.1:8080/simple --connections $count --rate 2000 --timeout 30s --for 30s \
   --source 127.0.1.1,127.0.1.2,127.0.1.3,127.0.1.4,127.0.1.5,127.0.1.6,127.0.1.7,127.0.1.8 >/tmp/result 2>/dev/null &
 load=$!
@@ -50,7 +52,7 @@ else
   errors=$(sed -n '/^  "errors": {/,/}/p' /tmp/result | tr -d ' \n')
 fi
 echo "Linux $(uname -r), $(nproc) emulated CPUs, $(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo) MiB"
-echo "$count connections from 8 addresses, 2000 requests a second over all of them for 30 s"
+echo "$count connections from 8 addresses, 2000 requests/s over all of them for 30 s"
 echo "open at most $most; memory of the client $memory KiB, of the target $there KiB"
 echo "$(sed -n 's/^  "requests": \([0-9]*\),/\1/p' /tmp/result) answers, errors: $errors, exit code $code"
 [ "$code" = 0 ] && [ "$most" -ge $count ] && [ "$errors" = none ]

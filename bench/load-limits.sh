@@ -3,12 +3,12 @@
 #
 #   bench/load-limits.sh [--small] [--program FILE] [--out FILE] [rate-error] [connections] [memory]
 #
-# Without a name all three. Server (`rxlab target`) on one CPU, client on another. Exit code 1 when
-# something is not as it has to be: a rate is off by 0.1 % or more, a connection fails, the client's
+# All three by default. Server (`rxlab target`) on one CPU, client on another. Exit code 1 if
+# a limit is missed: a rate is off by 0.1 % or more, a connection fails, the client's
 # memory grows by more than 5 % and a megabyte after its first tenth.
 #
 # --small runs for seconds and with 2,000 connections: it only proves that all of this runs.
-# As root the limit of open files is raised as far as is needed; else `ulimit -Hn` has to allow it.
+# As root the limit of open files is raised as needed; else `ulimit -Hn` must allow it.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -27,12 +27,12 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ -n "$modes" ] || modes="rate-error connections memory"
-[ -x "$program" ] || { echo "load-limits.sh: there is no program $program: make build" >&2 && exit 2; }
+[ -x "$program" ] || { echo "load-limits.sh: program $program not found: run make build" >&2 && exit 2; }
 
 work=$(mktemp -d)
 server=""
 client=""
-# Nothing that was started here may outlive this.
+# Stop everything started here.
 cleanup() {
   for pid in $client $server; do kill "$pid" 2>/dev/null || true; done
   rm -rf "$work"
@@ -40,7 +40,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM HUP
 
-# The CPUs that this process may use: the server has the first, the client the second.
+# The CPUs that this process may use: the server gets the first, the client the second.
 allowed() {
   awk '/^Cpus_allowed_list/ { n = split($2, part, ",")
     for (i = 1; i <= n; i++) { split(part[i], ends, "-")
@@ -58,7 +58,7 @@ read -r first <&3
 url=http://$(echo "$first" | sed -n 's/.*"http":"\([^"]*\)".*/\1/p')/simple
 
 load=("$program" --json load "$url" --cpus "$client_cpu")
-# Numbers of the result, which is printed over many lines.
+# Numbers of the result, which is printed on many lines.
 number() { sed -n "s/^ *\"$1\": \(-\{0,1\}[0-9.e-]*\),\{0,1\}$/\1/p" "$work/result" | head -n 1; }
 errors() { sed -n '/^  "errors": {$/,/^  }/p' "$work/result" | sed '1d;$d' | tr -d ' \n'; }
 
@@ -66,7 +66,7 @@ failed=0
 verdict() { if [ "$1" = yes ]; then echo ok; else echo FAILED && return 1; fi; }
 
 rate_error() {
-  echo "rate error: requests sent as against requests due"
+  echo "rate error: requests sent compared with requests due"
   "${load[@]}" -c 64 --for 2s >"$work/result" 2>/dev/null || true
   local most rates seconds
   most=$(number rate)
@@ -75,7 +75,7 @@ rate_error() {
   [ -z "$small" ] || rates="5 1000"
   printf '  %12s %8s %12s %12s %10s\n' rate seconds due sent error
   for rate in $rates; do
-    # Of few requests one is more than 0.1 %: they have to come to the very number.
+    # Of few requests one is more than 0.1 %: they have to match exactly.
     seconds=$(awk -v r="$rate" 'BEGIN { s = r < 10 ? 60 : 10; print s }')
     [ -z "$small" ] || seconds=1
     "${load[@]}" -c 64 --rate "$rate" --for "${seconds}s" >"$work/result" || true
@@ -89,17 +89,17 @@ rate_error() {
 
 connections() {
   local count=100000 rate=20000 seconds=20
-  # Long enough to be looked at, also where starting a program takes a second.
+  # Long enough to be sampled, even if starting a program takes a second.
   [ -z "$small" ] || count=2000 rate=1000 seconds=4
-  # Both ends are a process each; as root either raises its limit itself, where that is allowed.
+  # Each end is one process; as root each raises its own limit, if allowed.
   local files
   files=$( (ulimit -Hn $((count + 1000)) && ulimit -Hn) 2>/dev/null || ulimit -Hn)
   if [ "$files" != unlimited ] && [ "$files" -lt $((count + 1000)) ]; then
     count=$((files - 1000))
-    echo "only $files open files are allowed here"
+    echo "only $files open files are allowed on this machine"
   fi
-  echo "$count connections from 8 addresses, $rate requests a second over all of them"
-  # Each address is good for some 28,000 connections. All of 127.0.0.0/8 is this machine.
+  echo "$count connections from 8 addresses, $rate requests/s over all of them"
+  # Each address supports some 28,000 connections. All of 127.0.0.0/8 is this machine.
   local sources=127.0.1.1,127.0.1.2,127.0.1.3,127.0.1.4,127.0.1.5,127.0.1.6,127.0.1.7,127.0.1.8
   "${load[@]}" -c "$count" --source "$sources" --rate "$rate" --timeout 10s --for "${seconds}s" >"$work/result" &
   client=$!
@@ -124,7 +124,7 @@ connections() {
 memory() {
   local seconds=600 step=10
   [ -z "$small" ] || seconds=3 step=1
-  echo "memory of the client over $seconds s at 20,000 requests a second, in KiB"
+  echo "memory of the client over $seconds s at 20,000 requests/s, in KiB"
   "${load[@]}" -c 64 --rate 20000 --pacing coarse --for "${seconds}s" >"$work/result" &
   client=$!
   : >"$work/memory"

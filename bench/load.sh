@@ -1,18 +1,18 @@
 #!/bin/bash
-# The load generator against its peers, all in one interleaved run.
+# The load generator and its peers in one interleaved run.
 #
 #   bench/load.sh [--small] [--no-install] [--program FILE] [--repeats N] [--seconds S] [--out FILE]
 #
-# Server on one CPU (`rxlab target` or nginx, a fresh one for each run), client on another. What counts is
-# client CPU time for each request: user and system time of the client process by rusage, requests
-# counted by the server. Peers take turns, so that a machine that changes its speed changes it for
-# all: a ratio is that of two runs of one round, and the median of the rounds' ratios is what counts.
-# The single runs are kept beside the table: case, client, round, requests, wall, user and system time of
+# Server on one CPU (`rxlab target` or nginx, a new one for each run), client on another. The result is
+# client CPU time per request: user and system time of the client process by rusage, requests
+# counted by the server. Peers take turns, so a change in the machine's speed affects
+# all of them: a ratio is that of two runs of one round, and the median of the rounds' ratios counts.
+# The single runs are kept next to the table: case, client, round, requests, wall, user and system time of
 # the client, CPU time of the server, p99.
 #
-# --small takes one short run of a few cases with the peers that are there: it only proves that all of
+# --small takes one short run of a few cases with the installed peers: it only proves that all of
 # this runs. Peers are installed to RXLAB_PEERS (/var/tmp/rxlab-peers) and, as Debian packages, by
-# apt-get; one that cannot be had is named and left out.
+# apt-get; one that cannot be installed is named and left out.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -34,14 +34,14 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ -x "$program" ] || { echo "load.sh: there is no program $program: make build" >&2 && exit 2; }
+[ -x "$program" ] || { echo "load.sh: program $program not found: run make build" >&2 && exit 2; }
 
 peers_dir=${RXLAB_PEERS:-/var/tmp/rxlab-peers}
 export PATH=$peers_dir/bin:$peers_dir/node_modules/.bin:$PATH:/usr/local/go/bin
 work=$(mktemp -d)
 server=""
 client=""
-# Nothing that was started here may outlive this.
+# Stop everything started here.
 cleanup() {
   [ -z "$client" ] || pkill -P "$client" || true
   if [ -n "$server" ]; then
@@ -57,13 +57,13 @@ say() { echo "load.sh: $*" >&2; }
 
 # --- peers -------------------------------------------------------------------------------------
 
-# try NAME COMMAND...: installs a peer that is not there; a failure is said and is no end.
+# try NAME COMMAND...: installs a missing peer; a failure is reported and ignored.
 try() {
   local name=$1
   shift
   command -v "$name" >/dev/null 2>&1 && return
   say "installing $name"
-  "$@" >"$work/install.log" 2>&1 || say "$name cannot be had: $(tail -n 1 "$work/install.log")"
+  "$@" >"$work/install.log" 2>&1 || say "cannot install $name: $(tail -n 1 "$work/install.log")"
 }
 
 if [ -n "$install" ]; then
@@ -102,7 +102,7 @@ version() {
 
 # --- one run -----------------------------------------------------------------------------------
 
-# The CPUs that this process may use: the server has the first, clients the second.
+# The CPUs that this process may use: the server gets the first, clients the second.
 allowed() {
   awk '/^Cpus_allowed_list/ { n = split($2, part, ",")
     for (i = 1; i <= n; i++) { split(part[i], ends, "-")
@@ -121,7 +121,7 @@ end
 request = function() return requests end
 LUA
 
-# command PEER CONNECTIONS DEPTH RATE SECONDS URL: sets `command`; false when the peer cannot do it.
+# command PEER CONNECTIONS DEPTH RATE SECONDS URL: sets `command`; false if the peer does not support it.
 command_of() {
   local peer=$1 c=$2 d=$3 r=$4 s=$5 url=$6
   command=()
@@ -151,7 +151,7 @@ command_of() {
   esac
 }
 
-# The 99th percentile that a peer printed, in microseconds; empty when it printed none that is known.
+# The 99th percentile that a peer printed, in microseconds; empty if it printed none in a known form.
 p99() {
   case $1 in
   rxlab*) sed -n '/"latency_us"/,/}/s/.*"p99": \([0-9.]*\).*/\1/p' "$2" | head -n 1 ;;
@@ -291,7 +291,7 @@ cases() {
   echo "freeze 64 1 2000 10 3 rxlab-timer fortio bombardier oha vegeta"
 }
 
-# known PEER: whether it is there.
+# known PEER: true if it is installed.
 known() { case " rxlab rxlab-precise rxlab-timer rxlab-coarse rxlab-train rxlab-plain $here " in *" $1 "*) ;; *) return 1 ;; esac; }
 
 : >"$work/runs.txt"
@@ -307,7 +307,7 @@ for ((turn = 1; turn <= repeats; turn++)); do
   done < <(cases)
 done
 
-# Highest rate of which 99 % arrive, by halving a list of rates; a round of all peers at a time.
+# Highest rate of which 99 % arrive, by bisecting a list of rates; a round of all peers at a time.
 if [ -z "$small" ]; then
   rates=(10 15 20 30 40 50 60 70 80 90 100 110 120 130 140 150 160 170 180 190 200 210 220 230 240 260 280 300)
   for ((turn = 1; turn <= 5; turn++)); do
@@ -336,9 +336,9 @@ table() {
   echo "# bench/load.sh; $(date +%F), Linux $(uname -r), $(nproc) CPUs ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1))"
   echo "# server on CPU $server_cpu, client on CPU $client_cpu, runs of $seconds s, $repeats rounds; load average $(cut -d' ' -f1-3 /proc/loadavg)"
   for peer in rxlab $here; do echo "# $(version "$peer" 2>&1 | head -n 1)"; done
-  [ -z "$missing" ] || echo "# not here:$missing"
+  [ -z "$missing" ] || echo "# not installed:$missing"
   echo
-  echo "client CPU time a request in us, and its ratio to that of the first client of the case:"
+  echo "client CPU time per request in us, and its ratio to that of the first client of the case:"
   echo "median of the rounds (lowest to highest)"
   awk "$median"'
     { key = $1 " " $2
@@ -362,14 +362,14 @@ table() {
       } }' <(grep -v '^max-' "$work/runs.txt")
   if [ -s "$work/held.txt" ]; then
     echo
-    echo "highest rate of which 99 % arrived, in thousand a second"
+    echo "highest rate of which 99 % arrived, in thousands per second"
     awk "$median"'{ if (!($1 in n)) keys[++count] = $1; value[$1, ++n[$1]] = $2 }
       END { for (k = 1; k <= count; k++) { for (i = 1; i <= n[keys[k]]; i++) list[i] = value[keys[k], i]
         middle = median(list, n[keys[k]]); printf "%-14s %6.0f (%.0f to %.0f)\n", keys[k], middle, list[1], list[n[keys[k]]] } }' "$work/held.txt"
   fi
   if [ -z "$small" ]; then
     echo
-    echo "freeze: the server stood still for 500 ms of 10 s; the p99 of all requests is about 400000 us"
+    echo "freeze: the server was stopped for 500 ms of 10 s; the true p99 of all requests is about 400000 us"
   fi
 }
 table >"$work/table.txt"

@@ -1,8 +1,8 @@
-//! How long planning takes on a large machine: `cargo run --release --example planner [CPUS [QUEUES [RUNS]]]`, 1024, 64
-//! and 21 unless given.
+//! Planning time on a large machine: `cargo run --release --example planner [CPUS [QUEUES [RUNS]]]`, 1024, 64
+//! and 21 by default.
 //!
-//! The machine is a value: 8 nodes, two threads a core, one device with a transmit queue for each receive queue. Its
-//! interrupts are all on CPU 0, so that every step has something to change.
+//! The machine is a value: 8 nodes, two threads per core, one device with a transmit queue for each receive
+//! queue. All its interrupts are on CPU 0, so every step has something to change.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
     let mut next = |default| numbers.next().unwrap_or(Some(default));
     let (Some(cpus), Some(queues), Some(runs)) = (next(1024), next(64), next(21)) else {
-        eprintln!("planner: give CPUS, QUEUES and RUNS as numbers");
+        eprintln!("planner: CPUS, QUEUES and RUNS must be numbers");
         return ExitCode::from(2);
     };
     let (cpus, queues, runs) = (cpus.max(NODES), queues.max(1), runs.max(1));

@@ -1,11 +1,11 @@
-//! How far predictions are off: `cargo run --release --example prediction [LOADS [SEED]]`, 30 loads of seed 3 unless
-//! given. Needs root and a quiet machine.
+//! Prediction errors: `cargo run --release --example prediction [LOADS [SEED]]`, 30 loads of seed 3 by
+//! default. Needs root and a quiet machine.
 //!
-//! Each load is drawn at random: 5,000 to 250,000 packets a second for one to three programs on CPU 1 or 0, in 1 to 64
-//! flows from CPU 0, of 64 to 1,400 bytes, through 0 to 400 policy routing rules. A look of two seconds without RPS makes
-//! the prediction for `rps srv0/rx-0 = 1`, as `rxlab doctor` does; then RPS is on, off and on again. Measured is softirq
-//! time by windows, for the packets of the first look. A line of JSON for each load; then what all say together. The
-//! factors of the model were fitted to seeds 1 and 2.
+//! Each load is drawn at random: 5,000 to 250,000 packets/s for one to three programs on CPU 1 or 0, in 1 to
+//! 64 flows from CPU 0, of 64 to 1,400 bytes, through 0 to 400 policy routing rules. A sample of two seconds
+//! without RPS gives the prediction for `rps srv0/rx-0 = 1`, as in `rxlab doctor`; then RPS is on, off and on
+//! again. Softirq time is measured by windows, for the packets of the first sample. Prints a line of JSON per
+//! load, then a summary. The factors of the model were fitted to seeds 1 and 2.
 
 #![allow(clippy::disallowed_methods)] // Writes the picture.
 
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(400);
 const PICTURE: &str = "docs/pictures/prediction.svg";
 
-/// What is sent to whom.
+/// Traffic of one load.
 #[derive(Debug, serde::Serialize)]
 struct Load {
     rules: u32,
@@ -92,7 +92,7 @@ impl Point {
         (self.predicted - self.measured).abs()
     }
 
-    /// The interval is printed in whole points of a CPU.
+    /// True if the measurement is in the interval, which is printed in whole points of a CPU.
     fn holds(&self) -> bool {
         (self.range[0] - 0.005..=self.range[1] + 0.005).contains(&self.measured)
     }
@@ -169,8 +169,8 @@ fn main() {
     let held = all.iter().filter(|point| point.holds()).count();
     let widths: f64 = all.iter().map(|point| point.range[1] - point.range[0]).sum();
     eprintln!(
-        "{} CPUs of {loads} loads of seed {seed}: off by {:.1} points of a CPU (median), {:.1} (90 %), {:.1} (most); \
-         {held} inside their intervals, which are {:.0} points wide on average",
+        "{} CPUs of {loads} loads of seed {seed}: off by {:.1} points of a CPU (median), {:.1} (90 %), \
+         {:.1} (max); {held} inside their intervals, which are {:.0} points wide on average",
         all.len(),
         at(0.5),
         at(0.9),

@@ -1,15 +1,15 @@
-//! What measuring costs those who are measured: `cargo run --release --example probe_cost [BLOCKS]`, 24 blocks unless
-//! given.
+//! Cost of measuring for the measured load: `cargo run --release --example probe_cost [BLOCKS]`, 24 blocks by
+//! default.
 //!
-//! A block has a slot of a quarter of a second with each arm, in another order each time: nothing attached; rxlab's
-//! programs that say who pays, as `rxlab steal` attaches them; those that measure softirq time within the budget, as
-//! doctor and trials attach them; the same tracepoints in `softirqs` (libbpf-tools) and in `perf record`. What a slot
-//! is worth is the mean rate of its batches of 5 ms without the fastest and slowest 5 %, and the loss of an arm is
-//! relative to nothing attached in the same block; its mean over the blocks has an interval of Student's t.
+//! A block has a slot of a quarter of a second with each arm, in another order each time: nothing attached;
+//! rxlab's programs of `rxlab steal`; those that measure softirq time within the budget, as in doctor and
+//! trials; the same tracepoints in `softirqs` (libbpf-tools) and in `perf record`. The value of a slot is the
+//! mean rate of its batches of 5 ms without the fastest and slowest 5 %, and the loss of an arm is relative
+//! to nothing attached in the same block; its mean over the blocks has an interval of Student's t.
 //!
-//! Two loads over a veth pair, the client on CPU 1: a datagram there and back with the server on the same CPU, which
-//! makes one softirq run for each packet and never idles; and HTTP/1.1 pipelined 100 deep with the server on
-//! CPU 0. Needs root and an otherwise idle machine.
+//! Two loads over a veth pair, the client on CPU 1: a datagram there and back with the server on the same
+//! CPU, which makes one softirq run per packet and never idles; and HTTP/1.1 pipelined 100 deep with the
+//! server on CPU 0. Needs root and an otherwise idle machine.
 
 #![allow(clippy::disallowed_methods)] // Starts the peers.
 
@@ -25,12 +25,12 @@ use rxlab::probe::{Budget, Programs, SoftirqTime};
 use rxlab::target::{Spec, Target};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A slot, of which the rate is taken batch by batch.
+/// Batches of a slot, each with its own rate.
 const BATCHES: usize = 50;
 const BATCH: Duration = Duration::from_millis(5);
-/// Part of the batches that is left out at each end.
+/// Fraction of the batches that is left out at each end.
 const TRIM: f64 = 0.05;
-/// Until a load has its speed again, and what is attached its rhythm.
+/// Time for a load to reach its speed again, and the attached programs their rhythm.
 const SETTLE: Duration = Duration::from_millis(300);
 const TRACEPOINTS: &str = "irq:softirq_entry,irq:softirq_exit,irq:softirq_raise,irq:irq_handler_entry,\
                            irq:irq_handler_exit,napi:napi_poll";
@@ -47,7 +47,7 @@ enum Arm {
 /// In the order of their discriminants.
 const ARMS: [Arm; 5] = [Arm::Nothing, Arm::Rxlab, Arm::Budget, Arm::Softirqs, Arm::Perf];
 
-/// What is attached while `during` runs.
+/// Runs `during` with the programs of `arm` attached.
 fn with<T>(arm: Arm, during: impl FnOnce() -> T) -> T {
     let host = LiveHost::open(Path::new("/")).expect("the root is readable");
     let peer = |program: &str, arguments: &[&str], during: &dyn Fn()| {
@@ -68,11 +68,11 @@ fn with<T>(arm: Arm, during: impl FnOnce() -> T) -> T {
         Arm::Rxlab => {
             let programs = Programs::attach(&host).expect("root may use eBPF");
             run();
-            programs.read().expect("they are still there");
+            programs.read().expect("still attached");
         }
         Arm::Budget => {
             let mut timer = SoftirqTime::load(&host, Budget::default()).expect("root may use eBPF");
-            timer.during(run).1.expect("they are still there");
+            timer.during(run).1.expect("still attached");
         }
         Arm::Softirqs => peer("softirqs", &["1000"], &run),
         Arm::Perf => peer("perf", &["record", "-a", "-e", TRACEPOINTS, "-o", "/dev/null"], &run),
@@ -86,7 +86,7 @@ fn start(program: &str, arguments: &[&str]) -> Child {
     command.spawn().unwrap_or_else(|error| panic!("{program}: {error}; it is needed to compare"))
 }
 
-/// Requests a second, batch by batch, without the fastest and the slowest.
+/// Requests per second, batch by batch, without the fastest and the slowest.
 fn slot(session: &mut Session) -> f64 {
     session.mark();
     let mut rates = Vec::with_capacity(BATCHES);
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         None => 24,
         Some(Ok(blocks)) if blocks > 1 => blocks,
         Some(_) => {
-            eprintln!("probe_cost: give the number of blocks, at least 2");
+            eprintln!("probe_cost: the number of blocks must be at least 2");
             return ExitCode::from(2);
         }
     };
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
         Target::start(&Spec { udp_echo, http, cpus, netns, ..Spec::default() }).expect("two CPUs are there")
     };
     let targets = [serve(Some(echo), None, "1"), serve(None, Some(http), "0")];
-    println!("throughput, {blocks} blocks; loss against nothing attached in the same block, 95 % interval");
+    println!("throughput, {blocks} blocks; loss relative to nothing attached in the same block, 95 % CI");
     let ping = ("ping-pong", format!("udp://{echo}"), 1, 1);
     let stream = ("pipelined", format!("http://{http}/simple"), 8, 100);
     for (name, url, connections, pipeline) in [ping, stream] {
@@ -168,7 +168,7 @@ fn report(load: &str, rates: &[Vec<f64>]) {
             .collect();
         let (mean, half) = interval(&losses);
         println!(
-            "{load:<10} {:<9} {:>12.0} a second   loss {mean:5.1} %   {:5.1} to {:5.1} %",
+            "{load:<10} {:<9} {:>12.0} /s   loss {mean:5.1} %   {:5.1} to {:5.1} %",
             format!("{arm:?}"),
             mine.iter().sum::<f64>() / mine.len() as f64,
             mean - half,

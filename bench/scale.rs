@@ -1,10 +1,10 @@
-//! How much CPU time looking takes on a large machine:
-//! `cargo run --release --example scale [CPUS [QUEUES [RUNS]]]`, 1024, 64 and 21 unless given.
+//! CPU time of sampling a large machine:
+//! `cargo run --release --example scale [CPUS [QUEUES [RUNS]]]`, 1024, 64 and 21 by default.
 //!
 //! The machine is a generated tree of plain files (`bench/scale/tree.rs`), so file system costs are
 //! those of the temporary directory and not those of procfs.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Makes files and starts the program.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
 
 #[path = "scale/tree.rs"]
 mod tree;
@@ -21,13 +21,13 @@ fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
     let mut next = |default| numbers.next().unwrap_or(Some(default));
     let (Some(cpus), Some(queues), Some(runs)) = (next(1024), next(64), next(21)) else {
-        eprintln!("scale: give CPUS, QUEUES and RUNS as numbers");
+        eprintln!("scale: CPUS, QUEUES and RUNS must be numbers");
         return ExitCode::from(2);
     };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let files = tree::make(directory.path(), cpus, queues);
     println!("{cpus} CPUs, {queues} queues, {files} files; CPU time of {runs} runs in ms");
-    let program = beside("rxlab");
+    let program = sibling_program("rxlab");
     println!(
         "{:<28} mean {:8.1}",
         "rxlab show --json",
@@ -37,26 +37,26 @@ fn main() -> ExitCode {
     let inventory = Inventory::take(&host, Scope::All);
     assert_eq!(inventory.cpus.known().map(Vec::len), usize::try_from(cpus).ok(), "the tree is read");
     let listeners = inventory.listeners.known().map(|listeners| listeners.sockets.len());
-    assert!(listeners > Some(100), "the processes are looked into: {:?}", inventory.listeners);
+    assert!(listeners > Some(100), "the processes are read: {:?}", inventory.listeners);
     let path = Inventory::take(&host, Scope::Counters);
     for (what, inventory) in [("one sample of the counters", &path), ("the same with programs", &inventory)] {
         let sample = (0..runs).map(|_| cpu_time(|| drop(Counters::take(&host, inventory)))).collect();
         report(what, sample);
     }
     let programs = Counters::take(&host, &inventory).processes.known().map(|programs| programs.len());
-    assert!(programs > Some(100), "programs are looked at: {programs:?}");
+    assert!(programs > Some(100), "programs are read: {programs:?}");
     ExitCode::SUCCESS
 }
 
 /// The program of the same build: examples are one folder below it.
-fn beside(name: &str) -> PathBuf {
+fn sibling_program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("every process has a program");
     let program = own.parent().and_then(Path::parent).expect("target/release/examples").join(name);
     assert!(program.exists(), "build it first: cargo build --release");
     program
 }
 
-/// CPU time of one run. The kernel tells that of children in ticks of 10 ms, so it is the mean of many.
+/// CPU time of one run. The kernel reports that of children in ticks of 10 ms, so it is the mean of many.
 fn show(program: &Path, root: &Path, runs: u32) -> Duration {
     let before = children_ticks();
     for _ in 0..runs {
@@ -67,10 +67,10 @@ fn show(program: &Path, root: &Path, runs: u32) -> Duration {
     Duration::from_millis(10) * (children_ticks() - before) / runs
 }
 
-/// `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), behind the name in brackets.
+/// `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), after the name in parentheses.
 fn children_ticks() -> u32 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
-    let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
     let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<u32>().expect("ticks"));
     ticks.sum()
 }

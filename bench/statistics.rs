@@ -12,13 +12,13 @@ fn main() -> ExitCode {
         None => RUNS,
         Some(Ok(runs)) if runs > 0 => runs,
         Some(_) => {
-            eprintln!("statistics: give the number of runs a row, such as {RUNS}");
+            eprintln!("statistics: RUNS must be a number, such as {RUNS}");
             return ExitCode::from(2);
         }
     };
     match print(runs) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("statistics: cannot write the output: {error}");
@@ -29,6 +29,6 @@ fn main() -> ExitCode {
 
 fn print(runs: usize) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{runs} runs a row\n\n{}", false_positives(runs))?;
+    writeln!(out, "{runs} runs per row\n\n{}", false_positives(runs))?;
     write!(out, "{}", operating(runs))
 }

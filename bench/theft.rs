@@ -1,9 +1,9 @@
-//! Theft by receive work, as a pinned process sees it and as the eBPF programs measure it, side by side:
-//! `cargo run --release --example theft [RUNS] [SECONDS]`, 10 runs of 3 seconds unless given.
+//! Time stolen by receive work, as a pinned process sees it and as the eBPF programs measure it, side by
+//! side: `cargo run --release --example theft [RUNS] [SECONDS]`, 10 runs of 3 seconds by default.
 //!
-//! One thread on CPU 1 sends datagrams flat out over a veth pair to a sink on CPU 1. With the server's RPS mask
-//! at CPU 0 they are received there, where the process is that should have the CPU to itself; with RPS off
-//! they are received on CPU 1. Needs root, two CPUs, `ip` and `openssl`, and an otherwise idle machine.
+//! One thread on CPU 1 sends datagrams flat out over a veth pair to a sink on CPU 1. With the server's RPS
+//! mask at CPU 0 they are received there, on the CPU of the process that should have it to itself; with RPS
+//! off they are received on CPU 1. Needs root, two CPUs, `ip` and `openssl`, and an otherwise idle machine.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Ok([runs]) if *runs > 0 => (*runs, 3),
         Ok([runs, seconds]) if *runs > 0 && *seconds > 0 => (*runs, *seconds),
         _ => {
-            eprintln!("theft: give the number of runs and their length in seconds");
+            eprintln!("theft: RUNS and SECONDS must be numbers above 0");
             return ExitCode::from(2);
         }
     };
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         netns: Some(range.server.path()),
         ..Spec::default()
     });
-    let target = target.expect("CPU 1 is there");
+    let target = target.expect("CPU 1 exists");
     let load = serde_json::json!({
         "url": format!("udp-sink://{sink}"),
         "connections": 1,
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     });
     let session = Session::start(&serde_json::from_value(load).expect("a load")).expect("the sink is there");
     println!(
-        "parts of CPU 0 in %, {runs} runs of {seconds} s; left over: stolen by inference, less the rest"
+        "fractions of CPU 0 in %, {runs} runs of {seconds} s; left over: stolen by inference, minus the rest"
     );
     println!("RPS witness   top is wrong by  stolen: by inference  measured  other IRQs  entries  left over");
     for rps in ["1", "0"] {
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What one run leaves over, in points of CPU.
+/// Unexplained time of one run, in points of a CPU.
 fn run(rps: &str, method: Method, seconds: u64) -> f64 {
     let host = LiveHost::open(Path::new("/")).expect("the root is readable");
     let wish = Wish { tier: Some(Tier::Ebpf), witness: Some((method, CpuId(0), seconds)) };

@@ -1,10 +1,11 @@
-//! What doctor and trials say where RPS wins: `cargo run --release --example winning [SEEDS]`, 20 seeds unless given.
-//! Needs root, a quiet machine and the release build of `rxlab`.
+//! Verdicts of doctor and trials where RPS wins: `cargo run --release --example winning [SEEDS]`, 20 seeds by
+//! default. Needs root, a quiet machine and the release build of `rxlab`.
 //!
-//! CPU 0 sends the packets, walks each through 240 policy routing rules and reads it, as long as RPS is off; CPU 1 is idle.
-//! For each seed: a new practice range; the highest rate of five at which all packets arrive with RPS; the gain from 12 alternations, measured
-//! without rxlab; then `rxlab doctor`, a live trial on that traffic and a trial with the same load of its own. The seed
-//! orders their slots. A line of JSON for each seed, and a summary of all.
+//! While RPS is off, CPU 0 sends the packets, walks each through 240 policy routing rules and reads it; CPU 1
+//! is idle. For each seed: a new practice range; the highest rate of five at which all packets arrive with
+//! RPS; the gain from 12 alternations, measured without rxlab; then `rxlab doctor`, a live trial on that
+//! traffic and a trial with its own load at the same rate. The seed orders their slots. Prints a line of JSON
+//! per seed, and a summary.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ const FLOWS: usize = 16;
 const RULES: u32 = 240;
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// The range with a sink on the CPU that sends: a second program on the target of RPS would be what drowns.
+/// The range with a sink on the sending CPU: a second program on the target of RPS would be the bottleneck.
 struct Stage {
     range: Range,
     host: LiveHost,
@@ -45,7 +46,7 @@ impl Stage {
         Self { range, host, address, _target: target.expect("a target") }
     }
 
-    /// The sender; as fast as it can without a rate.
+    /// The sender; flat out if no rate is given.
     fn load(&self, rate: Option<f64>) -> Session {
         let url = format!("udp-sink://{}", self.address).parse().expect("a URL");
         let spec = Spec {
@@ -64,7 +65,7 @@ impl Stage {
         std::thread::sleep(SETTLE);
     }
 
-    /// Arrivals a second without RPS and with it, in turn.
+    /// Arrivals per second without RPS and with it, in turn.
     fn alternate(&self, load: &mut Session, turns: usize, slot: Duration) -> [Vec<f64>; 2] {
         let mut arrivals = [Vec::new(), Vec::new()];
         for turn in 0..turns {
@@ -72,7 +73,7 @@ impl Stage {
                 self.rps(on);
                 load.mark();
                 std::thread::sleep(slot);
-                // A sink that drowns does not say.
+                // An overloaded sink does not report.
                 arrivals[usize::from(on)].push(load.mark().arrival_rate().unwrap_or(0.0));
             }
         }
@@ -80,7 +81,8 @@ impl Stage {
         arrivals
     }
 
-    /// The highest rate of five at which all packets arrive with RPS, and the most packets a second that did at any.
+    /// The highest rate of five at which all packets arrive with RPS, and the most packets per second that
+    /// did at any.
     fn rate(&self) -> (f64, f64) {
         let mut load = self.load(None);
         let [off, _] = self.alternate(&mut load, 1, SETTLE);
@@ -126,7 +128,7 @@ impl Tried {
         self.verdict == Verdict::Helps
     }
 
-    /// Its interval and that of the gain have something in common.
+    /// True if its interval and that of the gain overlap.
     fn agrees(&self, [low, high]: [f64; 2]) -> bool {
         self.effect.is_some_and(|effect| effect.low <= high && low <= effect.high)
     }
@@ -136,13 +138,13 @@ impl Tried {
 struct Seed {
     seed: u64,
     rate: f64,
-    /// By the alternation: 0.3 = 30 % more packets arrive with RPS.
+    /// From the alternation: 0.3 = 30 % more packets arrive with RPS.
     gain: f64,
-    /// Two standard errors to each side of it.
+    /// The gain plus and minus two standard errors.
     gain_range: [f64; 2],
-    /// The most packets that arrived with RPS, for each that arrived without.
+    /// Most packets that arrived with RPS, divided by those that arrived without.
     most: f64,
-    /// What doctor says of RPS, and its interval of how many times today's traffic fits then.
+    /// Doctor's verdict on RPS, and its interval of how many times today's traffic then fits.
     regime: Option<String>,
     fits: Option<[f64; 2]>,
     load: Tried,

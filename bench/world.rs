@@ -3,7 +3,7 @@
 //! with `--replay SCHEDULE`, move by move. Prints the shrunk schedule of each
 //! run that breaks an invariant, and counts at the end.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A program of its own, with its own output.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A separate program with its own output.
 
 #[path = "world/mod.rs"]
 mod world;
@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use world::{Mutation, adversary, run, shrink};
 
-/// Failures after which it ends.
+/// Number of failures after which it stops.
 const ENOUGH: u64 = 10;
 
 struct Options {
@@ -44,13 +44,13 @@ fn options() -> Option<Options> {
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("world: the flags are --seeds N, --from SEED, --minutes M and --replay SCHEDULE");
+        eprintln!("world: usage: [--seeds N] [--from SEED] [--minutes M] [--replay SCHEDULE]");
         return ExitCode::from(2);
     };
     match simulate(&options) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        // The reader has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("world: cannot write the output: {error}");
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns how many schedules broke an invariant.
+/// Returns the number of schedules that broke an invariant.
 fn simulate(options: &Options) -> io::Result<u64> {
     let mut out = io::stdout().lock();
     if let Some(text) = &options.replay {

@@ -12,7 +12,7 @@ PATH=$PATH:/usr/sbin:/sbin
 need cc gcc
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 need ip iproute2
-# The BPF programs, and the library that loads them.
+# For the BPF programs and the library that loads them.
 need clang clang
 need make make
 need pkg-config pkg-config
@@ -28,16 +28,16 @@ if [ "$goal" = test ]; then
   need openssl openssl
   need sysctl procps
   need taskset util-linux
-  # The tools that read what export and persist write.
+  # Tools that read the output of export and persist.
   need ansible-playbook ansible-core
   need systemd-analyze systemd
   need tuned-adm tuned
   need udevadm udev
-  # The lab of virtual machines.
+  # The virtual machine lab.
   if [ "$(uname -m)" = x86_64 ]; then
     need qemu-system-x86_64 qemu-system-x86
     need cpio cpio
-    # A busybox with libraries of its own does not run in a guest.
+    # A dynamically linked busybox does not run in a guest.
     if ! command -v busybox >/dev/null 2>&1 || ldd "$(command -v busybox)" >/dev/null 2>&1; then
       missing="$missing busybox-static"
     fi
@@ -50,13 +50,13 @@ if ! command -v cargo >/dev/null 2>&1; then
 fi
 if [ -n "$missing" ]; then
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    echo "setup: please install:$missing" >&2
+    echo "setup: missing packages, install them as root:$missing" >&2
     exit 1
   fi
   echo "setup: installing$missing"
   export DEBIAN_FRONTEND=noninteractive
-  # A package must not start its service here: whoever installs one asks this program, with or without
-  # systemd. Where somebody has decided that already, it stays decided.
+  # Packages must not start their services: package scripts ask this program first, with or without
+  # systemd. An existing policy is kept.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -65,10 +65,10 @@ if [ -n "$missing" ]; then
     chmod 755 "$policy"
   fi
   apt-get update -qq
-  # Word splitting is wanted: one argument a package.
+  # Word splitting is intended: one argument per package.
   # shellcheck disable=SC2086
   apt-get install -y -qq --no-install-recommends $missing >/dev/null
-  # Nor may it tune this machine, or serve, from its next boot on.
+  # Nor may they tune this machine, or serve, after the next boot.
   case " $missing " in
   *" tuned "*) systemctl disable tuned >/dev/null 2>&1 || rm -f /etc/systemd/system/*.wants/tuned.service ;;
   esac
@@ -79,7 +79,7 @@ if [ -n "$missing" ]; then
   esac
 fi
 
-# The kernels of the virtual machines are Debian packages as well; without root nothing could boot them.
+# The kernels of the virtual machines are also Debian packages; without root nothing could boot them.
 if [ "$goal" = test ] && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   "$(dirname "$0")/../lab/vm" --fetch
 fi

@@ -47,12 +47,12 @@ pub use thread::{
 
 /// A machine: live, another root, or a recording of one.
 ///
-/// Implementations never leave their root, whatever symbolic links say.
+/// Implementations never leave their root, regardless of symbolic links.
 pub trait Host: Send + Sync {
     /// The whole content of a file.
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError>;
 
-    /// Writes `value` with one `write(2)`, as sysfs and procfs want it.
+    /// Writes `value` with one `write(2)`, as sysfs and procfs require.
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError>;
 
     /// The names in a directory, sorted.
@@ -75,7 +75,7 @@ pub trait Host: Send + Sync {
         Ok(links)
     }
 
-    /// The answer to a question, as bytes; `Missing` where nobody can give it.
+    /// The answer to a question, as bytes; `Missing` if this machine cannot give it.
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
 
     /// Makes a change by other means than writing to a file.
@@ -84,24 +84,25 @@ pub trait Host: Send + Sync {
     /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.
     fn now_ns(&self) -> u64;
 
-    /// The inode of a directory. In sysfs no other directory has it before the next boot, and a device keeps it
-    /// under another name and in another network namespace (64-bit kernfs ids, Linux 5.5). Recordings have none.
+    /// The inode of a directory. In sysfs no other directory has it before the next boot, and a device keeps
+    /// it under another name and in another network namespace (64-bit kernfs ids, Linux 5.5). Recordings have
+    /// none.
     fn inode(&self, path: &str) -> Result<u64, HostError> {
         Err(HostError::new(Operation::List, path, Cause::Missing))
     }
 
-    /// The network namespace that this is seen from; `None` below any root but `/`, where files are all there is.
+    /// The network namespace of this view; `None` below any root but `/`, where there are only files.
     fn namespace(&self) -> Option<&Namespace> {
         None
     }
 
-    /// Every network namespace of the machine, the one that this is seen from included. An error where some may
-    /// be out of sight.
+    /// Every network namespace of the machine, including this view's. An error if some may
+    /// not be visible.
     fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
         Ok(Vec::new())
     }
 
-    /// The same machine seen from another of its network namespaces. `home` is the one whose `proc/sys/net`
+    /// The same machine in another of its network namespaces. `home` is the one whose `proc/sys/net`
     /// counts: some files in there exist in the initial namespace only.
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
         let _ = home;
@@ -114,7 +115,7 @@ pub trait Host: Send + Sync {
     }
 }
 
-/// What was being done.
+/// Kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Reading a file.
@@ -140,27 +141,26 @@ impl Operation {
             Operation::Write => "write",
             Operation::List => "list",
             Operation::Link => "follow",
-            Operation::Ask => "ask",
+            Operation::Ask => "query",
             Operation::Act => "set",
             Operation::Run => "run",
         }
     }
 }
 
-/// Why it failed: the three kinds of absence that must never be mixed up, and the rest by errno.
+/// Cause of a failure: the three kinds of absence that must never be confused, and the rest by errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// ENOENT, ENODEV, ENXIO, ENOTDIR, EOPNOTSUPP, EPROTONOSUPPORT, ESRCH: this machine has no such thing, or not any
-    /// more.
+    /// ENOENT, ENODEV, ENXIO, ENOTDIR, EOPNOTSUPP, EPROTONOSUPPORT, ESRCH: not on this machine, or no longer.
     Missing,
-    /// EACCES, EPERM: it is there, we may not.
+    /// EACCES, EPERM: it exists, but access is denied.
     Denied,
     /// Not UTF-8.
     NotText,
-    /// It was there, and the recording is redacted.
+    /// It existed, and the recording is redacted.
     Withheld,
-    /// A shell command did not end with success; [`HostError::said`] tells how.
+    /// A shell command failed; [`HostError::said`] has the details.
     Command,
     /// Any other errno, as the kernel gave it.
     Errno(i32),
@@ -172,7 +172,7 @@ impl From<rustix::io::Errno> for Cause {
         match errno {
             Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::SRCH => Cause::Missing,
             Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => Cause::Missing,
-            // ENOTSUPP of the kernel, which no program should see and some drivers give.
+            // ENOTSUPP of the kernel, which programs should never see but some drivers return.
             other if other.raw_os_error() == 524 => Cause::Missing,
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
             other => Cause::Errno(other.raw_os_error()),
@@ -184,13 +184,13 @@ impl From<rustix::io::Errno> for Cause {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", self.in_words())]
 pub struct HostError {
-    /// What was being done.
+    /// Kind of operation.
     pub operation: Operation,
-    /// Relative to the root; of a shell command, the command.
+    /// Relative to the root; for a shell command, the command.
     pub path: String,
-    /// Why it failed.
+    /// Cause of the failure.
     pub cause: Cause,
-    /// Of a shell command, how it ended, with the last line of its standard error.
+    /// For a shell command, its end status and the last line of its standard error.
     pub said: Option<String>,
 }
 
@@ -212,10 +212,10 @@ impl HostError {
         }
     }
 
-    /// The cause in words.
+    /// The cause as text.
     pub fn reason(&self) -> String {
         match self.cause {
-            Cause::Missing => "not there".to_owned(),
+            Cause::Missing => "not found".to_owned(),
             Cause::Denied => "permission denied".to_owned(),
             Cause::NotText => "not text".to_owned(),
             Cause::Withheld => "left out of the redacted snapshot".to_owned(),

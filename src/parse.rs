@@ -1,5 +1,5 @@
-//! Text of procfs and sysfs, and answers of netlink -> values. One format a file; parsers take text or
-//! bytes, never paths, and never guess: a line that is not understood is an error, not a zero.
+//! Parsers for procfs and sysfs text and netlink answers. One format per file; parsers take text or
+//! bytes, never paths, and never guess: a line they do not understand is an error, not a zero.
 
 mod cgroup;
 mod containers;
@@ -49,13 +49,13 @@ pub use stat::{CpuTimes, Stat, stat};
 pub(crate) use wire::NESTED;
 pub use wire::{Attributes, WireError, messages, push_attribute, push_message, with_attributes};
 
-/// A line that is not of the format, by number from 1.
+/// A line that does not match the format, by number from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
-    /// What was expected, and what was found.
+    /// Expected and found text.
     pub what: String,
 }
 
@@ -90,13 +90,13 @@ fn cpu_number(line: usize, prefix: &str, text: &str) -> Result<crate::units::Cpu
     number.try_into().map_err(|error: crate::units::MaskError| ParseError::at(line, error.to_string()))
 }
 
-/// The CPUs that head the columns of /proc/softirqs (all possible ones) and /proc/interrupts (those
-/// online): a column's position says nothing about its CPU.
+/// The CPUs that head the columns of /proc/softirqs (all possible ones) and /proc/interrupts (online
+/// ones): a column's position does not give its CPU.
 fn header(text: Option<&str>) -> Result<Vec<crate::units::CpuId>, ParseError> {
-    let text = text.ok_or_else(|| ParseError::at(1, "empty: a header of CPU columns was expected"))?;
+    let text = text.ok_or_else(|| ParseError::at(1, "empty: expected a header of CPU columns"))?;
     let cpus: Vec<_> = text.split_whitespace().map(|w| cpu_number(1, "CPU", w)).collect::<Result<_, _>>()?;
     if cpus.is_empty() {
-        return Err(ParseError::at(1, "a header of CPU columns was expected"));
+        return Err(ParseError::at(1, "expected a header of CPU columns"));
     }
     Ok(cpus)
 }

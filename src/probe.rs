@@ -1,9 +1,9 @@
-//! Who pays for received packets: how long each CPU receives, why just then, and whose time that was.
+//! Cost of received packets: how long each CPU receives, what caused it, and whose time it took.
 //!
-//! Three ways, side by side: eBPF programs that measure every run ([`Programs`]), the counters that every
-//! kernel has ([`coarse`]), and inference from a process that should have had its CPU to itself
-//! ([`Spin`], [`Openssl`]). [`look`] joins them in one value, [`Steal`]. [`trace`] is the same work as a timeline.
-//! Rendering does not belong here.
+//! Three methods: eBPF programs that measure every run ([`Programs`]), the counters that every kernel has
+//! ([`coarse`]), and inference from a process that should have had its CPU to itself ([`Spin`], [`Openssl`]).
+//! [`look`] joins them in one value, [`Steal`]. [`trace`] is the same work as a timeline. Rendering does not
+//! belong here.
 
 mod bare;
 mod budget;

@@ -1,7 +1,7 @@
-//! A machine in a file: everything that the reading commands read, at two moments, so that they give
+//! A machine in a file: everything that the commands read, at two moments, so that they give
 //! the same answers elsewhere. It is the bug report and the fixture format.
 //!
-//! What is recorded is decided by `sample`: a snapshot holds the operations of taking one, no more. Its
+//! `sample` decides what is recorded: a snapshot holds the operations of a sample, no more. Its
 //! file is a zstd-compressed tar archive (docs/snapshots.md). Opening files does not belong here.
 
 mod archive;
@@ -16,20 +16,20 @@ use crate::sample::{Counters, Inventory, Scope, busiest};
 
 pub use archive::ArchiveError;
 
-/// What a snapshot says of itself.
+/// Description of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// `rxlab.snapshot/1`.
     pub schema: String,
     /// The version of rxlab that took it.
     pub rxlab: String,
-    /// When the second moment was, in UTC.
+    /// Time of the second moment, in UTC.
     pub taken: String,
-    /// Whether addresses, host name and boot id were replaced.
+    /// True if addresses, host name and boot ID were replaced.
     pub redacted: bool,
-    /// `little` or `big`: the byte order of the machine, in which netlink answers are.
+    /// `little` or `big`: byte order of the machine and of its netlink answers.
     pub endian: String,
-    /// Whether virtual interfaces were asked everything as well; those of earlier snapshots were not.
+    /// True if virtual interfaces were queried in full too; those of earlier snapshots were not.
     #[serde(default)]
     pub virtual_in_full: bool,
 }
@@ -37,9 +37,9 @@ pub struct Manifest {
 /// A machine at two moments.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// What it says of itself.
+    /// Its description.
     pub manifest: Manifest,
-    /// The journal's open transactions of the machine: file contents by id.
+    /// Files of the machine's open transactions, by ID.
     pub journal: BTreeMap<String, Vec<u8>>,
     first: RecordedHost,
     last: RecordedHost,
@@ -52,8 +52,8 @@ impl Snapshot {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.snapshot/1";
 
-    /// Looks at the machine twice, with `wait` in between. `more` is what else is to be read at the
-    /// second moment, through the host that it is given.
+    /// Samples the machine twice, with `wait` in between. `more` reads additional data at the
+    /// second moment, through the host passed to it.
     pub fn take(host: &dyn Host, wait: impl FnOnce(), more: impl FnOnce(&dyn Host)) -> Self {
         let (first, before) = moment(host, |_, _| ());
         wait();
@@ -72,13 +72,13 @@ impl Snapshot {
         Self { manifest, journal: BTreeMap::new(), first, last }
     }
 
-    /// Adds the journal's open transactions of the machine: file contents by id.
+    /// Adds files of the machine's open transactions, by ID.
     #[must_use]
     pub fn with_journal(self, journal: BTreeMap<String, Vec<u8>>) -> Self {
         Self { journal, ..self }
     }
 
-    /// Replaces what names the machine and those it talks to; `name` becomes the host name.
+    /// Replaces what identifies the machine and its peers; `name` becomes the host name.
     #[must_use]
     pub fn redacted(self, name: &str) -> Self {
         // One for both moments: the same address keeps the same stand-in.
@@ -95,13 +95,13 @@ impl Snapshot {
         &self.first
     }
 
-    /// The machine at the second moment: what it is "now".
+    /// The machine at the second moment, which counts as the present.
     pub fn last(&self) -> &RecordedHost {
         &self.last
     }
 }
 
-/// Everything that one look reads, and the counters among it.
+/// Everything that one sample reads, including the counters.
 fn moment(host: &dyn Host, more: impl FnOnce(&dyn Host, &Counters)) -> (RecordedHost, Counters) {
     let recording = RecordingHost::new(host);
     let inventory = Inventory::take(&recording, Scope::All);

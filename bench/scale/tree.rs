@@ -1,5 +1,5 @@
-//! A large machine as plain files: nodes of 128 CPUs with two threads a core, one NIC with a queue for
-//! every so many CPUs, and the kernel threads and services that such a machine runs.
+//! A large machine as plain files: nodes of 128 CPUs with two threads per core, one NIC with a queue for
+//! every so many CPUs, and the kernel threads and services of such a machine.
 
 use std::fmt::Write;
 use std::fs;
@@ -36,7 +36,7 @@ impl Tree<'_> {
     }
 }
 
-/// Makes it below `root` and says how many files it has.
+/// Creates the tree below `root` and returns the number of files.
 pub(crate) fn make(root: &Path, cpus: u32, queues: u32) -> usize {
     let mut tree = Tree { root, files: 0 };
     identity(&mut tree);
@@ -95,7 +95,7 @@ fn counters(tree: &mut Tree<'_>, cpus: u32, queues: u32) {
         |count: &dyn Fn(u32) -> u64| (0..cpus).map(|cpu| format!("{:>11}", count(cpu))).collect::<String>();
     let mut interrupts = format!("     {header}\n");
     for irq in 0..queues + 8 {
-        // A queue's interrupts are on one CPU, with leftovers of where it was before.
+        // A queue's interrupts are on one CPU, with leftover counts on its previous CPU.
         let at = irq * cpus / (queues + 8);
         let counts = row(&|cpu| if cpu == at { 81_234_567 } else { u64::from(cpu % 97 == 0) });
         let action = if irq < queues { format!("virtio0-input.{irq}") } else { format!("nvme0q{irq}") };
@@ -159,7 +159,7 @@ fn processes(tree: &mut Tree<'_>, cpus: u32) {
             pid += 1;
         }
     }
-    // By this list of kthreadd's children the kernel's own threads are told from programs.
+    // This list of kthreadd's children distinguishes kernel threads from programs.
     tree.file("proc/2/comm", "kthreadd\n");
     let children: Vec<String> = (10..pid).map(|thread| thread.to_string()).collect();
     tree.file("proc/2/task/2/children", children.join(" "));

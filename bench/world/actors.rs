@@ -1,4 +1,4 @@
-//! The commands, as `src/commands` runs them, on the simulated machine.
+//! The commands, as in `src/commands`, on the simulated machine.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -26,11 +26,11 @@ use super::kernel;
 use super::schedule::{Actor, Set, Slot};
 use super::{Killed, Link, Mutation, Running, State, World, nanoseconds};
 
-/// The root of the machine, as journals name it.
+/// The root of the machine, as named in journals.
 pub(crate) const ROOT: &str = "/";
 
-/// Within this time after the deadline, or after everything works again, an unconfirmed change is back: 5 s in which
-/// another process may keep the lock, the longest pause of 5 s, and 2 s for the attempts.
+/// An unconfirmed change must be back within this time after the deadline, or after everything works again: 5
+/// s in which another process may keep the lock, the longest pause of 5 s, and 2 s for the attempts.
 const IN_TIME: Duration = Duration::from_secs(5 + 5 + 2);
 
 /// A guard that was launched.
@@ -43,13 +43,13 @@ pub(crate) struct Guard {
     pub(crate) pid: Option<u32>,
 }
 
-/// The payload of a guard whose time is up for now.
+/// The payload of a guard that is suspended for now.
 struct Suspended;
 
-/// The payload of a guard that ends because a defect was put back.
+/// The payload of a guard that ends because a defect was reintroduced.
 struct GaveUp;
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// It reported success.
@@ -59,7 +59,7 @@ pub(crate) enum Ended {
 }
 
 impl World {
-    /// Runs a command to its end or to its death.
+    /// Runs a command until it ends or is killed.
     pub(crate) fn command(self: &Arc<Self>, actor: &Actor) {
         let force = matches!(actor, Actor::Undo { force: true, .. } | Actor::Reapply);
         let ended = self.process(force, |world| match actor {
@@ -89,7 +89,7 @@ impl World {
         self.check();
     }
 
-    /// Lets a guard hold its deadline until `until`, or to its end.
+    /// Lets a guard wait for its deadline until `until`, or to its end.
     pub(crate) fn guard(self: &Arc<Self>, at: usize, until: Option<u64>) {
         let (id, history) = {
             let state = self.state();
@@ -129,7 +129,7 @@ impl World {
         self.check();
     }
 
-    /// Runs `body` as a process of its own; `None` when it is killed.
+    /// Runs `body` as a separate process; `None` when it is killed.
     fn process(self: &Arc<Self>, force: bool, body: impl FnOnce(&Arc<World>) -> Ended) -> Option<Ended> {
         let pid = {
             let mut state = self.state();
@@ -167,7 +167,7 @@ fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 
-/// The settings that a user means: by the names of now, of the devices that are in the namespace.
+/// The settings that a user means: by current names, of the devices in the namespace.
 fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
     let text = |(slot, which): &Set| {
         let value = kernel::text(*slot, kernel::ours(*slot, *which));
@@ -194,7 +194,7 @@ fn netns(world: &Arc<World>, at: u8) -> Namespace {
     Namespace { path: found.path.into(), inode: found.inode, cookie: Some(found.cookie) }
 }
 
-/// What `rxlab apply` and `rxlab trial` begin with.
+/// The common beginning of `rxlab apply` and `rxlab trial`.
 fn begin(
     world: &Arc<World>,
     store: &Store,
@@ -218,7 +218,7 @@ fn begin(
         seen: None,
     };
     let transaction = Transaction::begin_at(store, info, now).ok()?;
-    // The guard reads the journal before it says that it stands.
+    // The guard reads the journal before it reports that it is ready.
     if confirm.is_some() {
         match store.load(transaction.id()) {
             Ok(Some(history)) => {
@@ -257,7 +257,7 @@ fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
     let Some(transaction) = begin(world, &store, &model.identity, namespaces, confirm) else {
         return Ended::Failed;
     };
-    // As `look_again` does: the machine under the lock.
+    // As in `look_again`: the machine under the lock.
     let model = look(host);
     let Ok(settings) = apply::check(host, &model, &plan) else {
         let _ = transaction.keep();
@@ -291,7 +291,7 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
         }
         Err(UndoError::Journal(_)) | Err(_) => Ended::Failed,
     };
-    // Those that it was to put back, and that were there all the time.
+    // Those that it had to put back, and that existed all the time.
     let asked: Vec<String> = match id {
         Some(id) => vec![id],
         None => before,
@@ -310,7 +310,7 @@ fn confirm(world: &Arc<World>) -> Ended {
     }
 }
 
-/// Gives `act` each open transaction with its machine.
+/// Passes each open transaction with its machine to `act`.
 fn each_open(
     world: &Arc<World>,
     mut act: impl FnMut(&Store, &str, &History, &[(String, History)], &dyn Host, &Model),
@@ -339,7 +339,7 @@ fn reapply(world: &Arc<World>) -> Ended {
     let store = Store::new(SimDisk::new(world));
     let boot = look(&own).identity.boot_id;
     let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
-    // As the command does: not while a change waits for its confirmation.
+    // As in the command: not while a change waits for its confirmation.
     if open.transactions.iter().any(|(_, history)| history.pending_deadline().is_some()) {
         return Ended::Failed;
     }
@@ -450,7 +450,7 @@ fn record(host: Identity) -> TrialRecord {
     }
 }
 
-/// What a guard has of the world.
+/// A guard's view of the world.
 struct Post {
     world: Arc<World>,
     id: String,

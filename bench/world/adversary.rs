@@ -2,7 +2,7 @@
 
 use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot};
 
-/// SplitMix64: all of a run follows from its seed.
+/// SplitMix64: the seed determines the whole run.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -56,7 +56,7 @@ pub(crate) fn generate(seed: u64) -> Schedule {
     for _ in 0..=random.below(6) {
         let act = act(random);
         let back = match act {
-            // Back home, or online again, as often as not.
+            // Back home, or online again, half of the time.
             Move::Netns(device, _) => Some(Move::Netns(device, 0)),
             Move::Channels(device, _) => Some(Move::Channels(device, 2)),
             Move::Cpu(cpu, false) => Some(Move::Cpu(cpu, true)),

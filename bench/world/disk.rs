@@ -1,4 +1,4 @@
-//! The simulated disk: journal files of which what was not synced is lost in a reboot.
+//! The simulated disk: journal files whose unsynced bytes are lost in a reboot.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct File {
     pub(crate) damaged: bool,
 }
 
-/// The files, and who has the lock.
+/// The files, and the holder of the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) open: BTreeMap<String, File>,
@@ -30,7 +30,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The machine boots: of what was not synced, some survives.
+    /// The machine boots: some of the unsynced bytes survive.
     pub(crate) fn reboot(&mut self, survives: u8) {
         self.holder = None;
         for file in self.open.values_mut() {
@@ -57,7 +57,7 @@ pub(crate) struct SimDisk {
     world: Arc<World>,
 }
 
-/// The lock, given back when dropped.
+/// The lock, released when dropped.
 struct Held {
     world: Arc<World>,
     by: u32,
@@ -66,7 +66,7 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let mut state = self.world.state();
-        // A command that was killed while it was stopped has lost it before.
+        // A command that was killed while it was stopped has already lost it.
         if state.disk.holder == Some(self.by) {
             state.disk.holder = None;
         }
@@ -78,7 +78,7 @@ impl SimDisk {
         Self { world: Arc::clone(world) }
     }
 
-    /// Does `act` unless a fault is in the way.
+    /// Runs `act` unless a fault prevents it.
     fn with<T>(
         &self,
         writes: bool,
@@ -108,7 +108,7 @@ impl SimDisk {
 impl Storage for SimDisk {
     fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
         self.with(false, |state, fault| match fault {
-            // A directory that is not there has no files.
+            // A missing directory has no files.
             Some(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Some(error) => Err(error),
             None => Ok(files(state, folder).keys().cloned().collect()),
@@ -150,7 +150,7 @@ impl Storage for SimDisk {
             let gone = fault.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
             let file = state.disk.open.get_mut(id).filter(|_| !gone).ok_or(io::ErrorKind::NotFound)?;
             match fault {
-                // A full disk leaves half of it behind.
+                // A full disk keeps only half of it.
                 Some(error) => {
                     if error.raw_os_error() == Some(28) {
                         file.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
@@ -176,7 +176,7 @@ impl Storage for SimDisk {
             let state = self.world.state();
             state.disk.open.get(id).map(|file| file.bytes.len())
         };
-        // As the real disk: nothing to cut is nothing to write.
+        // Like the real disk: if there is nothing to cut, nothing is written.
         if now == Some(length) {
             return Ok(());
         }

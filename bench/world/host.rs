@@ -14,7 +14,7 @@ use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
 use super::schedule::{Area, Slot};
 use super::{Counted, Link, State, World};
 
-/// The namespace of every command, as it names it itself.
+/// The namespace of every command, by its own name.
 pub(crate) const OWN: &str = "/proc/thread-self/ns/net";
 
 /// The machine seen from one of its network namespaces.
@@ -23,7 +23,7 @@ pub(crate) struct SimHost {
     netns: Namespace,
 }
 
-/// What a path stands for.
+/// Object at a path.
 enum Node {
     Interfaces,
     Loopback,
@@ -103,7 +103,7 @@ impl SimHost {
         }
     }
 
-    /// The node of a path at this operation, or the fault that is in its way.
+    /// The node of a path at this operation, or the fault that prevents it.
     fn meet<T>(
         &self,
         path: &str,
@@ -111,7 +111,7 @@ impl SimHost {
         answer: impl FnOnce(&mut State, Node) -> Option<T>,
     ) -> Result<T, HostError> {
         let missing = || HostError::new(operation, path, Cause::Missing);
-        // What no machine of the world has takes no part in it.
+        // Paths that no machine of the world has are not simulated.
         let known = [
             "sys/class/net",
             "proc/irq/",
@@ -164,7 +164,7 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
     Node::Absent
 }
 
-/// Whether a fault is in the way of an operation.
+/// True if a fault prevents an operation.
 fn hits(area: Area, node: &Node, operation: Operation) -> bool {
     let device = match node {
         Node::Interface(at) | Node::InterfaceFile(at, _) | Node::Queues(at) | Node::Queue(at, ..) => {

@@ -1,4 +1,4 @@
-//! What has to hold at any moment, and at the end.
+//! Invariants at any moment, and at the end.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::kernel;
 use super::schedule::Slot;
 use super::{State, World};
 
-/// Whether a write over a foreign value was due.
+/// Justification of a write over a foreign value.
 pub(crate) enum Cover {
-    /// It is the first one of a transaction, which has the value in its journal.
+    /// It is the first one of a transaction, whose journal has the value.
     First,
     /// The value may be the transaction's own.
     Ambiguous,
-    /// It was not.
+    /// Not justified.
     None,
 }
 
 impl State {
-    /// Whether `touched` is the value of this slot.
+    /// True if `touched` is the value of this slot.
     fn is_of(&self, slot: Slot, touched: &Touched) -> bool {
         if touched.knob != kernel::knob(slot) {
             return false;
@@ -47,7 +47,7 @@ impl State {
         touched.target.lasting() == lasting && (by_id || by_address())
     }
 
-    /// What the open journals say of the foreign value `was` of a slot, over which `value` is written.
+    /// Coverage, by the open journals, of the foreign value `was` of a slot that `value` overwrites.
     pub(crate) fn covers(&self, slot: Slot, was: u64, value: u64) -> Cover {
         let was_text = kernel::text(slot, was);
         let (mut cover, mut is_first) = (Cover::None, false);
@@ -57,7 +57,7 @@ impl State {
                 Err(damage) => damage.readable,
             };
             let value_text = kernel::text(slot, value);
-            // What a damaged line said is not known here; the command that wrote it knows it still.
+            // The content of a damaged line is unknown here; the command that wrote it still knows it.
             if file.damaged {
                 cover = Cover::Ambiguous;
                 continue;
@@ -78,23 +78,23 @@ impl State {
                 }
                 let known = [&touched.ours, &touched.foreign, &touched.unsettled];
                 let is_known = known.iter().any(|values| values.contains(&was_text));
-                // RPS drops offline CPUs: of a write that was not read back any part may be there.
+                // RPS drops offline CPUs: of a write that was not read back any part may remain.
                 let is_part = matches!(slot, Slot::Rps(..)) && !touched.unsettled.is_empty();
                 let is_fresh = self.is_fresh(slot, was);
                 if is_known || is_part || is_fresh {
                     cover = Cover::Ambiguous;
                 }
             }
-            // Values of queues that the transaction has made anew are set again.
-            let beside = history
+            // Values of queues that the transaction has recreated are set again.
+            let written_with = history
                 .touched()
                 .into_iter()
                 .flat_map(|t| t.beside.into_iter().chain(t.held.into_iter().flatten()));
             let device = self.is_fresh(slot, was);
-            for one in beside {
-                // Nothing tells the CPUs that a driver chose for a new interrupt from those that others set.
+            for one in written_with {
+                // CPUs that a driver chose for a new interrupt look the same as those that others set.
                 let is_interrupt = matches!(slot, Slot::Irq(..));
-                // RPS drops offline CPUs: a part of the list may be what an earlier attempt left.
+                // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
                 let is_part = matches!(slot, Slot::Rps(..)) && part().difference(&list()).is_empty();
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// Whether a value is that of a new queue on a device that had its queues made again.
+    /// True if a value is that of a new queue on a device whose queues were recreated.
     fn is_fresh(&self, slot: Slot, value: u64) -> bool {
         let device = match slot {
             Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Irq(device, _) => device,
@@ -120,16 +120,16 @@ impl State {
         made_again && value == self.machine.foreign(slot, super::schedule::Foreign::Fresh)
     }
 
-    /// Whether a list of CPUs is an original that was written back while some of them were offline. A command that is
-    /// killed right after such a write has not noted what the kernel made of it, and the next one takes it for a
-    /// foreign value: a known limit.
+    /// True if a list of CPUs is an original that was written back while some of them were offline. A command
+    /// that is killed right after such a write has not recorded the value that the kernel kept, and the next
+    /// one takes it for a foreign value: a known limit.
     fn lost_cpus(&self, slot: Slot) -> bool {
         let is_part =
             |value: &kernel::Value| value.originals.iter().any(|original| value.now & !original == 0);
         matches!(slot, Slot::Rps(..)) && self.machine.value(slot).is_some_and(is_part)
     }
 
-    /// Invariant 1: what rxlab has set is back, or open.
+    /// Invariant 1: every value that rxlab set is restored, or open.
     fn check_values(&mut self) {
         let ours: Vec<Slot> = self
             .machine
@@ -152,10 +152,10 @@ impl State {
                 Ok(history) if history.is_closed() => false,
                 Ok(history) => history.touched().iter().any(|touched| {
                     let settled = touched.outcome.as_ref().is_some_and(Outcome::settles);
-                    let beside = || touched.beside.iter().any(|one| one.knob == kernel::knob(slot));
-                    !settled && (self.is_of(slot, touched) || beside())
+                    let is_written_with = || touched.beside.iter().any(|one| one.knob == kernel::knob(slot));
+                    !settled && (self.is_of(slot, touched) || is_written_with())
                 }),
-                // Damaged by the adversary: the last check sees that it is reported.
+                // Damaged by the adversary: the last check verifies that it is reported.
                 Err(_) => *damaged,
             });
             if !is_open {
@@ -169,7 +169,7 @@ impl State {
 }
 
 impl World {
-    /// Checks what has to hold at any moment.
+    /// Checks the invariants that hold at any moment.
     pub(crate) fn check(&self) {
         let mut state = self.state();
         if state.report.violation.is_none() {
@@ -200,7 +200,8 @@ impl World {
         }
     }
 
-    /// Whether a guard that goes on for too long has a reason: only values that wait for their queue are left.
+    /// Checks that a guard that goes on for too long has a reason: only values that wait for their queue are
+    /// left.
     pub(crate) fn check_overdue(self: &Arc<Self>, id: &str) {
         let mut state = self.state();
         let Some(file) = state.disk.open.get(id) else { return };
@@ -218,12 +219,12 @@ impl World {
         if !touched.iter().all(waits) || touched.is_empty() {
             let left: Vec<_> =
                 touched.iter().filter(|t| !waits(t)).map(|t| (&t.knob, &t.target, &t.outcome)).collect();
-            let what = format!("3: {id} is not put back in time: {left:?}");
+            let what = format!("3: {id} was not restored in time: {left:?}");
             state.violate(what);
         }
     }
 
-    /// Everything works again: what can be read can be shown, confirmed and undone.
+    /// Everything works again: everything readable can be shown, confirmed and undone.
     pub(crate) fn finish(self: &Arc<Self>) {
         self.check();
         if self.state().report.violation.is_some() {
@@ -251,7 +252,7 @@ impl World {
         };
         for file in &open.unreadable {
             if !damaged.contains(&file.id) {
-                return Err(format!("4: {} is unreadable, and was not damaged: {}", file.id, file.why));
+                return Err(format!("4: {} is unreadable, but was not damaged: {}", file.id, file.why));
             }
         }
         for id in &damaged {
@@ -263,7 +264,7 @@ impl World {
                 })
             });
             if of_this_boot && open.unreadable.iter().all(|file| file.id != *id) {
-                return Err(format!("1: {id} is damaged, and the store does not report it"));
+                return Err(format!("1: {id} is damaged, but the store does not report it"));
             }
         }
         for (at, (id, history)) in open.transactions.iter().enumerate() {
@@ -318,9 +319,9 @@ impl World {
         Ok(())
     }
 
-    /// Invariant 5: an undo that reports success has left nothing open of what it was to put back.
+    /// Invariant 5: an undo that reports success has left nothing open that it had to restore.
     ///
-    /// A state directory that is invisible looks like one in which nothing was ever done: a known limit.
+    /// An invisible state directory looks like one in which nothing was ever done: a known limit.
     pub(crate) fn check_undone(self: &Arc<Self>, before: &[String], began: u32, ended: Ended) {
         let mut state = self.state();
         if ended != Ended::Done || state.gone_until > u64::from(began) {

@@ -1,6 +1,6 @@
 //! The simulated kernel: interfaces, queues, interrupts, CPUs and sysctls of a small machine, as data.
 //!
-//! Numbers stand for values: a CPU mask, a table size, a count. Every value knows who wrote it last.
+//! Numbers stand for values: a CPU mask, a table size, a count. Every value records its last writer.
 
 use super::schedule::{Foreign, Slot};
 
@@ -10,10 +10,10 @@ const ALL_CPUS: u64 = (1 << CPUS) - 1;
 /// Queues that a device on a bus can have.
 pub(crate) const MAX_QUEUES: u8 = 4;
 
-/// Who wrote a value last.
+/// Last writer of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The kernel, for a new queue, interrupt or machine; or it was so at the beginning.
+    /// The kernel, for a new queue, interrupt or machine; or the initial state.
     Kernel,
     /// Another program or an administrator.
     Foreign,
@@ -21,13 +21,13 @@ pub(crate) enum By {
     Rxlab,
 }
 
-/// A value and where it comes from.
+/// A value and its origin.
 #[derive(Debug, Clone)]
 pub(crate) struct Value {
     pub(crate) now: u64,
     pub(crate) by: By,
-    /// Values that others than rxlab had set, or the kernel had chosen, since the last foreign write: any of them may
-    /// be what a transaction goes back to.
+    /// Values that others than rxlab had set, or the kernel had chosen, since the last foreign write: a
+    /// transaction may go back to any of them.
     pub(crate) originals: Vec<u64>,
     /// `originals` from before foreign writes.
     older: Vec<u64>,
@@ -40,7 +40,7 @@ impl Value {
 
     /// The kernel resets it.
     fn reset(&mut self, fresh: u64) {
-        // What another program had set goes with the queue, and nothing shows it any more.
+        // A foreign value is lost with the queue, and nothing shows it any more.
         if self.by == By::Foreign {
             self.lose();
         }
@@ -58,13 +58,13 @@ impl Value {
         self.by = By::Foreign;
     }
 
-    /// rxlab has the queue made again. It sets again what was there when it noted its intent: what another program set
-    /// after that goes with the old queue.
+    /// rxlab has the queue recreated. It restores the value from its recorded intent: a foreign value set
+    /// after that is lost with the old queue.
     pub(crate) fn lose(&mut self) {
         self.originals.extend_from_slice(&self.older);
     }
 
-    /// rxlab writes. `expected`: what was there may be overwritten and is not what to go back to.
+    /// rxlab writes. `expected`: the value before may be overwritten and is not one to go back to.
     pub(crate) fn ours(&mut self, value: u64, expected: bool) {
         if expected {
             self.originals.extend_from_slice(&self.older);
@@ -73,7 +73,7 @@ impl Value {
         self.by = By::Rxlab;
     }
 
-    /// Whether it is rxlab's, and nothing that was there before.
+    /// True if it is rxlab's, and not a value from before.
     pub(crate) fn is_ours(&self) -> bool {
         self.by == By::Rxlab && !self.originals.contains(&self.now)
     }
@@ -95,16 +95,16 @@ pub(crate) struct Queue {
 pub(crate) struct Device {
     pub(crate) inode: u64,
     pub(crate) name: String,
-    /// Cookie of the network namespace that it is in; 0 once it is gone.
+    /// Cookie of its network namespace; 0 once it is gone.
     pub(crate) netns: u64,
     /// Address of the PCI function; `None` for a virtual one.
     pub(crate) pci: Option<&'static str>,
     pub(crate) ifindex: u32,
     pub(crate) carrier_downs: u64,
     pub(crate) queues: Vec<Queue>,
-    /// How many of them there are now.
+    /// Current number of queues.
     pub(crate) count: Value,
-    /// Whether its queues or interrupts were ever made again.
+    /// True if its queues or interrupts were ever recreated.
     pub(crate) made_again: bool,
 }
 
@@ -153,7 +153,7 @@ impl Machine {
         machine
     }
 
-    /// Everything as after a boot. Inodes begin again, so that those of another boot prove nothing.
+    /// Resets everything to the state after boot. Inodes begin again, so those of another boot prove nothing.
     pub(crate) fn boot(&mut self) {
         self.boot += 1;
         self.next_inode = 1000;
@@ -218,7 +218,7 @@ impl Machine {
         format!("dev{}", self.next_name)
     }
 
-    /// Those of a namespace.
+    /// The devices of a namespace.
     pub(crate) fn in_netns(&self, cookie: u64) -> impl Iterator<Item = (usize, &Device)> {
         let is_there = move |(_, device): &(usize, &Device)| device.netns == cookie && cookie != 0;
         self.devices.iter().enumerate().filter(is_there)
@@ -232,7 +232,7 @@ impl Machine {
         usize::from(device) % self.devices.len()
     }
 
-    /// The value of a slot; `None` while it is not there.
+    /// The value of a slot; `None` while it does not exist.
     pub(crate) fn value(&self, slot: Slot) -> Option<&Value> {
         let queue = |device: u8, queue: u8| {
             let device = &self.devices[self.at(device)];
@@ -276,7 +276,7 @@ impl Machine {
         &mut self.devices[at].queues[usize::from(queue)]
     }
 
-    /// Every slot that is there.
+    /// Every existing slot.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let mut slots = vec![Slot::Entries, Slot::Budget];
         for (at, device) in (0u8..).zip(&self.devices) {
@@ -289,10 +289,10 @@ impl Machine {
         slots
     }
 
-    /// What the kernel makes of a number that is written to a slot; `None` when it refuses it.
+    /// The number that the kernel keeps when this one is written to a slot; `None` if it refuses the write.
     pub(crate) fn kept(&self, slot: Slot, value: u64) -> Option<u64> {
         match slot {
-            // Offline CPUs are dropped without a word.
+            // Offline CPUs are dropped silently.
             Slot::Rps(..) => Some(value & self.online),
             Slot::Irq(..) => (value & self.online != 0).then_some(value),
             Slot::Rfs(..) | Slot::Entries if value > 0 => Some(value.next_power_of_two()),
@@ -301,7 +301,7 @@ impl Machine {
         }
     }
 
-    /// Queues are torn down and made again, as virtio_net does.
+    /// Queues are torn down and recreated, as by virtio_net.
     pub(crate) fn make_queues(&mut self, device: u8) {
         let at = self.at(device);
         let mut made: Vec<Queue> = (0..self.devices[at].queues.len()).map(|_| self.queue()).collect();
@@ -315,7 +315,7 @@ impl Machine {
         }
     }
 
-    /// Queues are made again because rxlab asked for other ones.
+    /// Queues are recreated because rxlab requested a change.
     pub(crate) fn make_queues_for_rxlab(&mut self, device: u8) {
         let at = self.at(device);
         for queue in &mut self.devices[at].queues {
@@ -324,7 +324,7 @@ impl Machine {
         self.make_queues(device);
     }
 
-    /// A device gets a name that no other one has.
+    /// Renames a device to an unused name.
     pub(crate) fn rename(&mut self, device: u8) {
         let at = self.at(device);
         self.devices[at].name = self.name();
@@ -362,7 +362,7 @@ impl Machine {
         self.devices[at].count.reset(count);
     }
 
-    /// A device is made again. Hardware comes back to the initial namespace.
+    /// A device is recreated. Hardware comes back to the initial namespace.
     pub(crate) fn remake(&mut self, device: u8) {
         let at = self.at(device);
         let (name, netns) = (self.devices[at].name.clone(), self.devices[at].netns);
@@ -398,7 +398,7 @@ impl Machine {
         // CPU 0 stays.
         self.online = if online { self.online | bit } else { self.online & !bit | 1 };
         let online = self.online;
-        // An interrupt whose last CPU goes is moved to all others.
+        // An interrupt that loses its last CPU moves to all others.
         for queue in self.devices.iter_mut().flat_map(|device| &mut device.queues) {
             if queue.affinity.now & online == 0 {
                 queue.affinity.reset(online);
@@ -406,8 +406,8 @@ impl Machine {
         }
     }
 
-    /// A namespace is deleted and another one is made, which gets its inode. Virtual interfaces go with it; hardware
-    /// goes to the initial one.
+    /// A namespace is deleted and another one is created, which gets its inode. Virtual interfaces are
+    /// deleted with it; hardware moves to the initial one.
     pub(crate) fn reuse(&mut self, netns: u8) {
         let at = 1 + usize::from(netns) % (self.namespaces.len() - 1);
         let gone = self.namespaces[at].cookie;

@@ -1,16 +1,18 @@
-//! A simulated machine on which the real code applies, guards, confirms and undoes, while an adversary moves between
-//! any two of its operations. Deterministic: a run follows from its schedule, and a schedule from its seed.
+//! A simulated machine on which the real code applies, guards, confirms and undoes, while an adversary moves
+//! between any two of its operations. Deterministic: the seed determines the schedule, and the schedule the
+//! run.
 //!
-//! One thread. Commands run nested: each operation of the running command on the kernel or on the disk is counted, and
-//! a move that is due is made inside the operation, before it takes effect. Such a move changes the machine, runs
-//! another command to its end, kills the running one (it unwinds) or stops it while time passes for the others.
+//! One thread. Commands run nested: each operation of the running command on the kernel or on the disk is
+//! counted, and a due move is made inside the operation, before it takes effect. A move changes the machine,
+//! runs another command to its end, kills the running one (it unwinds) or stops it while time passes for the
+//! others.
 //!
-//! The kernel has no compare-and-write, so one window is left out: no move comes between the last check before a write
-//! (the inode and the value read) and the write itself. A move that is due there comes right after the write; only a
-//! kill comes at once, because it changes nothing on the machine.
+//! The kernel has no compare-and-write, so one window is left out: no move comes between the last check
+//! before a write (the inode and the value read) and the write itself. A move due there is made right after
+//! the write; only a kill is made at once, because it changes nothing on the machine.
 //!
-//! A foreign write of a value that the transaction itself knows (one that it found, wrote or read back) cannot be told
-//! from its own writes, and undo may overwrite it.
+//! A foreign write of a value that the transaction itself knows (one that it found, wrote or read back) looks
+//! the same as its own writes, and undo may overwrite it.
 
 mod actors;
 pub(crate) mod adversary;
@@ -31,19 +33,20 @@ use self::disk::Files;
 use self::kernel::{By, Machine};
 use self::schedule::{Area, Counted, Event, Move, Schedule, Slot};
 
-/// How deep commands run inside one another.
+/// Maximum nesting of commands.
 const DEPTH: usize = 3;
 
 /// Boots take a while: the clock never shows 0.
 const BEGIN_NS: u64 = 100_000_000_000;
 
-/// An old defect put back, to show that it is found.
+/// An old defect reintroduced, to show that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Mutation {
     /// None: the code as it is.
     #[default]
     Nothing,
-    /// The inode follows the name and only one namespace is known: a device is its name, and what is not listed is gone.
+    /// The inode follows the name and only one namespace is known: a device is its name, and an unlisted one
+    /// is gone.
     NamesOnly,
     /// The guard ends after five attempts.
     FiveAttempts,
@@ -53,10 +56,10 @@ pub(crate) enum Mutation {
     DamageSpreads,
 }
 
-/// What becomes of one run.
+/// Result of one run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
-    /// The first invariant that did not hold, and how.
+    /// The first violated invariant, with details.
     pub(crate) violation: Option<String>,
     /// Moves made, by kind.
     pub(crate) moves: BTreeMap<&'static str, u64>,
@@ -64,14 +67,14 @@ pub(crate) struct Report {
     pub(crate) ends: BTreeMap<&'static str, u64>,
     /// Operations, for the rate.
     pub(crate) operations: u64,
-    /// What happened, where it was asked for.
+    /// Log of the run, if requested.
     pub(crate) log: Vec<String>,
 }
 
 /// The payload of a command that is killed: it unwinds.
 pub(crate) struct Killed;
 
-/// What an operation is to the rule about checks and writes.
+/// Kind of operation for the rule about checks and writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Link {
     /// The inode of something of the interface whose name has this sum.
@@ -100,7 +103,7 @@ struct Fault {
     until: u64,
 }
 
-/// All that there is.
+/// The whole state.
 pub(crate) struct State {
     pub(crate) machine: Machine,
     pub(crate) disk: Files,
@@ -177,7 +180,7 @@ impl World {
         self.command(&schedule.first);
         self.check();
         self.guards(Some(Duration::from_secs(40)));
-        // What the commands were too short for.
+        // Moves for which the commands were too short.
         loop {
             let next = self.state().next_event(false, true);
             let Some(event) = next else { break };
@@ -189,7 +192,7 @@ impl World {
         self.finish();
     }
 
-    /// Everything works again; what is gone or damaged stays so.
+    /// Removes all faults; anything gone or damaged stays so.
     fn heal(&self) {
         let mut state = self.state();
         state.faults.clear();
@@ -198,7 +201,7 @@ impl World {
         state.log(|| "healed".to_owned());
     }
 
-    /// One operation of the running command: moves that are due come first.
+    /// One operation of the running command: due moves come first.
     pub(crate) fn step(self: &Arc<Self>, of: Counted, link: Link) {
         let is_in_window = {
             let mut state = self.state();
@@ -276,7 +279,7 @@ impl World {
         self.check();
     }
 
-    /// The running command stands still while the guards go on.
+    /// The running command is stopped while the guards go on.
     fn stop(self: &Arc<Self>, time: Duration) {
         let until = self.state().clock + nanoseconds(time);
         if self.state().stack.len() < DEPTH {
@@ -286,7 +289,7 @@ impl World {
         state.clock = state.clock.max(until);
     }
 
-    /// Lets every guard that stands go on: for so long, or to its end.
+    /// Lets every living guard go on: for so long, or to its end.
     fn guards(self: &Arc<Self>, time: Option<Duration>) {
         let until = time.map(|time| self.state().clock + nanoseconds(time));
         let guards = self.state().guards.len();
@@ -307,7 +310,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl State {
-    /// The next move that is due. In the window between a check and its write only a kill is; `at_last`, all are.
+    /// The next due move. In the window between a check and its write only a kill is due; `at_last`, all are.
     fn next_event(&mut self, is_in_window: bool, at_last: bool) -> Option<Event> {
         if self.report.violation.is_some() {
             return None;
@@ -405,7 +408,7 @@ impl State {
         }
     }
 
-    /// What is in the way of an operation.
+    /// The fault that prevents an operation.
     pub(crate) fn fault(&mut self, hits: impl Fn(Area) -> bool) -> Option<i32> {
         if self.is_checking {
             return None;
@@ -415,7 +418,7 @@ impl State {
         self.faults.iter().find(|fault| hits(fault.area)).map(|fault| fault.errno)
     }
 
-    /// Whether interface lists are empty just now.
+    /// True if interface lists are empty at this moment.
     pub(crate) fn is_hidden(&mut self) -> bool {
         self.fault(|area| area == Area::NoInterfaces).is_some()
     }
@@ -441,7 +444,7 @@ impl State {
         self.stack.iter().any(|running| running.pid == pid && !running.killed)
     }
 
-    /// The running command writes a number to a slot; `false` when the kernel refuses it.
+    /// The running command writes a number to a slot; `false` if the kernel refuses it.
     pub(crate) fn write(&mut self, slot: Slot, value: u64) -> bool {
         let (Some(found), Some(kept)) = (self.machine.value(slot), self.machine.kept(slot, value)) else {
             return false;

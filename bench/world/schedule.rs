@@ -1,8 +1,8 @@
-//! What happens in one run, as plain data: made from a seed, printed, shrunk and replayed.
+//! Events of one run, as plain data: made from a seed, printed, shrunk and replayed.
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that one run is made of.
+/// Everything that determines one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     /// Values that an administrator had set before, by device, queue and value of the palette.
@@ -10,7 +10,7 @@ pub(crate) struct Schedule {
     pub(crate) custom: Vec<(Slot, u8)>,
     /// The command that runs first.
     pub(crate) first: Actor,
-    /// What the adversary does meanwhile.
+    /// Moves of the adversary meanwhile.
     #[serde(default)]
     pub(crate) events: Vec<Event>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Schedule {
 /// One move of the adversary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event {
-    /// Which operations are counted.
+    /// Operations that are counted.
     pub(crate) of: Counted,
     /// The move is made before this operation, and after this write.
     pub(crate) at: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Event {
     pub(crate) act: Move,
 }
 
-/// Which operations a moment is counted in.
+/// Operations in which a moment is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Counted {
     /// All of the kernel and of the disk.
@@ -54,10 +54,10 @@ pub(crate) enum Slot {
     Channels(u8),
 }
 
-/// A value that a command sets: the slot, and which value of the palette.
+/// A value that a command sets: the slot, and the number of the value in the palette.
 pub(crate) type Set = (Slot, u8);
 
-/// A command that is run to its end, or to its death.
+/// A command that runs until it ends or is killed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Actor {
     /// `rxlab apply`, in a namespace; with a deadline after so many seconds unless that is 0.
@@ -74,14 +74,14 @@ pub(crate) enum Actor {
     Trial { set: Vec<Set>, keep: bool },
 }
 
-/// What another program writes.
+/// Value written by another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Foreign {
-    /// A value that rxlab writes too.
+    /// A value that rxlab also writes.
     Ours(u8),
     /// A value that rxlab never writes.
     Other(u8),
-    /// The value that was there at first.
+    /// The initial value.
     First,
     /// The value of a new queue.
     Fresh,
@@ -90,13 +90,13 @@ pub(crate) enum Foreign {
 /// A move of the adversary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Move {
-    /// A device gets a name that no other one has.
+    /// A device is renamed to an unused name.
     Rename(u8),
     /// Two devices of one namespace exchange their names.
     Swap(u8, u8),
-    /// A device goes to another network namespace.
+    /// A device moves to another network namespace.
     Netns(u8, u8),
-    /// A device is deleted and made again under the same name.
+    /// A device is deleted and recreated under the same name.
     Remake(u8),
     /// A device is deleted.
     Delete(u8),
@@ -108,7 +108,7 @@ pub(crate) enum Move {
     Write(Slot, Foreign),
     /// A CPU goes offline or online.
     Cpu(u8, bool),
-    /// The machine boots; so many bytes of each journal that were not synced survive.
+    /// The machine boots; so many unsynced bytes of each journal survive.
     Reboot(u8),
     /// Something fails for so many operations.
     Fault(Area, Errno, u16),
@@ -122,13 +122,13 @@ pub(crate) enum Move {
     Clock(u8),
     /// A byte of a journal is flipped: of the file by number, at a part of 256 of its length.
     Damage(u8, u8),
-    /// A network namespace is deleted and another one with its inode is made.
+    /// A network namespace is deleted and another one with its inode is created.
     Reuse(u8),
     /// Another command runs to its end.
     Run(Actor),
 }
 
-/// What fails.
+/// Part of the system that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Area {
     /// Listing `sys/class/net`.
@@ -141,11 +141,11 @@ pub(crate) enum Area {
     Writes(u8),
     /// Interrupts.
     Interrupts,
-    /// Which network namespaces there are.
+    /// The list of network namespaces.
     Namespaces,
     /// Entering a network namespace.
     Enter,
-    /// Whatever changes journal files.
+    /// All changes of journal files.
     DiskWrites,
     /// Reading journal files.
     DiskReads,
@@ -153,17 +153,17 @@ pub(crate) enum Area {
     DiskGone,
 }
 
-/// What it fails with.
+/// Error of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Errno {
-    /// Not there.
+    /// Not found.
     Enoent,
     /// Input or output error.
     Eio,
     /// Busy.
     Ebusy,
-    /// Not allowed.
+    /// Permission denied.
     Eacces,
     /// The disk is full.
     Enospc,
@@ -185,13 +185,13 @@ impl Errno {
 }
 
 impl Move {
-    /// What it is called in counts.
+    /// Its name in counts.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Move::Rename(_) => "rename",
             Move::Swap(..) => "swap two names",
             Move::Netns(..) => "move to a namespace",
-            Move::Remake(_) => "delete and make again",
+            Move::Remake(_) => "delete and recreate",
             Move::Delete(_) => "delete",
             Move::LinkReset(_) => "link reset",
             Move::Channels(..) => "channels by another program",
@@ -217,7 +217,7 @@ impl Move {
             Move::Damage(..) => "damage",
             Move::Reuse(_) => "namespace inode reused",
             Move::Run(Actor::Apply { .. }) => "second apply",
-            Move::Run(Actor::Undo { .. }) => "undo by hand",
+            Move::Run(Actor::Undo { .. }) => "manual undo",
             Move::Run(Actor::Confirm) => "confirm",
             Move::Run(Actor::Status) => "status",
             Move::Run(Actor::Reapply) => "reapply",
@@ -225,8 +225,8 @@ impl Move {
         }
     }
 
-    /// Whether it can come between the last check before a write and the write: it changes nothing on the machine
-    /// and lets no other command run.
+    /// True if it can come between the last check before a write and the write: it changes nothing on the
+    /// machine and lets no other command run.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self, Move::Kill)
     }

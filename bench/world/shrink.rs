@@ -1,12 +1,12 @@
-//! From a schedule that fails to one of few moves.
+//! Reduces a failing schedule to few moves.
 
 use super::schedule::{Actor, Counted, Event, Schedule};
 use super::{Mutation, run};
 
-/// Runs that one shrinking may take.
+/// Maximum number of runs for one shrinking.
 const BUDGET: u32 = 6000;
 
-/// The smallest schedule found that breaks the same invariant, and how it does.
+/// The smallest schedule found that breaks the same invariant, and the violation.
 pub(crate) fn shrink(schedule: &Schedule, mutation: Mutation) -> (Schedule, String) {
     let mut best = schedule.clone();
     let mut left = BUDGET;
@@ -32,7 +32,7 @@ pub(crate) fn shrink(schedule: &Schedule, mutation: Mutation) -> (Schedule, Stri
     }
 }
 
-/// Schedules that are a little smaller, the smallest first.
+/// Slightly smaller schedules, the smallest first.
 fn smaller(schedule: &Schedule) -> Vec<Schedule> {
     let mut all = Vec::new();
     let mut add = |change: &dyn Fn(&mut Schedule)| {

@@ -1,4 +1,4 @@
-//! What is changed over a socket, by a system call or by a shell command instead of a file.
+//! Changes made over a socket, by a system call or by a shell command instead of a file.
 
 use rustix::io::Errno;
 
@@ -7,31 +7,31 @@ use crate::parse::ethtool::features;
 use crate::parse::{self, Scheduling};
 use crate::units::{CpuMask, IrqId, NicName};
 
-/// One change. What it made of the machine is for the [`Question`] that asks for the same to say, or for the file
-/// of procfs that shows it.
+/// One change. Its effect is visible in the answer to the matching [`Question`], or in the procfs file
+/// that shows it.
 ///
-/// Below any root but `/` and in recordings the answer to that question is a file too, and the change is one of
-/// the file: such a machine keeps whatever is asked of it.
+/// Below any root but `/` and in recordings the answer to that question is a file too, and the change edits
+/// that file: such a machine accepts any value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sets attributes of the ethtool message that answers `get`, in their encoded form: those that the
-    /// parser of the answer gives for values. Only those named change.
+    /// parser of the answer returns for values. Only those listed change.
     Ethtool {
         /// The question whose answer has these attributes.
         get: EthtoolGet,
-        /// Which interface.
+        /// The interface.
         nic: NicName,
-        /// Attributes, one behind another (see [`crate::parse::push_attribute`]).
+        /// Attributes, one after another (see [`crate::parse::push_attribute`]).
         attributes: Vec<u8>,
     },
-    /// Changes what ethtool changes by ioctl.
+    /// A change that ethtool makes by ioctl.
     EthtoolIoctl {
-        /// Which interface.
+        /// The interface.
         nic: NicName,
-        /// What.
+        /// The change.
         change: EthtoolChange,
     },
-    /// Says on which CPUs a thread may run: sched_setaffinity(2).
+    /// Sets the CPUs on which a thread may run: sched_setaffinity(2).
     ThreadCpus {
         /// The process that it belongs to.
         pid: u32,
@@ -40,7 +40,7 @@ pub enum Action {
         /// The CPUs.
         cpus: CpuMask,
     },
-    /// Says how the main thread of a process is scheduled: sched_setattr(2).
+    /// Sets the scheduling of the main thread of a process: sched_setattr(2).
     ThreadPolicy {
         /// The process.
         pid: u32,
@@ -54,22 +54,22 @@ pub enum Action {
         /// All of them.
         irqs: Vec<IrqId>,
     },
-    /// Runs a shell command to its end: `sh -c` with nothing on its standard input.
+    /// Runs a shell command to its end: `sh -c` with an empty standard input.
     ///
-    /// It runs on the machine and in the namespaces of this program, whatever root or network namespace the host
-    /// shows: a tree of files has no processes. Recordings run nothing.
+    /// It runs on the machine and in the namespaces of this program, regardless of the root or network
+    /// namespace of the host: a tree of files has no processes. Recordings run nothing.
     Shell {
         /// The command.
         command: String,
-        /// Its working directory; that of this program without one.
+        /// Its working directory; `None`: that of this program.
         directory: Option<String>,
-        /// True: Ctrl-C on the terminal reaches the command too. False: it has a process group of its own.
+        /// True: Ctrl-C on the terminal also reaches the command. False: it has its own process group.
         interruptible: bool,
     },
 }
 
 impl Action {
-    /// What shows what became of it.
+    /// Place that shows the result.
     fn shown(&self) -> Shown {
         match self {
             Action::Ethtool { get, nic, .. } => Shown::Answer(Question::Ethtool(*get, nic.clone())),
@@ -83,7 +83,8 @@ impl Action {
         }
     }
 
-    /// Its name in errors: the place of the answer, or the file, that shows the result; a shell command itself.
+    /// Its name in errors: the place of the answer, or the file, that shows the result; a shell command
+    /// itself.
     pub fn path(&self) -> String {
         match self.shown() {
             Shown::Answer(question) => question.path(),
@@ -91,7 +92,7 @@ impl Action {
         }
     }
 
-    /// What will be at [`Action::path`] once it is done, made from what `host` shows there now.
+    /// Content of [`Action::path`] after the change, made from its current content on `host`.
     pub(super) fn outcome(&self, host: &dyn Host) -> Result<Vec<u8>, HostError> {
         let failed = |cause| HostError::new(Operation::Act, &self.path(), cause);
         let before = match self.shown() {
@@ -103,8 +104,8 @@ impl Action {
         self.content_after(&before).ok_or_else(|| failed(Errno::INVAL.into()))
     }
 
-    /// What is at [`Action::path`] once it is done, made from what is there before; `None` when that cannot be
-    /// understood.
+    /// Content of [`Action::path`] after the change, made from the content before; `None` if that cannot be
+    /// parsed.
     fn content_after(&self, before: &[u8]) -> Option<Vec<u8>> {
         let text = || std::str::from_utf8(before).ok();
         match self {
@@ -125,15 +126,15 @@ impl Action {
     }
 }
 
-/// Where the change is seen.
+/// Place where the change is visible.
 enum Shown {
     Answer(Question),
     File(String),
-    /// A shell command, of which rxlab cannot read back the effect.
+    /// A shell command, whose effect rxlab cannot read back.
     Nowhere(String),
 }
 
-/// The end of the error of a recording that is given a command.
+/// End of the error of a recording that is given a command.
 const NO_SHELL: &str = "cannot be run on a recorded machine";
 
 /// Does `action` on a machine whose answers are files.

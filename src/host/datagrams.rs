@@ -11,15 +11,15 @@ use std::ptr::{from_mut, from_ref, null_mut};
 use rustix::io::Errno;
 use socket2::SockAddr;
 
-/// Most datagrams in a train. Kernels before 6.11 take no more (UDP_MAX_SEGMENTS of `linux/udp.h`).
+/// Most datagrams in a train. Kernels before 6.11 accept no more (UDP_MAX_SEGMENTS of `linux/udp.h`).
 pub const MAX_TRAIN: usize = 64;
 
-/// Room for one control message with a number: its head is 16 bytes on 64-bit machines.
+/// Room for one control message with a number: its header is 16 bytes on 64-bit machines.
 type Control = [u64; 4];
-/// Length of a control message with a UDP_SEGMENT, without the padding behind it.
+/// Length of a control message with a UDP_SEGMENT, without the padding after it.
 const SEGMENT_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
 
-/// What one receive gave: datagrams of `segment` bytes each, the last one maybe shorter.
+/// Result of one receive: datagrams of `segment` bytes each, the last one maybe shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Train {
     /// Bytes of all of them.
@@ -29,15 +29,15 @@ pub struct Train {
 }
 
 impl Train {
-    /// How many datagrams it is.
+    /// Number of datagrams.
     pub fn datagrams(&self) -> usize {
-        // A datagram of no bytes is one as well.
+        // An empty datagram is also one.
         if self.length <= self.segment { 1 } else { self.length.div_ceil(self.segment) }
     }
 
-    /// The datagrams in `bytes`, the front of the buffer that was received into.
+    /// The datagrams in `bytes`, the front of the receive buffer.
     pub fn split<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> + use<'b> {
-        // `chunks` has no part for no bytes.
+        // `chunks` yields nothing for an empty slice.
         let empty = (bytes.is_empty()).then_some(bytes);
         empty.into_iter().chain(bytes.chunks(self.segment.max(1)))
     }
@@ -47,7 +47,7 @@ fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Lets the kernel hand over datagrams of one flow together (UDP_GRO). [`receive`] has to read them
+/// Lets the kernel deliver datagrams of one flow together (UDP_GRO). [`receive`] must read them
 /// from then on. ENOPROTOOPT: a kernel before 5.0.
 pub fn receive_trains(socket: impl AsFd) -> Result<(), Errno> {
     let on: libc::c_int = 1;
@@ -64,7 +64,7 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Train, Errno> {
     message(socket, buffer, null_mut(), &mut 0)
 }
 
-/// Receives a datagram or a train, and who sent it.
+/// Receives a datagram or a train, and its sender's address.
 pub fn receive_from(socket: impl AsFd, buffer: &mut [u8]) -> Result<(Train, SockAddr), Errno> {
     let mut received = Err(Errno::IO);
     // SAFETY: the kernel writes an address and its length, or the error below discards both.
@@ -87,12 +87,12 @@ fn message(
 ) -> Result<Train, Errno> {
     let mut control: Control = [0; 4];
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: all zeros are a message without anything.
+    // SAFETY: all zeros are an empty message.
     let mut head: libc::msghdr = unsafe { zeroed() };
     (head.msg_name, head.msg_namelen) = (name, *name_length);
     (head.msg_iov, head.msg_iovlen) = (from_mut(&mut vector), 1);
     (head.msg_control, head.msg_controllen) = (control.as_mut_ptr().cast(), size_of::<Control>());
-    // SAFETY: every pointer in `head` is null with a length of 0, or to memory of the length beside it
+    // SAFETY: every pointer in `head` is null with a length of 0, or to memory of the length stored with it
     // that nothing else uses until the call is over.
     let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut head, 0) };
     let length = usize::try_from(length).map_err(|_| last_error())?;
@@ -102,19 +102,19 @@ fn message(
     let told = head.msg_controllen >= size_of::<libc::cmsghdr>() + size_of::<libc::c_int>()
         && (first.cmsg_level, first.cmsg_type) == (libc::SOL_UDP, libc::UDP_GRO);
     let segment = if told {
-        // SAFETY: behind the head there are four bytes, by the check before.
+        // SAFETY: four bytes follow the header, by the check before.
         unsafe { control.as_ptr().cast::<libc::cmsghdr>().add(1).cast::<libc::c_int>().read() }
     } else {
         0
     };
-    // Without a train the kernel may tell nothing.
+    // Without a train the kernel may send no control message.
     let segment = usize::try_from(segment).ok().filter(|segment| *segment > 0).unwrap_or(length);
     Ok(Train { length, segment })
 }
 
-/// Sends `bytes` as a train of datagrams of `segment` bytes each, the last one maybe shorter; to the
-/// peer of a connected socket without `to`. All of them are sent or none. EINVAL, EMSGSIZE, EIO and
-/// EOPNOTSUPP: there can be no such train on this way; EINVAL with more than [`MAX_TRAIN`] also.
+/// Sends `bytes` as a train of datagrams of `segment` bytes each, the last one maybe shorter; without `to`,
+/// to the peer of a connected socket. All of them are sent or none. EINVAL, EMSGSIZE, EIO and EOPNOTSUPP:
+/// this path does not support such a train; EINVAL with more than [`MAX_TRAIN`] also.
 pub fn send_train(
     socket: impl AsFd,
     bytes: &[u8],
@@ -124,7 +124,7 @@ pub fn send_train(
     let segment = u16::try_from(segment).map_err(|_| Errno::INVAL)?;
     let mut control: Control = [0; 4];
     let header = control.as_mut_ptr().cast::<libc::cmsghdr>();
-    // SAFETY: all zeros are a message, or a control message, without anything.
+    // SAFETY: all zeros are an empty message, or an empty control message.
     let (mut head, mut first): (libc::msghdr, libc::cmsghdr) = unsafe { (zeroed(), zeroed()) };
     (first.cmsg_level, first.cmsg_type) = (libc::SOL_UDP, libc::UDP_SEGMENT);
     first.cmsg_len = SEGMENT_LEN;
@@ -141,12 +141,12 @@ pub fn send_train(
     (head.msg_iov, head.msg_iovlen) = (from_mut(&mut vector), 1);
     // With its padding, as CMSG_SPACE has it.
     (head.msg_control, head.msg_controllen) = (header.cast(), SEGMENT_LEN.next_multiple_of(8));
-    // SAFETY: every pointer in `head` is null with a length of 0, or to memory of the length beside it.
+    // SAFETY: every pointer in `head` is null with a length of 0, or to memory of the length stored with it.
     let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), from_ref(&head), libc::MSG_NOSIGNAL) };
     if sent >= 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Whether an error of [`send_train`] says that trains cannot be sent on this way at all.
+/// True if an error of [`send_train`] means that trains cannot be sent on this path at all.
 pub fn refuses_trains(error: Errno) -> bool {
     [Errno::INVAL, Errno::MSGSIZE, Errno::IO, Errno::OPNOTSUPP, Errno::NOPROTOOPT].contains(&error)
 }

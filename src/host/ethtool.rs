@@ -1,4 +1,4 @@
-//! Questions to a driver: which message of the `ethtool` generic netlink family, or which ioctl.
+//! Questions to a driver: choice of the message of the `ethtool` generic netlink family, or of the ioctl.
 
 use rustix::io::Errno;
 
@@ -46,7 +46,7 @@ pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<V
     }
 }
 
-/// Sets attributes of the message that answers `get`; EOPNOTSUPP where netlink has no way to.
+/// Sets attributes of the message that answers `get`; EOPNOTSUPP if netlink cannot set them.
 pub(super) fn set(netlink: &Netlink, get: EthtoolGet, nic: &NicName, attributes: &[u8]) -> Result<(), Errno> {
     let command = match get {
         EthtoolGet::Features => FEATURES_SET,
@@ -59,7 +59,7 @@ pub(super) fn set(netlink: &Netlink, get: EthtoolGet, nic: &NicName, attributes:
     netlink.generic("ethtool", command, &request, Extent::Change).map(|_| ())
 }
 
-/// Makes a change that netlink has no message for, or did not have for long.
+/// Makes a change for which netlink has no message, or only a recent one.
 pub(super) fn change(netlink: &Netlink, nic: &NicName, change: &EthtoolChange) -> Result<(), Errno> {
     let socket = &*netlink.socket();
     match change {

@@ -1,22 +1,22 @@
-//! What ethtool changes by ioctl.
+//! Changes that ethtool makes by ioctl.
 
 use super::EthtoolGet;
 use crate::parse::WireError;
 use crate::parse::ethtool::{rss, rules};
 
-/// A change of what lies in the tables of a device.
+/// A change of a table of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EthtoolChange {
     /// The default RSS table.
     Table {
-        /// The question that was answered with the table before.
+        /// The question whose answer contained the table before.
         get: EthtoolGet,
-        /// The whole table. For `reset`, what the kernel will make of it: it is not asked for that.
+        /// The whole table. For `reset`, the table that the kernel is expected to make; it is not sent.
         queues: Vec<u32>,
         /// Goes back to the kernel's default, which follows the number of queues.
         reset: bool,
     },
-    /// A further RSS context that is not there yet. The kernel chooses its number; EEXIST when that is another
+    /// Another RSS context. The kernel chooses its number; EEXIST if it chooses a different
     /// one, and nothing is left of it.
     NewContext {
         /// Its number.
@@ -31,27 +31,27 @@ pub enum EthtoolChange {
         /// The whole table.
         queues: Vec<u32>,
     },
-    /// No such RSS context any more.
+    /// Removal of an RSS context.
     NoContext {
         /// Its number.
         id: u32,
     },
-    /// A flow rule on a place, instead of one that is there.
+    /// A flow rule at a location, replacing any rule there.
     Rule {
-        /// Its place, which the rule names too.
+        /// Its location, which the rule also names.
         location: u32,
         /// `struct ethtool_rxnfc` (see [`crate::parse::ethtool::flow_bytes`]).
         rule: Vec<u8>,
     },
-    /// No flow rule on a place.
+    /// Removal of the flow rule at a location.
     NoRule {
-        /// Which one.
+        /// The location.
         location: u32,
     },
 }
 
 impl EthtoolChange {
-    /// The question whose answer shows what became of it.
+    /// The question whose answer shows the result.
     pub(super) fn get(&self) -> EthtoolGet {
         match self {
             EthtoolChange::Table { get, .. } => *get,

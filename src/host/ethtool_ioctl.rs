@@ -1,4 +1,4 @@
-//! ethtool by ioctl: what its netlink family does not have. Unsafe code: an ioctl.
+//! ethtool by ioctl: commands missing in its netlink family. Unsafe code: an ioctl.
 //!
 //! An answer is a structure of include/uapi/linux/ethtool.h as a 64-bit kernel fills it, pushed as a
 //! message, so that recordings have one form; `parse::ethtool` knows the fields.
@@ -37,7 +37,7 @@ const GRSSH: u32 = 0x46;
 const ETH_SS_STATS: u32 = 1;
 const STRING: usize = 32;
 
-// Lengths of the structures without what follows them, and where their fields are.
+// Lengths of the structures without trailing data, and offsets of their fields.
 const DRVINFO: usize = 196;
 const SSET_INFO: usize = 24;
 const SSET_MASK: usize = 8;
@@ -52,7 +52,7 @@ const RXNFC_LOCATION: usize = 176;
 const RXNFC_COUNT: usize = 184;
 const RXNFC_LOCATIONS: usize = 188;
 
-/// No driver has this much to say; one that claims to is not believed.
+/// Sanity limit of an answer: no driver has this much data.
 const MOST: usize = 8 << 20;
 /// A multiple of every page size that Linux has.
 const GUARD: usize = 64 << 10;
@@ -90,7 +90,7 @@ fn stat_count(socket: impl AsFd, nic: &NicName) -> Result<u32, Errno> {
     let mut info = Fixed::<SSET_INFO>::new(GSSET_INFO);
     info.0[SSET_MASK..SSET_MASK + 8].copy_from_slice(&(1u64 << ETH_SS_STATS).to_ne_bytes());
     info.fill(socket, nic)?;
-    // A driver without this set takes its bit off.
+    // A driver without this set clears its bit.
     let known = info.0[SSET_MASK..SSET_MASK + 8].iter().any(|byte| *byte != 0);
     let count = number(&info.0, SSET_COUNT);
     if known && count > 0 { Ok(count) } else { Err(Errno::OPNOTSUPP) }
@@ -104,7 +104,7 @@ pub(super) fn rss(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let length = RXFH + 4 * table as usize + key as usize;
     let mut rss = Region::new(length)?;
     rss.put(0, GRSSH);
-    // The kernel refuses sizes that are not, or no longer, the driver's.
+    // The kernel rejects sizes that are not, or no longer, the driver's.
     rss.put(RXFH_TABLE, table);
     rss.put(RXFH_KEY, key);
     rss.fill(&socket, nic)?;
@@ -132,7 +132,7 @@ pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> 
         rule.0[RXNFC_LOCATION..RXNFC_LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
         match rule.fill(&socket, nic) {
             Ok(()) => push_message(&mut rules, &rule.0),
-            // Taken out since the list was made.
+            // Removed since the list was made.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -140,7 +140,7 @@ pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> 
     Ok(rules)
 }
 
-/// Over how many queues the default RSS table spreads.
+/// Number of queues the default RSS table spreads over.
 pub(super) fn rx_rings(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut rings = Fixed::<RXNFC>::new(GRXRINGS);
     rings.fill(&socket, nic)?;
@@ -169,7 +169,7 @@ struct Request {
 ///
 /// # Safety
 ///
-/// `data` must point to memory that may be written, of the length of this command's structure; for
+/// `data` must point to writable memory of the length of this command's structure; for
 /// commands whose answers are longer than that, it must be a [`Region`].
 unsafe fn call(socket: impl AsFd, nic: &NicName, data: *mut c_void) -> Result<(), Errno> {
     let mut request = Request { name: [0; 16], data, rest: [0; 2] };
@@ -198,11 +198,11 @@ impl<const N: usize> Fixed<N> {
     }
 }
 
-/// Memory for answers of any length, with a page behind it that nobody may touch.
+/// Memory for answers of any length, followed by an inaccessible page.
 ///
-/// GSTRINGS and GSTATS write as many as the driver has by then, whatever room they were told there is,
-/// and somebody may have added queues since the driver was asked how many. The kernel's copy then ends
-/// at that page, with EFAULT.
+/// GSTRINGS and GSTATS write as many entries as the driver has at that moment, ignoring the room they were
+/// given, and queues may have been added since the driver reported the number. The kernel's copy then ends at
+/// that page, with EFAULT.
 struct Region {
     start: *mut c_void,
     length: usize,
@@ -215,7 +215,7 @@ impl Region {
         }
         let length = length.next_multiple_of(GUARD);
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new private mapping where the kernel finds room for it.
+        // SAFETY: a new private mapping at an address of the kernel's choice.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), length + GUARD, access, MapFlags::PRIVATE) }?;
         let region = Self { start, length };
         // SAFETY: the last GUARD bytes of that mapping, which nothing refers to.
@@ -239,11 +239,11 @@ impl Region {
     }
 
     fn fill(&mut self, socket: impl AsFd, nic: &NicName) -> Result<(), Errno> {
-        // SAFETY: a Region, as `call` wants it.
+        // SAFETY: a Region, as `call` requires.
         unsafe { call(socket, nic, self.start) }
     }
 
-    /// The first `length` bytes as an answer; the kernel may say more than there was room for.
+    /// The first `length` bytes as an answer; the kernel may report more than there was room for.
     fn message(&self, length: usize) -> Result<Vec<u8>, Errno> {
         self.bytes().get(..length).map(message).ok_or(Errno::BADMSG)
     }
@@ -281,7 +281,7 @@ mod tests {
             asked.map(|()| region.number(at + 8))
         };
         assert!(ask(0).is_ok_and(|count| count > 8), "{:?}", ask(0));
-        // Room for the names of eight, whatever the caller says.
+        // Room for the names of eight, ignoring the requested number.
         assert_eq!(ask(GUARD - 12 - 8 * 32), Err(Errno::FAULT));
     }
 
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn an_interface_that_is_not_there() {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
-        let nobody = "no-such-nic".parse().expect("a name");
-        assert_eq!(driver(socket, &nobody), Err(Errno::NODEV));
+        let missing = "no-such-nic".parse().expect("a name");
+        assert_eq!(driver(socket, &missing), Err(Errno::NODEV));
     }
 }

@@ -1,4 +1,4 @@
-//! Files and directories below a descriptor: the few system calls that the live host is made of.
+//! Files and directories below a descriptor: the few system calls of the live host.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,26 +10,26 @@ use rustix::io::{Errno, retry_on_intr};
 /// Each try takes microseconds; renames that hit every one of so many would be an attack.
 const EAGAIN_TRIES: u32 = 1000;
 
-/// What the first read of a file has room for: an attribute of sysfs is never longer than a page.
+/// Buffer for the first read of a file: an attribute of sysfs is never longer than a page.
 const FIRST_READ: usize = 4096;
 
-/// What one question for the names in a directory has room for: a name and what comes with it take 280 bytes
+/// Buffer for one listing of names in a directory: a name and its data take 280 bytes
 /// at most, and a large machine has thousands of processes.
 const ENTRIES: usize = 16 * 1024;
 
-/// A file that was found to be one.
+/// An open file that is not a directory, FIFO or device.
 pub(super) struct Opened {
     pub(super) file: OwnedFd,
-    /// Whether its file system knows sizes: procfs and cgroups say zero of whatever they have.
+    /// True if its file system reports sizes: procfs and cgroups report zero for every file.
     sized: bool,
 }
 
-/// Opens `path` below `root` and nowhere else, whatever symbolic links say.
+/// Opens `path` below `root` and nowhere else, regardless of symbolic links.
 pub(super) fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     let open = || openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
     // EAGAIN: somewhere a rename or mount happened while a `..` was resolved, and the kernel
-    // cannot be sure that the path stayed inside the root (openat2(2)). The file knows nothing
-    // of that: ask again.
+    // cannot be sure that the path stayed inside the root (openat2(2)). That may have nothing to do
+    // with this file: try again.
     let mut opened = open();
     for _ in 0..EAGAIN_TRIES {
         if !matches!(opened, Err(Errno::AGAIN)) {
@@ -40,8 +40,8 @@ pub(super) fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd,
     opened
 }
 
-/// Opens a file to read or write it. Those of procfs and sysfs are regular ones; in a captured tree somebody
-/// may have put a FIFO, which waits for its other end, or a device.
+/// Opens a file to read or write it. Those of procfs and sysfs are regular ones; a captured tree
+/// may contain a FIFO, which waits for its other end, or a device.
 pub(super) fn open_file(root: &OwnedFd, path: &str, flags: OFlags) -> Result<Opened, Errno> {
     let file = open(root, path, flags | OFlags::NONBLOCK)?;
     let stat = fstat(&file)?;
@@ -52,13 +52,13 @@ pub(super) fn open_file(root: &OwnedFd, path: &str, flags: OFlags) -> Result<Ope
     }
 }
 
-/// The whole of a file, whatever its size is said to be: procfs does not know it, and sysfs says a page of
-/// every attribute.
+/// The whole content of a file, regardless of its reported size: procfs does not know it, and sysfs reports a
+/// page for every attribute.
 ///
-/// Whether a read that left room was the last is known of some files alone. A regular file gives less than
-/// asked for at its end only, and sysfs makes the whole text of an attribute before it gives any (its binary
-/// ones, such as CPU lists, are asked for a page at most, and fill it): both have a size. procfs and cgroups
-/// give as many whole records as fit, which says nothing of what follows: they are read until nothing comes.
+/// Only for some files is a short read known to be the last. A regular file returns less than requested at
+/// its end only, and sysfs makes the whole text of an attribute before it returns any (its binary ones, such
+/// as CPU lists, are read at most one page at a time, and fill it): both have a size. procfs and cgroups
+/// return as many whole records as fit, which says nothing about the rest: they are read until nothing comes.
 pub(super) fn content(opened: &Opened) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::with_capacity(FIRST_READ);
     while retry_on_intr(|| rustix::io::read(&opened.file, spare_capacity(&mut bytes)))? > 0 {
@@ -86,7 +86,7 @@ pub(super) fn names(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
             Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
             Ok(entry) => names.push(entry.file_name().to_string_lossy().into_owned()),
             Err(Errno::INTR) => {}
-            // The directory went away meanwhile, as that of a process that ends: it has no more.
+            // The directory disappeared meanwhile, as that of a process that ends: no more names.
             Err(Errno::NOENT) => break,
             Err(errno) => return Err(errno),
         }

@@ -1,18 +1,18 @@
 //! A machine that misbehaves by script: fails, changes what is written, or kills the process.
 //!
-//! For tests only; no command makes one.
+//! For tests only; no command creates one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question};
 
-/// What goes wrong with a write or another change.
+/// Misbehaviour of a write or another change.
 #[derive(Debug, Clone)]
 pub enum Mishap {
     /// The kernel answers with this cause and changes nothing.
     Refuse(Cause),
-    /// The kernel keeps this value instead of the one written, and says nothing.
+    /// The kernel keeps this value instead of the one written, and reports success.
     Keep(Vec<u8>),
     /// Nothing changes and the write still succeeds.
     Ignore,
@@ -23,7 +23,7 @@ pub enum Mishap {
 pub struct Rule {
     /// End of the path, such as `rps_cpus`.
     pub suffix: String,
-    /// What happens.
+    /// Effect on the change.
     pub mishap: Mishap,
 }
 
@@ -114,7 +114,7 @@ impl<H: Host> Host for FlakyHost<H> {
         match self.mishap(&path) {
             None => self.inner.act(action),
             Some(Mishap::Refuse(cause)) => Err(HostError::new(Operation::Act, &path, *cause)),
-            // The answer to the question that asks for it.
+            // The answer to the question that shows the change.
             Some(Mishap::Keep(answer)) => self.inner.write(&path, answer),
             Some(Mishap::Ignore) => Ok(()),
         }

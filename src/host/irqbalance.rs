@@ -1,7 +1,7 @@
-//! irqbalance's socket, on which it tells what it leaves alone, and is told.
+//! irqbalance's socket, for reading and setting the interrupts it leaves alone.
 //!
-//! Anybody can give a process this name and bind an abstract socket, so nothing that answers is trusted: not to
-//! be irqbalance unless it is the superuser's, not to stop, and not to be quick.
+//! Any process can take this name and bind an abstract socket, so no peer is trusted: not to
+//! be irqbalance unless it runs as root, not to stop sending, and not to be quick.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -21,15 +21,15 @@ use crate::units::IrqId;
 /// irqbalance answers from its main loop, which at times rebalances; it never takes this long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Bytes of the longest answer: it has under a hundred for an interrupt, and machines have thousands of these.
+/// Maximum length of an answer: under a hundred bytes per interrupt, for thousands of interrupts.
 const LONGEST: usize = 1 << 20;
 
-/// Bytes that a list of interrupts may have: of a longer one some versions take the beginning, and so the beginning
+/// Maximum length of a list of interrupts: some versions truncate a longer one, possibly in the middle
 /// of a number.
 const LONGEST_LIST: usize = 255;
 
-/// The answer to `setup` of the irqbalance with this process id. To anybody but the superuser it says
-/// nothing: EACCES.
+/// The answer to `setup` of the irqbalance with this process ID. It answers only root: EACCES
+/// for others.
 pub(super) fn setup(pid: u32) -> Result<Vec<u8>, Errno> {
     match say(pid, Uid::ROOT, PATIENCE, b"setup")? {
         answer if answer.is_empty() => Err(Errno::ACCESS),
@@ -37,8 +37,8 @@ pub(super) fn setup(pid: u32) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// Bans these interrupts by number and lifts every other ban. It gives no answer, also when it does not listen to
-/// us; what became of it is for [`setup`] to say. EMSGSIZE: they are too many to be told.
+/// Bans these interrupts by number and lifts every other ban. It never answers, even if it ignores
+/// us; [`setup`] shows the result. EMSGSIZE: the list is too long to send.
 pub(super) fn ban(pid: u32, irqs: &[IrqId]) -> Result<(), Errno> {
     let list = ban_list(irqs)?;
     if !geteuid().is_root() {
@@ -48,7 +48,7 @@ pub(super) fn ban(pid: u32, irqs: &[IrqId]) -> Result<(), Errno> {
 }
 
 fn ban_list(irqs: &[IrqId]) -> Result<String, Errno> {
-    // Some versions take a 0 for the end of the list. It is the timer's, and nobody balances that.
+    // Some versions take a 0 for the end of the list. It is the timer's, which is never balanced.
     let numbers = irqs.iter().filter(|irq| irq.0 != 0).map(ToString::to_string);
     let list = numbers.collect::<Vec<_>>().join(" ");
     match list.len() {
@@ -58,12 +58,12 @@ fn ban_list(irqs: &[IrqId]) -> Result<String, Errno> {
     }
 }
 
-/// Says something to the process if it is this user's, and gives what it answers; all of it takes no longer than
+/// Sends a message to the process if it is this user's, and returns its answer; all of it takes at most
 /// `patience`.
 fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u8>, Errno> {
     let deadline = Instant::now() + patience;
     let socket = connected(pid, owner, deadline)?;
-    // It wants to be shown who speaks, in the message itself.
+    // It requires the sender's credentials in the message itself.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let own = UCred { pid: getpid(), uid: geteuid(), gid: getegid() };
@@ -75,7 +75,7 @@ fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u
     while answer.len() <= LONGEST {
         wait_until(&socket, deadline)?;
         match recv(&socket, &mut part, RecvFlags::empty()).map_err(late)?.0 {
-            // It closes the connection behind its answer, or at once when it gives none.
+            // It closes the connection after its answer, or at once if it gives none.
             0 => return Ok(answer),
             length => answer.extend_from_slice(&part[..length]),
         }
@@ -83,15 +83,15 @@ fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u
     Err(Errno::MSGSIZE)
 }
 
-/// A connection to the process itself, under the first of its names that it has.
+/// A connection to the process itself, under the first of its names that exists.
 fn connected(pid: u32, owner: Uid, deadline: Instant) -> Result<OwnedFd, Errno> {
     let mut failure = Errno::NOENT;
     for address in addresses(pid)? {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Also a connection waits: for a place in the queue of one that accepts none.
+        // Connecting can also block: on the queue of a listener that never accepts.
         wait_until(&socket, deadline)?;
         match connect(&socket, &address).map_err(late) {
-            // A name outlives a process that was killed, and the last one is nobody's in particular.
+            // A name outlives a killed process, and the last one has no process ID.
             Ok(()) => {
                 let peer = socket_peercred(&socket)?;
                 if Some(peer.pid) == pid_of(pid) && peer.uid == owner {
@@ -105,10 +105,10 @@ fn connected(pid: u32, owner: Uid, deadline: Instant) -> Result<OwnedFd, Errno> 
     Err(failure)
 }
 
-/// Lets what is done with the socket next wait until then and no longer.
+/// Limits blocking operations on the socket to this deadline.
 fn wait_until(socket: &OwnedFd, deadline: Instant) -> Result<(), Errno> {
     let left = deadline.saturating_duration_since(Instant::now());
-    // No time at all would mean for ever.
+    // A zero timeout would mean no limit.
     if left.is_zero() {
         return Err(Errno::TIMEDOUT);
     }
@@ -122,8 +122,8 @@ fn pid_of(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
-/// The names of its socket: in a directory since 1.4; where that could not be made, an abstract one, which
-/// before 1.4 carried the process id and since then is all zeros.
+/// Addresses of its socket: in a directory since 1.4; if that could not be created, an abstract one, which
+/// before 1.4 contained the process ID and since then is all zeros.
 fn addresses(pid: u32) -> Result<[SocketAddrUnix; 3], Errno> {
     Ok([
         SocketAddrUnix::new(format!("/run/irqbalance/irqbalance{pid}.sock"))?,
@@ -150,7 +150,7 @@ mod tests {
     use super::{LONGEST_LIST, PATIENCE, ban_list, say, setup};
     use crate::units::IrqId;
 
-    // This process stands in for irqbalance, and has the name once.
+    // This process stands in for irqbalance, and can use the name only once at a time.
     static NAME: Mutex<()> = Mutex::new(());
 
     /// An abstract name needs no directory.
@@ -161,7 +161,7 @@ mod tests {
         act(UnixListener::bind_addr(&name).expect("bound"), pid)
     }
 
-    /// What is made of a peer that answers with `answer`.
+    /// Result for a peer that answers with `answer`.
     fn served(patience: Duration, answer: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Errno> {
         stand_in(|listener, pid| {
             std::thread::scope(|scope| {
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(setup(i32::MAX.unsigned_abs()), Err(Errno::NOENT), "no such process");
     }
 
-    /// A process of this name that never stopped answering once took all memory.
+    /// A process with this name that never stopped answering once took all memory.
     #[test]
     fn an_endless_answer_is_cut_off() {
         let endless = |mut peer: UnixStream| while peer.write_all(&[b'0'; 4096]).is_ok() {};
@@ -203,7 +203,7 @@ mod tests {
             }
         };
         let (patience, start) = (Duration::from_millis(200), Instant::now());
-        // With a new patience for every byte neither the peer nor this test would end.
+        // If every byte extended the deadline, neither the peer nor this test would end.
         assert_eq!(served(patience, slow), Err(Errno::TIMEDOUT));
         assert!(start.elapsed() >= patience);
     }
@@ -221,12 +221,12 @@ mod tests {
 
     #[test]
     fn a_process_of_somebody_else_is_not_asked() {
-        let somebody = Uid::from_raw(geteuid().as_raw() + 1);
-        let result = stand_in(|_listener, pid| say(pid, somebody, PATIENCE, b"setup"));
+        let other_user = Uid::from_raw(geteuid().as_raw() + 1);
+        let result = stand_in(|_listener, pid| say(pid, other_user, PATIENCE, b"setup"));
         assert_eq!(result, Err(Errno::NOENT));
     }
 
-    /// A list that is cut off bans the interrupt whose number is the beginning of another one.
+    /// A truncated list bans the interrupt whose number is the beginning of another one.
     #[test]
     fn a_list_too_long_is_not_sent() {
         let list = |count: u32| ban_list(&(100..100 + count).map(IrqId).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Answers of the running kernel: which socket a question goes to, and in which words.
+//! Answers of the running kernel: the socket for each question, and its encoding.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -43,7 +43,7 @@ const CONNECTED: [u32; 2] = [TCP_ESTABLISHED, TCP_CLOSE_WAIT];
 /// The running kernel, in one network namespace. Its sockets are opened with the first question.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    // Ours without one.
+    // `None`: our own.
     namespace: Option<PathBuf>,
     netlink: OnceLock<Result<Netlink, Errno>>,
 }
@@ -73,7 +73,7 @@ impl Kernel {
                 push_attribute(&mut request, NETNSA_PID, &pid.to_ne_bytes());
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
-            // Some drivers answer EINVAL to a question that they do not know; a question for a value
+            // Some drivers answer EINVAL to an unknown question; a question for a value
             // has nothing in it that could be invalid.
             Question::Ethtool(get, nic) => match ethtool::ask(self.netlink()?, *get, nic) {
                 Err(Errno::INVAL) => Err(Errno::OPNOTSUPP),
@@ -94,7 +94,7 @@ impl Kernel {
             Action::ThreadCpus { tid, cpus, .. } => scheduler::set_cpus(*tid, cpus),
             Action::ThreadPolicy { pid, scheduling } => scheduler::set_policy(*pid, scheduling),
             Action::IrqbalanceBan { pid, irqs } => irqbalance::ban(*pid, irqs),
-            // Commands are no answers of the kernel: the host runs them.
+            // Commands do not go to the kernel: the host runs them.
             Action::Shell { .. } => Err(Errno::OPNOTSUPP),
         }
     }
@@ -105,8 +105,8 @@ impl Kernel {
 
     /// Sockets of these states; `port` 0 is any.
     fn tcp_sockets(&self, family: u8, states: &[u32], port: u16) -> Result<Vec<u8>, Errno> {
-        // struct inet_diag_req_v2: family, protocol, a bit for each attribute wanted, padding; a bit for each
-        // state; struct inet_diag_sockid, which begins with the local port.
+        // struct inet_diag_req_v2: family, protocol, a bit for each requested attribute, padding; a bit for
+        // each state; struct inet_diag_sockid, which begins with the local port.
         let wanted = 1u8 << (INET_DIAG_SKMEMINFO - 1);
         let states = states.iter().fold(0u32, |bits, state| bits | 1 << state).to_ne_bytes();
         let mut socket = [0; INET_DIAG_SOCKID];
@@ -118,10 +118,10 @@ impl Kernel {
     fn netlink(&self) -> Result<&Netlink, Errno> {
         let open = || match &self.namespace {
             None => Netlink::open(),
-            // A netlink socket belongs to the namespace of the thread that opens it, for good.
+            // A netlink socket permanently belongs to the namespace of the thread that opens it.
             Some(namespace) => std::thread::scope(|scope| {
                 let open = || {
-                    // A namespace that went away has nothing to say.
+                    // The namespace no longer exists.
                     enter_netns(namespace).map_err(|_| Errno::NOENT)?;
                     Netlink::open()
                 };

@@ -18,7 +18,7 @@ use super::kernel::Kernel;
 use super::netns::{all as all_namespaces, in_netns};
 use super::{Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, shell};
 
-/// Files of the network namespace of whoever reads them.
+/// Files of the network namespace of the reading thread.
 const SYSCTLS: &str = "proc/sys/net/";
 
 /// A machine below a directory of this one.
@@ -31,9 +31,9 @@ pub struct LiveHost {
     entered: Option<Entered>,
     // Unknown below any root but `/`.
     namespace: Option<Box<Namespace>>,
-    // Whose `proc/sys/net` counts, where that is not ours.
+    // The namespace whose `proc/sys/net` counts, if it is not ours.
     home: Option<PathBuf>,
-    // Sockets speak of the running kernel, so only of the root `/`. Below any other root answers are
+    // Sockets reach only the running kernel, so only for the root `/`. Below any other root answers are
     // files.
     kernel: Option<Kernel>,
 }
@@ -41,7 +41,7 @@ pub struct LiveHost {
 /// Another network namespace of the running kernel.
 #[derive(Debug)]
 struct Entered {
-    // A detached sysfs mount. It has no mount point, so nothing has to be cleaned up: it goes away with
+    // A detached sysfs mount. It has no mount point, so no cleanup is needed: it goes away with
     // this descriptor.
     sys: OwnedFd,
     file: PathBuf,
@@ -55,7 +55,7 @@ pub enum OpenError {
     Root {
         /// As given.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         errno: Errno,
     },
     /// The network namespace file.
@@ -63,13 +63,13 @@ pub enum OpenError {
     Namespace {
         /// As given.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         errno: Errno,
     },
 }
 
 impl OpenError {
-    /// Whether a privilege is what is missing.
+    /// True if a privilege is missing.
     pub fn is_denied(&self) -> bool {
         let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self;
         matches!(*errno, Errno::PERM | Errno::ACCESS)
@@ -112,9 +112,9 @@ impl LiveHost {
         status.is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == SYSFS_MAGIC))
     }
 
-    /// The directory in which `path` is looked up, and as what.
+    /// The directory in which `path` is looked up, and its name there.
     fn place<'a>(&self, path: &'a str) -> (&OwnedFd, &'a str) {
-        // Other file systems are mounted below these two, and a mount of sysfs alone has them not.
+        // Other file systems are mounted below these two, and a mount of sysfs alone lacks them.
         let elsewhere = |rest: &str| rest.starts_with("fs/") || rest.starts_with("kernel/");
         match (&self.entered, path.strip_prefix("sys/")) {
             (Some(entered), Some(rest)) if !elsewhere(rest) => (&entered.sys, rest),
@@ -122,8 +122,8 @@ impl LiveHost {
         }
     }
 
-    /// Does something with a path. `self` of procfs is whoever looks, and that has to be somebody of the
-    /// machine and the namespace looked at.
+    /// Runs `act` on a path. `self` of procfs is the reading thread, which therefore must belong to the
+    /// machine and the namespace of this view.
     fn with<T: Send>(
         &self,
         path: &str,
@@ -137,11 +137,11 @@ impl LiveHost {
         match (own, &self.kernel, &self.entered) {
             (Some(rest), Some(_), Some(entered)) if rest.starts_with("net/") || rest == "ns/net" => {
                 let inside = || act(&self.root, &format!("proc/thread-self/{rest}"));
-                // A namespace that went away has nothing to show.
+                // The namespace no longer exists.
                 in_netns(&entered.file, inside).map_err(|_| Errno::NOENT)?
             }
-            // The first process speaks for a machine that we only see from outside. Recordings have no
-            // processes that would know better than their files.
+            // The first process stands for a machine that we see only from outside. In recordings, only the
+            // files count.
             (Some(rest), None, _) => match act(&self.root, &format!("proc/1/{rest}")) {
                 Err(Errno::NOENT) => act(&self.root, path),
                 found => found,
@@ -154,7 +154,7 @@ impl LiveHost {
     }
 }
 
-/// A private mount of sysfs, for the thread that is in `namespace` already.
+/// A private mount of sysfs, for a thread that is already in `namespace`.
 fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
     let mount = || {
         let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -209,7 +209,7 @@ impl Host for LiveHost {
             for name in names(&directory)? {
                 match target(&directory, &name) {
                     Ok(target) => links.push((name, target)),
-                    // Gone meanwhile, or no link.
+                    // Gone meanwhile, or not a link.
                     Err(Errno::NOENT | Errno::INVAL) => {}
                     Err(errno) => return Err(errno),
                 }
@@ -259,7 +259,7 @@ impl Host for LiveHost {
     fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
         match &self.kernel {
             Some(_) => all_namespaces(),
-            // Files are all there is, unless somewhere below is the sysfs of a running kernel.
+            // There are only files, unless somewhere below is the sysfs of a running kernel.
             None if self.has_sysfs() => {
                 Err(Hidden("--root shows a running kernel, but not its network namespaces".to_owned()))
             }
@@ -268,7 +268,7 @@ impl Host for LiveHost {
     }
 
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
-        // Also of our own: what is mounted on /sys may show another one.
+        // Even for our own: another namespace's sysfs may be mounted on /sys.
         let host = Self::open_in_namespace(Path::new("/"), &namespace.path)?;
         let own = Namespace::own().ok();
         let is_own = |other: &Namespace| own.as_ref().is_some_and(|own| own.is_same(other));
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// What takes one read where it can takes as many as needed elsewhere: attributes and CPU lists of sysfs,
+    /// Some files take one read and others many: attributes and CPU lists of sysfs,
     /// whose size is not their length, and tables of procfs, which come in parts and have no size.
     #[test]
     fn files_of_the_kernel_are_read_in_full() {
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// More than one answer of the kernel has room for.
+    /// More names than one answer of the kernel has room for.
     #[test]
     fn a_directory_is_listed_to_its_end() {
         let tree = tempfile::tempdir().expect("a temporary directory");
@@ -345,7 +345,7 @@ mod tests {
         assert!(listed == expected, "{} names", listed.len());
     }
 
-    /// A FIFO in a captured tree once stopped the program for ever.
+    /// A FIFO in a captured tree once blocked the program forever.
     #[test]
     fn what_is_no_file_is_neither_read_nor_written() {
         let tree = tempfile::tempdir().expect("a temporary directory");
@@ -355,14 +355,14 @@ mod tests {
         std::fs::create_dir(tree.path().join("directory")).expect("created");
         let host = LiveHost::open(tree.path()).expect("opened");
         let causes = |host: &LiveHost| {
-            ["fifo", "link", "directory"].map(|path| host.read(path).expect_err("no file").cause)
+            ["fifo", "link", "directory"].map(|path| host.read(path).expect_err("not a file").cause)
         };
         let [no_file, directory] = [Errno::INVAL, Errno::ISDIR].map(Cause::from);
         assert_eq!(causes(&host), [no_file, no_file, directory]);
-        // With both ends open there is nothing to wait for, and still nothing to say.
+        // With both ends open there is nothing to wait for, and still nothing to read.
         let _ends = rustix::fs::open(&fifo, OFlags::RDWR, Mode::empty()).expect("opened");
         assert_eq!(causes(&host), [no_file, no_file, directory]);
-        assert_eq!(host.write("fifo", b"1").expect_err("no file").cause, no_file);
+        assert_eq!(host.write("fifo", b"1").expect_err("not a file").cause, no_file);
     }
 
     #[test]
@@ -397,11 +397,11 @@ mod tests {
         let host = LiveHost::open("/".as_ref()).expect("opened");
         assert!(host.read_text("proc/stat").expect("readable").starts_with("cpu "));
         let missing = host.read("sys/class/net/none/mtu").expect_err("no such NIC");
-        assert_eq!(missing.to_string(), "cannot read /sys/class/net/none/mtu: not there");
+        assert_eq!(missing.to_string(), "cannot read /sys/class/net/none/mtu: not found");
     }
 
-    /// The kernel's own loopback counts no queues, a real driver does; what must hold everywhere is
-    /// that the kernel's answer, if it has this command, is understood.
+    /// The kernel's own loopback counts no queues, a real driver does; the parser must accept the kernel's
+    /// answer everywhere, if it has this command.
     #[test]
     fn queue_statistics_are_understood() {
         let host = LiveHost::open("/".as_ref()).expect("opened");
@@ -425,7 +425,7 @@ mod tests {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let host = LiveHost::open(tree.path()).expect("opened");
         let error = host.ask(&Question::Napis).expect_err("no such file");
-        assert_eq!(error.to_string(), "cannot ask /netlink/netdev/napi-get: not there");
+        assert_eq!(error.to_string(), "cannot query /netlink/netdev/napi-get: not found");
         std::fs::create_dir_all(tree.path().join("netlink/netdev")).expect("created");
         std::fs::write(tree.path().join("netlink/netdev/napi-get"), b"abc").expect("written");
         assert_eq!(host.ask(&Question::Napis).expect("a file"), b"abc");

@@ -15,7 +15,7 @@ pub(super) use channel::Extent;
 /// Length of a generic netlink header: command, version, two spare bytes.
 const GENERIC_HEADER: usize = 4;
 
-// The controller, which knows the numbers of the families (include/uapi/linux/genetlink.h).
+// The controller, which assigns the numbers of the families (include/uapi/linux/genetlink.h).
 const CONTROLLER: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -27,7 +27,7 @@ pub(super) struct Netlink {
     // Locked for the length of a request, so that answers of two threads do not mix.
     generic: Mutex<Channel>,
     route: Mutex<Channel>,
-    // A kernel may be built without, and its other answers are good all the same.
+    // Kernels may be built without it; the other sockets still work.
     diag: Result<Mutex<Channel>, Errno>,
     families: Mutex<BTreeMap<&'static str, u16>>,
 }
@@ -43,7 +43,7 @@ impl Netlink {
     }
 
     /// The attributes of every message with which a generic netlink family answers `command`, in the
-    /// form of a recording. A family that this kernel does not have is ENOENT.
+    /// form of a recording. ENOENT if this kernel does not have the family.
     pub(super) fn generic(
         &self,
         family: &'static str,
@@ -69,7 +69,7 @@ impl Netlink {
         channel.exchange(kind, payload, extent, 0)
     }
 
-    /// A socket of this network namespace, for what is asked by ioctl.
+    /// A socket of this network namespace, for ioctls.
     pub(super) fn socket(&self) -> MutexGuard<'_, Channel> {
         self.generic.lock().expect("no asker panicked")
     }

@@ -1,6 +1,6 @@
-//! Network namespaces: how one is named, recognised and found, and how a thread moves into it.
+//! Network namespaces: naming, identifying and finding them, and moving a thread into one.
 
-#![allow(clippy::disallowed_methods)] // Looks for namespaces where processes have them.
+#![allow(clippy::disallowed_methods)] // Looks for namespaces in /proc.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,10 +20,10 @@ use super::OpenError;
 use super::socket::netns_cookie;
 use crate::parse;
 
-/// The namespace of the thread that asks.
+/// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// What statfs(2) says of a file that stands for a namespace (include/uapi/linux/magic.h).
+/// File system type that statfs(2) reports for a namespace file (include/uapi/linux/magic.h).
 const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 const OWN_THREAD: &str = "/proc/thread-self";
@@ -38,14 +38,14 @@ pub struct Namespace {
     /// A file through which it was entered, such as `/run/netns/lab`. `/proc/thread-self/ns/net` is the
     /// namespace of the process itself.
     pub path: PathBuf,
-    /// Inode of that file. The kernel gives it to a later namespace once this one is gone.
+    /// Inode of that file. The kernel may reuse it for a later namespace once this one is gone.
     pub inode: u64,
     /// `SO_NETNS_COOKIE` (kernel 5.14): no other namespace has it before the next boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<u64>,
 }
 
-/// Some network namespaces may be out of sight, so that a search of all of them proves nothing.
+/// Some network namespaces may not be visible, so a search of all of them proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Hidden(pub String);
@@ -57,7 +57,7 @@ impl Namespace {
         Ok(Self { path: PathBuf::from(OWN), inode, cookie: netns_cookie() })
     }
 
-    /// The namespace that the file `path` stands for. Needs CAP_SYS_ADMIN for another one than our own.
+    /// The namespace of the file `path`. Needs CAP_SYS_ADMIN unless it is our own.
     pub fn of(path: &Path) -> Result<Self, OpenError> {
         let failed = |error: &io::Error| OpenError::Namespace {
             path: path.to_owned(),
@@ -71,8 +71,8 @@ impl Namespace {
         }
     }
 
-    /// Whether both are one namespace. Where a cookie is missing (kernels before 5.14, journals of earlier
-    /// versions) the inode has to do.
+    /// True if both are one namespace. Without a cookie (kernels before 5.14, journals of earlier
+    /// versions) the inode decides.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self.cookie, other.cookie) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -80,7 +80,7 @@ impl Namespace {
         }
     }
 
-    /// Whether it was the process's own when it was written down, and not one that it was told to enter.
+    /// True if it was the process's own when it was recorded, and not one that it was told to enter.
     pub fn was_own(&self) -> bool {
         self.path == Path::new(OWN)
     }
@@ -93,7 +93,7 @@ fn cookie_of(namespace: &Path) -> Result<Option<u64>, OpenError> {
 /// Runs `act` on a thread in the network namespace of `path`.
 pub(super) fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
     std::thread::scope(|scope| {
-        // A thread of its own: only it changes namespace, and it ends here.
+        // On its own thread: only that one changes namespace, and it ends here.
         let inside = || enter_netns(path).map(|()| act());
         scope.spawn(inside).join().expect("the namespace thread does not panic")
     })
@@ -101,9 +101,9 @@ pub(super) fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> 
 
 /// Every network namespace that a process lives in or holds open, or that has a name, each once.
 ///
-/// An error where some may be out of sight: in a container, which sees its own processes only, or where a process
-/// that may not be looked into lives in a namespace that nothing else shows. What such a process holds open without
-/// living in it is not searched.
+/// An error if some may not be visible: in a container, which sees its own processes only, or if a process
+/// that may not be inspected lives in a namespace that no other process shares. Namespaces that such a
+/// process holds open without living in them are not found.
 pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
     let hidden = |what: &Path, error: &io::Error| {
         Hidden(format!("cannot look for namespaces in {}: {error}", what.display()))
@@ -111,7 +111,7 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
     let inode =
         std::fs::metadata("/proc/self/ns/pid").map_err(|error| hidden("/proc".as_ref(), &error))?.ino();
     if inode != INITIAL_PID_NAMESPACE {
-        return Err(Hidden("namespaces outside this container are out of sight".to_owned()));
+        return Err(Hidden("namespaces outside this container are not visible".to_owned()));
     }
     let mut seen = Seen::default();
     let named = entries("/run/netns".as_ref());
@@ -124,10 +124,10 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
     }
     let mounts = mounted().map_err(|error| hidden("/proc/self/mountinfo".as_ref(), &error))?;
     for (inode, path) in mounts {
-        // Another mount may lie over it.
+        // Another mount may cover it.
         let is_it = || std::fs::metadata(&path).is_ok_and(|file| file.ino() == inode);
         if !seen.paths.contains_key(&inode) && !is_it() {
-            return Err(Hidden(format!("the namespace mounted on {} is out of sight", path.display())));
+            return Err(Hidden(format!("the namespace mounted on {} is not visible", path.display())));
         }
         seen.paths.entry(inode).or_insert(path);
     }
@@ -146,24 +146,24 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
         }
     }
     match seen.closed.into_iter().find(|(_, mark)| !marks.contains(mark)) {
-        Some((thread, _)) => Err(Hidden(format!("{} lives in a namespace out of sight", thread.display()))),
+        Some((thread, _)) => Err(Hidden(format!("the namespace of {} is not visible", thread.display()))),
         None => Ok(all),
     }
 }
 
-/// What a search has come across.
+/// Results of a search.
 #[derive(Default)]
 struct Seen {
     /// A file for each namespace, by inode.
     paths: BTreeMap<u64, PathBuf>,
-    /// Threads that may not be looked into, with the marks of their namespaces.
+    /// Threads that may not be inspected, with the marks of their namespaces.
     closed: Vec<(PathBuf, u64)>,
 }
 
 impl Seen {
     fn add(&mut self, path: PathBuf) -> io::Result<()> {
         match std::fs::metadata(&path) {
-            // A crash leaves plain files in /run/netns behind.
+            // A crash leaves plain files in /run/netns.
             Ok(file) if rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC => {
                 self.paths.entry(file.ino()).or_insert(path);
                 Ok(())
@@ -198,8 +198,8 @@ impl Seen {
     }
 }
 
-/// The inode of a file in the procfs of a thread's network namespace: no two namespaces that exist have the same. Unlike
-/// `ns/net` it may be asked of any process.
+/// The inode of a file in the procfs of a thread's network namespace: no two existing namespaces share it.
+/// Unlike `ns/net` it can be read for any process.
 fn mark(thread: &Path) -> io::Result<u64> {
     Ok(std::fs::metadata(thread.join("net/dev"))?.ino())
 }
@@ -214,7 +214,7 @@ fn mounted() -> io::Result<Vec<(u64, PathBuf)>> {
         .collect())
 }
 
-/// What is in a directory; nothing when it is not there.
+/// Entries of a directory; empty if it does not exist.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     match std::fs::read_dir(directory) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).filter(not_gone).collect(),
@@ -227,14 +227,14 @@ fn not_gone(entry: &io::Result<PathBuf>) -> bool {
     !entry.as_ref().is_err_and(is_gone)
 }
 
-/// ENOENT, and ESRCH, which procfs gives for a process that ends.
+/// ENOENT, or ESRCH, which procfs returns for a process that ends.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
-/// Moves the calling thread, and no other, into the network namespace of `path`: a file such as
-/// `/run/netns/NAME` or `/proc/PID/ns/net`. Sockets keep the namespace in which they were made, so
-/// call this first, on a thread of its own. Needs CAP_SYS_ADMIN.
+/// Moves only the calling thread into the network namespace of `path`: a file such as
+/// `/run/netns/NAME` or `/proc/PID/ns/net`. Sockets stay in the namespace in which they were created, so
+/// call this first, on a separate thread. Needs CAP_SYS_ADMIN.
 pub fn enter_netns(path: &Path) -> Result<(), OpenError> {
     let enter = || {
         let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -243,7 +243,7 @@ pub fn enter_netns(path: &Path) -> Result<(), OpenError> {
     enter().map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
 }
 
-/// Moves the calling thread, and no other, into a new network namespace with nothing in it but a loopback interface that
+/// Moves only the calling thread into a new network namespace, which has only a loopback interface that
 /// is down. It lives as long as the file, a thread or a socket in it. Needs CAP_SYS_ADMIN.
 #[allow(unsafe_code)]
 pub fn new_netns() -> Result<File, Errno> {
@@ -253,11 +253,11 @@ pub fn new_netns() -> Result<File, Errno> {
     File::open(OWN).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Brings up the loopback interface of the network namespace that the calling thread is in (netdevice(7)).
+/// Brings up the loopback interface of the calling thread's network namespace (netdevice(7)).
 #[allow(unsafe_code)]
 pub fn loopback_up() -> Result<(), Errno> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: all zeroes is a value of this plain structure.
+    // SAFETY: all zeroes is a valid value of this plain structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
     request.ifr_name[1] = b'o' as libc::c_char;
@@ -271,7 +271,7 @@ pub fn loopback_up() -> Result<(), Errno> {
     }
 }
 
-/// The namespace file that people mean by a name of `ip netns`, a process id, or a path (anything
+/// The namespace file for a name of `ip netns`, a process ID, or a path (anything
 /// with a `/` in it).
 pub fn netns_path(name: &str) -> PathBuf {
     if name.contains('/') {

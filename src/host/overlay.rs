@@ -1,4 +1,4 @@
-//! A machine on which every change stays in memory: what is tried on it is read back, and the machine
+//! A machine on which every change stays in memory: changes are read back, and the machine
 //! below is only ever read.
 
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use super::{Action, Hidden, Host, HostError, Namespace, OpenError, Operation, Question};
 
-/// Files and answers that each network namespace has of its own.
+/// Files and answers that differ between network namespaces.
 const OF_NAMESPACE: [&str; 6] =
     ["sys/class/net/", "sys/devices/", "proc/net/", "proc/self/net/", "netlink/", "ioctl/"];
 
-/// Files of the network namespace that a process lives in.
+/// Files of the network namespace of the reading process.
 const OF_HOME: &str = "proc/sys/net/";
 
-/// Another host with changes laid over it. It keeps whatever it is given, which is more than a kernel does.
+/// Another host with changes laid over it. It accepts any value, unlike a kernel.
 pub struct OverlayHost<'a> {
     below: Below<'a>,
     // Inode of the network namespace whose `proc/sys/net` counts.
@@ -21,7 +21,7 @@ pub struct OverlayHost<'a> {
     changed: Arc<Mutex<BTreeMap<Place, Vec<u8>>>>,
 }
 
-/// Files and answers by path; those that differ between network namespaces by the inode of theirs, too.
+/// Files and answers by path; those that differ between network namespaces also by the inode of theirs.
 type Place = (Option<u64>, String);
 
 enum Below<'a> {
@@ -69,7 +69,7 @@ impl Host for OverlayHost<'_> {
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        // A file that cannot be read is not known to be there.
+        // A file that cannot be read may not exist.
         self.read(path).map_err(|error| HostError::new(Operation::Write, path, error.cause))?;
         self.change(path, value.to_vec());
         Ok(())
@@ -91,7 +91,7 @@ impl Host for OverlayHost<'_> {
         self.changed(&question.path()).map_or_else(|| self.below().ask(question), Ok)
     }
 
-    // A shell command is not run: what it would change is not known.
+    // A shell command is not run: its effect is unknown.
     fn act(&self, action: &Action) -> Result<(), HostError> {
         if matches!(action, Action::Shell { .. }) {
             return Ok(());

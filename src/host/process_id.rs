@@ -1,4 +1,4 @@
-//! A process by its number and its start, which no later process has.
+//! A process by its number and start time, a pair that no later process has.
 
 #![allow(clippy::disallowed_methods)] // procfs of this machine; recordings have no processes to end.
 
@@ -18,14 +18,14 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// This process; `None` where procfs is not mounted.
+    /// This process; `None` if procfs is not mounted.
     pub fn own() -> Option<Self> {
         let pid = std::process::id();
         Some(Self { pid, start: parse::process_stat(&stat(pid).ok()?).ok()?.began_ticks })
     }
 
-    /// Whether it still runs or is stopped. One that has ended and was not waited for yet is not alive; what
-    /// cannot be known is taken for alive.
+    /// True if it runs or is stopped. A zombie is not alive; a process whose state cannot be read is taken
+    /// to be alive.
     pub fn is_alive(self) -> bool {
         match stat(self.pid) {
             Ok(stat) => {
@@ -38,7 +38,7 @@ impl ProcessId {
 }
 
 fn stat(pid: u32) -> io::Result<String> {
-    // A name may hold any bytes.
+    // A name may contain any bytes.
     Ok(String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/stat"))?).into_owned())
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of the kernel over a socket instead of a file.
+//! Questions to the kernel over a socket instead of a file.
 
 use crate::units::NicName;
 
@@ -9,26 +9,26 @@ use crate::units::NicName;
 pub enum Question {
     /// Every queue of every interface and the NAPI that polls it: netdev `queue-get` (since 6.8).
     Queues,
-    /// Every NAPI, its interrupt and its thread where the driver told: netdev `napi-get` (since 6.8).
+    /// Every NAPI, its interrupt and its thread if reported by the driver: netdev `napi-get` (since 6.8).
     Napis,
     /// Packets by queue: netdev `qstats-get` (since 6.9).
     QueueStats,
-    /// What the driver of an interface says of itself: one ethtool command.
+    /// Driver information of an interface: one ethtool command.
     Ethtool(EthtoolGet, NicName),
     /// Every interface with its kind, its master and its peer: rtnetlink `RTM_GETLINK`.
     Links,
-    /// The number by which our namespace calls that of a process: rtnetlink `RTM_GETNSID`.
+    /// The number of a process's namespace in ours: rtnetlink `RTM_GETNSID`.
     NamespaceId {
         /// The process.
         pid: u32,
     },
-    /// The sockets that listen for TCP over IPv4: sock_diag, which like `ss` loads its kernel module where that
-    /// is one. Unlike `/proc/net/tcp` it does not walk the connections, of which a busy machine has 100,000s.
+    /// Listening TCP sockets over IPv4: sock_diag, which like `ss` loads its kernel module if it has one.
+    /// Unlike `/proc/net/tcp` it does not walk the connections, of which a busy machine has 100,000s.
     TcpListeners,
     /// The same over IPv6.
     Tcp6Listeners,
-    /// The connections that end at a port of this machine, over IPv4: sock_diag, which walks all connections for
-    /// that, and tells only those.
+    /// The connections that end at a port of this machine, over IPv4: sock_diag, which walks all connections
+    /// for that, but reports only those.
     TcpConnections {
         /// The local port.
         port: u16,
@@ -38,7 +38,7 @@ pub enum Question {
         /// The local port.
         port: u16,
     },
-    /// What irqbalance does not manage: its socket's `setup`.
+    /// Interrupts that irqbalance does not manage: its socket's `setup`.
     IrqbalanceSetup {
         /// irqbalance's process.
         pid: u32,
@@ -48,9 +48,9 @@ pub enum Question {
 /// A command of ethtool, by generic netlink where it has one, else by ioctl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EthtoolGet {
-    /// Numbers of queues, and how many there may be (netlink since 5.7).
+    /// Numbers of queues, and their maximums (netlink since 5.7).
     Channels,
-    /// Ring sizes, and how large they may be (netlink since 5.7).
+    /// Ring sizes, and their maximums (netlink since 5.7).
     Rings,
     /// Interrupt moderation (netlink since 5.7).
     Coalesce,
@@ -70,12 +70,12 @@ pub enum EthtoolGet {
     Stats,
     /// The flow rules, "ntuple" (ioctl).
     Rules,
-    /// Over how many queues the default RSS table spreads (ioctl).
+    /// Number of queues the default RSS table spreads over (ioctl).
     RxRings,
 }
 
 impl EthtoolGet {
-    /// The folder and the file name of its answer in a recording.
+    /// Folder and file name of its answer in a recording.
     fn path(self) -> &'static str {
         match self {
             EthtoolGet::Channels => "netlink/ethtool/channels-get",
@@ -95,7 +95,7 @@ impl EthtoolGet {
 }
 
 impl Question {
-    /// Where the answer stands in a recording; also what errors call it.
+    /// Path of the answer in a recording, also used in errors.
     pub fn path(&self) -> String {
         match self {
             Question::Queues => "netlink/netdev/queue-get".to_owned(),

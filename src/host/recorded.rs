@@ -1,5 +1,5 @@
-//! A machine held in memory: what tests and replays use. Writes stay in memory and always succeed,
-//! which is more than a kernel promises; [`super::FlakyHost`] scripts the rest.
+//! A machine held in memory, for tests and replays. Writes stay in memory and always succeed,
+//! unlike a kernel's; [`super::FlakyHost`] scripts failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ pub struct RecordedHost {
     rest: Recording,
 }
 
-/// What a recorded machine holds beside files.
+/// Contents of a recorded machine in addition to files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
     /// The clock at the end of the recording, nanoseconds since boot.
@@ -25,27 +25,27 @@ pub struct Recording {
     pub links: BTreeMap<String, String>,
     /// Directories and the names in them.
     pub lists: BTreeMap<String, Vec<String>>,
-    /// What was there and could not be had. What is in none of these was missing.
+    /// Things that existed but could not be read. Anything in none of these maps was missing.
     pub failures: BTreeMap<String, Cause>,
 }
 
 impl RecordedHost {
-    /// A machine without a single file.
+    /// A machine without files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A machine of files, and what it holds beside them.
+    /// A machine of files and the other contents.
     pub fn from_parts(files: BTreeMap<String, Vec<u8>>, rest: Recording) -> Self {
         Self { files: Mutex::new(files), rest }
     }
 
-    /// A copy of its files, and what it holds beside them.
+    /// A copy of its files, and the other contents.
     pub fn parts(&self) -> (BTreeMap<String, Vec<u8>>, &Recording) {
         (self.files.lock().expect("no writer panicked").clone(), &self.rest)
     }
 
-    /// Its files, and what it holds beside them.
+    /// Its files, and the other contents.
     pub fn into_parts(self) -> (BTreeMap<String, Vec<u8>>, Recording) {
         (self.files.into_inner().expect("no writer panicked"), self.rest)
     }
@@ -65,14 +65,14 @@ impl RecordedHost {
         self
     }
 
-    /// Adds a listing: what the directory held, also what was not recorded itself.
+    /// Adds a listing: the names in the directory, including those not recorded themselves.
     #[must_use]
     pub fn with_list(mut self, path: &str, names: Vec<String>) -> Self {
         self.rest.lists.insert(path.to_owned(), names);
         self
     }
 
-    /// Whatever is done with this path fails; the path of a question makes the question fail.
+    /// Makes every operation on this path fail; the path of a question makes the question fail.
     #[must_use]
     pub fn with_failure(mut self, path: &str, cause: Cause) -> Self {
         self.rest.failures.insert(path.to_owned(), cause);

@@ -1,29 +1,29 @@
-//! A machine that keeps what it was asked, and what it answered.
+//! A machine that records its questions and answers.
 
 use std::sync::Mutex;
 
 use super::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
 
-/// Passes every operation on to another host and records the answer. Nothing is written: what would
-/// change a machine has no place in a recording.
+/// Passes every operation on to another host and records the answer. Writes are rejected: a
+/// recording must not change a machine.
 pub struct RecordingHost<'a> {
     inner: &'a dyn Host,
     record: Mutex<RecordedHost>,
 }
 
 impl<'a> RecordingHost<'a> {
-    /// Records what `inner` answers.
+    /// Records the answers of `inner`.
     pub fn new(inner: &'a dyn Host) -> Self {
         Self { inner, record: Mutex::new(RecordedHost::new().at_ns(inner.now_ns())) }
     }
 
-    /// What was answered. It gives the same answers again, in any order. Of a path that was read several
+    /// The recorded answers. They can be read again in any order. For a path that was read several
     /// times the last answer is kept.
     pub fn finish(self) -> RecordedHost {
         self.record.into_inner().expect("no reader panicked")
     }
 
-    /// Keeps an answer with `keep`, or the reason for having none.
+    /// Stores an answer with `keep`, or the reason for its absence.
     fn record<T>(
         &self,
         path: &str,
@@ -34,7 +34,7 @@ impl<'a> RecordingHost<'a> {
         let before = std::mem::take(&mut *record);
         *record = match &answer {
             Ok(value) => keep(before, value),
-            // What a recording does not hold is missing.
+            // A path that is not in the recording is missing.
             Err(HostError { cause: Cause::Missing, .. }) => before,
             Err(error) => before.with_failure(path, error.cause),
         };

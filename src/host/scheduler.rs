@@ -1,4 +1,4 @@
-//! Where threads of any process may run, and how they are scheduled. Unsafe code: sched_setattr(2), which rustix
+//! CPUs and scheduling of threads of any process. Unsafe code: sched_setattr(2), which rustix
 //! does not have.
 
 #![allow(unsafe_code)] // A system call that reads a structure of ours.
@@ -29,7 +29,7 @@ pub(super) fn set_cpus(tid: u32, cpus: &CpuMask) -> Result<(), Errno> {
     sched_setaffinity(Some(thread(tid)?), &set)
 }
 
-/// Schedules a thread like this. Stopped halfway, it has the new policy and the old nice value.
+/// Sets the scheduling of a thread. If interrupted, it has the new policy and the old nice value.
 pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno> {
     let thread = thread(tid)?;
     let attributes = libc::sched_attr {
@@ -53,7 +53,7 @@ pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno>
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
     }
-    // Realtime threads keep a nice value for later, of which sched_setattr takes no note.
+    // Realtime threads keep a nice value for later, which sched_setattr ignores.
     match scheduling.policy {
         SCHED_FIFO | SCHED_RR => setpriority_process(Some(thread), scheduling.nice),
         _ => Ok(()),
@@ -61,7 +61,7 @@ pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno>
 }
 
 fn thread(tid: u32) -> Result<Pid, Errno> {
-    // 0 would be ourselves.
+    // 0 would be the calling thread.
     i32::try_from(tid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use crate::parse::{Scheduling, scheduling};
     use crate::units::CpuMask;
 
-    /// On a thread of its own: the test runner's threads are shared.
+    /// On a separate thread: the test runner's threads are shared.
     fn on_a_thread<T: Send>(act: impl FnOnce(u32) -> T + Send) -> T {
         let own = || act(gettid().as_raw_nonzero().get().unsigned_abs());
         std::thread::scope(|scope| scope.spawn(own).join().expect("no panic"))
@@ -97,7 +97,7 @@ mod tests {
             assert_eq!(allowed_cpus(), first);
             set_cpus(tid, &before).expect("allowed");
             assert_eq!(allowed_cpus(), before);
-            // A nice value may be raised by anybody, but is not lowered again without a privilege; the thread ends
+            // Raising a nice value needs no privilege, but lowering it again does; the thread ends
             // here.
             let batch = Scheduling { policy: 3, priority: 0, nice: (now(tid).nice + 1).min(19) };
             set_policy(tid, &batch).expect("allowed");
@@ -110,8 +110,8 @@ mod tests {
         let impossible = Scheduling { policy: 1, priority: 100, nice: 0 };
         assert_eq!(on_a_thread(|tid| set_policy(tid, &impossible)), Err(Errno::INVAL));
         assert_eq!(on_a_thread(|tid| set_cpus(tid, &"5000".parse().expect("a list"))), Err(Errno::OVERFLOW));
-        for nobody in [0, u32::MAX, i32::MAX.unsigned_abs()] {
-            assert_eq!(set_cpus(nobody, &"0".parse().expect("a list")), Err(Errno::SRCH), "{nobody}");
+        for missing in [0, u32::MAX, i32::MAX.unsigned_abs()] {
+            assert_eq!(set_cpus(missing, &"0".parse().expect("a list")), Err(Errno::SRCH), "{missing}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Shell commands that change the machine: run to their end, and how they ended in one line.
+//! Shell commands that change the machine: run to their end, with the result in one line.
 
 #![allow(clippy::disallowed_methods)] // Starts the user's commands.
 
@@ -13,12 +13,12 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::HostError;
 
-/// Bytes at the end of what a command says in which its last line is looked for.
+/// Bytes at the end of a command's output in which its last line is looked for.
 const END: u64 = 4096;
 
-/// Runs `command`; an error says how it ended, with the last line of its standard error.
+/// Runs `command`; an error has its end status and the last line of its standard error.
 ///
-/// Waits for the shell, not for what it leaves in the background: standard error is a file in memory, so a daemon
+/// Waits for the shell, not for its background processes: standard error is a file in memory, so a daemon
 /// may keep it open.
 pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -> Result<(), HostError> {
     let failed = |said: String| HostError::of_command(command, said);
@@ -47,20 +47,21 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
     Err(failed(format!("ended with {status}{last}")))
 }
 
-/// Lets the shell be killed when this process dies: its effect would land after the way back has run.
+/// Has the shell killed when this process dies: else its effect could come after the rollback.
 #[allow(unsafe_code)]
 fn end_with_us(shell: &mut Command) {
     let us = getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // This process died before the kernel knew.
+        // This process died before the kernel had the request.
         if getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
     };
-    // SAFETY: between fork and exec only prctl(2) and getppid(2) are called, which take no lock and no memory.
+    // SAFETY: between fork and exec only prctl(2) and getppid(2) are called, which take no lock and no
+    // memory.
     unsafe { shell.pre_exec(ask) };
 }
 
-/// The last line of a file that is not empty.
+/// The last nonempty line of a file.
 fn last_line(file: &File) -> Option<String> {
     let length = file.metadata().ok()?.len();
     let mut end = vec![0; usize::try_from(length.min(END)).ok()?];

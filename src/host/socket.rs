@@ -1,4 +1,4 @@
-//! Options of sockets that rustix and socket2 do not have, or not in one piece. Unsafe code: getsockopt(2)
+//! Socket options that rustix and socket2 lack, or lack as one call. Unsafe code: getsockopt(2)
 //! and setsockopt(2).
 
 #![allow(unsafe_code)] // System calls that read and write numbers of ours.
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{AddressFamily, SocketType};
 
-/// Numbers that SO_MEMINFO tells, and which of them counts the drops (`linux/sock_diag.h`).
+/// Number of values in SO_MEMINFO, and the position of the drops (`linux/sock_diag.h`).
 const MEMINFO: usize = 9;
 const DROPS: usize = 8;
 
@@ -23,14 +23,14 @@ pub fn receive_buffer(socket: impl AsFd, bytes: usize) -> Result<(), Errno> {
     set_socket_recv_buffer_size_force(socket, bytes).or_else(|_| set_socket_recv_buffer_size(socket, bytes))
 }
 
-/// How many packets a socket has dropped so far, most of them for want of room in its receive buffer;
+/// Packets that a socket has dropped so far, most of them for lack of room in its receive buffer;
 /// it wraps. `None` before Linux 4.12.
 pub fn dropped(socket: impl AsFd) -> Option<u32> {
     let mut numbers = [0u32; MEMINFO];
     let mut length = size_of::<[u32; MEMINFO]>() as libc::socklen_t;
     let socket = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `length` bytes to numbers that outlive the call, and how many
-    // it wrote to `length`.
+    // SAFETY: the kernel writes at most `length` bytes to numbers that outlive the call, and the number of
+    // bytes written to `length`.
     let result = unsafe {
         libc::getsockopt(
             socket,
@@ -44,14 +44,14 @@ pub fn dropped(socket: impl AsFd) -> Option<u32> {
     told.then_some(numbers[DROPS])
 }
 
-/// `SO_NETNS_COOKIE` of the calling thread's network namespace: a number that no other namespace has before the
-/// next boot. `None` before Linux 5.14, and where no socket can be had.
+/// `SO_NETNS_COOKIE` of the calling thread's network namespace: a number that no other namespace has before
+/// the next boot. `None` before Linux 5.14, and if no socket can be opened.
 pub(super) fn netns_cookie() -> Option<u64> {
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).ok()?;
     let mut cookie = 0u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to a number that outlives the call, and how many it wrote
-    // to `length`.
+    // SAFETY: the kernel writes at most `length` bytes to a number that outlives the call, and the number of
+    // bytes written to `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -64,8 +64,8 @@ pub(super) fn netns_cookie() -> Option<u64> {
     (result == 0 && length as usize == size_of::<u64>()).then_some(cookie)
 }
 
-/// Leaves the port of a socket that is bound to port 0 open until it connects, so that connections to
-/// different places may share it.
+/// Defers the port choice of a socket that is bound to port 0 until it connects, so that connections to
+/// different destinations may share it.
 pub fn choose_port_late(socket: impl AsFd) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -101,7 +101,7 @@ mod tests {
         receiver.set_nonblocking(true).expect("set");
         let deadline = Instant::now() + Duration::from_secs(30);
         let (mut received, mut lost) = (0, 0);
-        // A busy machine delivers later than `send` returns; what is read before a drop makes room.
+        // A busy machine delivers later than `send` returns; reading before a drop makes room.
         while received + lost < 100 {
             assert!(Instant::now() < deadline, "{received} received, {lost} dropped");
             if lost > 0 {

@@ -1,4 +1,4 @@
-//! Threads of this process: where one runs and how much CPU time it took. Measuring other
+//! Threads of this process: their CPU and CPU time. Measuring other
 //! processes does not belong here.
 
 #![allow(clippy::disallowed_methods)] // procfs of this very process; the host is where files are touched.
@@ -20,7 +20,7 @@ pub fn pin_thread(cpu: CpuId) -> Result<(), Errno> {
     sched_setaffinity(None, &set)
 }
 
-/// CPUs on which the calling thread may run; empty when the kernel will not say.
+/// CPUs on which the calling thread may run; empty if the kernel does not report them.
 pub fn allowed_cpus() -> CpuMask {
     let Ok(set) = sched_getaffinity(None) else { return CpuMask::new() };
     let numbers = (0u32..).take(CpuSet::MAX_CPU);
@@ -38,8 +38,8 @@ pub fn thread_cpu_seconds(thread: Pid) -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// How long a thread of this process ran, and how long it waited while others ran on its CPU; `None` when
-/// it has ended. Of the waiting time, kernels that do not count it say 0.
+/// Run time of a thread of this process, and time it waited while others ran on its CPU; `None` if
+/// it has ended. Kernels that do not count waiting time report 0.
 ///
 /// From `/proc/self/task/TID/schedstat`, in nanoseconds.
 pub fn thread_ran_and_waited_ns(thread: Pid) -> Option<(u64, u64)> {
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_pinned_thread_may_run_on_its_cpu_alone() {
         let first = allowed_cpus().first().expect("it runs somewhere");
-        // On a thread of its own: the test runner's threads are shared.
+        // On a separate thread: the test runner's threads are shared.
         let pinned = std::thread::spawn(move || pin_thread(first).map(|()| allowed_cpus()));
         assert_eq!(pinned.join().expect("no panic"), Ok([first].into_iter().collect()));
     }

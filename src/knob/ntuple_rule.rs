@@ -229,7 +229,7 @@ mod tests {
             NtupleRule.check(&host(), &model(), &target(at), value).expect_err(value).to_string()
         };
         assert!(says("eth0/rule-3", "tcp4 action 2").ends_with("eth0 has 2 receive queues, and no rx-2"));
-        assert!(says("eth0/rule-3", "tcp4 dst-prt 2 action 1").contains("there is no field `dst-prt`"));
+        assert!(says("eth0/rule-3", "tcp4 dst-prt 2 action 1").contains("unknown field `dst-prt`"));
         assert!(says("eth0/rule-9", "none").contains("unknown(51) action 1, could not be put back"));
         assert_eq!(says("eth0", "none"), "ntuple_rule acts on a flow rule (NIC/rule-N), not on eth0");
         let none = RecordedHost::new();

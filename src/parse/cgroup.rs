@@ -1,8 +1,8 @@
-//! `/proc/PID/cgroup`: the control groups of a process, one line for each hierarchy. cgroups(7).
+//! `/proc/PID/cgroup`: the control groups of a process, one line per hierarchy. cgroups(7).
 
 use super::ParseError;
 
-/// The groups of one process that say who runs it.
+/// Control groups of one process that identify its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ControlGroups {
     /// In the unified hierarchy (version 2).
@@ -14,7 +14,7 @@ pub struct ControlGroups {
 }
 
 impl ControlGroups {
-    /// The one that tells most. With both versions side by side, one of them may hold every process in its
+    /// The most informative one. With both versions side by side, one of them may hold every process in its
     /// root, or all containers in the group of the daemon that started them: one that names a container
     /// comes first.
     pub fn telling(&self) -> Option<&str> {
@@ -30,7 +30,7 @@ pub fn control_groups(text: &str) -> Result<ControlGroups, ParseError> {
     for (number, line) in (1..).zip(text.lines()) {
         let mut fields = line.splitn(3, ':');
         let (Some(id), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
-            return Err(ParseError::at(number, "ID:CONTROLLERS:PATH was expected"));
+            return Err(ParseError::at(number, "expected ID:CONTROLLERS:PATH"));
         };
         super::counter(number, id)?;
         if !path.starts_with('/') {
@@ -65,7 +65,7 @@ mod tests {
         let hybrid = "3:cpuset:/\n1:name=systemd:/system.slice/a.service\n0::/system.slice/a.service\n";
         assert_eq!(telling(hybrid), is("/system.slice/a.service"));
         assert_eq!(telling("3:cpuset:/\n0::/\n"), is("/"));
-        // Docker without systemd's help makes groups in the hierarchies of version 1 alone.
+        // Docker without systemd creates groups in the hierarchies of version 1 only.
         let docker = format!("/docker/{}", "4f".repeat(32));
         let text =
             format!("8:cpuset:{docker}\n1:name=systemd:{docker}\n0::/system.slice/containerd.service\n");

@@ -1,4 +1,4 @@
-//! Whose process it is, by the path of its control group: systemd's unit, the container, and its pod.
+//! Owner of a process, from the path of its control group: systemd unit, container, pod.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Container {
-    /// Who made it: `docker`, `podman`, `kubepods` (where the runtime does not tell itself),
+    /// Its engine: `docker`, `podman`, `kubepods` (if the path does not show the runtime),
     /// `containerd`, `crio`, `lxc`, `systemd-nspawn`.
     pub engine: String,
-    /// Its identity there, as in the control group's path.
+    /// Its ID there, as in the control group's path.
     pub id: String,
-    /// UID of its pod, where the path names one.
+    /// UID of its pod, if the path names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
 }
 
-/// What a part of a path looks like that stands for a container.
+/// Pattern of a path component that names a container.
 struct Shape {
     engine: &'static str,
-    /// What some part before it begins with; empty = anything.
+    /// Beginning of some component before it; empty = anything.
     below: &'static str,
-    /// What stands before and after the identity.
+    /// Text before and after the ID.
     around: (&'static str, &'static str),
     id: Id,
 }
 
-/// What an identity looks like.
+/// Form of an ID.
 #[derive(Clone, Copy)]
 enum Id {
     /// 64 hexadecimal digits.
@@ -44,7 +44,7 @@ const fn shape(
     Shape { engine, below, around, id }
 }
 
-/// The first that fits counts.
+/// The first match counts.
 const SHAPES: [Shape; 14] = [
     shape("docker", "", ("docker-", ".scope"), Id::Hash),
     shape("podman", "", ("libpod-", ".scope"), Id::Hash),
@@ -63,17 +63,17 @@ const SHAPES: [Shape; 14] = [
     shape("lxc", "lxc", ("", ""), Id::Name),
 ];
 
-/// Machines that libvirt registers beside those of systemd-nspawn.
+/// Machines that libvirt registers, in addition to those of systemd-nspawn.
 const OTHER_MACHINES: [&str; 2] = ["qemu-", "lxc-"];
 
-/// The container of a process in this control group: the innermost one.
+/// The innermost container of a process in this control group.
 pub fn container(path: &str) -> Option<Container> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     (0..parts.len()).rev().find_map(|at| SHAPES.iter().find_map(|shape| shape.fit(&parts[..at], parts[at])))
 }
 
 /// The UID in the name of a pod's group: `pod1d5f...`, `kubepods-burstable-pod1d5f....slice`, and the same
-/// before the colon of `...slice:cri-containerd:ID`. Systemd's names have underscores for dashes.
+/// before the colon of `...slice:cri-containerd:ID`. systemd's names have underscores for dashes.
 fn pod(part: &str) -> Option<String> {
     let part = part.split(':').next()?;
     let part = part.strip_suffix(".slice").unwrap_or(part);
@@ -83,7 +83,7 @@ fn pod(part: &str) -> Option<String> {
     })?;
     let uid = uid.replace('_', "-");
     let groups: Vec<usize> = uid.split('-').map(str::len).collect();
-    // A pod of a file on the node has the checksum of that file for its UID.
+    // The UID of a pod from a file on the node is the checksum of that file.
     let valid = groups == [8, 4, 4, 4, 12] || groups == [32];
     (valid && uid.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())).then_some(uid)
 }
@@ -91,7 +91,7 @@ fn pod(part: &str) -> Option<String> {
 impl Shape {
     fn fit(&self, before: &[&str], part: &str) -> Option<Container> {
         let near = match self.id {
-            // Below the engine's own group there may be others on the way to it.
+            // There may be other groups between the engine's own and this one.
             Id::Hash => self.below.is_empty() || before.iter().any(|part| part.starts_with(self.below)),
             Id::Name => self.below.is_empty() || before.last() == Some(&self.below),
         };
@@ -118,12 +118,12 @@ impl Shape {
     }
 }
 
-/// systemd writes a dash in a name as `\x2d`, as a dash of its own separates slices.
+/// systemd writes a dash in a name as `\x2d`, because a plain dash separates slices.
 fn unescaped(name: &str) -> String {
     name.replace("\\x2d", "-")
 }
 
-/// The systemd unit of a process in this control group: the last part that is a service or a scope.
+/// The systemd unit of a process in this control group: the last component that is a service or a scope.
 pub fn unit(path: &str) -> Option<&str> {
     path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope"))
 }
@@ -137,7 +137,7 @@ mod tests {
     const HASH: &str = "4f9b0d1cbe6f3b1f0d4dba3c8d2f37e8c9a1b2c3d4e5f60718293a4b5c6d7e8f";
     const INNER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    /// Path (`#` is a hash, `%` another one), engine, identity.
+    /// Path (`#` is a hash, `%` another one), engine, ID.
     const PATHS: [(&str, &str, &str); 19] = [
         ("/docker/#", "docker", "#"),
         ("/system.slice/docker-#.scope", "docker", "#"),

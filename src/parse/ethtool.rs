@@ -1,11 +1,11 @@
-//! What the driver of an interface says of itself: answers of ethtool, one command a file.
+//! Driver information of an interface: answers of ethtool, one command per file.
 //!
 //! Documentation/networking/ethtool-netlink.rst; numbers are those of
 //! include/uapi/linux/ethtool_netlink.h and, for ioctls, include/uapi/linux/ethtool.h. A value that
 //! a driver does not report is `None`, never 0.
 //!
-//! Answers in the tests were captured on Linux 6.18 with virtio_net, except those that say that they
-//! are composed: no machine that was recorded has RSS tables, RSS contexts or flow rules.
+//! Answers in the tests were captured on Linux 6.18 with virtio_net, except those marked as
+//! composed: no recorded machine has RSS tables, RSS contexts or flow rules.
 
 mod channels;
 mod coalesce;
@@ -40,16 +40,16 @@ use super::{Attributes, WireError, messages};
 fn only(answer: &[u8]) -> Result<&[u8], WireError> {
     match messages(answer)?.as_slice() {
         [message] => Ok(message),
-        messages => Err(WireError::new(format!("{} messages where one was asked for", messages.len()))),
+        messages => Err(WireError::new(format!("{} messages, expected one", messages.len()))),
     }
 }
 
-/// A number and its maximum, of which the kernel gives both or none.
+/// A number and its maximum; the kernel reports both or neither.
 fn count(message: &Attributes<'_>, now: u16, max: u16) -> Result<Option<Count>, WireError> {
     match (message.number32(now)?, message.number32(max)?) {
         (Some(now), Some(max)) => Ok(Some(Count { now, max })),
         (None, None) => Ok(None),
-        _ => Err(WireError::new(format!("attributes {now} and {max}: one without the other"))),
+        _ => Err(WireError::new(format!("only one of attributes {now} and {max} is present"))),
     }
 }
 
@@ -58,7 +58,7 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], WireError> 
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     field
         .copied()
-        .ok_or_else(|| WireError::new(format!("{} bytes: cut short before {}", bytes.len(), at + N)))
+        .ok_or_else(|| WireError::new(format!("{} bytes: truncated before {}", bytes.len(), at + N)))
 }
 
 /// A number of 32 bits in an ioctl's structure.
@@ -66,8 +66,8 @@ fn field32(bytes: &[u8], at: usize) -> Result<u32, WireError> {
     field(bytes, at).map(u32::from_ne_bytes)
 }
 
-/// Text of at most `N` bytes that ends at its first NUL. Firmware may say anything here: what is not
-/// UTF-8 is shown as such, not refused.
+/// Text of at most `N` bytes that ends at its first NUL. Firmware may send anything: text that is not
+/// UTF-8 is shown lossily, not rejected.
 fn field_text<const N: usize>(bytes: &[u8], at: usize) -> Result<String, WireError> {
     let bytes: [u8; N] = field(bytes, at)?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(N);

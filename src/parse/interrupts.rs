@@ -1,7 +1,7 @@
-//! `/proc/interrupts`: interrupts taken, by line and CPU, with the action names.
+//! `/proc/interrupts`: number of interrupts, by line and CPU, with the action names.
 //!
 //! The largest file that is read: with a thousand CPUs a line has eleven thousand bytes, nearly all of
-//! them zeros and spaces. So it is taken apart by bytes, and only counts that are not 0 are kept.
+//! them zeros and spaces. So it is parsed as bytes, and only nonzero counts are kept.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::units::{CpuId, CpuMask, IrqId};
 /// One numbered interrupt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct InterruptLine {
-    /// Count by CPU; CPUs of [`Interrupts::cpus`] that are not in have 0.
+    /// Count by CPU; CPUs of [`Interrupts::cpus`] that are missing have 0.
     pub counts: BTreeMap<CpuId, u64>,
     /// Chip, hardware number and trigger, then the actions: everything after the counts, by word.
     pub words: Vec<String>,
 }
 
 impl InterruptLine {
-    /// The action names (`virtio0-input.0`): shared interrupts have several. Empty when no driver
-    /// has asked for the interrupt.
+    /// The action names (`virtio0-input.0`): shared interrupts have several. Empty if no driver
+    /// requested the interrupt.
     ///
     /// The columns before are `chip hwirq-trigger` on x86 (`PCI-MSI-0000:00:03.0 1-edge`, or
     /// `PCI-MSI 524289-edge` before 6.5), with the trigger apart on other architectures.
@@ -38,7 +38,7 @@ impl InterruptLine {
 /// `/proc/interrupts`, numbered lines only (NMI, LOC and the like are left out).
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Interrupts {
-    /// The CPUs that are counted: those that are online.
+    /// The counted CPUs: those that are online.
     pub cpus: CpuMask,
     /// By Linux IRQ number.
     pub irqs: BTreeMap<IrqId, InterruptLine>,
@@ -76,17 +76,17 @@ fn by_word(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The number of a line and what follows it; `None` for lines with a name.
+/// The number of a line and the text after it; `None` for lines with a name.
 fn numbered(number: usize, line: &str) -> Result<Option<(IrqId, &str)>, ParseError> {
     let missing = || ParseError::at(number, "no `:` after the interrupt's name");
     let (label, rest) = line.split_once(':').ok_or_else(missing)?;
     Ok(label.trim().parse().ok().map(|irq| (IrqId(irq), rest)))
 }
 
-/// A count of 0 as the kernel prints it, ten wide behind a space: nearly all of the file.
+/// A count of 0 as the kernel prints it, ten wide after a space: nearly all of the file.
 const ZERO: &[u8] = b"          0";
 
-/// Hands each count that is not 0 to `keep`, by column, and returns what follows the counts.
+/// Passes each nonzero count to `keep`, by column, and returns the text after the counts.
 fn columns(
     line: usize,
     text: &str,
@@ -119,7 +119,7 @@ fn columns(
             keep(column, count);
         }
     }
-    // Only ASCII was passed.
+    // Only ASCII precedes this position.
     Ok(text.get(at..).unwrap_or_default())
 }
 

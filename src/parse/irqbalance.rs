@@ -1,4 +1,4 @@
-//! What irqbalance says of itself on its socket, asked for its `setup`.
+//! irqbalance's answer to `setup` on its socket.
 //!
 //! One line, as `sock_handle()` and `get_irq_data()` of irqbalance print it:
 //! `SLEEP 10 IRQ 38 LOAD 0 DIFF 0 CLASS 5 BANNED 00000001`, with an `IRQ` part for each interrupt that
@@ -7,10 +7,10 @@
 use super::ParseError;
 use crate::units::{CpuMask, IrqId};
 
-/// What irqbalance leaves alone.
+/// Interrupts and CPUs that irqbalance leaves alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IrqbalanceSetup {
-    /// Seconds between two looks.
+    /// Seconds between two rounds.
     pub sleep: u32,
     /// Interrupts banned by number.
     pub banned_irqs: Vec<IrqId>,
@@ -21,7 +21,7 @@ pub struct IrqbalanceSetup {
 /// Parses the answer to `setup`.
 pub fn irqbalance_setup(answer: &[u8]) -> Result<IrqbalanceSetup, ParseError> {
     let text = std::str::from_utf8(answer).map_err(|_| ParseError::at(1, "not text"))?;
-    // irqbalance hands over the mask's closing NUL in some versions.
+    // Some versions of irqbalance also send the mask's closing NUL.
     let mut words = text.trim_end_matches('\0').split_whitespace();
     let mut word = |name: &str| words.next().ok_or_else(|| ParseError::at(1, format!("{name} is missing")));
     let mut found = IrqbalanceSetup { sleep: 0, banned_irqs: Vec::new(), banned_cpus: CpuMask::new() };
@@ -38,16 +38,18 @@ pub fn irqbalance_setup(answer: &[u8]) -> Result<IrqbalanceSetup, ParseError> {
             let value = word(key)?;
             // A class may be -1, and a load may wrap: neither is used.
             if !value.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit()) {
-                return Err(ParseError::at(1, format!("`{value}` is no {key}")));
+                return Err(ParseError::at(1, format!("invalid {key} `{value}`")));
             }
         }
     }
     let mask = word("BANNED")?;
     found.banned_cpus = CpuMask::from_hex(mask).map_err(|error| ParseError::at(1, error.to_string()))?;
-    words.next().map_or(Ok(found), |word| Err(ParseError::at(1, format!("`{word}` behind the mask"))))
+    words
+        .next()
+        .map_or(Ok(found), |word| Err(ParseError::at(1, format!("unexpected `{word}` after the mask"))))
 }
 
-/// The answer to `setup` once these interrupts, and no others, are banned by number.
+/// The answer to `setup` when exactly these interrupts are banned by number.
 pub fn with_banned_irqs(answer: &[u8], irqs: &[IrqId]) -> Result<Vec<u8>, ParseError> {
     let IrqbalanceSetup { sleep, banned_cpus, .. } = irqbalance_setup(answer)?;
     let part = |irq: &IrqId| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 0 ");
@@ -56,7 +58,11 @@ pub fn with_banned_irqs(answer: &[u8], irqs: &[IrqId]) -> Result<Vec<u8>, ParseE
 }
 
 fn expect(found: &str, wanted: &str) -> Result<(), ParseError> {
-    if found == wanted { Ok(()) } else { Err(ParseError::at(1, format!("`{found}` where {wanted} belongs"))) }
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(ParseError::at(1, format!("expected {wanted}, found `{found}`")))
+    }
 }
 
 fn number(word: &str) -> Result<u32, ParseError> {
@@ -86,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_cut_answer_is_no_shorter_list() {
-        // From here on the mask alone is cut, and a shorter mask is a mask too.
+        // From here on only the mask is cut, and a shorter mask is valid too.
         let mask = CAPTURED.len() - 7;
         for end in 0..mask {
             assert!(irqbalance_setup(&CAPTURED.as_bytes()[..end]).is_err(), "{}", &CAPTURED[..end]);

@@ -1,7 +1,7 @@
-//! `/proc/cmdline`: what the boot loader told the kernel.
+//! `/proc/cmdline`: the arguments of the kernel.
 
-/// Returns true when `argument` is one of the words. Quotes keep blanks together and are not part of a word, as in the
-/// kernel's own `next_arg`.
+/// Returns true when `argument` is one of the words. Quotes keep blanks together and are not part of a word,
+/// as in the kernel's own `next_arg`.
 pub fn has_kernel_argument(text: &str, argument: &str) -> bool {
     let mut is_quoted = false;
     let ends_word = |c: char| {

@@ -1,4 +1,4 @@
-//! Interfaces and how they stand on one another: the answer to rtnetlink's `RTM_GETLINK`.
+//! Interfaces and their relations: the answer to rtnetlink's `RTM_GETLINK`.
 //!
 //! Each message is a `struct ifinfomsg` and attributes; numbers are those of
 //! include/uapi/linux/if_link.h.
@@ -15,12 +15,12 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: NicName,
-    /// The kernel's kind of link, such as `veth`; `None` for devices with a driver of their own.
+    /// The kernel's kind of link, such as `veth`; `None` for devices with their own driver.
     pub kind: Option<String>,
-    /// The interface that it is tied to: the parent of a VLAN, the other end of a veth. `None` when there
-    /// is none (the kernel says 0, or the interface's own index).
+    /// The interface that it is tied to: the parent of a VLAN, the other end of a veth. `None` if there
+    /// is none (the kernel reports 0, or the interface's own index).
     pub link: Option<u32>,
-    /// The number by which this namespace calls that of [`Link::link`]; `None` = it is in this one.
+    /// The number of [`Link::link`]'s namespace in this one; `None` = the same namespace.
     pub link_namespace: Option<u32>,
     /// The bridge, bond or VRF that it is a member of.
     pub master: Option<u32>,

@@ -1,7 +1,7 @@
-//! `/proc/locks`: who holds which lock on a file.
+//! `/proc/locks`: holders of file locks.
 
-/// Whether process `pid` holds an flock(2) on the file with this inode. A line is
-/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:13 0 EOF`, with the inode behind the device; those of processes that
+/// True if process `pid` holds an flock(2) on the file with this inode. A line is
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:13 0 EOF`, with the inode after the device; lines of processes that
 /// only wait have a `->` (proc_locks(5)).
 pub fn holds_lock(text: &str, pid: u32, inode: u64) -> bool {
     text.lines().any(|line| {
@@ -16,7 +16,7 @@ pub fn holds_lock(text: &str, pid: u32, inode: u64) -> bool {
 mod tests {
     use super::holds_lock;
 
-    /// As Linux 6.18 gives it.
+    /// From Linux 6.18.
     const LOCKS: &str = "\
 1: FLOCK  ADVISORY  WRITE 708 00:19:13 0 EOF
 1: -> FLOCK  ADVISORY  WRITE 709 00:19:13 0 EOF

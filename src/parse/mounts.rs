@@ -1,13 +1,13 @@
-//! `/proc/PID/mountinfo`: what is mounted where. proc_pid_mountinfo(5).
+//! `/proc/PID/mountinfo`: mounts of a process. proc_pid_mountinfo(5).
 
 use super::ParseError;
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// What of the file system is mounted, such as `/`, or `net:[4026532177]` of a namespace.
+    /// Mounted part of the file system, such as `/`, or `net:[4026532177]` of a namespace.
     pub root: String,
-    /// Where, as an absolute path.
+    /// Mount point, an absolute path.
     pub point: String,
     /// The type of the file system, such as `cgroup2`.
     pub kind: String,
@@ -23,7 +23,7 @@ pub fn mounts(text: &str) -> Result<Vec<Mount>, ParseError> {
 fn mount(number: usize, line: &str) -> Result<Mount, ParseError> {
     let short = || ParseError::at(number, "a field is missing");
     // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE OPTIONS. White space in a
-    // field is escaped, so the lone dash cannot be a part of one.
+    // field is escaped, so the lone dash cannot be part of one.
     let (before, behind) = line.split_once(" - ").ok_or_else(|| ParseError::at(number, "no ` - `"))?;
     let mut before = before.split(' ').skip(3);
     let (root, point) = (before.next().ok_or_else(short)?, before.next().ok_or_else(short)?);
@@ -31,7 +31,7 @@ fn mount(number: usize, line: &str) -> Result<Mount, ParseError> {
     let kind = behind.next().ok_or_else(short)?;
     // The source may be empty.
     let options = behind.nth(1).ok_or_else(short)?;
-    let point = unescaped(point).ok_or_else(|| ParseError::at(number, format!("`{point}` is no path")))?;
+    let point = unescaped(point).ok_or_else(|| ParseError::at(number, format!("invalid path `{point}`")))?;
     Ok(Mount {
         root: root.to_owned(),
         point,

@@ -8,10 +8,10 @@ const NETNSA_NSID: u16 = 1;
 /// The kernel's `NETNSA_NSID_NOT_ASSIGNED`.
 const NOT_ASSIGNED: u64 = u32::MAX as u64;
 
-/// The number by which one namespace calls another; `None` when it has given it none, which is the rule
+/// The number of one namespace in another; `None` if it has no number there, which is the case
 /// until an interface joins the two.
 pub fn namespace_id(answer: &[u8]) -> Result<Option<u32>, WireError> {
-    let [message] = messages(answer)?[..] else { return Err(WireError::new("one message was expected")) };
+    let [message] = messages(answer)?[..] else { return Err(WireError::new("expected one message")) };
     let attributes =
         message.get(RTGENMSG..).ok_or_else(|| WireError::new("an answer without its fixed header"))?;
     let id = Attributes::parse(attributes)?.number(NETNSA_NSID)?;
@@ -19,12 +19,12 @@ pub fn namespace_id(answer: &[u8]) -> Result<Option<u32>, WireError> {
     if id == NOT_ASSIGNED {
         return Ok(None);
     }
-    // The kernel's number is signed, and those that it gives are not negative.
+    // The kernel's number is signed; assigned ones are not negative.
     let given = u32::try_from(id).ok().filter(|id| i32::try_from(*id).is_ok());
-    given.map(Some).ok_or_else(|| WireError::new(format!("{id} is no number of a namespace")))
+    given.map(Some).ok_or_else(|| WireError::new(format!("invalid namespace number {id}")))
 }
 
-/// The inode in a link such as `net:[4026531840]`, which is what tells namespaces apart.
+/// The inode in a link such as `net:[4026531840]`, which identifies a namespace.
 pub fn namespace_inode(link: &str) -> Option<u64> {
     let digits = link.strip_prefix("net:[")?.strip_suffix(']')?;
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()

@@ -1,4 +1,4 @@
-//! Answers of the kernel's `netdev` generic netlink family, one command a file.
+//! Answers of the kernel's `netdev` generic netlink family, one command per file.
 //!
 //! Documentation/netlink/specs/netdev.yaml; the family exists since 6.3. Numbers are those of
 //! include/uapi/linux/netdev.h.
@@ -17,7 +17,7 @@ use crate::units::QueueId;
 const QUEUE_TYPE_RX: u32 = 0;
 const QUEUE_TYPE_TX: u32 = 1;
 
-/// The queue that a message names by its type and number; `None` when it names none.
+/// The queue that a message names by its type and number; `None` if it names none.
 fn queue_id(
     message: &Attributes<'_>,
     type_attribute: u16,

@@ -1,17 +1,18 @@
-//! What `openssl speed` says of one run: how long it ran, and how much of that it computed.
+//! Output of `openssl speed` for one run: its length, and its user time.
 
 use super::ParseError;
 
 /// One run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpensslSpeed {
-    /// Wall time asked for, in seconds.
+    /// Requested wall time, in seconds.
     pub seconds: u32,
-    /// User time that it had, in seconds: from times(2), in steps of 10 ms.
+    /// User time in seconds: from times(2), in steps of 10 ms.
     pub user_seconds: f64,
 }
 
-/// Parses `Doing AES-256-CBC for 3s on 1024 size blocks: 1203434 AES-256-CBC's in 2.99s`, the first such line.
+/// Parses `Doing AES-256-CBC for 3s on 1024 size blocks: 1203434 AES-256-CBC's in 2.99s`, the first such
+/// line.
 pub fn openssl_speed(text: &str) -> Result<OpensslSpeed, ParseError> {
     let lines = (1..).zip(text.lines());
     let mut runs = lines.filter_map(|(number, line)| Some((number, line.strip_prefix("Doing ")?)));
@@ -25,7 +26,7 @@ pub fn openssl_speed(text: &str) -> Result<OpensslSpeed, ParseError> {
         Some(OpensslSpeed { seconds: seconds.parse().ok()?, user_seconds: user })
     };
     let speed = run().filter(|run| run.user_seconds.is_finite() && run.user_seconds >= 0.0);
-    speed.ok_or_else(|| ParseError::at(number, "`Doing WHAT for Ns on ...: N in N.NNs` was expected"))
+    speed.ok_or_else(|| ParseError::at(number, "expected `Doing WHAT for Ns on ...: N in N.NNs`"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where a process may run, where it ran and what it started: `/proc/PID/status`, `/proc/PID/stat` and
+//! CPUs, times and children of a process: `/proc/PID/status`, `/proc/PID/stat` and
 //! `/proc/PID/task/TID/children`.
 
 use super::ParseError;
@@ -16,30 +16,30 @@ pub fn allowed_cpus(text: &str) -> Result<CpuMask, ParseError> {
 
 /// The CPU that a thread last ran on: field 39 of `/proc/PID/stat`.
 pub fn last_cpu(text: &str) -> Result<CpuId, ParseError> {
-    // The name may hold spaces and parentheses; nothing behind it does.
+    // The name may contain spaces and parentheses; nothing after it does.
     let (_, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
-    // The first field behind the name is number 3.
+    // The first field after the name is number 3.
     let field = rest.split_ascii_whitespace().nth(39 - 3);
     let field = field.ok_or_else(|| ParseError::at(1, "fewer than 39 fields"))?;
     let cpu = super::counter(1, field)?;
     CpuId::try_from(cpu).map_err(|error| ParseError::at(1, error.to_string()))
 }
 
-/// What `/proc/PID/stat` says of a process's CPU time.
+/// CPU time and other fields of a process in `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessStat {
     /// Its name, at most 15 bytes (of kernel threads 63).
     pub command: String,
-    /// Time in user and kernel mode of all its threads, also of those that ended, in ticks of USER_HZ
+    /// Time in user and kernel mode of all its threads, including ended ones, in ticks of USER_HZ
     /// (1/100 s): fields 14 and 15.
     pub cpu_ticks: u64,
     /// The part of it in kernel mode: field 15.
     pub system_ticks: u64,
-    /// It is a thread of the kernel: `PF_KTHREAD` of include/linux/sched.h in field 9.
+    /// True for a kernel thread: `PF_KTHREAD` of include/linux/sched.h in field 9.
     pub of_kernel: bool,
-    /// Threads it has now: field 20.
+    /// Current number of threads: field 20.
     pub threads: u64,
-    /// When it began, in ticks since boot: field 22. Tells two processes with one number apart.
+    /// Start time in ticks since boot: field 22. Distinguishes two processes with the same number.
     pub began_ticks: u64,
 }
 
@@ -50,7 +50,7 @@ pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
     let (head, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
     let (_, command) = head.split_once('(').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The first field behind the name is number 3.
+    // The first field after the name is number 3.
     let field = |number: usize| {
         let field = fields.get(number - 3);
         let field = field.ok_or_else(|| ParseError::at(1, format!("fewer than {number} fields")))?;
@@ -69,17 +69,17 @@ pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
     })
 }
 
-/// Whether a thread runs or waits for a CPU: field 3 of its `stat` is `R`.
+/// True if a thread runs or waits for a CPU: field 3 of its `stat` is `R`.
 pub fn is_runnable(text: &str) -> Result<bool, ParseError> {
     let (_, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
     let state = rest.split_ascii_whitespace().next().unwrap_or_default();
     match state.as_bytes() {
         [letter] if letter.is_ascii_alphabetic() => Ok(*letter == b'R'),
-        _ => Err(ParseError::at(1, format!("`{state}` is no state"))),
+        _ => Err(ParseError::at(1, format!("invalid state `{state}`"))),
     }
 }
 
-/// Whether a process has ended and only its exit code is left: field 3 of its `stat` is `Z` or `X`.
+/// True if a process has ended and only its exit code is left: field 3 of its `stat` is `Z` or `X`.
 pub fn has_ended(text: &str) -> bool {
     let state = text.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
     matches!(state, Some("Z" | "X" | "x"))
@@ -89,7 +89,7 @@ pub fn has_ended(text: &str) -> bool {
 pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
     let pid = |word: &str| {
         let pid = super::counter(1, word)?;
-        u32::try_from(pid).map_err(|_| ParseError::at(1, format!("`{word}` is no process id")))
+        u32::try_from(pid).map_err(|_| ParseError::at(1, format!("invalid process ID `{word}`")))
     };
     text.split_ascii_whitespace().map(pid).collect()
 }
@@ -114,7 +114,7 @@ mod tests {
         let stat = process_stat(&STAT.replace(" 0 0 0 0 20 ", " 7 8 0 0 20 ")).expect("valid");
         assert_eq!((stat.command.as_str(), stat.cpu_ticks, stat.began_ticks), ("a) S 1 (b", 15, 1));
         assert_eq!((stat.threads, stat.of_kernel), (1, false));
-        // As of ksoftirqd/0 on Linux 6.18.
+        // From ksoftirqd/0 on Linux 6.18.
         let thread = process_stat(&STAT.replace(" 4194560 ", " 69238848 ")).expect("valid");
         assert!(thread.of_kernel);
         assert_eq!(is_runnable(STAT), Ok(false));

@@ -1,14 +1,14 @@
-//! What one receive queue has counted, whoever counted it.
+//! Counters of one receive queue, from any source.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of one receive queue since the interface was made or its driver reset.
+/// Counters of one receive queue since the interface was created or its driver reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueCounters {
     /// Packets.
     pub packets: u64,
-    /// Bytes, where they are counted.
+    /// Bytes, if counted.
     pub bytes: Option<u64>,
-    /// Packets that the device or the driver threw away, where they are counted.
+    /// Packets that the device or the driver dropped, if counted.
     pub drops: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! `/proc/PID/schedstat` and `/proc/PID/comm`: how long a thread ran, and its name.
+//! `/proc/PID/schedstat` and `/proc/PID/comm`: run time and name of a thread.
 
 use super::{ParseError, counter};
 
@@ -9,8 +9,8 @@ pub fn on_cpu_ns(text: &str) -> Result<u64, ParseError> {
     counter(1, first)
 }
 
-/// Time for which the thread could have run and another ran, in nanoseconds: the second field. Always 0
-/// where the kernel does not count it.
+/// Time for which the thread was runnable but another ran, in nanoseconds: the second field. Always 0
+/// if the kernel does not count it.
 pub fn waiting_ns(text: &str) -> Result<u64, ParseError> {
     let second = text.split_whitespace().nth(1).ok_or_else(|| ParseError::at(1, "one field"))?;
     counter(1, second)

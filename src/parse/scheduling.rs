@@ -1,10 +1,10 @@
-//! How a thread is scheduled and who started it, from `/proc/PID/stat`; and the same file, and
-//! `/proc/PID/status`, as they are after a change. proc_pid_stat(5).
+//! Scheduling and parent of a thread, from `/proc/PID/stat`; and the same file, and
+//! `/proc/PID/status`, after a change. proc_pid_stat(5).
 
 use super::ParseError;
 use crate::units::CpuMask;
 
-// Fields, counted from 1 as the manual does. The first one behind the name is number 3.
+// Fields, counted from 1 as in the manual. The first one after the name is number 3.
 const BEHIND_NAME: usize = 3;
 const PARENT: usize = 4;
 const NICE: usize = 19;
@@ -13,18 +13,18 @@ const POLICY: usize = 41;
 
 const ALLOWED_LIST: &str = "Cpus_allowed_list:";
 
-/// How a thread is scheduled.
+/// Scheduling of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduling {
     /// `SCHED_*` of include/uapi/linux/sched.h.
     pub policy: u32,
     /// Priority under a realtime policy; 0 under any other.
     pub priority: u32,
-    /// Nice value. Realtime threads have one that rests.
+    /// Nice value. Realtime threads have one without effect.
     pub nice: i32,
 }
 
-/// How a thread is scheduled.
+/// Scheduling of a thread.
 pub fn scheduling(stat: &str) -> Result<Scheduling, ParseError> {
     let (_, fields) = split(stat)?;
     Ok(Scheduling {
@@ -39,7 +39,7 @@ pub fn parent(stat: &str) -> Result<u32, ParseError> {
     field(&split(stat)?.1, PARENT)
 }
 
-/// `stat` of a thread that is scheduled otherwise.
+/// `stat` of the thread with another scheduling.
 pub fn with_scheduling(stat: &str, now: &Scheduling) -> Result<String, ParseError> {
     scheduling(stat)?;
     let (name, mut fields) = split(stat)?;
@@ -51,7 +51,7 @@ pub fn with_scheduling(stat: &str, now: &Scheduling) -> Result<String, ParseErro
     Ok(format!("{name}) {}\n", fields.join(" ")))
 }
 
-/// `status` of a thread that may run on these CPUs.
+/// `status` of the thread with these CPUs allowed.
 pub fn with_allowed_cpus(status: &str, cpus: &CpuMask) -> Result<String, ParseError> {
     super::allowed_cpus(status)?;
     let line = |line: &str| match line.starts_with(ALLOWED_LIST) {
@@ -61,7 +61,7 @@ pub fn with_allowed_cpus(status: &str, cpus: &CpuMask) -> Result<String, ParseEr
     Ok(status.lines().map(line).collect())
 }
 
-/// What stands before the last parenthesis, which may hold anything, and the fields behind it.
+/// The text before the last parenthesis, which may contain anything, and the fields after it.
 fn split(stat: &str) -> Result<(&str, Vec<&str>), ParseError> {
     let (name, rest) = stat.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
     Ok((name, rest.split_ascii_whitespace().collect()))

@@ -1,6 +1,6 @@
-//! TCP sockets that listen, and those of connections: answers to `SOCK_DIAG_BY_FAMILY`, asked for these states.
+//! Listening and connected TCP sockets: answers to `SOCK_DIAG_BY_FAMILY`, requested for these states.
 //!
-//! Each message is a `struct inet_diag_msg` and attributes, of which one is read; numbers are those of
+//! Each message is a `struct inet_diag_msg` and attributes, one of which is read; numbers are those of
 //! include/uapi/linux/inet_diag.h. Addresses and ports are in network byte order, the rest is not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ pub(crate) const ADDRESS_AT: usize = 8;
 const QUEUED_AT: usize = 56;
 const INODE_AT: usize = 68;
 
-/// The attribute with the memory of a socket, numbers of 32 bits, and the place of its drops among them
+/// The attribute with the memory of a socket, 32-bit numbers, and the position of its drops among them
 /// (`SK_MEMINFO_DROPS` of include/uapi/linux/sock_diag.h, since 4.7).
 pub(crate) const INET_DIAG_SKMEMINFO: u16 = 7;
 const DROPS_AT: usize = 8 * 4;
@@ -25,15 +25,15 @@ const AF_INET6: u8 = 10;
 /// Of include/net/tcp_states.h.
 const TCP_LISTEN: u8 = 10;
 const TCP_ESTABLISHED: u8 = 1;
-/// The other end has sent all that it had.
+/// The peer has closed its side.
 const TCP_CLOSE_WAIT: u8 = 8;
 
-/// The sockets of an answer, in its order. A socket of another state is an error: none was asked for.
+/// The sockets of an answer, in its order. A socket in another state is an error: none was requested.
 pub fn listening_sockets(answer: &[u8]) -> Result<Vec<NetSocket>, WireError> {
     messages(answer)?.into_iter().map(|message| one(message, &[TCP_LISTEN])).collect()
 }
 
-/// The same of connections.
+/// The same for connections.
 pub fn connected_sockets(answer: &[u8]) -> Result<Vec<NetSocket>, WireError> {
     messages(answer)?.into_iter().map(|message| one(message, &[TCP_ESTABLISHED, TCP_CLOSE_WAIT])).collect()
 }
@@ -46,7 +46,7 @@ fn one(message: &[u8], wanted: &[u8]) -> Result<NetSocket, WireError> {
     let drops = memory.and_then(|memory| memory.get(DROPS_AT..)?.first_chunk());
     let [family, state] = [fixed[0], fixed[1]];
     if !wanted.contains(&state) {
-        return Err(WireError::new(format!("a socket of state {state}, which was not asked for")));
+        return Err(WireError::new(format!("a socket of state {state}, which was not requested")));
     }
     let address: IpAddr = match family {
         AF_INET => Ipv4Addr::from(bytes::<4>(fixed, ADDRESS_AT)).into(),
@@ -82,7 +82,7 @@ mod tests {
     use crate::parse::wire::testing::answer;
     use crate::parse::{NetSocket, push_attribute, push_message};
 
-    // Of Linux 6.18: sshd's place, and two listeners of loopback.
+    // From Linux 6.18: sshd's socket, and two listeners on loopback.
     #[cfg(target_endian = "little")]
     const FOUR: [&str; 2] = [
         "020a000007e8000000000000000000000000000000000000000000000000000000000000000000000000000001000000000000000000000000000000800000000000000089000000050008000000000008000f00000000000c00150001000000000000000600160052000000",
@@ -97,7 +97,7 @@ mod tests {
         NetSocket { address: address.parse().expect("an address"), port, inode, queued: 0, dropped: 0 }
     }
 
-    // The captured bytes are of a little-endian machine.
+    // The captured bytes are from a little-endian machine.
     #[cfg(target_endian = "little")]
     #[test]
     fn captured_bytes() {

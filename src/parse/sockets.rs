@@ -1,5 +1,5 @@
-//! `/proc/net/tcp`, `tcp6`, `udp` and `udp6`: sockets that wait for packets of anybody; `/proc/net/unix`: those that no
-//! packet comes to.
+//! `/proc/net/tcp`, `tcp6`, `udp` and `udp6`: sockets that accept packets from any peer; `/proc/net/unix`:
+//! sockets that receive no packets.
 //!
 //! Addresses are printed as 32-bit words in the byte order of the machine; ports are not
 //! (`get_tcp4_sock()` in net/ipv4/tcp_ipv4.c, `ip6_dgram_sock_seq_show()` in net/ipv6/datagram.c).
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::ParseError;
 
-/// A socket that waits for packets of anybody.
+/// A socket that accepts packets from any peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetSocket {
     /// The local address.
@@ -18,9 +18,9 @@ pub struct NetSocket {
     pub port: u16,
     /// Its inode: N of the `socket:[N]` that `/proc/PID/fd` shows for its owners.
     pub inode: u64,
-    /// What waits for its owner: connections to be accepted of a TCP socket that listens, else bytes to be read.
+    /// Queue of its owner: connections to accept for a listening TCP socket, else bytes to read.
     pub queued: u64,
-    /// Packets and connections that it had no room for since it was made; 0 where that is not told.
+    /// Packets and connections it had no room for since it was created; 0 if not reported.
     pub dropped: u64,
 }
 
@@ -41,10 +41,10 @@ pub fn udp_listeners(text: &str) -> Result<Vec<NetSocket>, ParseError> {
 /// The inodes of the Unix sockets (`unix_seq_show()` in net/unix/af_unix.c). Their names may hold anything.
 pub fn unix_sockets(text: &str) -> Result<BTreeSet<u64>, ParseError> {
     if !text.lines().next().unwrap_or_default().contains("Inode") {
-        return Err(ParseError::at(1, "a header with Inode was expected"));
+        return Err(ParseError::at(1, "expected a header with Inode"));
     }
     let inode = |(number, line): (usize, &str)| {
-        // Behind slot, references, protocol, flags, type and state.
+        // After slot, references, protocol, flags, type and state.
         let word = line.split_ascii_whitespace().nth(6);
         super::counter(number, word.ok_or_else(|| ParseError::at(number, "no inode"))?)
     };
@@ -54,7 +54,7 @@ pub fn unix_sockets(text: &str) -> Result<BTreeSet<u64>, ParseError> {
 fn sockets(text: &str, state: &str) -> Result<Vec<NetSocket>, ParseError> {
     let head = text.lines().next().unwrap_or_default();
     if !head.contains("local_address") {
-        return Err(ParseError::at(1, "a header with local_address was expected"));
+        return Err(ParseError::at(1, "expected a header with local_address"));
     }
     let rows = (1..).zip(text.lines()).skip(1);
     rows.filter_map(|(number, line)| row(number, line, state).transpose()).collect()
@@ -78,12 +78,13 @@ fn row(number: usize, line: &str, wanted: &str) -> Result<Option<NetSocket>, Par
     }
     let queues = column("queues")?;
     let queued = queues.split_once(':').and_then(|(_, unread)| u64::from_str_radix(unread, 16).ok());
-    let queued = queued.ok_or_else(|| ParseError::at(number, format!("`{queues}` are not two queues")))?;
+    let queued =
+        queued.ok_or_else(|| ParseError::at(number, format!("`{queues}` is not a pair of queues")))?;
     for name in ["timer", "retransmits", "user", "timeout"] {
         column(name)?;
     }
     let inode = super::counter(number, column("inode")?)?;
-    // Behind the inode: references, a pointer, then drops for UDP and something else for TCP.
+    // After the inode: references, a pointer, then drops for UDP and something else for TCP.
     let drops = words.nth(2).filter(|_| wanted == CLOSE);
     let dropped = drops.map_or(Ok(0), |drops| super::counter(number, drops))?;
     let place = endpoint(local);
@@ -130,7 +131,7 @@ mod tests {
  1361: 000080FE00000000FF005450B6AD1DFE:0222 00000000000000000000000000000000:0000 07 00000000:00034000 00:00000000 00000000   998        0 6123 2 0000000000000000 17
 ";
 
-    // The captured text is of a little-endian machine.
+    // The captured text is from a little-endian machine.
     #[cfg(target_endian = "little")]
     #[test]
     fn captured_text() {

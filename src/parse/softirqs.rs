@@ -1,4 +1,4 @@
-//! `/proc/softirqs`: how often each softirq vector ran on each CPU since boot.
+//! `/proc/softirqs`: runs of each softirq vector on each CPU since boot.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::units::CpuId;
 /// The softirq vectors by number, as the kernel prints them (`softirq_to_name` in kernel/softirq.c).
 pub const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-/// NET_TX among [`SOFTIRQS`].
+/// NET_TX in [`SOFTIRQS`].
 pub const NET_TX: u32 = 2;
-/// NET_RX among [`SOFTIRQS`].
+/// NET_RX in [`SOFTIRQS`].
 pub const NET_RX: u32 = 3;
 
-/// Runs of each of [`SOFTIRQS`], in their order; 0 of one that this kernel does not have.
+/// Runs of each of [`SOFTIRQS`], in their order; 0 for one that this kernel does not have.
 pub type SoftirqRuns = [u64; SOFTIRQS.len()];
 
-/// Parses `/proc/softirqs`: runs by CPU. Vectors of other names are skipped.
+/// Parses `/proc/softirqs`: runs by CPU. Vectors with other names are skipped.
 pub fn softirqs(text: &str) -> Result<BTreeMap<CpuId, SoftirqRuns>, ParseError> {
     let cpus = header(text.lines().next())?;
     let mut runs: Vec<SoftirqRuns> = vec![SoftirqRuns::default(); cpus.len()];

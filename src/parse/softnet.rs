@@ -1,9 +1,9 @@
-//! `/proc/net/softnet_stat`: one row of hexadecimal counters for each online CPU.
+//! `/proc/net/softnet_stat`: one row of hexadecimal counters per online CPU.
 //!
 //! Columns by `softnet_seq_show()` in net/core/net-procfs.c: 1 processed, 2 dropped, 3 time_squeeze,
 //! 4 to 8 always 0, 9 formerly cpu_collision, 10 received_rps, 11 flow_limit, 12 backlog length,
 //! 13 CPU, 14 and 15 lengths of the two backlog queues. Kernels before 5.14 have 11 columns (9 or 10
-//! long ago) and say no CPU; offline CPUs have no row, so a row's position is not its CPU.
+//! long ago) and no CPU column; offline CPUs have no row, so a row's position is not its CPU.
 
 use super::ParseError;
 use crate::units::CpuId;
@@ -11,17 +11,17 @@ use crate::units::CpuId;
 /// One row. The counters are `unsigned int` in the kernel: they wrap at 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SoftnetRow {
-    /// Column 13; `None` on kernels that do not say it.
+    /// Column 13; `None` on kernels without it.
     pub cpu: Option<CpuId>,
     /// Packets that went up the stack on this CPU.
     pub processed: u32,
     /// Packets dropped because the backlog was full.
     pub dropped: u32,
-    /// Times that `net_rx_action` stopped on its budget with work left.
+    /// Number of times that `net_rx_action` stopped on its budget with work left.
     pub time_squeeze: u32,
-    /// Inter-processor interrupts received for RPS; not packets. 0 where the column is missing.
+    /// Inter-processor interrupts received for RPS; not packets. 0 if the column is missing.
     pub received_rps: u32,
-    /// Packets dropped by flow limit. 0 where the column is missing.
+    /// Packets dropped by flow limit. 0 if the column is missing.
     pub flow_limit: u32,
 }
 
@@ -32,7 +32,7 @@ pub fn softnet(text: &str) -> Result<Vec<SoftnetRow>, ParseError> {
         let columns: Vec<u32> =
             line.split_whitespace().map(|word| hexadecimal(number, word)).collect::<Result<_, _>>()?;
         if columns.len() < 9 {
-            let what = format!("{} columns, 9 or more expected", columns.len());
+            let what = format!("{} columns, expected 9 or more", columns.len());
             return Err(ParseError::at(number, what));
         }
         let column = |n: usize| columns.get(n - 1).copied();
@@ -86,7 +86,7 @@ mod tests {
     fn bad_rows_are_named() {
         assert_eq!(
             softnet("1 2 3\n").expect_err("short").to_string(),
-            "line 1: 3 columns, 9 or more expected"
+            "line 1: 3 columns, expected 9 or more"
         );
         assert!(softnet("1 2 3 4 5 6 7 8 g\n").is_err());
         assert!(softnet("1 2 3 4 5 6 7 8 123456789\n").is_err());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{ParseError, counter, cpu_number};
 use crate::units::CpuId;
 
-/// Time of one CPU since boot, in USER_HZ ticks. Fields that an old kernel lacks are 0.
+/// Time of one CPU since boot, in USER_HZ ticks. Fields missing in an old kernel are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct CpuTimes {
     /// Normal processes in user mode (includes guest time).
@@ -26,7 +26,7 @@ pub struct CpuTimes {
     pub steal: u64,
 }
 
-/// `/proc/stat`, the part that is used.
+/// The part of `/proc/stat` that is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stat {
     /// Times by CPU; offline CPUs are missing.
@@ -46,7 +46,7 @@ pub fn stat(text: &str) -> Result<Stat, ParseError> {
         if fields.len() < 4 {
             return Err(ParseError::at(
                 number,
-                format!("{name} has {} fields, 4 or more expected", fields.len()),
+                format!("{name} has {} fields, expected 4 or more", fields.len()),
             ));
         }
         let field = |index: usize| fields.get(index).copied().unwrap_or(0);

@@ -1,14 +1,14 @@
 //! Netlink answers as bytes: messages one after another, attributes inside.
 //!
-//! A recorded answer is the attributes of each message in the order in which the kernel sent them,
+//! A recorded answer is the attributes of each message in the kernel's order,
 //! each message with its length before it. The headers are left out: family numbers and sequence
-//! numbers differ from boot to boot and say nothing. What an attribute means belongs to the parser
-//! of its family.
+//! numbers differ from boot to boot and carry no information. The parser of each family interprets the
+//! attributes.
 
 use netlink_packet_core::{NLA_TYPE_MASK, NlasIterator};
 use thiserror::Error;
 
-/// Bytes that are not of the format.
+/// Bytes that do not match the format.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct WireError(pub(crate) String);
@@ -19,7 +19,7 @@ impl WireError {
     }
 }
 
-/// Puts one message (without its headers) behind those that `answer` holds.
+/// Appends one message (without its headers) to `answer`.
 pub fn push_message(answer: &mut Vec<u8>, message: &[u8]) {
     // A netlink message's own length field has 32 bits.
     let length = u32::try_from(message.len()).expect("a netlink message is shorter than 4 GiB");
@@ -31,7 +31,7 @@ pub fn push_message(answer: &mut Vec<u8>, message: &[u8]) {
 pub fn messages(mut answer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
     let mut messages = Vec::new();
     while !answer.is_empty() {
-        let cut = || WireError::new(format!("message {} is cut short", messages.len() + 1));
+        let cut = || WireError::new(format!("message {} is truncated", messages.len() + 1));
         let (length, rest) = answer.split_first_chunk().ok_or_else(cut)?;
         let length = usize::try_from(u32::from_ne_bytes(*length)).map_err(|_| cut())?;
         messages.push(rest.get(..length).ok_or_else(cut)?);
@@ -45,12 +45,12 @@ pub fn messages(mut answer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
 pub struct Attributes<'a>(Vec<(u16, &'a [u8])>);
 
 impl<'a> Attributes<'a> {
-    /// Splits `bytes`. Flags in an attribute's type (nested, byte order) are taken off.
+    /// Splits `bytes`. Flags in an attribute's type (nested, byte order) are removed.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         let attributes = NlasIterator::new(bytes).map(|attribute| {
             let attribute = attribute.map_err(|error| WireError::new(format!("attributes: {error}")))?;
             let (kind, end) = (attribute.kind() & NLA_TYPE_MASK, usize::from(attribute.length()));
-            // The iterator has checked that header and value lie within the bytes that it hands out.
+            // The iterator has checked that header and value lie within its bytes.
             Ok((kind, attribute.into_inner().get(4..end).unwrap_or_default()))
         });
         attributes.collect::<Result<_, _>>().map(Self)
@@ -71,7 +71,7 @@ impl<'a> Attributes<'a> {
         Attributes::parse(self.get(kind).unwrap_or_default())
     }
 
-    /// A number of 1, 2, 4 or 8 bytes: the kernel's `uint` is four or eight bytes long, whatever fits.
+    /// A number of 1, 2, 4 or 8 bytes: the kernel's `uint` is four or eight bytes long, whichever fits.
     pub fn number(&self, kind: u16) -> Result<Option<u64>, WireError> {
         self.get(kind).map(|bytes| number(kind, bytes)).transpose()
     }
@@ -95,7 +95,7 @@ fn number(kind: u16, bytes: &[u8]) -> Result<u64, WireError> {
         [a, b] => Ok(u64::from(u16::from_ne_bytes([a, b]))),
         [a, b, c, d] => Ok(u64::from(u32::from_ne_bytes([a, b, c, d]))),
         [a, b, c, d, e, f, g, h] => Ok(u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
-        _ => Err(WireError::new(format!("attribute {kind}: {} bytes are no number", bytes.len()))),
+        _ => Err(WireError::new(format!("attribute {kind}: {} bytes are not a number", bytes.len()))),
     }
 }
 
@@ -104,10 +104,10 @@ fn text(kind: u16, bytes: &[u8]) -> Result<&str, WireError> {
     std::str::from_utf8(&bytes[..end]).map_err(|_| WireError::new(format!("attribute {kind}: not text")))
 }
 
-/// The flag of an attribute that has attributes inside: a strict kernel wants it in requests.
+/// Flag of an attribute that contains attributes: a strict kernel requires it in requests.
 pub(crate) const NESTED: u16 = 0x8000;
 
-/// Puts one attribute behind those that `bytes` holds, padded to four bytes.
+/// Appends one attribute to `bytes`, padded to four bytes.
 pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let length = u16::try_from(4 + value.len()).expect("attributes of requests are short");
     bytes.extend_from_slice(&length.to_ne_bytes());
@@ -116,12 +116,12 @@ pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// An answer of one message with some of its attributes put in the place of those of the same kind, or
-/// behind them where there is none.
+/// An answer of one message with some of its attributes replaced by those of the same kind, or
+/// added if missing.
 pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
     let messages = messages(answer)?;
     let [message] = messages[..] else {
-        return Err(WireError::new(format!("{} messages and not one", messages.len())));
+        return Err(WireError::new(format!("{} messages, expected one", messages.len())));
     };
     let (old, new) = (Attributes::parse(message)?, Attributes::parse(attributes)?);
     let mut bytes = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(nested.text(1).expect("text"), Some("eth0"));
         assert_eq!(attributes.number(2), Ok(Some(1 << 40)));
         assert!(attributes.number32(2).is_err());
-        assert!(attributes.number(3).is_err(), "three bytes are no number");
+        assert!(attributes.number(3).is_err(), "three bytes are not a number");
         assert_eq!(attributes.number(4), Ok(None));
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Who this CPU works for, and to whose account a time goes.
+// The task or interrupt that this CPU works for, and the account that a time goes to.
 
 #pragma once
 
@@ -75,7 +75,7 @@ static __always_inline void charge_interrupt(struct cpu *cpu, __u64 ns)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct victim *victim;
 
-	// Threads that exist to receive are robbed of nothing, as in run_exit.
+	// Threads that exist to receive lose nothing, as in run_exit.
 	if (!task->pid || IS_KSOFTIRQD(task) || IS_IRQ_THREAD(task) || IS_NAPI_THREAD(task))
 		return;
 	victim = victim_of(cpu, task, ns);
@@ -89,7 +89,7 @@ static __always_inline void enter(struct cpu *cpu, __u32 place)
 	cpu->irq_began = bpf_ktime_get_ns();
 }
 
-// Ends the interrupt under way and gives its length; 0 when its beginning was not seen.
+// Ends the interrupt under way and returns its length; 0 when its beginning was not seen.
 static __always_inline __u64 leave(struct cpu *cpu, __u32 class)
 {
 	__u64 now = bpf_ktime_get_ns();

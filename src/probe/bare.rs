@@ -1,10 +1,10 @@
-//! What an interrupt costs that brings nothing.
+//! Cost of an interrupt that does no work.
 //!
-//! No program in the kernel sees the way into a handler and out of it, nor what a hypervisor does for that;
-//! on a virtual machine that may be longer than all the rest. It can be had by experiment: a second thread
-//! asks for memory barriers (membarrier(2), `PRIVATE_EXPEDITED`), each of which is an inter-processor
-//! interrupt with next to nothing to do on the CPU where [`Spin`] works. What that misses more, by interrupt,
-//! is the cost; as it does in windows that take turns, traffic meanwhile does no harm.
+//! No program in the kernel sees the way into and out of a handler, nor what a hypervisor does for it;
+//! on a virtual machine that may be longer than all the rest. An experiment measures it: a second thread
+//! requests memory barriers (membarrier(2), `PRIVATE_EXPEDITED`), each of which is an inter-processor
+//! interrupt with almost no work on the CPU where [`Spin`] runs. The extra time it misses, per interrupt,
+//! is the cost. Windows with and without interrupts alternate, so traffic during the measurement cancels out.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,50 +18,50 @@ use super::inference::Seen;
 use crate::host::{allowed_cpus, pin_thread};
 use crate::units::{CpuId, Fact};
 
-/// Windows in which interrupts are sent; the cost is the median of theirs.
+/// Windows in which interrupts are sent; the cost is the median over them.
 const TURNS: usize = 31;
-/// Long enough for some hundred interrupts, short enough for the machine to be the same in both.
+/// Long enough for some hundred interrupts, short enough for the machine not to change between two windows.
 const WINDOW: Duration = Duration::from_millis(33);
-/// How far apart interrupts are sent: the cost of each falls when they come so densely that the CPU never
-/// gets out of them.
+/// Gaps between the interrupts sent. Denser ones cost less each, because the CPU never leaves the
+/// interrupt.
 const GAPS: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
 
-/// The cost of an interrupt that brings nothing.
+/// The cost of an interrupt that does no work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bare {
-    /// Nanoseconds on the CPU that is interrupted.
+    /// Nanoseconds on the interrupted CPU.
     pub ns: u64,
-    /// Nanoseconds on the CPU that sends it, which waits until it is handled.
+    /// Nanoseconds on the sending CPU, which waits until the interrupt is handled.
     pub sender_ns: u64,
-    /// How many were sent in a second.
+    /// Interrupts sent per second.
     pub rate: u64,
 }
 
-/// There is no way to send one.
+/// The cost of an interrupt cannot be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoBare {
-    /// Nobody else to send it.
-    #[error("there is no second CPU")]
+    /// No other CPU to send from.
+    #[error("no second CPU is available to this process")]
     OneCpu,
     /// A thread cannot run there, or the kernel has no membarrier(2).
     #[error("cannot interrupt CPU {0}: {1}")]
     Kernel(CpuId, Errno),
 }
 
-/// What one window lost, and how many interrupts that bring nothing were sent in it.
+/// Time lost in one window, and the interrupts sent in it.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     wall_ns: f64,
     /// Missed, and neither waited for nor measured.
     unseen_ns: f64,
     interruptions: f64,
-    /// Part of the time that the scheduler gave to the thread.
+    /// Fraction of the time that the scheduler gave to the thread.
     present: f64,
     sent: f64,
 }
 
-/// The thread that sends, as the others see it.
+/// State of the sending thread that the others see.
 #[derive(Debug, Default)]
 struct Poker {
     sends: AtomicBool,
@@ -70,12 +70,12 @@ struct Poker {
     inside_ns: AtomicU64,
 }
 
-/// Measures it on this CPU, with about `rate` of them in a second. `measured` gives the nanoseconds that programs
-/// in the kernel have seen taken from this process on that CPU so far; 0 where there are none, and what a
-/// handler does is then in the cost. Takes two seconds.
+/// Measures the cost on this CPU at about `rate` interrupts per second. `measured` returns the nanoseconds
+/// that programs in the kernel have seen taken from this process on that CPU so far; 0 without programs, and
+/// the cost then includes the handler itself. Takes two seconds.
 ///
 /// # Errors
-/// Where this cannot be done on this machine.
+/// If this machine cannot do it.
 pub fn bare(cpu: CpuId, rate: f64, measured: &dyn Fn() -> u64) -> Result<Bare, NoBare> {
     let kernel = |errno| NoBare::Kernel(cpu, errno);
     let from = allowed_cpus().iter().filter(|other| *other != cpu).min_by_key(|other| (*other < cpu, *other));
@@ -102,7 +102,7 @@ pub fn bare(cpu: CpuId, rate: f64, measured: &dyn Fn() -> u64) -> Result<Bare, N
     })
 }
 
-/// Windows with, each beside those before and after it without: what drifts meanwhile is in neither.
+/// Windows with interrupts, each paired with the mean of those without before and after it, to cancel drift.
 fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<(Window, Window)>, Errno> {
     let spin = Spin::start(cpu)?;
     let look = || (spin.seen(), measured(), poker.calls.load(Ordering::Relaxed));
@@ -112,7 +112,7 @@ fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<
         let (now, taken_now, calls_now) = look();
         Window::between(&now.since(&seen), taken_now.saturating_sub(taken), calls_now - calls)
     };
-    // Until it has found out how long an undisturbed piece takes.
+    // Until it has calibrated the length of an undisturbed piece.
     while spin.seen().wall_ns == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -128,7 +128,7 @@ fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<
 }
 
 impl Window {
-    /// Both of them as one.
+    /// Merges two windows.
     fn and(&self, other: &Self) -> Self {
         Self {
             wall_ns: self.wall_ns + other.wall_ns,
@@ -154,7 +154,7 @@ impl Window {
 }
 
 impl Poker {
-    /// Sends from this CPU while it may, until it is ended.
+    /// Sends from this CPU until told to stop.
     fn run(&self, from: CpuId, gap: Duration) -> Result<(), Errno> {
         pin_thread(from)?;
         while !self.ends.load(Ordering::Relaxed) {
@@ -175,11 +175,11 @@ impl Poker {
     }
 }
 
-/// Nanoseconds of one interrupt: what is lost beside the others, of which each costs what it does in the quiet
-/// window. `None` when hardly any came.
+/// Nanoseconds per interrupt: time lost in addition to the other interrupts, each of which costs what it does
+/// in the quiet window. `None` when hardly any were sent.
 fn cost(quiet: &Window, poked: &Window) -> Option<f64> {
     let each = if quiet.interruptions > 0.0 { quiet.unseen_ns / quiet.interruptions } else { 0.0 };
-    // One that the thread was not there for was not sent to it.
+    // One sent while the thread did not run did not interrupt it.
     let sent = poked.sent * poked.present;
     let others = (poked.interruptions - sent).max(0.0);
     (sent >= 10.0).then(|| (poked.unseen_ns - each * others) / sent)
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn other_interrupts_cost_what_they_do_without_ours() {
         // 4 ms are waiting and 1 ms was measured. Quiet: 200 of 5 us. With 250 of ours, a fifth of them while
-        // somebody else ran: 100 of the others are left, and 1.9 ms are those of 200.
+        // another task ran: 100 of the others are left, and 1.9 ms are those of 200.
         let quiet = window(6_000, 200, 0);
         let ns = cost(&quiet, &window(7_400, 300, 250)).expect("enough");
         assert!((ns - 9_500.0).abs() < 1.0, "{ns}");
@@ -221,7 +221,7 @@ mod tests {
     fn one_is_sent_and_counted() {
         let allowed = allowed_cpus();
         let cpu = allowed.first().expect("it runs somewhere");
-        // On a busy machine the thread that sends may have had no turn: then there is no cost to tell.
+        // On a busy machine the sending thread may not have run: then there is no cost.
         let is_told = || match bare(cpu, 20_000.0, &|| 0) {
             Err(NoBare::OneCpu) => allowed.iter().count() == 1,
             Err(NoBare::Kernel(_, Errno::AGAIN)) => false,

@@ -1,4 +1,4 @@
-//! What measuring softirq time may cost.
+//! Limit on the cost of measuring softirq time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What the two programs add to a run, nanoseconds (docs/adr/0018).
+/// Nanoseconds that the two programs add to a run (docs/adr/0018).
 const RUN_NS: f64 = 250.0;
-/// There is one window in each period, unless that is too often ...
+/// One window per period, unless that is too often ...
 const PERIOD: Duration = Duration::from_millis(250);
 /// ... even for the shortest window.
 pub(super) const SHORTEST: Duration = Duration::from_millis(5);
-/// The first window, before anything is known about the machine.
+/// The first window, before the rate of runs is known.
 const FIRST: Duration = Duration::from_millis(10);
 
-/// Part of its time that measuring may take from the CPU with the most softirqs.
+/// Fraction of its time that measuring may take from the CPU with the most softirqs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 #[cfg_attr(test, schemars(with = "String"))]
 pub struct Budget(f64);
 
-/// The text is not a budget.
+/// Invalid budget.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid budget `{0}`: write a percentage above 0 and up to 100, such as 1% or 0.5%")]
+#[error("invalid budget `{0}`: must be a percentage above 0 and up to 100, such as 1% or 0.5%")]
 pub struct BudgetError(String);
 
-/// For how long the programs are attached in each period; all the time where both are equal.
+/// Time for which the programs are attached in each period; all the time if both are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rhythm {
     pub(super) window: Duration,
@@ -66,13 +66,14 @@ impl From<Budget> for String {
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As it was written: 0.07 % is 0.0007 of the time, and back not quite.
+        // As written: 0.07 % is 0.0007 of the time, which does not convert back exactly.
         write!(f, "{}%", (self.0 * 1e8).round() / 1e6)
     }
 }
 
 impl Budget {
-    /// The rhythm that keeps to it on a CPU with `rate` runs of softirqs a second; `None` = not known yet.
+    /// The rhythm that keeps to the budget on a CPU with `rate` softirq runs per second; `None` = not known
+    /// yet.
     pub(super) fn rhythm(self, rate: Option<f64>) -> Rhythm {
         let Some(rate) = rate else { return Rhythm { window: FIRST, period: PERIOD } };
         let attached = self.0 * 1e9 / (rate * RUN_NS).max(1.0);

@@ -1,35 +1,35 @@
-//! Why a CPU received packets just then, and in whose time.
+//! Cause of a piece of receive time, and the task whose time it took.
 
 use serde::{Deserialize, Serialize};
 
-/// The context of a piece of receive time. Every nanosecond is in one of them.
+/// The context of a piece of receive time. Every nanosecond is in exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// A numbered interrupt brought it while a task was running: the task paid.
+    /// A numbered interrupt raised it while a task was running: the task paid.
     NicIrq,
     /// Another CPU handed packets over with an inter-processor interrupt (RPS; since 5.19 also buffers to
-    /// be freed here): the task that ran paid.
+    /// be freed here): the running task paid.
     RpsIpi,
-    /// A timer or an interrupt without a number: the task that ran paid.
+    /// A timer or an interrupt without a number: the running task paid.
     OtherIrq,
-    /// Another softirq (a timer's, a transmission's) brought it: the task that ran paid.
+    /// Another softirq (timer, transmit) raised it: the running task paid.
     OtherSoftirq,
-    /// The task sent to this very machine, in its own system call.
+    /// The task sent to this same machine, in its own system call.
     SelfInflicted,
-    /// The thread `ksoftirqd` of the CPU, which is scheduled like any other.
+    /// The CPU's `ksoftirqd` thread, which is scheduled like any other.
     Ksoftirqd,
     /// The thread of an interrupt, which is scheduled like any other.
     IrqThread,
     /// Nothing else wanted the CPU.
     Idle,
-    /// The raise was before the first look; the task that ran paid.
+    /// Raised before the measurement began; the running task paid.
     Unknown,
-    /// The thread of a NAPI (`napi/...`), which is scheduled like any other; no softirq.
+    /// A NAPI thread (`napi/...`), which is scheduled like any other; no softirq.
     ThreadedNapi,
-    /// A task that waits for packets polled for them itself (busy polling): its own work, no softirq. The first
-    /// poll of each wait is not in.
+    /// A task that waits for packets polled for them itself (busy polling): its own work, no softirq. The
+    /// first poll of each wait is not included.
     BusyPoll,
 }
 
@@ -47,13 +47,13 @@ impl Class {
         Class::Unknown,
     ];
 
-    /// Whether this time was taken from a task that did not ask for it.
+    /// True if this time was taken from a task that did not ask for it.
     pub fn robs(self) -> bool {
         use Class::{NicIrq, OtherIrq, OtherSoftirq, RpsIpi, Unknown};
         matches!(self, NicIrq | RpsIpi | OtherIrq | OtherSoftirq | Unknown)
     }
 
-    /// In words.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Class::NicIrq => "NIC IRQ",

@@ -1,4 +1,4 @@
-//! Work that is nothing but work: no system call, next to no memory.
+//! Pure computation: no system call, almost no memory.
 
 use std::hint::black_box;
 

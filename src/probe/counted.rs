@@ -1,4 +1,4 @@
-//! The tier without eBPF: what the kernel's own counters tell.
+//! The tier without eBPF: the kernel's own counters.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::units::{CpuId, Fact};
 /// USER_HZ is 100 on every architecture that rxlab runs on.
 const TICK_NS: u64 = 10_000_000;
 
-/// The counters of one moment.
+/// Counters at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
     /// Of CPUs.
@@ -23,7 +23,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// What there is to count, for [`Moment::take`].
+    /// Inventory of the counters, for [`Moment::take`].
     pub fn inventory(host: &dyn Host) -> Inventory {
         Inventory::take(host, Scope::Counters)
     }
@@ -34,26 +34,26 @@ impl Moment {
     }
 }
 
-/// Who paid, as far as counters tell: the softirq time of each CPU, the threads that receive, and no victims.
+/// The cost as far as counters show it: softirq time of each CPU, the receiving threads, and no victims.
 pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: Option<String>) -> Steal {
     let seconds = after.counters.taken_ns.saturating_sub(before.counters.taken_ns) as f64 / 1e9;
     let mut notes = vec![
-        "NET_RX is the time of all softirqs here: /proc/stat does not part them. Who is robbed is not known \
-         without eBPF"
+        "NET_RX here is the time of all softirqs: /proc/stat does not separate them. Victims are not \
+         known without eBPF"
             .to_owned(),
     ];
     let exact = inventory.settings.exact_softirq_time.clone();
     if exact != Fact::Known(true) {
         notes.push(
-            "softirq time is sampled by the kernel's ticks here, as far as is known: a run between two ticks \
-             counts for nothing, one that a tick hits counts for a whole one"
+            "this kernel probably samples softirq time by timer ticks: a run between two ticks is not \
+             counted, and one that a tick hits counts as a whole tick"
                 .to_owned(),
         );
     }
     let threads = after.processes.threads(&before.processes);
     if threads.iter().any(|thread| is_napi_thread(&thread.name) && thread.ns > 0) {
         notes.push(
-            "threads of NAPIs are no softirqs: their time comes on top, on the CPUs they ran on".to_owned(),
+            "NAPI threads are not softirqs: their time is additional, on the CPUs they ran on".to_owned(),
         );
     }
     Steal {
@@ -73,7 +73,7 @@ pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: O
     }
 }
 
-/// The CPUs that are online at both moments.
+/// CPUs online at both moments.
 fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
     let one = |cpu: CpuId| {
         let time = |of: fn(&crate::parse::CpuTimes) -> u64| ticks(cpu, before, after, of);
@@ -108,7 +108,7 @@ pub(super) fn packets(cpu: CpuId, before: &Moment, after: &Moment) -> Fact<u64> 
     softnet(cpu, &before.counters, &after.counters, |counters| counters.processed)
 }
 
-/// Runs of NET_RX that ended by time or by their budget with work left.
+/// NET_RX runs that stopped at their time limit or budget with work left.
 pub(super) fn squeezed(cpu: CpuId, before: &Counters, after: &Counters) -> Fact<u64> {
     softnet(cpu, before, after, |counters| counters.time_squeeze)
 }
@@ -119,7 +119,7 @@ fn softnet(cpu: CpuId, before: &Counters, after: &Counters, of: fn(&CpuCounters)
     after.softnet.clone().and_then(|()| grown)
 }
 
-/// Time that the hypervisor gave to others.
+/// Time that the hypervisor gave to other guests.
 pub(super) fn hypervisor_ns(cpu: CpuId, before: &Moment, after: &Moment) -> Fact<u64> {
     ticks(cpu, before, after, |times| times.steal)
 }
@@ -180,6 +180,6 @@ mod tests {
         assert_eq!(cpu.by_class[&Class::Ksoftirqd], Fact::Known(899_000));
         assert_eq!((cpu.stolen_ns(), &cpu.by_class[&Class::RpsIpi]), (None, &Fact::Unsupported));
         assert_eq!((steal.tier, steal.victims), (Tier::Procfs, Fact::Unsupported));
-        assert_eq!(steal.notes.len(), 2, "nobody knows how this kernel counts");
+        assert_eq!(steal.notes.len(), 2, "the accounting of this kernel is unknown");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What trace.bpf.c tells of each event. The layouts are read back by trace/event.rs: change both together.
+// Events of trace.bpf.c. The layouts are read back by trace/event.rs: change both together.
 
 #pragma once
 
@@ -30,7 +30,7 @@ struct event {
 	__u32 kind;
 	// Interrupt, softirq, NAPI or thread.
 	__u32 id;
-	// RAISE: in a hard interrupt. SOFTIRQ_ENTRY: the task that runs. POLL: packets, and how many it may take.
+	// RAISE: in a hard interrupt. SOFTIRQ_ENTRY: the task that runs. POLL: packets, and the budget.
 	__u32 first;
 	__u32 second;
 };
@@ -41,7 +41,7 @@ struct named_event {
 	char name[16];
 };
 
-// What a CPU tells; ordered: each tells what those before it do.
+// Events that a CPU sends; each level includes those before it.
 enum tells { NOTHING, WAKEUPS, EVERYTHING };
 
 struct cpu {

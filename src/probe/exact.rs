@@ -1,4 +1,4 @@
-//! From what the programs counted to who paid: names joined to numbers, processes folded.
+//! Program counts turned into a report: numbers joined to names, processes merged.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::parse;
 use crate::sample::Inventory;
 use crate::units::{CpuId, Fact, IrqId};
 
-/// Who paid, of what was counted `between` two readings, `seconds` apart.
+/// Cost computed from the counts in `between`, two readings that are `seconds` apart.
 pub fn exact(
     host: &dyn Host,
     inventory: &Inventory,
@@ -28,7 +28,7 @@ pub fn exact(
     let mut notes = programs.limits();
     notes.extend(remarks(between));
     if !programs.times_threads() && between.cpus.values().any(|record| record.threaded_polls > 0) {
-        notes.push("NAPI threads came up meanwhile: their time is in no figure; look again".to_owned());
+        notes.push("NAPI threads started meanwhile: their time is not included; sample again".to_owned());
     }
     Steal {
         schema: Steal::SCHEMA.to_owned(),
@@ -51,7 +51,7 @@ fn by_class(ns: [u64; 9]) -> impl Iterator<Item = (Class, u64)> {
     Class::OF_RUNS.into_iter().zip(ns)
 }
 
-/// CPUs that are online, or were while something was counted on them.
+/// CPUs that are online, or had counts.
 fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
     let online = |cpu: &CpuId| after.counters.times.known().is_none_or(|times| times.contains_key(cpu));
     let counted = |record: &CpuRecord| record.irqs > 0 || record.all_runs() > 0;
@@ -77,7 +77,7 @@ fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment)
     between.cpus.iter().filter(|(cpu, record)| online(cpu) || counted(record)).map(one).collect()
 }
 
-/// What each process lost on all CPUs together.
+/// Losses of each process over all CPUs.
 fn losses(between: &Reading) -> BTreeMap<ProcessId, VictimRecord> {
     let mut sums: BTreeMap<ProcessId, VictimRecord> = BTreeMap::new();
     for ((_, process), record) in &between.victims {
@@ -94,7 +94,7 @@ fn losses(between: &Reading) -> BTreeMap<ProcessId, VictimRecord> {
     sums
 }
 
-/// Processes that still run by themselves; those that ended folded by name and control group.
+/// Running processes one by one; ended ones merged by name and control group.
 fn victims(
     losses: &BTreeMap<ProcessId, VictimRecord>,
     (before, after): (&Moment, &Moment),
@@ -157,8 +157,8 @@ fn victims(
     victims
 }
 
-/// The paths of control groups by their numbers, as processes that still run tell. `None` where two of one
-/// group tell different ones: its number is that of version 2, and they differ in version 1.
+/// Paths of control groups by number, from processes that still run. `None` if two members report different
+/// paths: the number is that of version 2, and they differ in version 1.
 fn numbered<'a>(
     losses: &BTreeMap<ProcessId, VictimRecord>,
     paths: &'a BTreeMap<ProcessId, Fact<String>>,
@@ -172,7 +172,7 @@ fn numbered<'a>(
     numbered
 }
 
-/// A kernel that counts interrupts exactly has taken them out of the tasks' time already.
+/// A kernel that counts interrupts exactly has already taken them out of the tasks' time.
 fn really(victim: &Victim, exact_softirq_time: &Fact<bool>) -> Fact<u64> {
     victim.believed_ns.clone().and_then(|believed| match exact_softirq_time {
         Fact::Known(true) => Fact::Known(believed),
@@ -198,7 +198,7 @@ fn irqs(between: &Reading, names: &Names) -> Vec<IrqSteal> {
 }
 
 fn napis(between: &Reading, names: &Names) -> Vec<NapiPolls> {
-    // As many in each run as in those whose polls were counted.
+    // As many per run as in the runs whose polls were counted.
     let of_all = |cpu: CpuId, counted: u64| {
         let (runs, polled) = between.cpus.get(&cpu).map_or((0, 0), |cpu| (cpu.all_runs(), cpu.polled_runs));
         if polled == 0 { counted } else { (counted as f64 * (runs as f64 / polled as f64)).round() as u64 }
@@ -224,31 +224,31 @@ fn remarks(between: &Reading) -> Vec<String> {
     let unlisted = sum(|cpu| cpu.unlisted);
     if unlisted > 0 {
         remarks.push(format!(
-            "a table was full {unlisted} times: {:.1} ms are in the CPUs' time and name no process",
+            "a table was full {unlisted} times: {:.1} ms are counted for the CPUs but for no process",
             sum(|cpu| cpu.unlisted_ns) as f64 / 1e6
         ));
     }
     let (runs, compared, differing) =
         (sum(CpuRecord::all_runs), sum(|cpu| cpu.compared_runs), sum(|cpu| cpu.differing_ns));
     let part = |of: u64, all: u64| 100.0 * of as f64 / all.max(1) as f64;
-    // The runs between the attaching of two programs have no raise either.
+    // Runs between the attaching of two programs have no raise either.
     if compared < runs * 9 / 10 {
         remarks.push(format!(
-            "a run has the cause of the interrupt that ended just before it, or is the task's own: where the raise \
-             was watched as well ({:.0} % of the runs), {:.2} % of the time had another cause",
+            "the cause of a run is the interrupt that ended just before it, or else the task itself: where \
+             the raise was watched as well ({:.0} % of the runs), {:.2} % of the time had another cause",
             part(compared, runs),
             part(differing, sum(|cpu| cpu.compared_ns)),
         ));
         remarks.push(format!(
-            "polls are estimates: they were counted in {:.0} % of the runs",
+            "poll counts are estimates: they were counted in {:.0} % of the runs",
             part(sum(|cpu| cpu.polled_runs), runs)
         ));
     }
     let polls = sum(|cpu| cpu.busy_polls);
     if polls > 0 {
         remarks.push(format!(
-            "tasks that wait for packets polled {polls} times themselves and got {} packets: their own \
-             time, in column \"self\"",
+            "busy-polling tasks polled {polls} times and got {} packets: their own time, in column \
+             \"self\"",
             sum(|cpu| cpu.busy_work)
         ));
     }
@@ -269,7 +269,7 @@ mod tests {
         Moment::take(&host, &Moment::inventory(&host))
     }
 
-    /// A process that began `ticks` after the boot.
+    /// A process that began `ticks` after boot.
     fn of(cpu: u32, pid: u32, ticks: u64) -> (CpuId, ProcessId) {
         (CpuId(cpu), ProcessId { pid, began_ns: ticks * 10_000_000 + 1 })
     }
@@ -304,12 +304,12 @@ mod tests {
         assert_eq!((busy.pid, busy.stolen_ns(), busy.own_ns()), (Some(7), 400_000_020, 100_000_000));
         assert_eq!(busy.control_group, Fact::Known("/group of 7".into()));
         assert_eq!(busy.believed_ns, Fact::Known(1_000_000_000));
-        assert_eq!(busy.really_ns, Fact::Known(599_999_980), "what it received itself was its own work");
+        assert_eq!(busy.really_ns, Fact::Known(599_999_980), "packets it received itself were its own work");
         assert_eq!((shells.pid, shells.processes, shells.by_class[&Class::NicIrq]), (None, 2, 11));
         assert_eq!((shells.hard_irq_ns, &shells.believed_ns), (20, &Fact::Unsupported));
     }
 
-    /// Both were started by one shell, and each became one program.
+    /// A shell forked both, and each became another program.
     #[test]
     fn a_number_used_again_is_another_process() {
         let reading = Reading {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// How much of NET_RX is work that RPS could hand over: what packets take once they are past the point where it chooses
-// a CPU. `netif_receive_skb` comes right after that point; a driver's next packet or the end of its poll ends it.
+// The part of NET_RX that RPS could hand over: the cost of packets past the point where it chooses a CPU.
+// `netif_receive_skb` comes right after that point; a driver's next packet or the end of its poll ends it.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -9,7 +9,7 @@
 
 #include "kernel.bpf.h"
 
-// Whose runs count, those of all unless set: runs on top of this thread, and runs with a packet of this network
+// Filter of the runs; zero selects all: runs on top of this thread, and runs with a packet of this network
 // namespace.
 const volatile __u32 only_thread;
 const volatile __u32 only_namespace;
@@ -42,7 +42,7 @@ struct work {
 	__u64 counts;
 	__u64 run_ns;
 	__u64 runs;
-	// Ways through the stack, of a packet or a list of them: all, and those that sent an interrupt.
+	// Ways through the stack, of a packet or a list of packets: all, and those that sent an interrupt.
 	__u64 stack_ns;
 	__u64 ways;
 	__u64 sent_ns;
@@ -57,7 +57,7 @@ struct {
 	__type(value, struct work);
 } works SEC(".maps");
 
-// That of this CPU while it runs NET_RX.
+// The record of this CPU while it runs NET_RX.
 static __always_inline struct work *at_work(void)
 {
 	__u32 first = 0;
@@ -95,7 +95,7 @@ int BPF_PROG(run_entry, unsigned int vector)
 	return 0;
 }
 
-// Of a list all packets come by here before the first of them goes on: only the first one begins.
+// All packets of a list come by here before the first of them goes on: only the first one begins.
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(received, struct sk_buff *skb)
 {

@@ -1,11 +1,11 @@
-//! What RPS could hand over, and what handing it over costs, both measured here.
+//! Receive work that RPS could hand over, and the cost of handing it over, both measured on this machine.
 //!
-//! A packet costs before the point where RPS chooses a CPU (taking it off the queue, GRO) and after it (protocols,
-//! firewall, routing rules, waking its reader). Only the second part can go to another CPU. The kernel has a tracepoint
-//! right after that point, so the part is measured on the traffic that is there.
+//! A packet has a cost before the point where RPS chooses a CPU (taking it off the queue, GRO) and after it
+//! (protocols, firewall, routing rules, waking its reader). Only the second part can go to another CPU. The
+//! kernel has a tracepoint right after that point, so the part is measured on the current traffic.
 //!
-//! What a hand-over costs is measured with RPS itself, on `lo` of a network namespace that is made for it: nothing on
-//! this host is set, and nothing is sent that another program could see.
+//! The cost of a hand-over is measured with RPS itself, on `lo` of a network namespace made for it: no
+//! setting of this host changes, and no other program sees a packet.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -24,7 +24,7 @@ use crate::units::{CpuId, CpuMask};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/handover.bpf.o"));
 
-/// Not in every kernel: `ipi_send_cpu` came with 6.4.
+/// Missing in older kernels: `ipi_send_cpu` came with 6.4.
 const OPTIONAL: &str = "interrupted";
 
 /// NET_RX work of one CPU since the programs were attached.
@@ -39,15 +39,16 @@ struct Work {
     packets: u64,
 }
 
-/// Whose runs count: those on top of a thread, and those with a packet of a network namespace; of all unless set.
+/// Filter of the runs: those on top of a thread, and those with a packet of a network namespace. Zero: all
+/// runs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Whose {
     thread: u32,
-    /// The inode of its file.
+    /// Inode of the namespace's file.
     namespace: u32,
 }
 
-/// The programs, attached as long as this lives.
+/// The programs, attached while this value lives.
 struct Attached {
     _links: Vec<Link>,
     object: Object,
@@ -92,7 +93,7 @@ impl Attached {
     }
 }
 
-/// As `struct work` of the source has it.
+/// Parses `struct work` of the source.
 fn work(bytes: &[u8]) -> Work {
     let field = |at: usize| {
         let field = bytes.chunks_exact(size_of::<u64>()).nth(at).and_then(|bytes| bytes.try_into().ok());
@@ -109,14 +110,14 @@ fn work(bytes: &[u8]) -> Work {
     }
 }
 
-/// A mean of fewer says nothing.
+/// Minimum for a meaningful mean.
 const FEW: u64 = 20;
 
-/// What of the receive work of each CPU RPS could hand over, for as long as `wait` takes. The programs take a few hundred
-/// nanoseconds for each packet meanwhile.
+/// Receive work of each CPU that RPS could hand over, measured for `wait`. Meanwhile the programs cost a few
+/// hundred nanoseconds per packet.
 ///
 /// # Errors
-/// One line about what is missing.
+/// One line that names what is missing.
 pub fn stack_work(host: &dyn Host, wait: Duration) -> Result<BTreeMap<CpuId, StackWork>, Missing> {
     let attached = Attached::new(host, Whose::default())?;
     std::thread::sleep(wait);
@@ -130,7 +131,7 @@ pub fn stack_work(host: &dyn Host, wait: Duration) -> Result<BTreeMap<CpuId, Sta
 
 fn part(work: &Work, sees_interrupts: bool) -> StackWork {
     let others = work.ways - work.sent_ways;
-    // What sending an interrupt adds: by the difference of the two kinds where there are enough of both.
+    // The cost of sending an interrupt: the difference between the two kinds, if there are enough of both.
     let waking = match sees_interrupts {
         _ if work.sent_ways >= FEW && others >= FEW => {
             let mean = |ns: u64, ways: u64| ns as f64 / ways as f64;
@@ -147,37 +148,37 @@ fn part(work: &Work, sees_interrupts: bool) -> StackWork {
     }
 }
 
-/// Rounds; each cost is the median of theirs.
+/// Rounds; each cost is the median over them.
 const ROUNDS: usize = 9;
-/// Packets of a round that are each handed over by themselves, and the pause after each.
+/// Packets of a round that are handed over one at a time, and the pause after each.
 const SINGLE: u32 = 20;
 const PAUSE: Duration = Duration::from_micros(80);
 /// Packets of a round without a pause: few enough for the buffer of a socket.
 const STREAM: u32 = 128;
 
-/// What it costs to hand packets from one CPU to another: some 50 ms of these two.
+/// Cost of handing packets from one CPU to another, using some 50 ms of both.
 ///
 /// # Errors
-/// One line about what is missing.
+/// One line that names what is missing.
 pub fn hand_over(host: &dyn Host, from: CpuId, to: CpuId) -> Result<HandOver, String> {
     std::thread::scope(|scope| {
-        // A thread of its own: it moves into the new namespace, which ends with it.
+        // In its own thread, which moves into the new namespace and ends with it.
         scope.spawn(|| rounds(host, from, to)).join().expect("the thread does not panic")
     })
 }
 
 fn rounds(host: &dyn Host, from: CpuId, to: CpuId) -> Result<HandOver, String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
-    let namespace = new_netns().map_err(|error| failed("no network namespace can be made", &error))?;
-    loopback_up().map_err(|error| failed("lo of a new network namespace", &error))?;
+    let namespace = new_netns().map_err(|error| failed("cannot create a network namespace", &error))?;
+    loopback_up().map_err(|error| failed("cannot bring up lo in a new network namespace", &error))?;
     let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()));
     let inside = LiveHost::open_in_namespace(Path::new("/"), &path)
-        .map_err(|error| failed("a new network namespace", &error))?;
+        .map_err(|error| failed("cannot open a new network namespace", &error))?;
     let mask = CpuMask::from_iter([to]).to_hex();
     inside
         .write("sys/class/net/lo/queues/rx-0/rps_cpus", mask.as_bytes())
-        .map_err(|error| failed("RPS cannot be set in a new network namespace", &error))?;
-    pin_thread(from).map_err(|error| failed("this process may not use the CPU", &error))?;
+        .map_err(|error| failed("cannot set RPS in a new network namespace", &error))?;
+    pin_thread(from).map_err(|error| failed("cannot run on the CPU", &error))?;
     let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| failed("no socket", &error));
     let (receiver, sender) = (socket()?, socket()?);
     let address = receiver.local_addr().map_err(|error| failed("no socket", &error))?;
@@ -192,7 +193,7 @@ fn rounds(host: &dyn Host, from: CpuId, to: CpuId) -> Result<HandOver, String> {
     let costs: Vec<[f64; 4]> =
         (0..ROUNDS).filter_map(|_| round(&attached, (from, to), &sender, &receiver)).collect();
     if costs.len() < ROUNDS.div_ceil(2) {
-        return Err(format!("packets that CPU {from} handed to CPU {to} were not seen there"));
+        return Err(format!("no packets that CPU {from} handed to CPU {to} arrived there"));
     }
     let [send_ns, take_ns, packet_ns, cycle_ns] = [0, 1, 2, 3].map(|at| {
         let mut values: Vec<f64> = costs.iter().map(|costs| costs[at]).collect();
@@ -202,7 +203,7 @@ fn rounds(host: &dyn Host, from: CpuId, to: CpuId) -> Result<HandOver, String> {
     Ok(HandOver { send_ns, take_ns, packet_ns, cycle_ns })
 }
 
-/// One round: send, take, packet and cycle.
+/// One round: costs of sending, taking, one packet and one cycle.
 fn round(
     attached: &Attached,
     (from, to): (CpuId, CpuId),
@@ -244,7 +245,7 @@ fn round(
     Some([single.run_ns as f64 / single.runs as f64, take.max(0.0), packet, ns as f64 / stream.runs as f64])
 }
 
-/// CPU time of this thread: while another has the CPU no packet is sent.
+/// CPU time of this thread: excludes time in which another task has the CPU.
 fn cpu_ns() -> i64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

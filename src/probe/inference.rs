@@ -1,11 +1,11 @@
-//! The same as seen from user space: what a process missed that should have had its CPU to itself.
+//! The cost seen from user space: time missed by a process that should have had its CPU to itself.
 
 use serde::{Deserialize, Serialize};
 
 use super::Bare;
 use crate::units::{CpuId, Fact};
 
-/// Who looked.
+/// Kind of witness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -13,31 +13,31 @@ pub enum Method {
     /// A thread of this process: integer work in pieces of a microsecond; a piece that took longer was
     /// interrupted.
     Spin,
-    /// `openssl speed`: wall time without the user time that it says it had.
+    /// `openssl speed`: wall time minus the user time that it reports.
     Openssl,
 }
 
-/// What was seen since it began.
+/// Observed since the witness began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// Who looked.
+    /// Kind of witness.
     pub(super) method: Method,
-    /// Where.
+    /// CPU it ran on.
     pub(super) cpu: CpuId,
-    /// For how long.
+    /// Time it covers.
     pub(super) wall_ns: u64,
-    /// How much of that it did not have.
+    /// Time that the witness did not have.
     pub(super) missing_ns: u64,
-    /// In how many pieces, where that was seen.
+    /// Pieces of that time, if counted.
     pub(super) interruptions: Fact<u64>,
-    /// How much others had by the scheduler's choice.
+    /// Time that others had by the scheduler's choice.
     pub(super) waiting_ns: Fact<u64>,
-    /// How much the kernel says it had.
+    /// Time it had according to the kernel.
     pub(super) believed_ns: Fact<u64>,
 }
 
 impl Seen {
-    /// What was seen since `earlier`, by the same probe.
+    /// Observed since `earlier`, by the same witness.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let less = |now: &Fact<u64>, before: &Fact<u64>| {
             now.clone().and_then(|now| before.clone().map(|before| now.saturating_sub(before)))
@@ -54,41 +54,42 @@ impl Seen {
     }
 }
 
-/// Theft as inferred, beside what was measured.
+/// Stolen time as inferred, next to the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Inference {
-    /// Who looked.
+    /// Kind of witness.
     pub method: Method,
-    /// Where.
+    /// CPU it ran on.
     pub cpu: CpuId,
-    /// For how long.
+    /// Seconds it covers.
     pub seconds: f64,
-    /// Part of that time that the kernel says it had, as `top` shows it.
+    /// Fraction of that time that the process had according to the kernel, as `top` shows it.
     pub believed: Fact<f64>,
-    /// Part that it did not have.
+    /// Fraction that it did not have.
     pub missing: f64,
-    /// In how many pieces, by who looked or else by what was measured on its CPU.
+    /// Interruptions, counted by the witness or else by the programs on its CPU.
     pub interruptions: Fact<u64>,
-    /// Part that other tasks had by the scheduler's choice.
+    /// Fraction that other tasks had by the scheduler's choice.
     pub waiting: Fact<f64>,
-    /// Part that the hypervisor took from itself: not what it took while other tasks or the thieves had the CPU.
+    /// Fraction that the hypervisor took from the process itself, not from other tasks or from stolen time.
     pub hypervisor: Fact<f64>,
-    /// What is left of `missing` without these two as far as they are known: stolen.
+    /// Rest of `missing` without these two as far as they are known: stolen.
     pub inferred: f64,
-    /// What was measured to be stolen from it, where it was measured.
+    /// Fraction measured as stolen from it, if measured.
     pub exact: Fact<f64>,
-    /// What was measured on its CPU of timers and of inter-processor interrupts that brought no packets.
+    /// Measured fraction for timers and inter-processor interrupts on its CPU that brought no packets.
     pub other_interrupts: Fact<f64>,
-    /// What an interrupt that brings nothing costs there.
+    /// Cost of an interrupt that does no work on its CPU.
     pub bare: Fact<Bare>,
 }
 
 impl Inference {
-    /// `hypervisor` and what was measured are parts of the whole look, which is about as long.
+    /// `hypervisor` and the measured fractions refer to the whole sample, which is about as long.
     ///
-    /// The hypervisor takes from whoever has the CPU: other tasks, whose time has that in it already, what steals, as
-    /// it is measured, and the process itself. Only the last is to be subtracted. It is taken to hit all three alike.
+    /// The hypervisor takes from whatever has the CPU: other tasks, whose time already includes it, stolen
+    /// time, as measured, and the process itself. Only the last is subtracted. All three are assumed to be
+    /// hit alike.
     pub(super) fn new(
         seen: &Seen,
         hypervisor: Fact<f64>,
@@ -119,25 +120,26 @@ impl Inference {
         }
     }
 
-    /// What happened between two looks of one probe. `hypervisor` is a part of that time.
+    /// Inference between two readings of one witness. `hypervisor` is a fraction of that time.
     pub fn between(first: &Seen, last: &Seen, hypervisor: Fact<f64>) -> Self {
         let seen = last.since(first);
         Self::new(&seen, hypervisor, (Fact::NotAsked, Fact::NotAsked), Fact::NotAsked)
     }
 
-    /// What is missing and no program in the kernel sees: the way into an interrupt and out of it, what the
+    /// Missing time that no program in the kernel sees: the way into and out of an interrupt, what the
     /// hypervisor does for it without calling it stolen, other softirqs, and the measuring itself.
     pub fn unseen(&self) -> Option<f64> {
         Some((self.inferred - self.exact.known()? - self.other_interrupts.known()?).max(0.0))
     }
 
-    /// The part that the ways into and out of so many interrupts take, by what one costs that brings nothing.
+    /// Fraction taken by the ways into and out of that many interrupts, from the cost of one that does no
+    /// work.
     pub fn entries(&self) -> Option<f64> {
         let bare = self.bare.known()?;
         Some(bare.ns as f64 * *self.interruptions.known()? as f64 / (self.seconds * 1e9))
     }
 
-    /// What is missing and nothing explains; below zero when more was explained than is missing.
+    /// Missing time that nothing explains; below zero when more was explained than is missing.
     pub fn unexplained(&self) -> Option<f64> {
         Some(self.inferred - self.exact.known()? - self.other_interrupts.known()? - self.entries()?)
     }
@@ -165,8 +167,8 @@ mod tests {
             (Fact::Known(0.30), Fact::Known(0.01)),
             Fact::Known(Bare { ns: 15, sender_ns: 9, rate: 9 }),
         );
-        // Of the 1,000 others had 100, the hypervisor's part of that with it. Of the 900 that are left it took 45, in
-        // part from what stole.
+        // Of the 1,000 others had 100, including the hypervisor's part of that. Of the 900 that are left it
+        // took 45, partly from stolen time.
         let stolen = (0.5 - 0.1 - 0.05 * 0.9) / 0.95;
         assert!((inference.inferred - stolen).abs() < 1e-9, "{inference:?}");
         let own = inference.hypervisor.known().expect("known");

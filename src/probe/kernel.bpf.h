@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// As much of the kernel as the programs read.
+// The parts of the kernel that the programs read.
 
 #pragma once
 
@@ -11,14 +11,14 @@
 #define PF_KTHREAD 0x00200000
 // include/linux/preempt.h: hard interrupts and NMIs.
 #define HARD_MASK 0x00ff0000
-// A run that begins less than this after the end of an interrupt, in nanoseconds, was caused by it where no raise was
-// seen (docs/adr/0017).
+// A run that begins less than this after the end of an interrupt, in nanoseconds, was caused by it if no
+// raise was seen (docs/adr/0017).
 #define TAIL 1500
-// include/linux/netdevice.h, since 4.12: a task that waits for packets polls this NAPI until it has some or gives up.
-// It is clear again in the last poll of the wait.
+// include/linux/netdevice.h, since 4.12: a task that waits for packets polls this NAPI until it has some or
+// gives up. It is clear again in the last poll of the wait.
 #define IN_BUSY_POLL (1UL << 6)
 
-// As much of the kernel's types as is read; offsets come from the running kernel.
+// Only the fields that are read; offsets come from the running kernel.
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct task_struct {
 	unsigned int flags;
@@ -59,7 +59,7 @@ static __always_inline int in_hard_interrupt(void)
 	return count && (*count & HARD_MASK);
 }
 
-// Whether the name of a kernel thread begins so; 8 bytes tell them all apart.
+// True if the name of a kernel thread begins so; 8 bytes distinguish them all.
 static __always_inline int named(const struct task_struct *task, __u64 mask, const char *begin)
 {
 	__u64 wanted = 0, name = 0;

@@ -1,4 +1,4 @@
-//! The programs of one object in the kernel: as many as this kernel takes, attached, and what they cost.
+//! The programs of one object in the kernel: all that this kernel accepts, attached, and their cost.
 //! They end with the value that holds them, or with this process, however it ends: nothing is pinned.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -10,17 +10,17 @@ use super::run_time::{self, CostSoFar, Rare, RunTime};
 use crate::host::Host;
 use crate::units::{Fact, Need};
 
-/// What this kernel may lack, in the order in which the programs go without it.
+/// Optional parts that this kernel may lack, in the order in which they are dropped.
 const VARIANTS: [(bool, bool); 4] = [(true, true), (false, true), (true, false), (false, false)];
 
-/// Which of the programs that not every kernel takes are loaded.
+/// The optional programs to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Variant {
     /// Reads whether it is in an interrupt: needs the kernel's variables in its symbol table.
     count: bool,
-    /// The tracepoints of x86's inter-processor and timer interrupts.
+    /// Tracepoints of x86's inter-processor and timer interrupts.
     vectors: bool,
-    /// Sees threads that poll come and go, at each switch between any two tasks.
+    /// Sees polling threads come and go, at each switch between any two tasks.
     threads: bool,
 }
 
@@ -37,20 +37,20 @@ impl Variant {
     }
 }
 
-/// Why receive work cannot be watched here.
+/// Reason why receive work cannot be watched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Missing {
-    /// A privilege.
+    /// Missing privilege.
     #[error("eBPF needs CAP_BPF and CAP_PERFMON, as root has them")]
     Privilege,
-    /// Softirqs of this kernel are interrupted by tasks.
+    /// Tasks interrupt softirqs on this kernel.
     #[error("the kernel is PREEMPT_RT, where tasks interrupt softirqs: their length is not their time")]
     RealTime,
     /// No type information, so no offsets.
     #[error("the kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)")]
     Types,
-    /// The kernel said no.
-    #[error("the kernel refuses the eBPF programs: {0}")]
+    /// The kernel rejected the programs.
+    #[error("the kernel rejected the eBPF programs: {0}")]
     Refused(String),
 }
 
@@ -58,7 +58,7 @@ pub enum Missing {
 #[derive(Clone, Copy)]
 pub(super) struct RarePrograms {
     pub(super) names: &'static [&'static str],
-    /// The map that says whether one is needed all the time.
+    /// Name of the map that shows whether one is needed all the time.
     pub(super) map: &'static str,
     pub(super) is_needed: fn(&str, &MapHandle) -> bool,
 }
@@ -73,19 +73,19 @@ impl RarePrograms {
 pub(super) struct Loaded {
     // Detached first.
     links: Vec<Link>,
-    /// Of programs that might run rarely, where that cannot be had.
+    /// Of programs meant to run rarely, if they have to stay attached.
     plain_links: Vec<OwnedFd>,
     rare: &'static [&'static str],
     object: Object,
-    /// `None` where nobody may count.
+    /// `None` if counting is not allowed.
     run_time: Option<RunTime>,
     variant: Variant,
 }
 
 impl Loaded {
-    /// Attaches the programs of `bytes`, or says in one line what is missing. Tried, not guessed: what
-    /// kernels say they can do and what they do are two things. `size` is asked for the size of each map
-    /// that does not have that of its source. `threads`: whether there may be threads that poll.
+    /// Attaches the programs of `bytes`, or returns what is missing in one line. Tries instead of asking,
+    /// since kernels do not always report what they support. `size` returns the size of each map whose size
+    /// is not that of its source. `threads`: there may be threads that poll.
     pub(super) fn attach(
         host: &dyn Host,
         bytes: &[u8],
@@ -123,7 +123,7 @@ impl Loaded {
         let object = open.load()?;
         let mut links = Vec::new();
         let mut rarely = Vec::new();
-        // The ends before the beginnings: no piece of work is begun that nobody would end.
+        // Ends before beginnings: no piece of work begins whose end would not be seen.
         for ends in [true, false] {
             for program in object.progs_mut() {
                 let name = program.name().to_string_lossy().into_owned();
@@ -149,7 +149,7 @@ impl Loaded {
         Ok(Self { links, plain_links, rare: rare.names, object, run_time, variant })
     }
 
-    /// Ends the programs' work; what they wrote and what they cost can still be read.
+    /// Detaches the programs; their records and cost can still be read.
     pub(super) fn detach(&mut self) {
         if let Some(run_time) = &mut self.run_time {
             run_time.stop();
@@ -158,26 +158,26 @@ impl Loaded {
         self.plain_links.clear();
     }
 
-    /// What this kernel does not let the programs tell apart.
+    /// Distinctions that this kernel does not allow.
     pub(super) fn limits(&self) -> Vec<String> {
         let mut limits = Vec::new();
         if !self.variant.vectors {
             limits.push(
-                "this kernel has no tracepoints for inter-processor interrupts: what RPS hands over counts as \
-                 `other IRQ`, or as the task's own"
+                "this kernel has no tracepoints for inter-processor interrupts: work handed over by RPS \
+                 counts as `other IRQ`, or as the task's own"
                     .to_owned(),
             );
         } else if !self.variant.count {
             limits.push(
-                "this kernel does not tell when it is in an interrupt without a number (a hypervisor's): \
-                 packets that come by such count as the task's own"
+                "this kernel does not show when it is in an interrupt without a number (a hypervisor's): \
+                 packets from such an interrupt count as the task's own"
                     .to_owned(),
             );
         }
         limits
     }
 
-    /// CPU time of the programs themselves, since they were attached.
+    /// CPU time of the programs themselves since they were attached.
     pub(super) fn cost(&self) -> Fact<CostSoFar> {
         let Some(run_time) = &self.run_time else { return Fact::Denied(Need::Root) };
         let mut counted = CostSoFar::default();
@@ -200,13 +200,13 @@ impl Loaded {
         Fact::Known(run_time.so_far(counted))
     }
 
-    /// A map that the programs' source has.
+    /// A map from the programs' source.
     pub(super) fn map(&self, name: &str) -> Map<'_> {
         self.object.maps().find(|map| map.name() == name).expect("the source has this map")
     }
 }
 
-/// An error where softirqs are interrupted by tasks. Else libbpf is told not to write to standard error.
+/// An error if tasks interrupt softirqs. Else tells libbpf not to write to standard error.
 pub(super) fn refuse_real_time(host: &dyn Host) -> Result<(), Missing> {
     if host.read_text("sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
         return Err(Missing::RealTime);
@@ -215,17 +215,17 @@ pub(super) fn refuse_real_time(host: &dyn Host) -> Result<(), Missing> {
     Ok(())
 }
 
-/// Why the kernel did not take programs.
+/// Reason why the kernel rejected the programs.
 pub(super) fn refusal(host: &dyn Host, error: &libbpf_rs::Error) -> Missing {
     match error.kind() {
-        // The superuser of a locked down kernel or of a container is refused as well.
+        // root is refused as well on a locked down kernel or in a container.
         ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => Missing::Privilege,
         _ if host.list("sys/kernel/btf").is_err() => Missing::Types,
         _ => Missing::Refused(error.to_string()),
     }
 }
 
-/// How many CPUs there can ever be.
+/// Upper limit of the number of CPUs.
 pub(super) fn possible_cpus() -> Result<u32, Missing> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Missing::Refused(error.to_string()))?;
     Ok(u32::try_from(cpus).expect("a kernel has thousands of CPUs at most"))

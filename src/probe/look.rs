@@ -1,4 +1,4 @@
-//! One look from beginning to end: programs attached, two readings, what lies between.
+//! One sample from beginning to end: attach programs, take two readings, compare them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,28 +15,28 @@ use super::{Bare, Missing, NoBare, Openssl, OpensslError, Programs, Spin, bare};
 use crate::host::Host;
 use crate::units::{CpuId, Fact};
 
-/// How to look.
+/// Options of a sample.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
-    /// With what; `None`: with eBPF where that can be had.
+    /// Tier to use; `None`: eBPF if available.
     pub tier: Option<Tier>,
-    /// Who else is to see what is stolen, where, and for how many seconds if it cannot be stopped.
+    /// Second witness of stolen time, its CPU, and its seconds if it cannot be stopped.
     pub witness: Option<(Method, CpuId, u64)>,
 }
 
-/// There was no look.
+/// The sample failed.
 #[derive(Debug, Error)]
 pub enum LookError {
-    /// eBPF was asked for.
+    /// eBPF was requested.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The programs were attached, and cannot be read.
-    #[error("cannot read what the eBPF programs counted: {0}")]
+    /// The programs were attached, but cannot be read.
+    #[error("cannot read the counters of the eBPF programs: {0}")]
     Read(#[from] libbpf_rs::Error),
-    /// There is no witness.
+    /// The witness cannot run.
     #[error("cannot run on CPU {0}: {1}")]
     Pin(CpuId, Errno),
-    /// Nor this one.
+    /// openssl failed.
     #[error(transparent)]
     Openssl(#[from] OpensslError),
 }
@@ -78,7 +78,7 @@ impl Witness {
     }
 }
 
-/// Looks while `wait` lasts, or less when `stop` is set.
+/// Samples while `wait` lasts, or less when `stop` is set.
 pub fn look(
     host: &dyn Host,
     wish: &Wish,
@@ -116,7 +116,7 @@ pub fn look(
     }
     if let (Some(witness), Some((_, cpu, _))) = (witness, wish.witness) {
         if stop.load(Ordering::SeqCst) && matches!(witness, Witness::Openssl(_)) {
-            steal.notes.push("interrupted: openssl could not say what it missed".to_owned());
+            steal.notes.push("interrupted: openssl reported no result".to_owned());
             return Ok(steal);
         }
         let pid = witness.pid();
@@ -132,7 +132,7 @@ pub fn look(
         let exact = measured(&|between| taken(between, cpu, pid));
         let others = measured(&|between| other_ns(between, cpu));
         let bare = interrupt_cost(&seen, programs.as_ref(), stop).unwrap_or_else(|why| {
-            steal.notes.push(format!("the cost of an interrupt is not known: {why}"));
+            steal.notes.push(format!("cost of an interrupt not measured: {why}"));
             Fact::Unsupported
         });
         steal.inference.push(Inference::new(&seen, hypervisor, (exact, others), bare));
@@ -140,8 +140,8 @@ pub fn look(
     Ok(steal)
 }
 
-/// What an interrupt costs, as often as they came: with the programs still attached, for they are part of
-/// it. Not asked where nobody has counted them, or time is up.
+/// Cost of an interrupt at the observed rate, with the programs still attached, since they are part of
+/// it. Not measured if interrupts were not counted, or time is up.
 fn interrupt_cost(seen: &Seen, programs: Option<&Programs>, stop: &AtomicBool) -> Result<Fact<Bare>, NoBare> {
     let Fact::Known(count @ 1..) = seen.interruptions else { return Ok(Fact::NotAsked) };
     if stop.load(Ordering::SeqCst) {
@@ -154,12 +154,12 @@ fn interrupt_cost(seen: &Seen, programs: Option<&Programs>, stop: &AtomicBool) -
     bare(seen.cpu, count as f64 * 1e9 / seen.wall_ns as f64, &measured).map(Fact::Known)
 }
 
-/// Interrupts of a CPU that brought no packets.
+/// Time of interrupts on a CPU that brought no packets.
 fn other_ns(between: &Reading, cpu: CpuId) -> u64 {
     between.cpus.get(&cpu).map_or(0, |cpu| cpu.other_ns)
 }
 
-/// What a process lost on a CPU, its own system calls included: a witness makes none.
+/// Time a process lost on a CPU, its own system calls included: a witness makes no system calls.
 fn taken(between: &Reading, cpu: CpuId, pid: u32) -> u64 {
     between.lost(cpu, pid).map_or(0, |victim| victim.irq_ns + victim.ns.iter().sum::<u64>())
 }

@@ -1,4 +1,4 @@
-//! The processes that a name means: a program, a systemd unit, a container, a pod.
+//! Processes selected by name: a program, a systemd unit, a container, a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,12 @@ use super::processes::control_group;
 use crate::host::Host;
 use crate::parse;
 
-/// Bytes of a process's name that the kernel keeps.
+/// Bytes of a process name that the kernel keeps.
 const NAME_MAX: usize = 15;
-/// Digits of a container's identity that its engine shows.
+/// Digits of a container ID that its engine shows.
 const SHORT: usize = 12;
 
-/// The processes that can be seen, by each of `names` that they go by.
+/// Visible processes, by each of `names` that matches them.
 pub fn named(host: &dyn Host, names: &[&str]) -> BTreeMap<String, BTreeSet<u32>> {
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     if names.is_empty() {
@@ -19,7 +19,7 @@ pub fn named(host: &dyn Host, names: &[&str]) -> BTreeMap<String, BTreeSet<u32>>
     }
     let pids = host.list("proc").unwrap_or_default();
     for pid in pids.iter().filter_map(|name| name.parse::<u32>().ok()) {
-        // One that has ended meanwhile has no name.
+        // A process that has ended since has no name.
         let Ok(command) = host.read(&format!("proc/{pid}/comm")) else { continue };
         let command = String::from_utf8_lossy(&command);
         let group = control_group(host, pid);
@@ -32,7 +32,7 @@ pub fn named(host: &dyn Host, names: &[&str]) -> BTreeMap<String, BTreeSet<u32>>
 }
 
 fn goes_by(name: &str, command: &str, group: &str) -> bool {
-    // The kernel cuts the names of programs.
+    // The kernel truncates names of programs.
     let cut = name.len() > NAME_MAX && name.as_bytes().get(..NAME_MAX) == Some(command.as_bytes());
     let contained = || {
         let container = parse::container(group)?;

@@ -1,4 +1,4 @@
-//! Names for the numbers of the kernel: interrupts and NAPIs joined to NICs and queues.
+//! Names for the kernel's numbers: interrupts and NAPIs joined to NICs and queues.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::sample::Inventory;
 use crate::units::QueueId;
 
-/// What the machine says about its interrupts and NAPIs.
+/// Interrupts and NAPIs of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Names {
     actions: BTreeMap<u32, Vec<String>>,
@@ -15,7 +15,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Joins what `inventory` has.
+    /// Joins the data of `inventory`.
     pub fn of(inventory: &Inventory) -> Self {
         let mut names = Self::default();
         for irq in inventory.irqs.known().into_iter().flatten() {
@@ -36,28 +36,28 @@ impl Names {
         names
     }
 
-    /// Who asked for an interrupt, as in /proc/interrupts; empty = the kernel does not tell.
+    /// Owners of an interrupt, as in /proc/interrupts; empty = not reported by the kernel.
     pub fn actions(&self, irq: u32) -> &[String] {
         self.actions.get(&irq).map_or(&[], Vec::as_slice)
     }
 
-    /// The receive queue that an interrupt belongs to, with its NIC, as far as that is known.
+    /// The receive queue that an interrupt belongs to, with its NIC, if known.
     pub fn queue_of_irq(&self, irq: u32) -> Option<&str> {
         self.irq_queues.get(&irq).map(String::as_str)
     }
 
-    /// The queues of a NAPI, where the kernel tells.
+    /// The queues of a NAPI, if the kernel reports them.
     pub fn queues(&self, napi: u32) -> &[QueueId] {
         self.queues.get(&napi).map_or(&[], Vec::as_slice)
     }
 
-    /// A NAPI in a few words: its queues, or its device and number, or what else it is.
+    /// Short name of a NAPI: its queues, or its device and number, or its kind.
     pub fn napi(&self, napi: u32, device: &str) -> String {
         napi_name(napi, device, self.queues(napi))
     }
 }
 
-/// A NAPI in a few words. 0 = it has no number.
+/// Short name of a NAPI. 0 = it has no number.
 pub fn napi_name(napi: u32, device: &str, queues: &[QueueId]) -> String {
     match (napi, queues) {
         (0, _) if device.is_empty() => "backlog".to_owned(),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Who pays for received packets: time of every NET_RX run, net of the interrupts inside it, by what caused
-// it and by the task it interrupted.
+// Cost of received packets: time of every NET_RX run, net of the interrupts inside it, by cause
+// and by the task it interrupted.
 //
-// Every event takes constant work, with no stack walk and no event stream. Why a run took place is known
-// from where NET_RX was raised: in the handler of an interrupt, in an inter-processor interrupt, in another
-// softirq, or by the task itself. The first raise since the last run decides. A run whose raise was not seen, because
-// that program was not attached then, has the class of the interrupt that ended just before it, or is the task's own.
+// Every event takes constant work, with no stack walk and no event stream. The cause of a run is the place
+// where NET_RX was raised: in the handler of an interrupt, in an inter-processor interrupt, in another
+// softirq, or by the task itself. The first raise since the last run decides. A run whose raise was not seen,
+// because that program was not attached then, has the class of the interrupt that ended just before it, or is
+// the task's own.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -75,7 +76,7 @@ int BPF_PROG(ipi_exit, int vector)
 	ns = leave(cpu, RPS_IPI);
 	if (!ns)
 		return 0;
-	// Others have other reasons: a wakeup, a flush of the TLB.
+	// Others have another purpose: a wakeup, a TLB flush.
 	if (!cpu->ipi_raised) {
 		cpu->other_ns += ns;
 		cpu->others++;
@@ -88,7 +89,7 @@ int BPF_PROG(ipi_exit, int vector)
 	return 0;
 }
 
-// A run shows that the inter-processor interrupt before it has handed packets over.
+// A run shows that the inter-processor interrupt before it handed packets over.
 static __always_inline void has_handed_over(struct cpu *cpu)
 {
 	__u64 ns = cpu->tail_ns;
@@ -158,8 +159,8 @@ static __always_inline void note_raise(struct cpu *cpu, int unnamed_interrupt)
 	cpu->pending = class + 1;
 }
 
-// One of the two is loaded: a kernel whose symbol table has no variables refuses the first. Without the
-// count an interrupt that has neither a number nor a tracepoint (a hypervisor's) passes for the task.
+// One of the two is loaded: a kernel whose symbol table has no variables rejects the first. Without the
+// count an interrupt that has neither a number nor a tracepoint (a hypervisor's) counts as the task.
 SEC("tp_btf/softirq_raise")
 int BPF_PROG(raised, unsigned int vector)
 {
@@ -247,7 +248,7 @@ int BPF_PROG(run_exit, unsigned int vector)
 	cpu->serving = 0;
 	if (!cpu->run_began)
 		return 0;
-	// Before the clock: an interrupt between the two lines is left in, and never taken out twice.
+	// Before the clock: an interrupt between the two lines is left in, and never subtracted twice.
 	inside = cpu->run_irq_ns;
 	barrier();
 	ns = bpf_ktime_get_ns() - cpu->run_began - inside;
@@ -265,7 +266,7 @@ int BPF_PROG(run_exit, unsigned int vector)
 		class = KSOFTIRQD;
 	else if (IS_IRQ_THREAD(task))
 		class = IRQ_THREAD;
-	// The verifier of 6.1 wants the very register bounded that the arrays are indexed with.
+	// The verifier of 6.1 requires a bound on the register that indexes the arrays.
 	barrier_var(class);
 	if (class >= CLASSES)
 		return 0;
@@ -294,7 +295,7 @@ int BPF_PROG(run_exit, unsigned int vector)
 	return 0;
 }
 
-// Ends a stretch of a NAPI thread, and begins the next if it goes on.
+// Ends a stretch of a NAPI thread, and begins the next if the thread goes on.
 static __always_inline void thread_time(struct cpu *cpu, int goes_on)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -305,8 +306,8 @@ static __always_inline void thread_time(struct cpu *cpu, int goes_on)
 	cpu->thread_base = cpu->taken_ns;
 }
 
-// A task that waits polls again and again until it has something or gives up, and all that time is in the kernel.
-// There is no hook before a poll: the first one of each wait has no length.
+// A waiting task polls again and again until it has something or gives up, and all that time is in the
+// kernel. There is no hook before a poll: the first one of each wait has no length.
 static __always_inline void busy_polled(struct cpu *cpu, struct napi_struct *napi, int work)
 {
 	__u64 now = bpf_ktime_get_ns();

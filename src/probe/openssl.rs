@@ -1,4 +1,4 @@
-//! `openssl speed` on one CPU: the probe by inference that everybody has.
+//! `openssl speed` on one CPU: a witness available on most machines.
 
 #![allow(clippy::disallowed_methods)] // Starts openssl.
 
@@ -12,26 +12,26 @@ use crate::host::{Host, pin_thread};
 use crate::parse;
 use crate::units::{CpuId, Fact};
 
-/// It could not be run.
+/// `openssl speed` failed.
 #[derive(Debug, Error)]
 pub enum OpensslError {
     /// The CPU is offline, absent or not allowed.
     #[error("cannot run on CPU {0}: {1}")]
     Pin(CpuId, rustix::io::Errno),
-    /// Not installed, or no process to be had.
+    /// Not installed, or the process could not be started.
     #[error("cannot run openssl: {0}")]
     Start(std::io::Error),
-    /// It said something else than how fast it was.
+    /// Unexpected output.
     #[error("openssl speed: {0}")]
     Said(String),
 }
 
-/// A running `openssl speed`, ended with this value.
+/// A running `openssl speed`, killed when dropped.
 #[derive(Debug)]
 pub struct Openssl {
     child: Child,
     cpu: CpuId,
-    // How long it ran and waited, as last seen.
+    // Run time and waiting time, as last read.
     times: Option<(u64, u64)>,
 }
 
@@ -41,7 +41,7 @@ impl Openssl {
         let mut command = Command::new("openssl");
         command.args(["speed", "-seconds", &seconds.to_string(), "-bytes", "1024", "-evp", "aes-256-cbc"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // A child runs where the thread runs that starts it.
+        // A child inherits the CPU of the thread that starts it.
         let start = || {
             pin_thread(cpu).map_err(|errno| OpensslError::Pin(cpu, errno))?;
             command.spawn().map_err(OpensslError::Start)
@@ -56,7 +56,7 @@ impl Openssl {
         self.child.id()
     }
 
-    /// Whether it still computes; what the kernel says of it is to be seen only meanwhile.
+    /// True while it computes; the kernel's figures for it can be read only until it ends.
     pub fn runs(&mut self, host: &dyn Host) -> bool {
         let text = host.read_text(&format!("proc/{}/schedstat", self.pid())).ok();
         let times =
@@ -68,7 +68,7 @@ impl Openssl {
         runs
     }
 
-    /// Waits for its end, and says what it missed.
+    /// Waits for its end, and returns the time it missed.
     pub(super) fn stop(mut self) -> Result<Seen, OpensslError> {
         let mut said = Vec::new();
         let mut errors = self.child.stderr.take().expect("piped, and taken here alone");
@@ -92,7 +92,7 @@ impl Openssl {
 
 impl Drop for Openssl {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only when it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

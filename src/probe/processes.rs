@@ -1,4 +1,4 @@
-//! The CPU time of processes as the kernel accounts it, at one moment.
+//! CPU time of processes as the kernel accounts it, at one moment.
 
 use std::collections::BTreeMap;
 
@@ -17,28 +17,28 @@ const TICK_NS: u64 = 10_000_000;
 pub struct ProcessTimes {
     /// Its name.
     pub command: String,
-    /// When it began: tells two processes with one number apart.
+    /// Start time: distinguishes two processes with the same number.
     pub began_ticks: u64,
     /// CPU time of all its threads, in steps of 10 ms.
     pub cpu_ns: u64,
 }
 
-/// The processes that can be seen, by number.
+/// Visible processes, by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Processes {
     /// All of them.
     pub times: BTreeMap<u32, ProcessTimes>,
-    /// Time on a CPU of threads that receive, in nanoseconds.
+    /// Time on a CPU of receiving threads, in nanoseconds.
     receivers: BTreeMap<u32, u64>,
 }
 
 impl Processes {
-    /// Looks at all processes. One that ends meanwhile is left out, and so is what cannot be read.
+    /// Reads all processes. Leaves out those that end meanwhile or cannot be read.
     pub fn take(host: &dyn Host) -> Self {
         let mut processes = Self::default();
         let names = host.list("proc").unwrap_or_default();
         for pid in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
-            // The name may be any bytes.
+            // The name may contain any bytes.
             let Ok(bytes) = host.read(&format!("proc/{pid}/stat")) else { continue };
             let Ok(stat) = parse::process_stat(&String::from_utf8_lossy(&bytes)) else { continue };
             if stat.command.starts_with("ksoftirqd/") || is_napi_thread(&stat.command) {
@@ -57,7 +57,7 @@ impl Processes {
         processes
     }
 
-    /// Whether this process still runs: its number may belong to another one by now.
+    /// True if this process still runs: its number may have been reused.
     pub(super) fn has(&self, process: ProcessId) -> bool {
         self.times.get(&process.pid).is_some_and(|times| times.began_ticks == process.began_ns / TICK_NS)
     }
@@ -69,7 +69,7 @@ impl Processes {
         Fact::Known(now.cpu_ns.saturating_sub(before.map_or(0, |before| before.cpu_ns)))
     }
 
-    /// What threads that receive ran since `earlier`.
+    /// Run time of receiving threads since `earlier`.
     pub(super) fn threads(&self, earlier: &Self) -> Vec<ThreadTime> {
         let one = |(pid, ns): (&u32, &u64)| ThreadTime {
             name: self.times.get(pid).map_or_else(String::new, |times| times.command.clone()),

@@ -1,4 +1,4 @@
-//! The programs that measure receive time: attached, read.
+//! The programs that measure receive time: attaching and reading.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ use crate::units::{CpuId, Fact};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net_rx.bpf.o"));
 
-/// The raise says why a run took place, as does mostly the interrupt before it; polls are alike (docs/adr/0017).
+/// The raise gives the cause of a run, as does in most cases the interrupt before it; polls likewise
+/// (docs/adr/0017).
 const RARE: RarePrograms = RarePrograms {
     names: &["raised", "raised_no_count", "polled_untimed"],
     map: "cpus",
@@ -25,9 +26,9 @@ const RARE: RarePrograms = RarePrograms {
         is_needed(program, all.map(|bytes| record::<CpuRecord>(&bytes)))
     },
 };
-/// Fewer runs than this keep every program attached: on a quiet machine none costs anything.
+/// Below this number of runs every program stays attached: on a quiet machine none costs anything.
 const ENOUGH_RUNS: u64 = 1_000;
-/// Part of the time of NET_RX that may have another cause by the interrupt before a run than by its raise.
+/// Maximum fraction of NET_RX time where the interrupt before a run and its raise may give different causes.
 const DISAGREEMENT: f64 = 0.01;
 
 fn is_needed(program: &str, cpus: impl Iterator<Item = CpuRecord>) -> bool {
@@ -54,8 +55,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Attaches the programs, or says in one line what is missing. For a machine that is left as it is: where no
-    /// NAPI has a thread now, nothing is done at each switch between tasks.
+    /// Attaches the programs, or returns what is missing in one line. For a machine that is not changed: if
+    /// no NAPI has a thread at the start, nothing is done at each switch between tasks.
     pub fn attach(host: &dyn Host) -> Result<Self, Missing> {
         Self::attach_with(host, may_have_threads(host))
     }
@@ -65,7 +66,7 @@ impl Programs {
         Self::attach_with(host, true)
     }
 
-    /// The first of these, or nothing at all where that is wanted.
+    /// The first of these, or nothing if `unwanted`.
     pub(super) fn attach_unless(unwanted: bool, host: &dyn Host) -> Result<Option<Self>, Missing> {
         if unwanted { Ok(None) } else { Self::attach(host).map(Some) }
     }
@@ -81,17 +82,17 @@ impl Programs {
         Ok(Self { loaded, cpus, times_threads: threads })
     }
 
-    /// Whether the time of NAPI threads is measured; if not, there was none when the programs were attached.
+    /// True if the time of NAPI threads is measured; if not, there were none when the programs were attached.
     pub(super) fn times_threads(&self) -> bool {
         self.times_threads
     }
 
-    /// What this kernel does not let the probe tell apart.
+    /// Distinctions that this kernel does not allow.
     pub fn limits(&self) -> Vec<String> {
         self.loaded.limits()
     }
 
-    /// Everything that was counted so far.
+    /// Everything counted so far.
     pub fn read(&self) -> Result<Reading, libbpf_rs::Error> {
         let cpus = self.loaded.map("cpus");
         let mut by_cpu = BTreeMap::new();
@@ -109,12 +110,12 @@ impl Programs {
         })
     }
 
-    /// CPU time of the programs themselves, since they were attached.
+    /// CPU time of the programs themselves since they were attached.
     pub fn cost(&self) -> Fact<Cost> {
         since_attached(self.loaded.cost())
     }
 
-    /// The same as it was counted, for the difference of two moments.
+    /// The same as counted, for the difference of two moments.
     pub fn cost_so_far(&self) -> Fact<CostSoFar> {
         self.loaded.cost()
     }
@@ -140,7 +141,7 @@ impl Programs {
         for bytes in map.keys() {
             let Some(value) = map.lookup(&bytes, MapFlags::ANY)? else { continue };
             all.insert(
-                K::parse(&bytes).expect("the kernel gives keys of the map's own size"),
+                K::parse(&bytes).expect("the kernel returns keys of the map's own size"),
                 record(&value),
             );
         }
@@ -148,12 +149,12 @@ impl Programs {
     }
 }
 
-/// Not known only when the kernel did not come to count.
+/// Unknown only when the kernel has counted nothing yet.
 pub(super) fn since_attached(cost: Fact<CostSoFar>) -> Fact<Cost> {
     cost.and_then(|cost| cost.since(&CostSoFar::default()).map_or(Fact::Unsupported, Fact::Known))
 }
 
-/// Whether a NAPI may have a thread, in any network namespace: all are children of kthreadd.
+/// True if a NAPI may have a thread, in any network namespace: all are children of kthreadd.
 fn may_have_threads(host: &dyn Host) -> bool {
     let children = host.read_text("proc/2/task/2/children").ok();
     let Some(threads) = children.and_then(|text| parse::children(&text).ok()) else { return true };
@@ -162,15 +163,15 @@ fn may_have_threads(host: &dyn Host) -> bool {
     threads.is_empty() || threads.iter().any(polls)
 }
 
-/// The clock that the programs read: CLOCK_MONOTONIC, nanoseconds.
+/// Time by the clock of the programs: CLOCK_MONOTONIC, nanoseconds.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    // The clock counts from the start of the machine: neither part is negative.
+    // The clock counts from boot: neither part is negative.
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 fn record<R: Record>(bytes: &[u8]) -> R {
-    R::parse(bytes).expect("the kernel gives values of the map's own size")
+    R::parse(bytes).expect("the kernel returns values of the map's own size")
 }
 
 #[cfg(test)]

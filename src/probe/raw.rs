@@ -1,40 +1,41 @@
-//! What the programs write into their maps, as values: the structs of records.bpf.h, taken from bytes.
+//! Records that the programs write into their maps: the structs of records.bpf.h, parsed from bytes.
 
 use std::collections::BTreeMap;
 
 use crate::units::CpuId;
 
-/// The classes of `enum class`.
+/// Number of classes in `enum class`.
 const CLASSES: usize = 9;
 /// Buckets of the histogram.
 const BUCKETS: usize = 32;
 /// State of `struct cpu` before its counters: eleven 64-bit and twelve 32-bit fields.
 const STATE: usize = 11 * 8 + 12 * 4;
 
-/// Set in the key of a NAPI that has no number, beside the index of its device.
+/// Set in the key of a NAPI without a number, combined with the index of its device.
 pub(super) const UNNUMBERED: u32 = 0x8000_0000;
 
-/// Everything at one moment.
+/// All counters at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reading {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub at_ns: u64,
-    /// By CPU; every possible one is in.
+    /// By CPU; every possible one is included.
     pub cpus: BTreeMap<CpuId, CpuRecord>,
     /// By CPU and interrupt.
     pub irqs: BTreeMap<(CpuId, u32), IrqRecord>,
-    /// By CPU and NAPI; 0 is the CPU's backlog. NAPIs of transmit queues have no number: their key has the device.
+    /// By CPU and NAPI; 0 is the CPU's backlog. NAPIs of transmit queues have no number: their key has the
+    /// device.
     pub napis: BTreeMap<(CpuId, u32), NapiRecord>,
     /// By CPU and process.
     pub victims: BTreeMap<(CpuId, ProcessId), VictimRecord>,
 }
 
-/// A process, also after another one got its number.
+/// A process; distinguishes processes that reuse a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId {
     /// Its number.
     pub pid: u32,
-    /// Nanoseconds from the boot of the machine to its beginning.
+    /// Nanoseconds from boot to its start.
     pub began_ns: u64,
 }
 
@@ -49,35 +50,35 @@ pub struct CpuRecord {
     pub histogram: [u64; BUCKETS],
     /// Nanoseconds in handlers of numbered interrupts.
     pub irq_ns: u64,
-    /// How many.
+    /// Their number.
     pub irqs: u64,
     /// Nanoseconds in inter-processor interrupts that handed packets over.
     pub ipi_ns: u64,
-    /// How many.
+    /// Their number.
     pub ipis: u64,
     /// Nanoseconds of NAPI threads.
     pub threaded_ns: u64,
     /// Their polls.
     pub threaded_polls: u64,
-    /// Polls of tasks that wait for packets.
+    /// Polls by tasks that wait for packets.
     pub busy_polls: u64,
-    /// Packets of these.
+    /// Packets of these polls.
     pub busy_work: u64,
-    /// Nanoseconds of these polls, but for the first of each wait.
+    /// Nanoseconds of these polls, except the first of each wait.
     pub busy_ns: u64,
     /// Time of tasks for which the table had no room.
     pub unlisted_ns: u64,
-    /// How often any table had no room.
+    /// Number of times any table had no room.
     pub unlisted: u64,
-    /// Nanoseconds in timer interrupts, and in inter-processor interrupts with other reasons.
+    /// Nanoseconds in timer interrupts, and in inter-processor interrupts for other reasons.
     pub other_ns: u64,
-    /// How many.
+    /// Their number.
     pub others: u64,
-    /// NET_RX runs whose raise was seen, which says why they took place.
+    /// NET_RX runs whose raise was seen, which gives their cause.
     pub compared_runs: u64,
     /// Their nanoseconds.
     pub compared_ns: u64,
-    /// Those of them whose cause the interrupt just before them does not tell.
+    /// Those of them whose cause differs from the interrupt just before them.
     pub differing_runs: u64,
     /// Their nanoseconds.
     pub differing_ns: u64,
@@ -90,7 +91,7 @@ pub struct CpuRecord {
 pub struct IrqRecord {
     /// Nanoseconds in its handlers.
     pub ns: u64,
-    /// How often.
+    /// Number of interrupts.
     pub count: u64,
     /// NET_RX nanoseconds that it caused.
     pub net_rx_ns: u64,
@@ -99,7 +100,7 @@ pub struct IrqRecord {
 /// Counters of a NAPI on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NapiRecord {
-    /// How often it was polled.
+    /// Number of polls.
     pub polls: u64,
     /// Packets.
     pub work: u64,
@@ -111,14 +112,14 @@ pub struct NapiRecord {
     pub device: String,
 }
 
-/// What a process lost on one CPU.
+/// Time a process lost on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VictimRecord {
     /// NET_RX nanoseconds by class.
     pub ns: [u64; CLASSES],
     /// Nanoseconds in interrupts.
     pub irq_ns: u64,
-    /// Identity of its control group (version 2).
+    /// ID of its control group (version 2).
     pub cgroup: u64,
     /// Its name.
     pub command: String,
@@ -136,7 +137,7 @@ impl CpuRecord {
     }
 }
 
-/// Takes numbers off the front of bytes that the programs wrote in the byte order of this machine.
+/// Takes numbers off the front of bytes that the programs wrote in the machine's byte order.
 pub(super) struct Words<'a>(pub(super) &'a [u8]);
 
 impl Words<'_> {
@@ -162,7 +163,7 @@ impl Words<'_> {
         Some(all)
     }
 
-    /// A name of at most 16 bytes, ended by a zero where it is shorter.
+    /// A name of at most 16 bytes, ended by a zero if it is shorter.
     pub(super) fn name(&mut self) -> Option<String> {
         let bytes: [u8; 16] = self.bytes()?;
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -170,7 +171,7 @@ impl Words<'_> {
     }
 }
 
-/// A key of a map of the programs; `None` for bytes that are too few.
+/// A key of a map of the programs; `None` for too few bytes.
 pub(super) trait Key: Sized + Ord {
     fn parse(bytes: &[u8]) -> Option<Self>;
 }
@@ -210,11 +211,11 @@ pub(super) fn victim_slot(_at: u32, bytes: &[u8]) -> Option<((CpuId, ProcessId),
     Some(((cpu, process), VictimRecord::parse(record)?))
 }
 
-/// A record that a map of the programs holds; `None` for bytes that are too few.
+/// A record in a map of the programs; `None` for too few bytes.
 pub(super) trait Record: Sized {
     fn parse(bytes: &[u8]) -> Option<Self>;
 
-    /// What was counted since `earlier`.
+    /// Counts since `earlier`.
     fn since(self, earlier: &Self) -> Self;
 }
 
@@ -331,13 +332,13 @@ impl Record for VictimRecord {
 }
 
 impl Reading {
-    /// What a process that runs now lost on a CPU.
+    /// Time that a running process lost on a CPU.
     pub fn lost(&self, cpu: CpuId, pid: u32) -> Option<&VictimRecord> {
         let [first, last] = [0, u64::MAX].map(|began_ns| (cpu, ProcessId { pid, began_ns }));
         self.victims.range(first..=last).next_back().map(|(_, record)| record)
     }
 
-    /// What was counted between `earlier` and this; what was not there before began with nothing.
+    /// Counts between `earlier` and this; an entry that is new started at zero.
     pub fn since(self, earlier: &Self) -> Self {
         fn all<K: Ord, R: Record + Default>(now: BTreeMap<K, R>, before: &BTreeMap<K, R>) -> BTreeMap<K, R> {
             let none = R::default();

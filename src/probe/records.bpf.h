@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What net_rx.bpf.c keeps, in which maps. The layouts are read back by raw.rs: change both together.
+// Records of net_rx.bpf.c, and their maps. The layouts are read back by raw.rs: change both together.
 
 #pragma once
 
-// Set in the key of a NAPI without a number, beside the index of its device.
+// Set in the key of a NAPI without a number, combined with the index of its device.
 #define UNNUMBERED 0x80000000
 
-// Why a run took place, or whose time it is; the order is that of `Class` in class.rs.
+// Cause of a run, or whose time it is; the order is that of `Class` in class.rs.
 enum class {
 	NIC_IRQ,
 	RPS_IPI,
@@ -21,7 +21,7 @@ enum class {
 	CLASSES,
 };
 
-// Where this CPU is, as far as the hooks tell.
+// Context of this CPU, as far as the hooks show it.
 enum place { TASK, IN_IRQ, IN_IPI, IN_TIMER };
 
 struct cpu {
@@ -29,7 +29,7 @@ struct cpu {
 	__u64 run_began;
 	__u64 run_irq_ns;
 	__u64 irq_began;
-	// What interrupts and softirqs have taken so far: a thread has to be relieved of it.
+	// Time that interrupts and softirqs have taken so far: to be subtracted from a thread's.
 	__u64 taken_ns;
 	__u64 thread_began;
 	__u64 thread_base;
@@ -37,8 +37,8 @@ struct cpu {
 	__u64 busy_task;
 	__u64 busy_began;
 	__u64 busy_base;
-	// End of the latest interrupt that no run has followed yet, and the length of an inter-processor one that is not
-	// yet known to have handed packets over.
+	// End of the latest interrupt that no run has followed yet, and the length of an inter-processor one that is
+	// not yet known to have handed packets over.
 	__u64 tail_at;
 	__u64 tail_ns;
 	// Number of the interrupt under way, of the one that raised NET_RX, of the one that caused the run.
@@ -48,7 +48,7 @@ struct cpu {
 	__u32 place;
 	// Softirq under way, plus 1.
 	__u32 serving;
-	// Class of the raise that waits for its run, plus 1; class of the run.
+	// Class of the raise whose run is pending, plus 1; class of the run.
 	__u32 pending;
 	__u32 run_class;
 	// This inter-processor interrupt has raised NET_RX.
@@ -56,7 +56,7 @@ struct cpu {
 	// Class and number of that latest interrupt.
 	__u32 tail_class;
 	__u32 tail_irq;
-	// Of this run: 1 = its raise was seen, 2 = and says what the interrupt before it says.
+	// Of this run: 1 = its raise was seen, 2 = and gives the same cause as the interrupt before it.
 	__u32 compared;
 	// A NAPI was polled in this run, and that was counted.
 	__u32 run_polled;
@@ -73,13 +73,13 @@ struct cpu {
 	__u64 busy_polls;
 	__u64 busy_work;
 	__u64 busy_ns;
-	// What found its table full.
+	// Entries that found their table full.
 	__u64 unlisted_ns;
 	__u64 unlisted;
-	// Timers, and inter-processor interrupts with other reasons.
+	// Timers, and inter-processor interrupts for other reasons.
 	__u64 other_ns;
 	__u64 others;
-	// Runs whose raise was seen, and those of them whose cause the interrupt before them does not tell.
+	// Runs whose raise was seen, and those of them whose cause differs from the interrupt before them.
 	__u64 compared_runs;
 	__u64 compared_ns;
 	__u64 differing_runs;
@@ -97,7 +97,7 @@ struct key {
 struct process {
 	__u32 cpu;
 	__u32 id;
-	// Nanoseconds since the machine booted: a number may be used again.
+	// Nanoseconds since boot: a number may be used again.
 	__u64 began;
 };
 
@@ -122,7 +122,7 @@ struct victim {
 	__u64 irq_ns;
 	__u64 cgroup;
 	char comm[16];
-	// Which of the programs that the process became has this name.
+	// Identifies which of the programs that the process became has this name.
 	__u32 exec_id;
 };
 
@@ -134,7 +134,8 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
-// For what finds its slot taken. Bounded: what finds no place here either is counted as unlisted.
+// For entries that find their slot taken. Bounded: an entry that finds no place here either is counted as
+// unlisted.
 #define TABLE(name, of, record)                   \
 	struct {                                  \
 		__uint(type, BPF_MAP_TYPE_HASH);  \
@@ -143,7 +144,7 @@ struct {
 		__type(value, record);            \
 	} name SEC(".maps")
 
-// Slots of each CPU, in which most processes and interrupts have their record: that takes no hashing of a key.
+// Slots of each CPU, in which most processes and interrupts have their record: no key has to be hashed.
 #define SLOTS 64
 #define SLOT(id) (bpf_get_smp_processor_id() * SLOTS + (((__u32)(id) * 0x9e3779b1) >> 26))
 
@@ -154,7 +155,7 @@ struct irq_slot {
 };
 
 struct victim_slot {
-	// Free as long as it has no number.
+	// Free while it has no number.
 	struct process process;
 	struct victim victim;
 };

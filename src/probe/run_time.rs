@@ -1,8 +1,8 @@
-//! What programs in the kernel cost, from the kernel's own count of their run time.
+//! Cost of programs in the kernel, from the kernel's own count of their run time.
 //!
-//! To count takes the kernel two looks at a clock for each run, which is as long as the shortest of the programs
-//! take. So it counts for a small part of the time, and what it counted is extrapolated. In the same part of the time
-//! the programs run that need not run always.
+//! To count, the kernel reads a clock twice per run, which takes as long as the shortest of the programs. So
+//! it counts for a small part of the time, and the counts are extrapolated. Programs that need not run always
+//! run in the same part of the time.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 use super::steal::Cost;
 
-/// How long the kernel counts at a time ...
+/// Length of one counting phase ...
 const ON: Duration = Duration::from_millis(20);
-/// ... and how long it then does not. Slots of a trial are longer than both together.
+/// ... and of the pause after it. Slots of a trial are longer than both together.
 const OFF: Duration = Duration::from_millis(230);
 
-/// A program that is attached only while the kernel counts, once it need not be attached always.
+/// A program attached only while the kernel counts, unless it is needed always.
 pub(super) struct Rare {
     pub(super) program: OwnedFd,
-    /// Whether it has to be attached always, by what was measured so far.
+    /// True if it has to be attached always, judging by the measurements so far.
     pub(super) is_needed: Box<dyn Fn() -> bool + Send>,
 }
 
@@ -33,20 +33,20 @@ pub(super) struct RunTime {
     thread: Option<JoinHandle<()>>,
 }
 
-/// For how long the kernel has counted.
+/// Time for which the kernel has counted.
 #[derive(Debug, Clone, Copy)]
 struct State {
     begun: Instant,
     ended: Option<Instant>,
     counted: Duration,
     counts_since: Option<Instant>,
-    /// For how long a rare program was attached while the kernel did not count.
+    /// Time for which a rare program was attached while the kernel did not count.
     kept: Duration,
     kept_since: Option<Instant>,
 }
 
 impl State {
-    /// The kernel stops counting; `keeps`: a rare program stays attached.
+    /// Counting stops; `keeps`: a rare program stays attached.
     fn pause(&mut self, now: Instant, keeps: bool) {
         self.counted += self.counts_since.take().map_or(Duration::ZERO, |since| now - since);
         self.kept_since = keeps.then_some(now);
@@ -64,7 +64,7 @@ impl State {
     }
 }
 
-/// What was counted since the programs were attached, and in how much of that time.
+/// Counts since the programs were attached, and the part of that time in which counting was on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CostSoFar {
     pub(super) ns: u64,
@@ -73,15 +73,15 @@ pub struct CostSoFar {
     /// Of the rare programs.
     pub(super) rare_ns: u64,
     pub(super) rare_runs: u64,
-    /// For how long any of them was attached.
+    /// Time for which any of them was attached.
     rare: Duration,
     counted: Duration,
     elapsed: Duration,
 }
 
 impl CostSoFar {
-    /// What was spent since `earlier`, as far as was counted, as if all of it had been counted. `None` when
-    /// nothing of that time was.
+    /// Cost since `earlier`, extrapolated from the time in which counting was on. `None` when
+    /// it never was.
     pub fn since(&self, earlier: &Self) -> Option<Cost> {
         let counted = self.counted.saturating_sub(earlier.counted).as_secs_f64();
         let elapsed = self.elapsed.saturating_sub(earlier.elapsed).as_secs_f64();
@@ -91,7 +91,7 @@ impl CostSoFar {
         (counted > 0.0).then(|| Cost {
             ns: whole(self.ns, earlier.ns, elapsed) + whole(self.rare_ns, earlier.rare_ns, rare),
             runs: whole(self.runs, earlier.runs, elapsed) + whole(self.rare_runs, earlier.rare_runs, rare),
-            // That is counted always.
+            // Counted always.
             missed: self.missed.saturating_sub(earlier.missed),
             of_ns: (elapsed * 1e9) as u64,
         })
@@ -99,7 +99,7 @@ impl CostSoFar {
 }
 
 impl RunTime {
-    /// Begins to count, with the rare programs attached; gives these back where that is not allowed.
+    /// Begins to count, with the rare programs attached; returns these if that is not allowed.
     pub(super) fn start(rare: Vec<Rare>) -> Result<Self, Vec<Rare>> {
         let Some(counts) = enable() else { return Err(rare) };
         let rare = rare.into_iter().map(|program| (attach(&program.program), program)).collect();
@@ -117,20 +117,20 @@ impl RunTime {
         let of_thread = Arc::clone(&state);
         let thread = std::thread::Builder::new().name("run-time".to_owned());
         let thread = thread.spawn(move || count(&of_thread, counts, rare, &ended));
-        // As for any thread of this process: without memory for it there is nothing left to do.
+        // As for any thread of this process: without memory for it nothing else would work.
         Ok(Self { state, ends: Some(ends), thread: Some(thread.expect("the kernel makes a thread")) })
     }
 
-    /// Ends the counting: what the programs do from now on is not theirs to be charged with.
+    /// Ends the counting: later runs of the programs are not charged to them.
     pub(super) fn stop(&mut self) {
         self.ends = None;
         if let Some(thread) = self.thread.take() {
-            // It does nothing that can panic, and has nothing to say.
+            // It cannot panic, and returns nothing.
             let _ = thread.join();
         }
     }
 
-    /// With what the kernel has counted so far.
+    /// Adds the kernel's counts so far.
     pub(super) fn so_far(&self, counted: CostSoFar) -> CostSoFar {
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -161,7 +161,7 @@ fn count(
     let state = || state.lock().unwrap_or_else(PoisonError::into_inner);
     while goes_on(ON) {
         for (link, program) in &mut rare {
-            // Detached as long as it is None.
+            // Detached while it is None.
             *link = link.take().filter(|_| (program.is_needed)());
         }
         drop(counts);
@@ -173,7 +173,7 @@ fn count(
         for (link, program) in &mut rare {
             *link = link.take().or_else(|| attach(&program.program));
         }
-        // Allowed once, and no longer: what was counted until then has to do.
+        // It was allowed once, but no longer: the counts until then have to do.
         let Some(again) = enable() else { break };
         counts = again;
         state().resume(Instant::now());
@@ -181,20 +181,20 @@ fn count(
     state().end(Instant::now());
 }
 
-/// Attaches a program of a tracepoint for as long as one holds this; `None` where the kernel refuses.
+/// Attaches a program to its tracepoint while the result is held; `None` if the kernel refuses.
 #[allow(unsafe_code)]
 pub(super) fn attach(program: &OwnedFd) -> Option<OwnedFd> {
-    // SAFETY: a plain system call; without a name the program says where it belongs. It gives a descriptor or a
-    // negative errno.
+    // SAFETY: a plain system call; without a name the program determines its tracepoint. It returns a
+    // descriptor or a negative errno.
     let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
     // SAFETY: not negative, so it is a descriptor that was just made and has no other owner.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// As long as one holds this, the kernel counts the run time of all programs.
+/// While the result is held, the kernel counts the run time of all programs.
 #[allow(unsafe_code)]
 fn enable() -> Option<OwnedFd> {
-    // SAFETY: a plain system call; it takes a number and gives a descriptor or a negative errno.
+    // SAFETY: a plain system call; it takes a number and returns a descriptor or a negative errno.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     // SAFETY: not negative, so it is a descriptor that was just made and has no other owner.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// How long softirqs run on each CPU, those of NET_RX apart from all others. Two clock readings a run and nothing else:
-// attached for a part of the time only, as softirq_time.rs says.
+// Run time of softirqs on each CPU, NET_RX separate from all others. Two clock readings per run and nothing
+// else: attached for a part of the time only, see softirq_time.rs.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -1,10 +1,10 @@
-//! Softirq time of each CPU at a cost that any load can bear: programs that measure every run, attached for as much of
-//! the time as the budget allows, and the kernel's own count of all runs.
+//! Softirq time of each CPU at a cost that any load can bear: programs that measure every run, attached for
+//! as much of the time as the budget allows, and the kernel's own count of all runs.
 //!
 //! The kernel counts each run of a softirq (`/proc/softirqs`) and, unless it was built with
-//! CONFIG_IRQ_TIME_ACCOUNTING, samples their time by timer ticks, which is off by much. The mean length of the runs
-//! inside the windows times the count of all runs is the time of all: a ratio estimate (W. G. Cochran, Sampling
-//! Techniques, 3rd ed., chapter 6), whose error comes from how much the windows differ.
+//! CONFIG_IRQ_TIME_ACCOUNTING, samples their time by timer ticks, which is off by much. The mean length of
+//! the runs inside the windows times the count of all runs is the time of all: a ratio estimate (W. G.
+//! Cochran, Sampling Techniques, 3rd ed., chapter 6), whose error comes from how much the windows differ.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use crate::units::CpuId;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/softirq_time.bpf.o"));
 
-/// Where in their periods windows lie: multiples of the golden ratio, so that no rhythm of the traffic keeps step.
+/// Position of windows in their periods: multiples of the golden ratio, to avoid locking to a rhythm of the
+/// traffic.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
 /// The programs, loaded; attached only while they count.
@@ -28,11 +29,11 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 pub struct SoftirqTime {
     object: Object,
     budget: Budget,
-    /// Runs a second of the CPU with the most, in the latest window.
+    /// Runs per second of the CPU with the most, in the latest window.
     rate: Option<f64>,
 }
 
-/// What was counted in windows.
+/// Counts in windows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Windows {
     /// Each with the CPUs from 0 on.
@@ -43,7 +44,7 @@ pub struct Windows {
 type Vectors = [(u64, u64); 2];
 
 impl SoftirqTime {
-    /// Loads the programs, or says in one line what is missing. Nothing runs yet.
+    /// Loads the programs, or returns what is missing in one line. Nothing runs yet.
     pub fn load(host: &dyn Host, budget: Budget) -> Result<Self, Missing> {
         loaded::refuse_real_time(host)?;
         let object = ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load());
@@ -97,7 +98,7 @@ impl SoftirqTime {
         Ok(windows)
     }
 
-    /// Begins a window from nothing.
+    /// Begins a window with all counters at zero.
     fn open(&mut self) -> Result<[Link; 2], libbpf_rs::Error> {
         let cpus = libbpf_rs::num_possible_cpus()?;
         let nothing = vec![vec![0; size_of::<u64>() * FIELDS]; cpus];
@@ -121,7 +122,7 @@ impl SoftirqTime {
     }
 }
 
-/// What was counted between two readings; nothing before the first.
+/// Counts between two readings; empty before the first.
 fn since(last: &[Vectors], first: &[Vectors]) -> Vec<Vectors> {
     let less = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
     let before = first.iter().copied().chain(std::iter::repeat(Vectors::default()));
@@ -146,8 +147,8 @@ fn vectors(bytes: &[u8]) -> Vectors {
 }
 
 impl Windows {
-    /// Puts the softirq time of each CPU in the place of what the kernel sampled. Leaves `rates` as they are where
-    /// no window has seen a run.
+    /// Replaces the sampled softirq time of each CPU. Leaves `rates` unchanged if no window has seen a
+    /// run.
     pub fn time(&self, rates: &mut Rates) {
         let of_all = |kind: usize| self.length(|window| window.iter().map(|cpu| cpu[kind]).fold((0, 0), add));
         let all = [of_all(0), of_all(1)];
@@ -159,7 +160,7 @@ impl Windows {
             let runs = [cpu.net_rx, cpu.net_tx + cpu.other_softirqs.values().sum::<f64>()];
             let mut share = 0.0;
             for (kind, (runs, all)) in runs.into_iter().zip(all).enumerate() {
-                // Of a CPU with hardly any runs, no window need have seen one: those of the others stand in.
+                // No window may have seen a run of a CPU that has hardly any: those of the others stand in.
                 let own = self.length(|window| of_cpu(window, cpu.cpu)[kind]);
                 let Some(length) = own.or(all) else { continue };
                 share += runs * length.ns / 1e9;
@@ -170,7 +171,7 @@ impl Windows {
         rates.softirq_timed = Some(SoftirqTimed { windows: self.all.len(), error });
     }
 
-    /// Mean length of a run; `None` where no window has one.
+    /// Mean length of a run; `None` if no window has one.
     fn length(&self, of: impl Fn(&[Vectors]) -> (u64, u64)) -> Option<Length> {
         let windows = || self.all.iter().map(|window| of(window)).map(|(ns, runs)| (ns as f64, runs as f64));
         let (ns, runs) = windows().fold((0.0, 0.0), |sum, window| (sum.0 + window.0, sum.1 + window.1));
@@ -207,7 +208,7 @@ mod tests {
     use crate::model::{CpuRates, Rates};
     use crate::units::{CpuId, Fact};
 
-    /// Two CPUs; the first one ran NET_RX so often and so long in each of the windows, the second one other softirqs.
+    /// Two CPUs; the first one ran NET_RX so often and so long in each window, the second one other softirqs.
     fn windows(rx: &[(u64, u64)]) -> Windows {
         let window =
             |(ns, runs): &(u64, u64)| -> Vec<Vectors> { vec![[(*ns, *runs), (0, 0)], [(0, 0), (2_000, 2)]] };
@@ -256,13 +257,14 @@ mod tests {
         let mut rates = rates();
         windows(&[(3_000, 1), (9_000, 3), (6_000, 2)]).time(&mut rates);
         let times: Vec<f64> = rates.cpus.iter().map(|cpu| (cpu.softirq * 1e6).round()).collect();
-        // 3 us each; 1 us each; and of CPU 2, of which no window has seen a run, those of the others.
+        // 3 us each; 1 us each; and those of the others for CPU 2, of which no window has seen a run.
         assert_eq!(times, [300_000.0, 2_000.0, 30.0]);
         let timed = rates.softirq_timed.expect("measured");
         assert_eq!((timed.windows, timed.error), (3, Some(0.0)), "all windows agree");
     }
 
-    /// The interval of Student's t for two windows of 2 and 4 us a run: 12.7 times the half of their difference.
+    /// The interval of Student's t for two windows of 2 and 4 us a run: 12.7 times the half of their
+    /// difference.
     #[test]
     fn windows_that_differ_make_an_error() {
         let mut rates = rates();

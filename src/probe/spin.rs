@@ -1,8 +1,8 @@
-//! A thread that should have its CPU to itself, and sees what it misses.
+//! A thread that should have its CPU to itself, and measures the time it misses.
 //!
-//! It works in pieces of about a microsecond and looks at the clock after each. A piece that took much
-//! longer than an undisturbed one was interrupted, and what it took longer is what was taken away. Nothing
-//! in it is a system call, and it touches next to no memory: what steals from it shows as time alone.
+//! It works in pieces of about a microsecond and reads the clock after each. A piece that took much
+//! longer than an undisturbed one was interrupted, and the extra time was taken away. It makes
+//! no system calls and touches almost no memory: an interruption shows as time alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,12 +18,12 @@ use super::inference::{Method, Seen};
 use crate::host::{pin_thread, thread_ran_and_waited_ns};
 use crate::units::{CpuId, Fact};
 
-/// How long a piece should take, in nanoseconds.
+/// Target length of a piece, in nanoseconds.
 const PIECE_NS: u128 = 1_000;
-/// What a piece may take longer for other reasons: a hyper-thread beside it, a lower clock. The shortest
+/// Extra time a piece may take for other reasons: a busy hyper-thread sibling, a lower clock. The shortest
 /// interruption takes about as long.
 const SLACK_NS: u64 = 1_000;
-/// Pieces of which the shortest is an undisturbed one.
+/// Pieces of which the shortest is taken as undisturbed.
 const CALIBRATION: u32 = 2_000;
 
 /// A thread that works until it is stopped or dropped.
@@ -35,7 +35,7 @@ pub struct Spin {
     thread: Option<JoinHandle<Seen>>,
 }
 
-/// What the thread is told and tells. The thread alone writes the counts.
+/// State shared with the thread, which alone writes the counts.
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The counts, with what the scheduler says of the thread since it was made.
+    /// The counts, with the scheduler's figures for the thread since it started.
     fn seen(&self, cpu: CpuId, thread: Pid) -> Seen {
         let spent = thread_ran_and_waited_ns(thread);
         let fact = |ns: Option<u64>| ns.map_or(Fact::Unsupported, Fact::Known);
@@ -62,10 +62,10 @@ impl Shared {
 }
 
 impl Spin {
-    /// Starts on this CPU; returns when the thread is there and has begun.
+    /// Starts on this CPU; returns when the thread runs and has begun.
     ///
     /// # Errors
-    /// EINVAL when the CPU is offline, absent or not allowed; EAGAIN when there is no thread to be had.
+    /// EINVAL when the CPU is offline, absent or not allowed; EAGAIN when no thread can be started.
     pub fn start(cpu: CpuId) -> Result<Self, Errno> {
         let shared = Arc::new(Shared::default());
         let (ready, started) = channel();
@@ -82,12 +82,12 @@ impl Spin {
         Ok(Self { cpu, shared, number, thread: Some(thread) })
     }
 
-    /// What was missed so far.
+    /// Time missed so far.
     pub fn seen(&self) -> Seen {
         self.shared.seen(self.cpu, self.number)
     }
 
-    /// Stops, and says what was missed.
+    /// Stops, and returns the time missed.
     pub(super) fn stop(mut self) -> Seen {
         self.shared.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("taken here alone");
@@ -99,7 +99,7 @@ impl Drop for Spin {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Nothing is left to be said.
+            // Nothing left to report.
             let _ = thread.join();
         }
     }
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn what_is_missed_is_part_of_the_time() {
         let cpu = allowed_cpus().first().expect("it runs somewhere");
-        // What others ran meanwhile it can only have missed. The scheduler's sum and ours are not read at one
-        // moment, and on a busy machine others may run just between.
+        // Time that others ran meanwhile can only be missed time. The scheduler's sum and ours are not read
+        // at the same moment, and on a busy machine others may run in between.
         let is_part = || {
             let spin = Spin::start(cpu).expect("started");
             works_for(&spin, Duration::from_millis(50));
@@ -169,7 +169,7 @@ mod tests {
         assert!((0..20).any(|_| is_part()));
     }
 
-    /// A long trial reads one probe at the ends of each slot.
+    /// A long trial reads one witness at the ends of each slot.
     #[test]
     fn two_looks_have_the_time_between_them() {
         let cpu = allowed_cpus().first().expect("it runs somewhere");

@@ -1,4 +1,4 @@
-//! Who paid, as one value: the same columns whatever measured them.
+//! Cost of received packets as one value: the same columns for every method.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Class, Inference};
 use crate::parse::Container;
 use crate::units::{CpuId, Fact, IrqId, QueueId};
 
-/// What measured it.
+/// Method of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -19,36 +19,36 @@ pub enum Tier {
     Procfs,
 }
 
-/// Who paid for received packets, and how much.
+/// Tasks that paid for received packets, and how much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Steal {
     /// `rxlab.steal/1`.
     pub schema: String,
-    /// What measured it.
+    /// Method of measurement.
     pub tier: Tier,
-    /// Why no eBPF, in one line, where that would have been the choice.
+    /// Reason for not using eBPF, in one line, if it would have been the choice.
     pub missing: Option<String>,
-    /// Whether the kernel counts softirq time exactly or by its ticks (`CONFIG_IRQ_TIME_ACCOUNTING`). Says
-    /// how far the procfs tier and the processes' own CPU time are to be believed.
+    /// True if the kernel counts softirq time exactly, not by its ticks (`CONFIG_IRQ_TIME_ACCOUNTING`). Shows
+    /// how reliable the procfs tier and the processes' own CPU time are.
     pub exact_softirq_time: Fact<bool>,
-    /// Length of the look.
+    /// Length of the sample.
     pub seconds: f64,
     /// CPUs that are online.
     pub cpus: Vec<CpuSteal>,
-    /// Processes that paid, those that paid most first.
+    /// Processes that paid, largest cost first.
     pub victims: Fact<Vec<Victim>>,
     /// Interrupts that took time.
     pub irqs: Fact<Vec<IrqSteal>>,
     /// NAPIs that were polled.
     pub napis: Fact<Vec<NapiPolls>>,
-    /// Threads of the kernel that receive: `ksoftirqd/N` and `napi/...`.
+    /// Kernel threads that receive: `ksoftirqd/N` and `napi/...`.
     pub threads: Vec<ThreadTime>,
-    /// What the same came to as seen from user space.
+    /// The same cost seen from user space.
     pub inference: Vec<Inference>,
     /// CPU time of the measuring programs themselves.
     pub cost: Fact<Cost>,
-    /// What a careful reader wants to know.
+    /// Remarks for a careful reader.
     pub notes: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Steal {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.steal/1";
 
-    /// `ns` as a fraction of the look.
+    /// `ns` as a fraction of the sample.
     pub fn share(&self, ns: u64) -> f64 {
         ns as f64 / (self.seconds * 1e9)
     }
@@ -66,7 +66,7 @@ impl Steal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuSteal {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
     /// Receive time: the sum of the classes. In the procfs tier the time of all softirqs.
     pub net_rx_ns: Fact<u64>,
@@ -83,12 +83,12 @@ pub struct CpuSteal {
     pub busy_polled: Fact<u64>,
     /// Packets that went up the stack.
     pub packets: Fact<u64>,
-    /// Time that the hypervisor gave to others.
+    /// Time that the hypervisor gave to other guests.
     pub hypervisor_ns: Fact<u64>,
 }
 
 impl CpuSteal {
-    /// Time that was taken from tasks of this CPU that did not ask for it, interrupts included.
+    /// Time taken from tasks of this CPU that did not ask for it, interrupts included.
     pub fn stolen_ns(&self) -> Option<u64> {
         let robbing = self.by_class.iter().filter(|(class, _)| class.robs());
         let sum: Option<u64> = robbing.map(|(_, ns)| ns.known().copied()).sum();
@@ -96,42 +96,42 @@ impl CpuSteal {
     }
 }
 
-/// Processes that paid: one, or all that ended meanwhile with one name in one control group.
+/// Processes that paid: a running one, or all that ended meanwhile with one name in one control group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Victim {
-    /// The name.
+    /// Process name.
     pub command: String,
-    /// The process, when it is one that still runs.
+    /// Process number, if it still runs.
     pub pid: Option<u32>,
-    /// How many processes.
+    /// Number of processes.
     pub processes: u32,
-    /// Path of the control group; of processes that ended its number, unless others of the group run.
+    /// Path of the control group; for processes that ended its number, unless others of the group run.
     pub control_group: Fact<String>,
-    /// The container, when the path tells one.
+    /// The container, if the path names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
-    /// The systemd unit, when the path tells one; in a container it is one of the container's, or its scope.
+    /// The systemd unit, if the path names one; in a container it is one of the container's, or its scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Receive time by class.
     pub by_class: BTreeMap<Class, u64>,
     /// Time in handlers of interrupts.
     pub hard_irq_ns: u64,
-    /// CPU time that the kernel says it had: what `top` shows.
+    /// CPU time that it had according to the kernel, as `top` shows it.
     pub believed_ns: Fact<u64>,
-    /// The same without what was stolen from it.
+    /// The same without the time stolen from it.
     pub really_ns: Fact<u64>,
 }
 
 impl Victim {
-    /// Taken from it by work that it did not ask for.
+    /// Time taken from it by work that it did not ask for.
     pub fn stolen_ns(&self) -> u64 {
         let robbing = self.by_class.iter().filter(|(class, _)| class.robs());
         robbing.map(|(_, ns)| ns).sum::<u64>() + self.hard_irq_ns
     }
 
-    /// Received in its own system calls.
+    /// Time spent receiving in its own system calls.
     pub fn own_ns(&self) -> u64 {
         self.by_class.get(&Class::SelfInflicted).copied().unwrap_or_default()
     }
@@ -141,19 +141,19 @@ impl Victim {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IrqSteal {
-    /// Where it was handled.
+    /// CPU that handled it.
     pub cpu: CpuId,
     /// Its number.
     pub irq: IrqId,
-    /// Who asked for it, as in /proc/interrupts; empty = the kernel does not tell any more.
+    /// Its owners, as in /proc/interrupts; empty = not reported by the kernel any more.
     pub actions: Vec<String>,
-    /// The receive queue that it belongs to, as far as that is known.
+    /// The receive queue that it belongs to, if known.
     pub queue: Option<String>,
     /// Time in its handlers.
     pub ns: u64,
-    /// How often.
+    /// Number of handler runs.
     pub count: u64,
-    /// Receive time that it caused, of whatever class.
+    /// Receive time that it caused, of any class.
     pub net_rx_ns: u64,
 }
 
@@ -161,16 +161,16 @@ pub struct IrqSteal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NapiPolls {
-    /// Where it was polled.
+    /// CPU that polled it.
     pub cpu: CpuId,
     /// Its number; 0 = it has none: without a device the backlog of the CPU, which loopback and RPS fill,
     /// with one those that complete transmissions.
     pub napi: u32,
-    /// The interface, in whatever namespace it is; empty for the backlog.
+    /// The interface, in any namespace; empty for the backlog.
     pub device: String,
-    /// Its queues, where the kernel tells, of interfaces of the namespace looked at.
+    /// Its queues, if the kernel reports them, of interfaces of the sampled namespace.
     pub queues: Vec<QueueId>,
-    /// How often.
+    /// Number of polls.
     pub polls: u64,
     /// Packets.
     pub packets: u64,
@@ -178,7 +178,7 @@ pub struct NapiPolls {
     pub full: u64,
 }
 
-/// A thread of the kernel that receives.
+/// A kernel thread that receives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ThreadTime {
@@ -186,7 +186,7 @@ pub struct ThreadTime {
     pub name: String,
     /// Its process number.
     pub pid: u32,
-    /// Time on a CPU, by the scheduler.
+    /// Time on a CPU, according to the scheduler.
     pub ns: u64,
 }
 
@@ -194,13 +194,13 @@ pub struct ThreadTime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// On all CPUs together, without what it takes to call them.
+    /// On all CPUs together, without the cost of calling them.
     pub ns: u64,
-    /// How often one ran.
+    /// Number of runs.
     pub runs: u64,
     /// Events that came while the same program ran on that CPU, and were not counted.
     pub missed: u64,
-    /// The time that this is the cost of, nanoseconds.
+    /// Length of the time this covers, nanoseconds.
     #[serde(default)]
     pub of_ns: u64,
 }

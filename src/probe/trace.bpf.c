@@ -2,8 +2,8 @@
 //
 // The timeline of receive work: one event for each beginning and end, into a ring buffer.
 //
-// Every event takes constant work. What finds no room is counted by CPU, and the next event that finds some
-// says so. Nobody is woken for an event: the reader comes by itself, for a wakeup would be an interrupt.
+// Every event takes constant work. Events that find no room are counted by CPU, and the next one that finds
+// room carries the count. No event wakes the reader, which polls: a wakeup would be an interrupt.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -21,7 +21,8 @@ static __always_inline struct cpu *cpu_that_tells(__u32 what)
 	return cpu && cpu->tells >= what ? cpu : 0;
 }
 
-// Room for an event, its time taken before: a later event of this CPU has a later time, or lies between the two.
+// Room for an event, its time taken before: a later event of this CPU has a later time, or lies between the
+// two.
 #define ROOM(cpu, record)                                                      \
 	({                                                                     \
 		record *room = bpf_ringbuf_reserve(&events, sizeof(record), 0); \
@@ -57,7 +58,7 @@ static __always_inline void tell(__u32 kind, __u32 id, __u32 first)
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
-// The same with a name of the kernel's, or none.
+// The same with a name from the kernel, or none.
 static __always_inline void tell_named(__u32 tells, __u32 kind, __u32 id, __u32 first, __u32 second, const char *name)
 {
 	struct cpu *cpu = cpu_that_tells(tells);
@@ -120,7 +121,7 @@ int BPF_PROG(timer_exit, int vector)
 	return 0;
 }
 
-// One of the two is loaded: a kernel whose symbol table has no variables refuses the first.
+// One of the two is loaded: a kernel whose symbol table has no variables rejects the first.
 SEC("tp_btf/softirq_raise")
 int BPF_PROG(raised, unsigned int vector)
 {
@@ -178,7 +179,7 @@ int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-// On the CPU of whoever wakes: also one that is not traced may wake a thread of one that is.
+// On the waker's CPU: an untraced CPU may wake a thread of a traced one.
 SEC("tp_btf/sched_waking")
 int BPF_PROG(woken, struct task_struct *task)
 {

@@ -1,7 +1,7 @@
-//! The timeline of receive work: what each CPU did when, from events that programs in the kernel tell.
+//! The timeline of receive work: each CPU's work over time, from events that programs in the kernel send.
 //!
-//! [`record`] attaches the programs and reads their events; [`Order`] puts these into the order of their times,
-//! [`Pairing`] makes pieces of work of them, [`Tally`] adds those up. Only the first touches the kernel.
+//! [`record`] attaches the programs and reads their events; [`Order`] sorts these by time, [`Pairing`] makes
+//! pieces of work of them, [`Tally`] adds those up. Only the first touches the kernel.
 
 mod bursts;
 mod event;
@@ -42,48 +42,48 @@ pub use tally::Tally;
 
 use recorder::Recorder;
 
-/// How often the ring buffer is read.
+/// Interval between readings of the ring buffer.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What to trace.
+/// Options of a trace.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// For how long.
+    /// Length of the trace.
     pub length: Duration,
-    /// On which CPUs; `None` = on all.
+    /// CPUs to trace; `None` = all.
     pub cpus: Option<CpuMask>,
     /// Size of the ring buffer in bytes: a power of two, and whole pages.
     pub buffer: u32,
 }
 
-/// There is no trace, or not all of it.
+/// The trace failed or is incomplete.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// The kernel does not let us.
+    /// The programs cannot run here.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The programs were attached, and cannot be read.
-    #[error("cannot read what the eBPF programs tell: {0}")]
+    /// The programs were attached, but cannot be read.
+    #[error("cannot read events of the eBPF programs: {0}")]
     Read(#[from] libbpf_rs::Error),
-    /// They told what we do not understand.
-    #[error("the eBPF programs told an event of {0} bytes in no known form")]
+    /// An event of unknown form.
+    #[error("the eBPF programs sent an event of {0} bytes of unknown form")]
     Record(usize),
-    /// Whoever takes the items cannot.
+    /// The sink failed.
     #[error("{0}")]
     Output(io::Error),
 }
 
-/// Where a timeline goes.
+/// Receiver of a timeline.
 pub trait Sink {
-    /// The timeline begins at this time.
+    /// Starts the timeline at this time.
     fn begin(&mut self, at: u64) -> io::Result<()>;
     /// The next item.
     fn take(&mut self, item: &Item) -> io::Result<()>;
-    /// So much time is over.
+    /// Time that has passed.
     fn elapsed(&mut self, elapsed: Duration);
 }
 
-/// Traces, or less long when `stop` is set. Each item goes to `sink` soon after it happened.
+/// Traces until the time is over or `stop` is set. Each item goes to `sink` soon after it happened.
 pub fn record(
     host: &dyn Host,
     inventory: &Inventory,

@@ -1,5 +1,5 @@
-//! The file of a snapshot: a tar archive of `manifest.json`, the open journals, then for each moment (`first`, `last`)
-//! `index.json` and the recorded files, compressed with zstd.
+//! The file of a snapshot: a tar archive of `manifest.json`, the open journals, then for each moment
+//! (`first`, `last`) `index.json` and the recorded files, compressed with zstd.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -10,48 +10,49 @@ use thiserror::Error;
 use super::{ENDIAN, Manifest, Snapshot};
 use crate::host::{RecordedHost, Recording};
 
-/// A file that is no snapshot of ours.
+/// An invalid snapshot file.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
-    /// Not a zstd-compressed tar archive, or cut short.
-    #[error("it is no snapshot, or damaged: {0}")]
+    /// Not a zstd-compressed tar archive, or truncated.
+    #[error("not a snapshot, or damaged: {0}")]
     Damaged(#[from] io::Error),
     /// A part is missing.
-    #[error("it is no snapshot: there is no {0} in it")]
+    #[error("not a snapshot: {0} is missing")]
     Missing(String),
-    /// A part is not of the format.
+    /// A part of the wrong format.
     #[error("{part}: {why}")]
     Malformed {
         /// Its name in the archive.
         part: String,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
     /// Larger than the caller allows.
     #[error("{what} to more than {}", size(*bytes))]
     TooLarge {
-        /// `it unpacks`, or which part of it does.
+        /// `it unpacks`, or the name of the part.
         what: &'static str,
         /// The limit.
         bytes: u64,
     },
     /// Of another version.
-    #[error("its schema is `{0}`, this rxlab reads `{schema}`", schema = Snapshot::SCHEMA)]
+    #[error("its schema is `{0}`, but this rxlab reads `{schema}`", schema = Snapshot::SCHEMA)]
     OtherSchema(String),
     /// Of a machine with another byte order.
-    #[error("it was taken on a {0}-endian machine; netlink answers in it cannot be read here")]
+    #[error("it was taken on a {0}-endian machine; its netlink answers cannot be read here")]
     OtherEndian(String),
 }
 
-/// One file may take this part of the limit: parsed, the counters of a made-up machine take many times their text.
-/// `/proc/interrupts`, with eleven bytes for each CPU and interrupt, fits for 1024 CPUs and 700 interrupts.
+/// One file may take this part of the limit: parsed, the counters of a forged machine take many times their
+/// text. `/proc/interrupts`, with eleven bytes for each CPU and interrupt, fits for 1024 CPUs and 700
+/// interrupts.
 const FILE: u64 = 8;
 /// The index and the journals together may take this part of it, for the same reason.
 const PARSED: u64 = 16;
-/// Power of two of the memory that decompressing may take: 8 MiB, as for `zstd -19`. The file itself can ask for
-/// 128 MiB and more.
+/// Power of two of the memory that decompressing may take: 8 MiB, as for `zstd -19`. The file itself can
+/// request 128 MiB and more.
 const WINDOW: u32 = 23;
-/// The usual compromise; the file is small either way.
+/// A common compromise; the file is small either way.
 const LEVEL: i32 = 9;
 const MANIFEST: &str = "manifest.json";
 const INDEX: &str = "index.json";
@@ -77,7 +78,7 @@ impl Snapshot {
         tar.into_inner()?.finish()?.flush()
     }
 
-    /// Bytes that an archive may unpack to unless the caller knows better. 1024 CPUs with 64 queues take some 20 MiB.
+    /// Default limit of unpacked bytes. 1024 CPUs with 64 queues take some 20 MiB.
     pub const LIMIT: u64 = 64 << 20;
 
     /// Reads an archive that unpacks to at most [`Snapshot::LIMIT`] bytes.
@@ -85,7 +86,7 @@ impl Snapshot {
         Self::read_within(input, Self::LIMIT)
     }
 
-    /// Reads an archive that unpacks to at most `limit` bytes; beyond them nothing is unpacked. Nothing is unpacked to
+    /// Reads an archive that unpacks to at most `limit` bytes, and stops there. Writes nothing to
     /// disk, whatever paths it names.
     pub fn read_within(input: impl Read, limit: u64) -> Result<Self, ArchiveError> {
         let mut decoder = zstd::Decoder::new(input)?;
@@ -123,11 +124,11 @@ fn add(tar: &mut tar::Builder<impl Write>, path: &str, content: &[u8]) -> io::Re
     tar.append_data(&mut header, path, content)
 }
 
-/// Every file of a tar archive by its name, of at most `limit` bytes with what tar adds.
+/// Every file of a tar archive by its name, of at most `limit` bytes including tar's overhead.
 fn parts(tar: impl Read, limit: u64) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let mut archive = tar::Archive::new(Limited { inner: tar, left: limit, is_exceeded: false });
     let read = read_parts(&mut archive, limit);
-    // What was cut off looks damaged: the limit is what is wrong.
+    // A truncated archive looks damaged, but the limit is the cause.
     match archive.into_inner().is_exceeded {
         true => Err(ArchiveError::TooLarge { what: "it unpacks", bytes: limit }),
         false => read,
@@ -146,12 +147,12 @@ fn read_parts(
         if kind.is_dir() {
             continue;
         }
-        // A sparse file is larger than what it takes of the archive, and no link is of use.
+        // A sparse file is larger than its share of the archive, and links are useless here.
         if !kind.is_file() {
-            return Err(io::Error::other("it holds what is no plain file").into());
+            return Err(io::Error::other("it contains more than plain files").into());
         }
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        // Before there is memory for it: the size is what the archive claims.
+        // Checked before memory is allocated: the size is only the archive's claim.
         let too_large = |what, bytes| Err(ArchiveError::TooLarge { what, bytes });
         if entry.size() > limit {
             return too_large("it unpacks", limit);
@@ -172,13 +173,13 @@ fn read_parts(
     Ok(parts)
 }
 
-/// True for what is in rxlab's own formats, and not a file of the machine.
+/// True for files in rxlab's own formats, as opposed to files of the machine.
 fn is_parsed(path: &str) -> bool {
     let of_machine = path.split_once('/').filter(|(moment, _)| [FIRST, LAST].contains(moment));
     of_machine.is_none_or(|(_, file)| file == INDEX)
 }
 
-/// Fails where it has given `left` bytes and there are more.
+/// Fails after `left` bytes if there are more.
 struct Limited<R> {
     inner: R,
     left: u64,
@@ -187,7 +188,7 @@ struct Limited<R> {
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // One byte more says whether the end was reached.
+        // One byte more shows if the end was reached.
         let most = usize::try_from(self.left.saturating_add(1)).unwrap_or(usize::MAX).min(buffer.len());
         let length = self.inner.read(&mut buffer[..most])?;
         match self.left.checked_sub(length as u64) {
@@ -197,7 +198,7 @@ impl<R: Read> Read for Limited<R> {
             }
             None => {
                 self.is_exceeded = true;
-                Err(io::Error::other("the limit is reached"))
+                Err(io::Error::other("size limit reached"))
             }
         }
     }
@@ -215,7 +216,7 @@ fn machine(parts: &mut BTreeMap<String, Vec<u8>>, moment: &str) -> Result<Record
     Ok(RecordedHost::from_parts(below(parts, &format!("{moment}/")), rest))
 }
 
-/// Takes out what is below a folder, by its name there.
+/// Removes and returns the files below a folder, by their name there.
 fn below(parts: &mut BTreeMap<String, Vec<u8>>, folder: &str) -> BTreeMap<String, Vec<u8>> {
     let mine = parts.extract_if(.., |path, _| path.starts_with(folder));
     mine.map(|(path, content)| (path[folder.len()..].to_owned(), content)).collect()
@@ -240,12 +241,12 @@ mod tests {
     }
 
     fn refused(bytes: &[u8]) -> String {
-        Snapshot::read(bytes).expect_err("no snapshot").to_string()
+        Snapshot::read(bytes).expect_err("not a snapshot").to_string()
     }
 
     #[test]
     fn what_is_no_snapshot_is_named() {
-        assert!(refused(b"hello").starts_with("it is no snapshot, or damaged: "));
+        assert!(refused(b"hello").starts_with("not a snapshot, or damaged: "));
         assert!(refused(&archive(|_| ())[..200]).contains("damaged"));
         assert!(refused(&archive(|s| s.manifest.schema = "x/9".into())).contains("`x/9`"));
         assert!(refused(&archive(|s| s.manifest.endian = "middle".into())).contains("middle-endian"));
@@ -274,7 +275,7 @@ mod tests {
         header.as_bytes().to_vec()
     }
 
-    /// Gives the same bytes again and again, and counts them.
+    /// Returns the same bytes again and again, and counts them.
     struct Endless {
         bytes: Vec<u8>,
         given: u64,
@@ -352,12 +353,12 @@ mod tests {
         let bytes = tar.into_inner().and_then(zstd::Encoder::finish).expect("closed");
         assert!(bytes.len() < 8192, "{}", bytes.len());
         let refused =
-            |limit| Snapshot::read_within(bytes.as_slice(), limit).expect_err("no snapshot").to_string();
+            |limit| Snapshot::read_within(bytes.as_slice(), limit).expect_err("not a snapshot").to_string();
         assert_eq!(refused(LIMIT), "it unpacks to more than 1 MiB");
-        assert_eq!(refused(64 * LIMIT), "it is no snapshot: there is no manifest.json in it");
+        assert_eq!(refused(64 * LIMIT), "not a snapshot: manifest.json is missing");
     }
 
-    /// The window is memory that the file asks for before a byte of it is unpacked.
+    /// The window is memory that the file requests before a byte of it is unpacked.
     #[test]
     fn a_large_window_is_refused() {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("zstd");

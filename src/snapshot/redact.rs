@@ -1,7 +1,7 @@
-//! Stand-ins for what names a machine and those it talks to.
+//! Stand-ins for names and addresses of a machine and its peers.
 //!
-//! Rewritten is what `sample` reads today: a test of every path that is recorded on a live machine
-//! holds [`class`] to it, so that a new source cannot slip through unlooked-at.
+//! Everything that `sample` reads is covered: a test of every path recorded on a live machine
+//! checks that [`class`] knows it, so that no new source is missed.
 
 mod guids;
 mod journal;
@@ -20,17 +20,17 @@ use standin::StandIns;
 
 /// The boot id of every redacted machine.
 const BOOT_ID: &str = "00000000-0000-4000-8000-000000000001";
-/// What stands where words were.
+/// Replacement for text.
 const WITHHELD: &str = "(redacted)";
 
-/// What is done with the content of a file or an answer.
+/// Treatment of the content of a file or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Names nobody: numbers, CPU lists, names of interfaces, drivers and processes.
+    /// Identifies no one: numbers, CPU lists, names of interfaces, drivers and processes.
     Harmless,
     HostName,
     BootId,
-    /// `/proc/net/tcp` and its like: addresses of this machine and of those it talks to.
+    /// `/proc/net/tcp` and its like: addresses of this machine and its peers.
     Sockets,
     /// `/proc/net/unix`: names, which are paths.
     UnixSockets,
@@ -38,14 +38,14 @@ enum Class {
     SockDiag,
     /// Answers of `RTM_GETLINK`: MAC addresses, tunnel ends, altnames.
     Links,
-    /// Mount points: only control groups are looked for.
+    /// Mount points: only control groups are kept.
     Mounts,
     /// RSS tables with the hash key, by netlink and by ioctl.
     Rss,
     RssIoctl,
     /// Flow rules: IP and MAC addresses.
     Rules,
-    /// Not known here: left out, rather than given away.
+    /// Unknown: left out, rather than disclosed.
     Unknown,
 }
 
@@ -81,26 +81,26 @@ impl Redaction {
             let name = self.guids.text(&path);
             match self.file(&path, content) {
                 Some(content) => drop(kept.insert(name, content)),
-                // It was there: that it is not here is no fact about the machine.
+                // It existed: its absence from the snapshot is not a fact about the machine.
                 None => drop(index.failures.insert(name, Cause::Withheld)),
             }
         }
         RecordedHost::from_parts(kept, index)
     }
 
-    /// The journals without names; those that cannot be understood are left out.
+    /// The journals without names; unparsable ones are left out.
     pub(super) fn journals(&mut self, journals: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
         let clean = |(id, file): (String, Vec<u8>)| Some((id, journal::redacted(&file, &mut self.guids)?));
         journals.into_iter().filter_map(clean).collect()
     }
 
-    /// The content without names; `None` when nothing of it may be kept.
+    /// The content without names; `None` if none of it may be kept.
     fn file(&mut self, path: &str, content: Vec<u8>) -> Option<Vec<u8>> {
         match class(path) {
             Class::Harmless => Some(self.guids.bytes(&content)),
             Class::HostName => Some(format!("{}\n", self.name).into_bytes()),
             Class::BootId => Some(format!("{BOOT_ID}\n").into_bytes()),
-            // What cannot be understood cannot be cleaned either.
+            // Content that cannot be parsed cannot be cleaned either.
             Class::Sockets => sockets::redacted(&content, &mut self.stand_ins),
             Class::UnixSockets => sockets::without_names(&content),
             Class::SockDiag => sock_diag::redacted(&content, &mut self.stand_ins),
@@ -121,13 +121,13 @@ fn only_control_groups(mountinfo: &[u8]) -> Option<Vec<u8>> {
     Some(lines.fold(String::new(), |kept, line| kept + line + "\n").into_bytes())
 }
 
-/// `proc/PID/fd/N`: what a process has open. Only which sockets are its is of interest; names of files
-/// are nobody's business.
+/// `proc/PID/fd/N`: open files of a process. Only its sockets are needed; names of files
+/// are private.
 fn is_descriptor(path: &str) -> bool {
     matches!(path.split('/').collect::<Vec<_>>().as_slice(), ["proc", _, "fd", _])
 }
 
-/// The first rule that fits decides.
+/// The first match decides.
 fn class(path: &str) -> Class {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
@@ -169,7 +169,7 @@ mod tests {
     use crate::host::{LiveHost, Question, RecordingHost};
     use crate::sample::{Counters, Inventory, Scope, busiest};
 
-    /// A source that `class` does not know would be missing from every redacted snapshot.
+    /// A source unknown to `class` would be missing from every redacted snapshot.
     #[test]
     fn every_path_that_is_read_has_a_class() {
         let live = LiveHost::open("/".as_ref()).expect("this machine");
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(unknown, [""; 0]);
     }
 
-    /// They are asked for only where a full thread's listener has an empty queue, or it has other sockets.
+    /// They are read only if a full thread's listener has an empty queue, or it has other sockets.
     #[test]
     fn what_is_seldom_read_has_a_class() {
         assert_eq!(class("proc/net/unix"), Class::UnixSockets);

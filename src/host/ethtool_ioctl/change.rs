@@ -18,14 +18,14 @@ const RXFH_INDIR: usize = 8;
 const RXFH_INDIR_SIZE: usize = 4;
 
 const RXFH_CONTEXT: usize = 4;
-/// Hash function (0 = as it is), transformation of the input, and two spare bytes.
+/// Hash function (0 = unchanged), transformation of the input, and two spare bytes.
 const RXFH_FUNCTION: usize = 16;
-/// "As it is" for the transformation, since kernels have one (6.8); they list contexts only since 6.12.
+/// "Unchanged" for the transformation, since kernels have one (6.8); they list contexts only since 6.12.
 const NO_TRANSFORMATION: [u8; 4] = [0, 0xff, 0, 0];
 const CONTEXT_ALLOC: u32 = u32::MAX;
 
-/// Sets the default table. An empty one asks for the kernel's default. The command of old, since it leaves
-/// key, function and transformation alone on every kernel.
+/// Sets the default table. An empty one requests the kernel's default. Uses the old command, which leaves
+/// key, function and transformation unchanged on every kernel.
 pub(in crate::host) fn set_table(socket: impl AsFd, nic: &NicName, queues: &[u32]) -> Result<(), Errno> {
     let mut table = Region::new(RXFH_INDIR + 4 * queues.len())?;
     table.put(0, SRXFHINDIR);
@@ -33,7 +33,7 @@ pub(in crate::host) fn set_table(socket: impl AsFd, nic: &NicName, queues: &[u32
     table.fill(socket, nic)
 }
 
-/// Makes a context with this table, and gives the number that the kernel chose for it.
+/// Creates a context with this table, and returns the number that the kernel chose for it.
 pub(in crate::host) fn new_context(socket: impl AsFd, nic: &NicName, queues: &[u32]) -> Result<u32, Errno> {
     context(socket, nic, CONTEXT_ALLOC, queues)
 }
@@ -70,7 +70,7 @@ fn put_table(region: &mut Region, size: usize, start: usize, queues: &[u32]) -> 
     Ok(())
 }
 
-/// Puts in a rule, given as the structure of the command.
+/// Inserts a rule, given as the structure of the command.
 pub(in crate::host) fn insert_rule(socket: impl AsFd, nic: &NicName, rule: &[u8]) -> Result<(), Errno> {
     let mut bytes = Fixed::<RXNFC>::new(SRXCLSRLINS);
     let fields = rule.get(4..RXNFC).ok_or(Errno::INVAL)?;
@@ -78,7 +78,7 @@ pub(in crate::host) fn insert_rule(socket: impl AsFd, nic: &NicName, rule: &[u8]
     bytes.fill(socket, nic)
 }
 
-/// Takes out the rule at a location.
+/// Deletes the rule at a location.
 pub(in crate::host) fn delete_rule(socket: impl AsFd, nic: &NicName, location: u32) -> Result<(), Errno> {
     let mut bytes = Fixed::<RXNFC>::new(SRXCLSRLDEL);
     bytes.0[RXNFC_LOCATION..RXNFC_LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
@@ -93,7 +93,7 @@ mod tests {
     use super::{delete_rule, insert_rule, new_context, set_context, set_table};
     use crate::units::NicName;
 
-    /// The loopback interface has no such tables: the kernel looks at the command, and no further.
+    /// The loopback interface has no such tables: the kernel checks the command, and no more.
     #[test]
     fn what_the_kernel_says_of_a_device_without_tables() {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
@@ -110,6 +110,6 @@ mod tests {
             assert!(matches!(answer, Err(Errno::OPNOTSUPP | Errno::PERM)), "{answer:?}");
         }
         assert_eq!(set_context(&socket, &lo, 0, &[]), Err(Errno::INVAL), "that is the default table");
-        assert_eq!(insert_rule(&socket, &lo, &[0; 100]), Err(Errno::INVAL), "no whole rule");
+        assert_eq!(insert_rule(&socket, &lo, &[0; 100]), Err(Errno::INVAL), "not a whole rule");
     }
 }

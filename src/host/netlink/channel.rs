@@ -1,5 +1,5 @@
-//! One request out and its answers in, over one socket: numbered, so that what is left of an earlier answer
-//! is never taken for this one.
+//! One request and its answers over one socket: numbered, so that leftovers of an earlier answer
+//! are never taken for this one.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -16,11 +16,11 @@ use crate::parse::push_message;
 /// Length of a netlink message's header.
 const HEADER: usize = 16;
 
-/// How often a dump is asked for that comes out inconsistent. Each takes a millisecond or so; a machine that
-/// changes during each of so many is not to be had in one piece.
+/// Attempts at a consistent dump. Each takes a millisecond or so; a machine that
+/// changes during every attempt cannot be dumped consistently.
 const DUMP_TRIES: u32 = 8;
 
-/// One request, one that wants every object there is, or one that changes something.
+/// One request, one for all objects, or one that changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::host) enum Extent {
     One,
@@ -33,10 +33,10 @@ pub(in crate::host) enum Extent {
 pub(in crate::host) trait Wire {
     fn send(&self, packet: &[u8]) -> Result<(), Errno>;
 
-    /// The next packet, when it comes.
+    /// The next packet; blocks until it comes.
     fn receive(&self) -> Result<Vec<u8>, Errno>;
 
-    /// Throws away what has come already.
+    /// Discards the packets that have already come.
     fn discard(&self);
 }
 
@@ -47,10 +47,10 @@ pub(in crate::host) struct Channel<W = Socket> {
     sequence: u32,
 }
 
-/// What the answers to one request came to.
+/// The answers to one request.
 struct Answers {
     messages: Vec<u8>,
-    /// The objects changed while the kernel listed them: some may be missing, some be there twice.
+    /// The objects changed while the kernel listed them: some may be missing or duplicated.
     interrupted: bool,
 }
 
@@ -72,7 +72,7 @@ impl AsFd for Channel {
 
 impl<W: Wire> Channel<W> {
     /// Sends one request and collects its answers: up to the end mark of a dump, else one. `skip` bytes at
-    /// the start of each answer are a header that says nothing new. A dump that never came out consistent
+    /// the start of each answer are a header without new information. A dump that was never consistent
     /// is EINTR.
     pub(super) fn exchange(
         &mut self,
@@ -82,15 +82,15 @@ impl<W: Wire> Channel<W> {
         skip: usize,
     ) -> Result<Vec<u8>, Errno> {
         for _ in 0..DUMP_TRIES {
-            // The kernel's own messages that nobody asked for have number 0.
+            // Unsolicited messages from the kernel have number 0.
             self.sequence = self.sequence.checked_add(1).unwrap_or(1);
             self.wire.send(&request(self.sequence, kind, payload, extent))?;
             match self.answers(extent, skip) {
                 Ok(answers) if answers.interrupted => {}
                 Ok(answers) => return Ok(answers.messages),
                 Err(errno) => {
-                    // The kernel takes no request for a dump while it has one to finish. It hands out the
-                    // next part as soon as one is taken, so what comes at once is all there is.
+                    // The kernel rejects a dump request while it has one to finish. It sends the
+                    // next part as soon as one is taken, so whatever arrives at once is all there is.
                     self.wire.discard();
                     return Err(errno);
                 }
@@ -140,7 +140,7 @@ impl Wire for Socket {
     }
 
     fn discard(&self) {
-        // Only the start of each packet is taken, the rest of it goes with it.
+        // Only the start of each packet is read, which discards the rest of it.
         let next = || recv(self, &mut [0; HEADER], RecvFlags::DONTWAIT);
         while matches!(next(), Ok(_) | Err(Errno::INTR | Errno::NOBUFS)) {}
     }
@@ -194,7 +194,7 @@ mod tests {
         kind: u16,
         flags: u16,
         body: &'static [u8],
-        /// Which request it answers: 0 = the one that it comes after, 1 = the one before.
+        /// Request that it answers: 0 = the latest, 1 = the one before.
         age: u32,
     }
 
@@ -202,7 +202,7 @@ mod tests {
         Message { kind: KIND, flags: 0, body, age: 0 }
     }
 
-    /// Answers each request with the next of its scripts: packets of messages. After the last of a script
+    /// Answers each request with the next of its scripts: packets of messages. After the end of a script
     /// there is nothing to receive, as with a kernel: that ends a test that waits for more.
     #[derive(Default)]
     struct Script {
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The rest of a dump whose first part was not understood once answered the next question.
+    /// The rest of a dump whose first part could not be parsed once answered the next question.
     #[test]
     fn what_is_left_of_one_answer_is_no_answer_to_the_next() {
         let too_short = object(b"");

@@ -24,7 +24,7 @@ pub fn channels(answer: &[u8]) -> Result<Channels, WireError> {
 }
 
 impl ChannelKind {
-    /// The attribute of `ETHTOOL_MSG_CHANNELS_SET` that asks for so many of this kind.
+    /// The attribute of `ETHTOOL_MSG_CHANNELS_SET` that requests this number of queues of this kind.
     pub fn attribute(self, count: u32) -> Vec<u8> {
         let kind = match self {
             ChannelKind::Rx => A_RX_COUNT,

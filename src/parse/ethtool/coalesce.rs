@@ -10,7 +10,7 @@ const A_TX_MAX_FRAMES: u16 = 7;
 const A_USE_ADAPTIVE_RX: u16 = 11;
 const A_USE_ADAPTIVE_TX: u16 = 12;
 
-/// The moderation of one interface; what its driver does not support is `None`.
+/// The moderation of one interface; unsupported values are `None`.
 pub fn coalesce(answer: &[u8]) -> Result<Coalesce, WireError> {
     let message = Attributes::parse(only(answer)?)?;
     let flag = |kind| Ok(message.number(kind)?.map(|value| value != 0));
@@ -47,7 +47,7 @@ pub enum Adaptive {
 }
 
 impl Holdback {
-    /// The attribute of `ETHTOOL_MSG_COALESCE_SET` that asks for it.
+    /// The attribute of `ETHTOOL_MSG_COALESCE_SET` that requests it.
     pub fn attribute(self, value: u32) -> Vec<u8> {
         let kind = match self {
             Holdback::RxUsecs => A_RX_USECS,

@@ -3,13 +3,13 @@
 use super::{DriverInfo, field_text, only};
 use crate::parse::WireError;
 
-// `struct ethtool_drvinfo`: fields of 32 bytes behind the command.
+// `struct ethtool_drvinfo`: 32-byte fields after the command.
 const DRIVER: usize = 4;
 const VERSION: usize = 36;
 const FIRMWARE: usize = 68;
 const BUS: usize = 100;
 
-/// What one driver says of itself.
+/// Driver information of one interface.
 pub fn driver(answer: &[u8]) -> Result<DriverInfo, WireError> {
     let info = only(answer)?;
     let text = |at| field_text::<32>(info, at);
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn a_driver_and_a_cut_one() {
-        // As virtio_net answers: no firmware.
+        // virtio_net's answer: no firmware.
         let mut info = vec![0u8; 196];
         info[4..14].copy_from_slice(b"virtio_net");
         info[36..41].copy_from_slice(b"1.0.0");

@@ -14,11 +14,11 @@ const A_BITS_BIT: u16 = 1;
 const A_BIT_NAME: u16 = 2;
 const A_BIT_VALUE: u16 = 3;
 
-/// The offloads of one interface, in the kernel's order: all that this kernel knows, also those that
-/// are off and stay off.
+/// The offloads of one interface, in the kernel's order: all that this kernel knows, including those that
+/// cannot be turned on.
 pub fn features(answer: &[u8]) -> Result<Vec<Feature>, WireError> {
     let message = Attributes::parse(only(answer)?)?;
-    // Of "hw" the kernel lists every bit and whether it is set; of the others those that are.
+    // For "hw" the kernel lists every bit and its value; for the others only set bits.
     let known = bits(&message, A_HW)?;
     let names = |kind| Ok(bits(&message, kind)?.into_iter().map(|(name, _)| name).collect());
     let (active, fixed): (BTreeSet<&str>, BTreeSet<&str>) = (names(A_ACTIVE)?, names(A_NOCHANGE)?);
@@ -30,7 +30,7 @@ pub fn features(answer: &[u8]) -> Result<Vec<Feature>, WireError> {
     Ok(known.into_iter().map(feature).collect())
 }
 
-/// The attribute of `ETHTOOL_MSG_FEATURES_SET` that asks for one offload to be on or off.
+/// The attribute of `ETHTOOL_MSG_FEATURES_SET` that requests one offload to be on or off.
 pub fn wanted(name: &str, on: bool) -> Vec<u8> {
     let mut attribute = Vec::new();
     push_bits(&mut attribute, A_WANTED, [(name, on)]);
@@ -53,8 +53,8 @@ fn push_bits<'a>(bytes: &mut Vec<u8>, kind: u16, listed: impl IntoIterator<Item 
     push_attribute(bytes, kind | NESTED, &set);
 }
 
-/// The answer once `attributes`, made by [`wanted`], are set. As in the kernel, what cannot be changed
-/// stays as it is.
+/// The answer after setting `attributes`, made by [`wanted`]. As in the kernel, unchangeable offloads
+/// stay as they are.
 pub(crate) fn with_wanted(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
     let asked = Attributes::parse(attributes)?;
     let asked = bits(&asked, A_WANTED)?;
@@ -69,7 +69,7 @@ pub(crate) fn with_wanted(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, W
     for (kind, value) in Attributes::parse(only(answer)?)?.iter() {
         if kind == A_ACTIVE {
             let active = after.iter().filter(|feature| feature.on);
-            // Without values: the list is of those that are set.
+            // Without values: the list contains only set bits.
             push_bits(&mut message, kind, active.map(|feature| (feature.name.as_str(), false)));
         } else {
             push_attribute(&mut message, kind, value);
@@ -80,9 +80,9 @@ pub(crate) fn with_wanted(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, W
     Ok(changed)
 }
 
-/// The bits that a bitset lists, and whether each is set.
+/// The bits that a bitset lists, with their values.
 fn bits<'a>(message: &Attributes<'a>, kind: u16) -> Result<Vec<(&'a str, bool)>, WireError> {
-    // The kernel sends an empty list where no bit is set. No list at all is a bitset of the compact form,
+    // The kernel sends an empty list if no bit is set. A missing list means the compact form,
     // whose bits have no names.
     let bits = message.nested(kind)?.get(A_BITSET_BITS);
     let bits = bits.ok_or_else(|| WireError::new(format!("bitset {kind} has no list of bits")))?;

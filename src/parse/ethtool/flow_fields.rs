@@ -1,4 +1,4 @@
-//! What a flow rule compares: the fields of `struct ethtool_rx_flow_spec`, by kind of packet.
+//! Fields that a flow rule compares: `struct ethtool_rx_flow_spec`, by kind of packet.
 //!
 //! A rule has a value and a mask for each field; bits set in the mask are compared, and a field whose
 //! mask is 0 is not compared at all.
@@ -11,17 +11,17 @@ use super::FlowSpec;
 /// Up to the ring cookie.
 pub(super) type Spec = [u8; 148];
 
-/// Where the values of the kind's own fields are, and those of the fields that all kinds have.
+/// Offset of the values of the kind's own fields, and of those of the fields that all kinds have.
 pub(super) const VALUE: usize = 4;
 pub(super) const VALUE_EXT: usize = 56;
-/// Masks are as far behind their values.
+/// Distance from a value to its mask.
 pub(crate) const MASK: usize = 72;
 
 pub(super) const FLOW_EXT: u32 = 0x8000_0000;
 pub(super) const FLOW_MAC_EXT: u32 = 0x4000_0000;
 const FLAGS: u32 = FLOW_EXT | FLOW_MAC_EXT | 0x2000_0000;
 
-/// How a field is written.
+/// Format of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form {
     Ip4,
@@ -44,7 +44,7 @@ impl Form {
     }
 }
 
-/// A field: its name for `ethtool -N`, where it is, how it is written.
+/// A field: its name for `ethtool -N`, its offset, its format.
 pub(super) type Field = (&'static str, usize, Form);
 
 const TCP4: &[Field] = &[
@@ -110,7 +110,7 @@ pub(super) const KINDS: [(u32, &str, &[Field]); 13] = [
     (0x12, "ether", ETHER),
 ];
 
-/// What a rule matches.
+/// The match of a rule.
 pub(super) fn spec(bytes: &Spec) -> FlowSpec {
     let kind = u32::from_ne_bytes(*bytes.first_chunk().expect("four of 148 bytes"));
     let (flags, number) = (kind & FLAGS, kind & !FLAGS);
@@ -126,9 +126,9 @@ pub(super) fn spec(bytes: &Spec) -> FlowSpec {
     FlowSpec { kind, fields: all.filter_map(|(base, field)| written(bytes, base, field)).collect() }
 }
 
-/// Where a rule of this kind has addresses, counted from the start of its [`Spec`], and of how many bytes: 4
-/// and 16 for IP, 6 for MAC, also those that its flags say nobody compares. `None` for kinds that are not
-/// known here.
+/// Offsets and lengths of the addresses in a rule of this kind, counted from the start of its [`Spec`]: 4 and
+/// 16 bytes for IP, 6 for MAC, including those that its flags exclude from the comparison. `None` for unknown
+/// kinds.
 pub(crate) fn addresses(kind: u32) -> Option<impl Iterator<Item = (usize, usize)>> {
     let (.., own) = KINDS.iter().find(|(known, ..)| *known == kind & !FLAGS)?;
     let all = own.iter().map(|field| (VALUE, field)).chain(MAC_EXT.iter().map(|field| (VALUE_EXT, field)));
@@ -158,7 +158,7 @@ fn written(bytes: &Spec, base: usize, (name, at, form): &Field) -> Option<String
     Some(format!("{name} {value_text}/{mask_text}"))
 }
 
-/// How many leading bits a mask has, if nothing but those.
+/// Number of leading bits of a mask that consists of leading bits only.
 fn prefix(mask: &[u8]) -> Option<u32> {
     let ones: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
     let leading: u32 = mask.iter().take_while(|byte| **byte == 0xff).map(|_| 8).sum();
@@ -192,7 +192,7 @@ mod tests {
         EXT, FLOW_EXT, FLOW_MAC_EXT, Field, Form, KINDS, MAC_EXT, MASK, Spec, VALUE, VALUE_EXT, spec,
     };
 
-    /// Composed: no machine at hand has a device with flow rules.
+    /// Composed: no available machine has a device with flow rules.
     fn composed(kind: u32, parts: &[(usize, &[u8], &[u8])]) -> Spec {
         let mut bytes = [0; 148];
         bytes[..4].copy_from_slice(&kind.to_ne_bytes());

@@ -1,7 +1,7 @@
-//! Flow rules as people write them, in the words of `ethtool -N`: `tcp4 dst-port 443 action 3`.
+//! Flow rules as text, in the syntax of `ethtool -N`: `tcp4 dst-port 443 action 3`.
 //!
-//! Only what is compared is written; a mask stands behind its value: `src-ip 10.1.0.0/16`. What a driver
-//! answers can so be written down and given back to it.
+//! Only compared fields are written; a mask follows its value: `src-ip 10.1.0.0/16`. A rule that a driver
+//! reports can thus be written down and given back to it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,10 +12,10 @@ use super::{FlowAction, FlowRule};
 /// `struct ethtool_rxnfc` of one rule.
 type Bytes = [u8; LENGTH];
 
-/// The version that a rule for all of IPv4 has to name, and where: behind the type of service.
+/// The version that a rule for all of IPv4 must name, and its offset: after the type of service.
 const IP4_VERSION: (u32, usize, u8) = (0x0d, VALUE + 13, 1);
 
-/// A rule in words, without its location.
+/// A rule as text, without its location.
 pub fn flow_text(rule: &FlowRule) -> String {
     let action = match rule.action {
         FlowAction::Drop => "action -1".to_owned(),
@@ -30,12 +30,12 @@ pub fn flow_text(rule: &FlowRule) -> String {
     words.join(" ")
 }
 
-/// The `struct ethtool_rxnfc` of a rule in words; what is wrong with them otherwise.
+/// The `struct ethtool_rxnfc` of a rule given as text, or the reason why the text is invalid.
 pub fn flow_bytes(location: u32, text: &str) -> Result<Vec<u8>, String> {
     encode(location, text).map(|bytes| bytes.to_vec())
 }
 
-/// Whether two rules in words match the same packets and do the same with them: drivers clear the bits of a
+/// True if two rules match the same packets and do the same with them: drivers clear the bits of a
 /// value that its mask leaves out.
 pub fn same_flow(one: &str, other: &str) -> bool {
     let compared = |text: &str| {
@@ -53,7 +53,7 @@ fn encode(location: u32, text: &str) -> Result<Bytes, String> {
     let name = words.next().unwrap_or_default();
     let known = || KINDS.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
     let kind = KINDS.iter().find(|(_, kind, _)| *kind == name);
-    let (kind, _, own) = kind.ok_or_else(|| format!("it begins with a kind of packet: {}", known()))?;
+    let (kind, _, own) = kind.ok_or_else(|| format!("must start with a kind of packet: {}", known()))?;
     let mut bytes = [0; LENGTH];
     let mut flags = 0;
     let (mut action, mut vf, mut queue, mut context) = (None, None, None, None);
@@ -62,7 +62,7 @@ fn encode(location: u32, text: &str) -> Result<Bytes, String> {
         let number = |into: &mut Option<u32>| {
             let first = value.parse().ok().filter(|_| into.is_none());
             *into =
-                Some(first.ok_or_else(|| format!("`{name} {value}` is no number, or stands there twice"))?);
+                Some(first.ok_or_else(|| format!("`{name} {value}` is not a number, or is given twice"))?);
             Ok::<(), String>(())
         };
         match name {
@@ -82,7 +82,7 @@ fn encode(location: u32, text: &str) -> Result<Bytes, String> {
         (None, Some(vf), Some(queue), None) if vf < 255 => {
             ((u64::from(vf) + 1) << 32 | u64::from(queue), None)
         }
-        _ => return Err("it ends with `action QUEUE`, or `action -1` to drop".to_owned()),
+        _ => return Err("must end with `action QUEUE`, or `action -1` to drop".to_owned()),
     };
     if let Some(context) = context {
         flags |= FLOW_RSS;
@@ -98,10 +98,10 @@ fn encode(location: u32, text: &str) -> Result<Bytes, String> {
 }
 
 fn queue_number(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("`action {text}`: write the number of a queue, or -1 to drop"))
+    text.parse().map_err(|_| format!("`action {text}`: must be a queue number, or -1 to drop"))
 }
 
-/// Puts one field and its mask in place, and gives the flag that says it is there.
+/// Stores one field and its mask, and returns the flag that marks it as present.
 fn put_field(bytes: &mut Bytes, own: &[Field], name: &str, value: &str) -> Result<u32, String> {
     let of_all = |fields: &'static [Field], flag| fields.iter().map(move |field| (VALUE_EXT, flag, field));
     let own_fields = own.iter().map(|field| (VALUE, 0, field));
@@ -109,7 +109,7 @@ fn put_field(bytes: &mut Bytes, own: &[Field], name: &str, value: &str) -> Resul
     let found = fields.clone().find(|(.., (field, ..))| *field == name);
     let (base, flag, (_, at, form)) = found.ok_or_else(|| {
         let names: Vec<&str> = fields.map(|(.., (name, ..))| *name).collect();
-        format!("there is no field `{name}` in this kind of packet (there are: {})", names.join(", "))
+        format!("unknown field `{name}` for this kind of packet (known: {})", names.join(", "))
     })?;
     let wrong = || format!("`{name} {value}`: {}", expected(*form));
     let (text, mask) = match value.split_once('/') {
@@ -120,10 +120,10 @@ fn put_field(bytes: &mut Bytes, own: &[Field], name: &str, value: &str) -> Resul
     let at = SPEC + base + at;
     let there = &mut bytes[at + MASK..at + MASK + mask.len()];
     if there.iter().any(|byte| *byte != 0) {
-        return Err(format!("`{name}` stands there twice"));
+        return Err(format!("`{name}` is given twice"));
     }
     if mask.iter().all(|byte| *byte == 0) {
-        return Err(format!("`{name}` is not compared with a mask of 0; leave it out"));
+        return Err(format!("`{name}` with a mask of 0 is not compared; leave it out"));
     }
     there.copy_from_slice(&mask);
     bytes[at..at + value.len()].copy_from_slice(&value);
@@ -132,10 +132,10 @@ fn put_field(bytes: &mut Bytes, own: &[Field], name: &str, value: &str) -> Resul
 
 fn expected(form: Form) -> String {
     match form {
-        Form::Ip4 => "write an IPv4 address, and a prefix length behind `/` for a network".to_owned(),
-        Form::Ip6 => "write an IPv6 address, and a prefix length behind `/` for a network".to_owned(),
-        Form::Mac => "write a MAC address".to_owned(),
-        Form::Decimal(bytes) | Form::Hex(bytes) => format!("write a number of {} bits", 8 * bytes),
+        Form::Ip4 => "must be an IPv4 address, with `/` and a prefix length for a network".to_owned(),
+        Form::Ip6 => "must be an IPv6 address, with `/` and a prefix length for a network".to_owned(),
+        Form::Mac => "must be a MAC address".to_owned(),
+        Form::Decimal(bytes) | Form::Hex(bytes) => format!("must be a {}-bit number", 8 * bytes),
     }
 }
 
@@ -176,7 +176,7 @@ fn mask_bytes(form: Form, text: &str) -> Option<Vec<u8>> {
     Some((0..form.length()).map(byte).collect())
 }
 
-/// Digits only: the numbers of the standard library may have a sign.
+/// Digits only: the standard library also accepts a sign.
 fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
@@ -188,7 +188,7 @@ mod tests {
     use super::super::rules::{SPEC, rule};
     use super::{KINDS, flow_bytes, flow_text, same_flow};
 
-    /// What is read of the bytes of a rule.
+    /// The text parsed back from the bytes of a rule.
     fn read(text: &str) -> Result<String, String> {
         flow_bytes(7, text).map(|bytes| {
             let rule = rule(&bytes).expect("whole");
@@ -220,7 +220,8 @@ mod tests {
         assert_eq!(read("tcp4 dst-ip 10.0.0.1/32 action 3").as_deref(), Ok("tcp4 dst-ip 10.0.0.1 action 3"));
     }
 
-    /// Offsets counted by hand in include/uapi/linux/ethtool.h: the reader cannot notice an error that it shares.
+    /// Offsets counted by hand in include/uapi/linux/ethtool.h: the reader cannot detect an error that it
+    /// shares.
     #[test]
     fn the_bytes_are_where_the_kernel_has_them() {
         let bytes = flow_bytes(9, "ip4 dst-ip 10.0.0.2 l4proto 6 vlan 5 action 3").expect("valid");
@@ -239,26 +240,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (text, why) in [
-            ("", "it begins with a kind of packet: tcp4, udp4"),
-            ("tcp action 1", "it begins with a kind of packet"),
-            ("tcp4 dst-port 443", "it ends with `action QUEUE`"),
+            ("", "must start with a kind of packet: tcp4, udp4"),
+            ("tcp action 1", "must start with a kind of packet"),
+            ("tcp4 dst-port 443", "must end with `action QUEUE`"),
             ("tcp4 dst-port", "`dst-port` has no value"),
-            ("tcp4 dst-port 65536 action 1", "`dst-port 65536`: write a number of 16 bits"),
-            ("tcp4 dst-port +1 action 1", "write a number of 16 bits"),
-            ("tcp4 dst-ip ::1 action 1", "write an IPv4 address"),
-            ("tcp4 dst-ip 10.0.0.1/33 action 1", "write an IPv4 address"),
-            ("tcp4 dst-ip 10.0.0.1/0 action 1", "not compared with a mask of 0"),
-            ("tcp4 dst-port 1 dst-port 2 action 1", "`dst-port` stands there twice"),
-            (
-                "tcp4 tclass 1 action 1",
-                "there is no field `tclass` in this kind of packet (there are: src-ip, ",
-            ),
-            ("ether dst 02:fc:00:00:00 action 1", "write a MAC address"),
-            ("tcp4 action -3", "it ends with `action QUEUE`"),
-            ("tcp4 action x", "`action x`: write the number of a queue"),
-            ("tcp4 action 1 action 2", "there is no field `action`"),
-            ("tcp4 vf 1 action 2", "it ends with `action QUEUE`"),
-            ("tcp4 context 1 action -1", "it ends with `action QUEUE`"),
+            ("tcp4 dst-port 65536 action 1", "`dst-port 65536`: must be a 16-bit number"),
+            ("tcp4 dst-port +1 action 1", "must be a 16-bit number"),
+            ("tcp4 dst-ip ::1 action 1", "must be an IPv4 address"),
+            ("tcp4 dst-ip 10.0.0.1/33 action 1", "must be an IPv4 address"),
+            ("tcp4 dst-ip 10.0.0.1/0 action 1", "with a mask of 0 is not compared"),
+            ("tcp4 dst-port 1 dst-port 2 action 1", "`dst-port` is given twice"),
+            ("tcp4 tclass 1 action 1", "unknown field `tclass` for this kind of packet (known: src-ip, "),
+            ("ether dst 02:fc:00:00:00 action 1", "must be a MAC address"),
+            ("tcp4 action -3", "must end with `action QUEUE`"),
+            ("tcp4 action x", "`action x`: must be a queue number"),
+            ("tcp4 action 1 action 2", "unknown field `action`"),
+            ("tcp4 vf 1 action 2", "must end with `action QUEUE`"),
+            ("tcp4 context 1 action -1", "must end with `action QUEUE`"),
         ] {
             let says = read(text).expect_err(text);
             assert!(says.contains(why), "{text}: {says}");
@@ -284,7 +282,7 @@ mod tests {
             }
         }
 
-        /// Whatever a driver answers can be given back to it, unless its kind is not known.
+        /// Any rule a driver reports can be given back to it, unless its kind is unknown.
         #[test]
         fn any_rule_of_a_known_kind_can_be_written_down(
             bytes in proptest::collection::vec(any::<u8>(), 192),

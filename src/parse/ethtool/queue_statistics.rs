@@ -1,4 +1,4 @@
-//! Which of a driver's own statistics count the packets of a receive queue: the drivers' shapes.
+//! Patterns of the driver statistics that count the packets of a receive queue.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse::{QueueCounters, WireError};
 
-/// What a statistic counts.
+/// Unit of a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
@@ -14,38 +14,38 @@ pub enum Counted {
     Packets,
     /// Bytes.
     Bytes,
-    /// Packets thrown away.
+    /// Dropped packets.
     Drops,
 }
 
 /// One statistic of one receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatistic {
-    /// Its place among the driver's statistics.
+    /// Its position among the driver's statistics.
     pub position: usize,
-    /// Which receive queue.
+    /// The receive queue.
     pub queue: u32,
-    /// What it counts.
+    /// Its unit.
     pub counted: Counted,
 }
 
-/// Where a driver's statistics have the counters of its receive queues.
+/// Positions of the counters of receive queues in a driver's statistics.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueStatistics {
-    /// How many statistics the driver has in all; another number means that places have moved.
+    /// Total number of the driver's statistics; another number means that positions have moved.
     pub total: usize,
-    /// Those of the receive queues. Several of one queue that count the same are added up.
+    /// Those of the receive queues. Several of one queue with the same unit are added up.
     pub entries: Vec<QueueStatistic>,
 }
 
-/// What stands before the queue's number in a name, and what after.
+/// Text before and after the queue's number in a name.
 type Name = (&'static str, &'static str);
 
-/// How some drivers name the statistics of a receive queue.
+/// Naming of a receive queue's statistics by some drivers.
 struct Shape {
-    /// Drivers that do; others may do the same.
+    /// Drivers known to use it; others may do the same.
     drivers: &'static [&'static str],
-    /// A name that gives the queue of those after it, by its count; then names have no number.
+    /// A heading whose count gives the queue of the names after it, which then have no number.
     heading: Option<&'static str>,
     packets: &'static [Name],
     bytes: &'static [Name],
@@ -55,7 +55,7 @@ struct Shape {
 /// gve has no shape: it counts descriptors, of which a packet may take several.
 const SHAPES: [Shape; 8] = [
     Shape {
-        // virtio_net up to 6.8; later ones count for the kernel, as `qstats-get` tells.
+        // virtio_net up to 6.8; later ones count for the kernel, see `qstats-get`.
         drivers: &["virtio_net", "ixgbe", "ixgbevf", "igb", "ice", "hv_netvsc"],
         heading: None,
         packets: &[("rx_queue_", "_packets")],
@@ -115,23 +115,23 @@ const SHAPES: [Shape; 8] = [
 ];
 
 impl QueueStatistics {
-    /// The places of the counters of the first `queues` receive queues, from the statistics' names: by the
-    /// shapes of this driver, else by those of others. No entries where no shape that is known fits.
+    /// Positions of the counters of the first `queues` receive queues, from the statistics' names: by the
+    /// shapes of this driver, else by those of others. No entries if no known shape fits.
     pub fn new(driver: Option<&str>, names: &[String], queues: u32) -> Self {
         let is_its = |shape: &&Shape| driver.is_some_and(|driver| shape.drivers.contains(&driver));
         let (its, others): (Vec<&Shape>, Vec<&Shape>) = SHAPES.iter().partition(is_its);
         let mut fitting = its.into_iter().chain(others).map(|shape| shape.entries(names, queues));
         let packets = |entry: &QueueStatistic| entry.counted == Counted::Packets;
-        // One shape only: a driver that has a count under two names must not count twice.
+        // One shape only: a driver with a count under two names must not count twice.
         let entries = fitting.find(|entries| entries.iter().any(packets));
         Self { total: names.len(), entries: entries.unwrap_or_default() }
     }
 
-    /// The counters of each queue, from the statistics' values. Queues whose packets are not counted are
+    /// The counters of each queue, from the statistics' values. Queues without a packet count are
     /// left out.
     pub fn counters(&self, values: &[u64]) -> Result<BTreeMap<u32, QueueCounters>, WireError> {
         if values.len() != self.total {
-            let moved = format!("{} statistics where there were {}", values.len(), self.total);
+            let moved = format!("{} statistics, expected {}", values.len(), self.total);
             return Err(WireError::new(moved));
         }
         let mut queues: BTreeMap<u32, [Option<u64>; 3]> = BTreeMap::new();
@@ -188,7 +188,7 @@ mod tests {
     use super::{QueueStatistics, SHAPES};
     use crate::parse::QueueCounters;
 
-    /// The counters that each driver's names give, the values being 100, 101, 102, ...
+    /// The counters from each driver's names, with the values 100, 101, 102, ...
     fn counters(names: &[&str], queues: u32) -> Vec<(u32, u64, Option<u64>, Option<u64>)> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let values: Vec<u64> = (100..).take(names.len()).collect();
@@ -200,7 +200,7 @@ mod tests {
     /// Packets, bytes, drops.
     type Counts = (u64, Option<u64>, Option<u64>);
 
-    /// Names as these drivers' sources have them.
+    /// Names as in these drivers' sources.
     const DRIVERS: [(&str, &[&str], Counts); 13] = [
         (
             "virtio_net",
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// A name may fit two drivers' shapes, of which one counts something else.
+    /// A name may fit two drivers' shapes, one of which counts something else.
     #[test]
     fn a_driver_s_own_shape_comes_first() {
         let names = ["rx_queue_0_packets", "rx_0_packets"].map(str::to_owned);
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn older_names_and_headings() {
         assert_eq!(counters(&["rx-0.rx_packets", "rx-0.rx_bytes"], 1), [(0, 100, Some(101), None)]);
-        // vmxnet3: one heading a queue, transmit queues first.
+        // vmxnet3: one heading per queue, transmit queues first.
         let names = [
             "Tx Queue#",
             "  ucast pkts tx",
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_is_no_queue_is_not_counted() {
-        // Sizes of frames, queues that the driver had once, and no count of packets at all.
+        // Sizes of frames, queues that the driver once had, and no count of packets at all.
         assert_eq!(counters(&["rx_64_packets", "rx0_xdp_packets", "rx_packets"], 8), []);
         assert_eq!(counters(&["rx0_packets", "rx1_packets"], 1), [(0, 100, None, None)]);
         assert_eq!(counters(&["rx0_drops", "rx0_kicks"], 1), []);

@@ -33,7 +33,7 @@ pub enum RingKind {
 }
 
 impl RingKind {
-    /// The attribute of `ETHTOOL_MSG_RINGS_SET` that asks for so many descriptors in each ring.
+    /// The attribute of `ETHTOOL_MSG_RINGS_SET` that requests this number of descriptors per ring.
     pub fn attribute(self, size: u32) -> Vec<u8> {
         let kind = match self {
             RingKind::Rx => A_RX,

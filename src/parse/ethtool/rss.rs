@@ -21,7 +21,7 @@ pub fn rss(answer: &[u8]) -> Result<Rss, WireError> {
     one(only(answer)?)
 }
 
-/// All tables that an answer to a dump holds.
+/// All tables in an answer to a dump.
 pub fn rss_contexts(answer: &[u8]) -> Result<Vec<Rss>, WireError> {
     messages(answer)?.into_iter().map(one).collect()
 }
@@ -29,7 +29,7 @@ pub fn rss_contexts(answer: &[u8]) -> Result<Vec<Rss>, WireError> {
 fn one(message: &[u8]) -> Result<Rss, WireError> {
     let message = Attributes::parse(message)?;
     Ok(Rss {
-        // The default table says no number.
+        // The default table has no number.
         context: message.number32(A_CONTEXT)?.unwrap_or(0),
         table: table(message.get(A_INDIR).unwrap_or_default())?,
         key: key(message.get(A_HKEY).unwrap_or_default()),
@@ -40,7 +40,7 @@ fn one(message: &[u8]) -> Result<Rss, WireError> {
 /// The default table of one interface, from the ioctl.
 pub fn rss_ioctl(answer: &[u8]) -> Result<Rss, WireError> {
     let rss = only(answer)?;
-    let cut = || WireError::new(format!("{} bytes do not hold the table and the key", rss.len()));
+    let cut = || WireError::new(format!("{} bytes are too short for the table and the key", rss.len()));
     let rest = rss.get(TABLE..).ok_or_else(cut)?;
     let length = (field32(rss, TABLE_SIZE)? as usize).saturating_mul(4);
     let (indirection, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
@@ -49,12 +49,12 @@ pub fn rss_ioctl(answer: &[u8]) -> Result<Rss, WireError> {
         context: 0,
         table: table(indirection)?,
         key: key(hash_key),
-        // `rest` begins behind it.
+        // `rest` begins after it.
         function: function(u32::from(rss[FUNCTION])),
     })
 }
 
-/// How many queues the driver spreads over by default: in `struct ethtool_rxnfc`, `data` is behind the
+/// Number of queues the driver spreads over by default: in `struct ethtool_rxnfc`, `data` comes after the
 /// command and the kind of flow.
 pub fn rx_rings(answer: &[u8]) -> Result<u32, WireError> {
     let rings = u64::from_ne_bytes(field(only(answer)?, 8)?);
@@ -86,8 +86,8 @@ pub(crate) fn ioctl_with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>,
     Ok(after)
 }
 
-/// The answer to a dump with this table for a context, whether it was there before or not; `None` takes the
-/// context out.
+/// The answer to a dump with this table for a context, added if missing; `None` removes the
+/// context.
 pub(crate) fn with_context(answer: &[u8], id: u32, queues: Option<&[u32]>) -> Result<Vec<u8>, WireError> {
     let mut after = Vec::new();
     let mut set = queues;
@@ -157,8 +157,8 @@ mod tests {
         queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect()
     }
 
-    /// A device without RSS, which has a hash function all the same. What fields go into the hash
-    /// (attribute 8) is cut off here.
+    /// A device without RSS, which nevertheless has a hash function. The fields that go into the hash
+    /// (attribute 8) are cut off here.
     #[test]
     fn a_captured_answer() {
         let eth0 = "1800018008000100040000000900020065746830000000000800030001000000";
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(rss(&answer(&[eth0])), Ok(Rss { function, ..Rss::default() }));
     }
 
-    /// Composed: no machine at hand has RSS contexts.
+    /// Composed: no available machine has RSS contexts.
     #[test]
     fn further_contexts() {
         let mut answer = Vec::new();
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(rss_contexts(&[]), Ok(vec![]));
     }
 
-    /// Composed: no machine that was recorded has an RSS table.
+    /// Composed: no recorded machine has an RSS table.
     #[test]
     fn by_ioctl() {
         let mut rxfh = table(&[0x46, 0, 4, 2, 1, 0]);
@@ -213,7 +213,7 @@ mod tests {
         assert!(parsed(&rxfh).is_err(), "a table larger than the answer");
     }
 
-    /// Composed, as the two above.
+    /// Composed, like the two above.
     #[test]
     fn what_is_set_is_read() {
         let mut message = Vec::new();

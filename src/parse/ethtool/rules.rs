@@ -1,10 +1,10 @@
-//! `ETHTOOL_GRXCLSRULE`: flow rules ("ntuple"), one `struct ethtool_rxnfc` a message.
+//! `ETHTOOL_GRXCLSRULE`: flow rules ("ntuple"), one `struct ethtool_rxnfc` per message.
 
 use super::flow_fields::spec;
 use super::{FlowAction, FlowRule, field, field32};
 use crate::parse::{WireError, messages, push_message};
 
-/// Where `struct ethtool_rx_flow_spec` begins, and its fields in there, on 64-bit machines.
+/// Offsets of `struct ethtool_rx_flow_spec` and of its fields, on 64-bit machines.
 pub(crate) const SPEC: usize = 16;
 pub(super) const COOKIE: usize = SPEC + 152;
 pub(super) const LOCATION: usize = SPEC + 160;
@@ -23,7 +23,7 @@ pub fn rules(answer: &[u8]) -> Result<Vec<FlowRule>, WireError> {
     messages(answer)?.into_iter().map(rule).collect()
 }
 
-/// The answer with `rule` at a location, whatever stood there before; `None` takes it out.
+/// The answer with `rule` at a location, replacing any rule there; `None` removes it.
 pub(crate) fn with_rule(answer: &[u8], location: u32, rule: Option<&[u8]>) -> Result<Vec<u8>, WireError> {
     let mut all = Vec::new();
     for message in messages(answer)? {
@@ -51,7 +51,7 @@ pub(super) fn rule(rxnfc: &[u8]) -> Result<FlowRule, WireError> {
     })
 }
 
-/// The queue is in the lower 32 bits; the eight above have 0 for this function and else the number of
+/// The queue is in the lower 32 bits; the eight above are 0 for this function, else the number of
 /// a virtual one, from 1.
 fn action(cookie: u64, context: Option<u32>) -> FlowAction {
     let bits = cookie.to_be_bytes();
@@ -73,7 +73,7 @@ mod tests {
     use crate::parse::ethtool::{FlowAction, FlowRule};
     use crate::parse::push_message;
 
-    /// Composed: no machine at hand has a device with flow rules.
+    /// Composed: no available machine has a device with flow rules.
     fn parsed(kind: u32, cookie: u64) -> Result<Vec<FlowRule>, crate::parse::WireError> {
         let mut rxnfc = [0u8; 192];
         rxnfc[SPEC..SPEC + 4].copy_from_slice(&kind.to_ne_bytes());
@@ -110,7 +110,7 @@ mod tests {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..256), kind in 0u8..20) {
             let mut rxnfc = bytes.clone();
-            // A kind that is known, with anything in its fields.
+            // A known kind, with anything in its fields.
             if let Some(first) = rxnfc.get_mut(SPEC..SPEC + 4) {
                 first.copy_from_slice(&u32::from(kind).to_ne_bytes());
             }

@@ -22,7 +22,7 @@ pub fn stats(answer: &[u8]) -> Result<Vec<u64>, WireError> {
     places(values, VALUES_COUNT, VALUES, 8)?.map(|at| field(values, at).map(u64::from_ne_bytes)).collect()
 }
 
-/// Where each of the entries begins of which the count is at `count_at`.
+/// Start of each entry; their count is at `count_at`.
 fn places(
     bytes: &[u8],
     count_at: usize,
@@ -31,7 +31,7 @@ fn places(
 ) -> Result<impl Iterator<Item = usize>, WireError> {
     let count = field32(bytes, count_at)? as usize;
     if bytes.len().saturating_sub(first) / length != count {
-        return Err(WireError::new(format!("{} bytes do not hold {count} statistics", bytes.len())));
+        return Err(WireError::new(format!("{} bytes are too short for {count} statistics", bytes.len())));
     }
     Ok((0..count).map(move |index| first + index * length))
 }

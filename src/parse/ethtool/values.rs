@@ -1,14 +1,14 @@
-//! The values that ethtool's answers hold.
+//! Values in ethtool's answers.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How many there are, and how many there may be.
+/// A number and its maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Count {
-    /// Now.
+    /// Current number.
     pub now: u32,
     /// The driver's maximum.
     pub max: u32,
@@ -28,7 +28,7 @@ pub struct Channels {
     pub combined: Option<Count>,
 }
 
-/// A kind of queues that a driver can have more or fewer of.
+/// A kind of queues whose number a driver can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelKind {
     /// Receive only.
@@ -40,7 +40,7 @@ pub enum ChannelKind {
 }
 
 impl ChannelKind {
-    /// As `ethtool -L` calls it.
+    /// Its name in `ethtool -L`.
     pub fn word(self) -> &'static str {
         match self {
             ChannelKind::Rx => "rx",
@@ -51,7 +51,7 @@ impl ChannelKind {
 }
 
 impl Channels {
-    /// Those of one kind; `None` when the device can have none.
+    /// Those of one kind; `None` when the device cannot have any.
     pub fn of(&self, kind: ChannelKind) -> Option<Count> {
         match kind {
             ChannelKind::Rx => self.rx,
@@ -93,7 +93,7 @@ pub struct Coalesce {
     pub adaptive_tx: Option<bool>,
 }
 
-/// One RSS context: which queue a packet's hash leads to. Context 0 is the default one.
+/// One RSS context: the map from a packet's hash to a queue. Context 0 is the default one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rss {
@@ -101,14 +101,14 @@ pub struct Rss {
     pub context: u32,
     /// Receive queue by position in the indirection table.
     pub table: Vec<u32>,
-    /// The hash key as hexadecimal digits, two a byte; `None` when the driver shows none.
+    /// The hash key as hexadecimal digits, two per byte; `None` if the driver does not report it.
     pub key: Option<String>,
     /// The hash function, such as `toeplitz`.
     pub function: Option<String>,
 }
 
 impl Rss {
-    /// How many positions of the table lead to each queue.
+    /// Number of table positions that lead to each queue.
     pub fn weights(&self) -> BTreeMap<u32, usize> {
         let mut weights = BTreeMap::new();
         for queue in &self.table {
@@ -124,9 +124,9 @@ impl Rss {
 pub struct Feature {
     /// The kernel's name, such as `rx-gro`.
     pub name: String,
-    /// In force.
+    /// Currently on.
     pub on: bool,
-    /// May be changed: the device can do it and the kernel does not hold it.
+    /// May be changed: the device supports it and the kernel does not fix it.
     pub changeable: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct Feature {
 pub struct DriverInfo {
     /// The driver's name; virtual interfaces have one too (`veth`, `bridge`, `802.1Q VLAN Support`).
     pub driver: String,
-    /// Its version; drivers of the kernel give the kernel's.
+    /// Its version; in-tree drivers report the kernel's.
     pub version: String,
     /// The device's firmware; empty when there is none.
     pub firmware: String,
@@ -144,20 +144,20 @@ pub struct DriverInfo {
     pub bus: String,
 }
 
-/// What happens to packets that a rule matches.
+/// Action on packets that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FlowAction {
-    /// Thrown away by the device.
+    /// Dropped by the device.
     Drop,
     /// To this receive queue.
     Queue(u32),
-    /// To the queue that this RSS context's table gives, counted from the queue.
+    /// To the queue from this RSS context's table, plus an offset.
     Context {
         /// The RSS context.
         context: u32,
-        /// Added to what its table says.
+        /// Offset added to the table's queue.
         queue: u32,
     },
     /// To a virtual function's queue.
@@ -171,13 +171,13 @@ pub enum FlowAction {
     WakeOnLan,
 }
 
-/// What packets a rule matches.
+/// Match of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlowSpec {
-    /// The kind of packet, such as `tcp4`, `udp6`, `ether`; `unknown(N)` for kinds not known here.
+    /// The kind of packet, such as `tcp4`, `udp6`, `ether`; `unknown(N)` for unknown kinds.
     pub kind: String,
-    /// `name value` or `name value/mask` of every field that is compared, as `ethtool -N` names them.
+    /// `name value` or `name value/mask` of every compared field, as `ethtool -N` names them.
     pub fields: Vec<String>,
 }
 
@@ -185,10 +185,10 @@ pub struct FlowSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlowRule {
-    /// Its place in the device's table: its identity.
+    /// Its place in the device's table, which identifies it.
     pub location: u32,
-    /// What it matches.
+    /// Its match.
     pub spec: FlowSpec,
-    /// What it does.
+    /// Its action.
     pub action: FlowAction,
 }

@@ -12,15 +12,15 @@ pub struct NetdevNapi {
     pub id: u32,
     /// Index of its interface.
     pub ifindex: u32,
-    /// Its interrupt, where the driver told the kernel.
+    /// Its interrupt, if reported by the driver.
     pub irq: Option<IrqId>,
-    /// Its kernel thread, when it is polled by one.
+    /// Its kernel thread, if it is polled by one.
     pub pid: Option<u32>,
     /// Empty polls before interrupts are switched on again (since 6.13).
     pub defer_hard_irqs: Option<u32>,
-    /// Nanoseconds (since 6.13).
+    /// GRO flush timeout in nanoseconds (since 6.13).
     pub gro_flush_timeout_ns: Option<u64>,
-    /// Whether a thread polls it; 0 = no (since 6.17).
+    /// Nonzero if a thread polls it (since 6.17).
     pub threaded: Option<u32>,
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use crate::parse::{push_attribute, push_message};
     use crate::units::IrqId;
 
-    /// Linux 6.18, virtio_net, which does not tell its interrupt.
+    /// Linux 6.18, virtio_net, which does not report its interrupt.
     const ETH0: &str = "08000200010100000800010004000000080008000000000008000500000000000800070000000000\
                         0800060000000000";
 
@@ -79,7 +79,7 @@ mod tests {
         };
         assert_eq!(netdev_napis(&answer(&[ETH0])), Ok(vec![napi]));
 
-        // Composed: no machine at hand has a driver that tells.
+        // Composed: no available machine has a driver that reports it.
         let mut message = hex(ETH0);
         push_attribute(&mut message, A_IRQ, &41u32.to_ne_bytes());
         push_attribute(&mut message, A_PID, &733u32.to_ne_bytes());

@@ -4,14 +4,14 @@ use super::queue_id;
 use crate::parse::{Attributes, QueueCounters, WireError, messages};
 use crate::units::{Direction, QueueId};
 
-/// Packets of one queue since the interface was made.
+/// Packets of one queue since the interface was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueStats {
     /// The interface's index (`/sys/class/net/NAME/ifindex`).
     pub ifindex: u32,
-    /// Which queue.
+    /// The queue.
     pub queue: QueueId,
-    /// What it received or sent.
+    /// Its counters.
     pub counters: QueueCounters,
 }
 
@@ -25,8 +25,8 @@ const A_TX_BYTES: u16 = 11;
 const A_RX_HW_DROPS: u16 = 13;
 const A_TX_HW_DROPS: u16 = 24;
 
-/// The queues that are counted; messages without a packet count are left out: no count is no
-/// statistics, not 0.
+/// The queues that are counted. Messages without a packet count are left out: they have no
+/// statistics, which is not the same as 0.
 pub fn queue_stats(answer: &[u8]) -> Result<Vec<QueueStats>, WireError> {
     let stats = messages(answer)?.into_iter().map(one);
     stats.filter_map(Result::transpose).collect()
@@ -78,7 +78,7 @@ mod tests {
         assert!(queue_stats(&answer(true)[..20]).is_err());
     }
 
-    /// Linux 6.18, virtio_net: it counts no drops in the device for want of a feature of its device.
+    /// Linux 6.18, virtio_net: it counts no drops in the device, which lacks the feature.
     #[test]
     fn a_captured_answer() {
         let rx = "08000100040000000800020000000000080003000000000008000800051d00000800090086204510";

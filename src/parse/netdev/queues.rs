@@ -1,4 +1,4 @@
-//! `queue-get` (since 6.8): which NAPI polls a queue.
+//! `queue-get` (since 6.8): the NAPI that polls a queue.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::units::QueueId;
 pub struct NetdevQueue {
     /// The interface's index (`/sys/class/net/NAME/ifindex`).
     pub ifindex: u32,
-    /// Which queue.
+    /// The queue.
     pub queue: QueueId,
-    /// The NAPI that polls it; `None` where the driver did not tell, or has none (`lo`).
+    /// The NAPI that polls it; `None` if not reported by the driver, or absent (`lo`).
     pub napi: Option<u32>,
 }
 

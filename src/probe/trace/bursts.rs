@@ -1,10 +1,10 @@
-//! Runs of NET_RX of one CPU that follow close upon each other.
+//! Runs of NET_RX of one CPU that follow each other closely.
 
 use super::spread::Lengths;
 use super::summary::{Burst, Spread};
 use crate::units::CpuId;
 
-/// The burst under way, and how long those before were.
+/// The burst under way, and the lengths of those before.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
     open: Option<Burst>,
@@ -16,7 +16,8 @@ impl Bursts {
     /// tens of microseconds), shorter than the pauses between the answers of a client.
     pub(super) const GAP: u64 = 100_000;
 
-    /// A run of NET_RX. Gives the burst that was over before. `cpu` of it is not set, and its time is that of the runs.
+    /// Adds a run of NET_RX. Returns the burst that was over before, without its `cpu` and with the time of
+    /// the runs.
     pub(super) fn run(&mut self, began: u64, ended: u64, packets: u64) -> Option<Burst> {
         if let Some(open) = &mut self.open
             && began.saturating_sub(open.at_ns.saturating_add(open.ns)) < Self::GAP
@@ -39,7 +40,7 @@ impl Bursts {
         Some(over)
     }
 
-    /// Of all that are over.
+    /// Lengths of all bursts that are over.
     pub(super) fn lengths(&self) -> Spread {
         self.lengths.spread()
     }

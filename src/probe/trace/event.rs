@@ -1,4 +1,4 @@
-//! What trace.bpf.c tells, as values: the structs of events.bpf.h, taken from bytes.
+//! Events of trace.bpf.c: the structs of events.bpf.h, parsed from bytes.
 
 use crate::probe::raw::Words;
 use crate::units::CpuId;
@@ -8,15 +8,15 @@ use crate::units::CpuId;
 pub struct Event {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub at: u64,
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
     /// Events of this CPU that found no room so far; wraps.
     pub lost: u32,
-    /// What.
+    /// The event itself.
     pub kind: Kind,
 }
 
-/// What happened.
+/// Kind of event.
 #[allow(missing_docs)] // Fields are those of the tracepoints.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -24,7 +24,7 @@ pub enum Kind {
     IrqEntry(u32),
     /// It ends.
     IrqExit(u32),
-    /// An inter-processor interrupt that calls one function begins: RPS hands packets over so.
+    /// An inter-processor interrupt that calls one function begins: RPS hands packets over this way.
     IpiEntry,
     /// It ends.
     IpiExit,
@@ -32,7 +32,7 @@ pub enum Kind {
     TimerEntry,
     /// It ends.
     TimerExit,
-    /// A softirq is to run. `in_interrupt` is false where the kernel does not tell.
+    /// A softirq is raised. `in_interrupt` is false if the kernel does not report it.
     Raise { vector: u32, in_interrupt: bool },
     /// It runs, in the time of `task`.
     SoftirqEntry { vector: u32, pid: u32, task: String },
@@ -40,16 +40,16 @@ pub enum Kind {
     SoftirqExit(u32),
     /// A NAPI was polled: `work` packets of at most `budget`. `device` is empty for the backlog.
     Poll { napi: u32, work: u32, budget: u32, device: String },
-    /// A thread that receives gets the CPU.
+    /// A receiving thread gets the CPU.
     ThreadOn { pid: u32, name: String },
-    /// It gives it away.
+    /// It gives up the CPU.
     ThreadOff(u32),
-    /// A thread that receives is to get a CPU.
+    /// A receiving thread is woken.
     Waking { pid: u32, name: String },
 }
 
 impl Event {
-    /// `None` for bytes that are too few, or of a kind that there is not.
+    /// `None` for too few bytes or an unknown kind.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut words = Words(bytes);
         let (at, cpu, lost) = (words.number()?, CpuId(words.number32()?), words.number32()?);

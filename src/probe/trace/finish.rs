@@ -1,4 +1,4 @@
-//! From sums to what is told of them: numbers joined to names, lengths to how they are spread.
+//! From sums to the summary: numbers joined to names, lengths to distributions.
 
 use super::bursts::Bursts;
 use super::summary::{CpuTrace, IrqTrace, ThreadTrace, Trace};
@@ -7,7 +7,7 @@ use crate::probe::{Names, NapiPolls};
 use crate::units::{CpuId, Fact, IrqId};
 
 impl Tally {
-    /// What it all comes to at `ended`. Not in it is what the events do not tell.
+    /// The summary of a timeline that ends at `ended`, without the fields that events do not show.
     pub fn finish(mut self, ended: u64, names: &Names) -> Trace {
         let cpus: Vec<CpuId> = self.cpus.keys().copied().collect();
         for cpu in cpus {

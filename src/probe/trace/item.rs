@@ -1,4 +1,4 @@
-//! What a timeline is made of: pieces of work with a beginning and an end, and moments.
+//! Parts of a timeline: pieces of work with a beginning and an end, and moments.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub fn softirq_name(vector: u32) -> &'static str {
     SOFTIRQS.get(vector as usize).copied().unwrap_or("softirq")
 }
 
-/// What a CPU is busy with.
+/// Work that occupies a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     /// The handler of a numbered interrupt.
@@ -32,7 +32,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// What interrupts what: only the higher the lower.
+    /// Interrupt level: only a higher one interrupts a lower one.
     pub(super) fn level(&self) -> u8 {
         match self {
             Work::Thread { .. } => 0,
@@ -42,13 +42,13 @@ impl Work {
     }
 }
 
-/// Why a softirq runs: where it was raised.
+/// Cause of a softirq run: the place where it was raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cause {
     /// The context of the raise.
     pub class: Class,
-    /// The interrupt, where it has a number.
+    /// The interrupt, if it has a number.
     pub irq: Option<u32>,
 }
 
@@ -57,14 +57,14 @@ impl Cause {
     pub const UNKNOWN: Self = Self { class: Class::Unknown, irq: None };
 }
 
-/// What belongs to a run of a softirq.
+/// Data of a softirq run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Why it ran.
+    /// Cause of the run.
     pub cause: Cause,
-    /// The task in whose time.
+    /// The task whose time it took.
     pub task: String,
-    /// Its number; 0 = nobody wanted the CPU.
+    /// Its number; 0 = the CPU was idle.
     pub pid: u32,
     /// Polls.
     pub polls: u32,
@@ -78,20 +78,20 @@ pub struct Run {
     pub interrupts_ns: u64,
 }
 
-/// A piece of work that is over.
+/// A finished piece of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// When it began.
+    /// Start time.
     pub began: u64,
-    /// When it ended, or was last seen.
+    /// End time, or the time it was last seen.
     pub ended: u64,
-    /// What.
+    /// Kind of work.
     pub work: Work,
     /// For softirqs.
     pub run: Option<Run>,
-    /// Whether its end was seen, and nothing between was lost: only then its length says something.
+    /// True if its end was seen, and nothing between was lost: only then its length is meaningful.
     pub whole: bool,
 }
 
@@ -102,15 +102,15 @@ impl Slice {
     }
 }
 
-/// One poll of a NAPI. The kernel tells its end.
+/// One poll of a NAPI. The kernel reports its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poll {
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
     /// The end of the poll before in the same run, or the beginning of the run; `None`: a task polled by
-    /// itself, and nobody knows since when.
+    /// itself, and the beginning is unknown.
     pub began: Option<u64>,
-    /// When it ended.
+    /// End time.
     pub ended: u64,
     /// The NAPI; 0 = it has no number.
     pub napi: u32,
@@ -118,52 +118,52 @@ pub struct Poll {
     pub device: String,
     /// Packets.
     pub work: u32,
-    /// How many it may take.
+    /// Maximum number of packets.
     pub budget: u32,
 }
 
 impl Poll {
-    /// Whether it took all that it may.
+    /// True if it used up its budget.
     pub fn is_full(&self) -> bool {
         self.budget > 0 && self.work >= self.budget
     }
 }
 
-/// What is told of a timeline, in its order. Times are those of CLOCK_MONOTONIC in nanoseconds; on one CPU
-/// each is later than the one before, but for the end of what was cut off, which may be as late as the one before.
+/// An entry of a timeline, in order. Times are those of CLOCK_MONOTONIC in nanoseconds; on one CPU
+/// each is later than the one before, except the end of work that was cut off, which may have the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A piece of work begins; its end follows.
     Began {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// When.
+        /// Time.
         at: u64,
-        /// What.
+        /// Kind of work.
         work: Work,
     },
-    /// The latest piece of work that has begun on that CPU and not ended.
+    /// The latest piece of work on that CPU that has begun and not ended.
     Ended(Slice),
     /// A NAPI was polled.
     Polled(Poll),
     /// A softirq was raised.
     Raised {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// When.
+        /// Time.
         at: u64,
-        /// Which.
+        /// The softirq.
         vector: u32,
-        /// By what.
+        /// Its cause.
         cause: Cause,
     },
     /// A thread was woken, unless it was running.
     Woken {
-        /// On the CPU of whoever woke it.
+        /// CPU of the waker.
         cpu: CpuId,
-        /// When.
+        /// Time.
         at: u64,
-        /// Which.
+        /// The thread's number.
         pid: u32,
         /// Its name.
         name: String,
@@ -172,31 +172,31 @@ pub enum Item {
     Waited {
         /// Its CPU.
         cpu: CpuId,
-        /// When it was woken.
+        /// Time it was woken.
         woken: u64,
-        /// When it got the CPU.
+        /// Time it got the CPU.
         at: u64,
-        /// Which.
+        /// The thread's number.
         pid: u32,
         /// Its name.
         name: String,
     },
     /// An end whose beginning was not seen.
     Stray {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// When.
+        /// Time.
         at: u64,
     },
     /// Events that found no room.
     Lost {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// After this, the time of the last event before.
+        /// Time of the last event before the loss.
         from: u64,
-        /// And before this.
+        /// Time of the next event after it.
         at: u64,
-        /// How many.
+        /// Number of events.
         count: u32,
     },
 }

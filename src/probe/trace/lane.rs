@@ -1,4 +1,4 @@
-//! One CPU of a timeline: the pieces of work under way, one in the other.
+//! One CPU of a timeline: the nested pieces of work under way.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) struct Lane {
     lost: u32,
     /// Each inside the one before: its level is higher, and it began later.
     stack: Vec<Open>,
-    /// Why each softirq that was raised is to run: the first raise since it last ran decides.
+    /// Cause of each pending softirq: the first raise since it last ran.
     pub(super) pending: BTreeMap<u32, Cause>,
 }
 
@@ -25,7 +25,7 @@ impl Lane {
         Self { cpu, now, lost: 0, stack: Vec::new(), pending: BTreeMap::new() }
     }
 
-    /// How many events more are lost than was known. The number wraps, and may come out of order.
+    /// Events lost since the last call. The number wraps, and may come out of order.
     pub(super) fn lost_until(&mut self, lost: u32) -> u32 {
         let more = lost.wrapping_sub(self.lost);
         if more > u32::MAX / 2 {
@@ -35,15 +35,15 @@ impl Lane {
         more
     }
 
-    /// Goes on to `at`, at least by a nanosecond: no two events of a CPU have one time.
+    /// Goes on to `at`, at least by a nanosecond: no two events of a CPU have the same time.
     pub(super) fn advance(&mut self, at: u64) -> u64 {
         self.now = at.max(self.now.saturating_add(1));
         self.now
     }
 
-    /// A piece of work begins; `before` is when the lane was last heard of.
+    /// A piece of work begins; `before` is the time of the lane's previous event.
     pub(super) fn begin(&mut self, at: u64, before: u64, work: Work, run: Option<Run>, out: &mut Out<'_>) {
-        // Work of this level cannot interrupt what is under way: the end of that was not seen.
+        // Work of this level cannot interrupt the one under way, whose end was therefore not seen.
         self.cut(work.level(), before, out);
         out(Item::Began { cpu: self.cpu, at, work: work.clone() });
         self.stack.push(Open { work, began: at, polled: at, run });
@@ -61,7 +61,7 @@ impl Lane {
         self.close(at, true, out);
     }
 
-    /// Ends what is under way of `level` and above, for its end was not seen.
+    /// Ends work under way of `level` and above, whose end was not seen.
     pub(super) fn cut(&mut self, level: u8, at: u64, out: &mut Out<'_>) {
         while self.stack.last().is_some_and(|open| open.work.level() >= level) {
             self.close(at, false, out);
@@ -82,7 +82,7 @@ impl Lane {
         out(Item::Ended(slice));
     }
 
-    /// A softirq is raised. Tells by what; of several raises the first is why it runs.
+    /// A softirq is raised. Returns the cause; the first of several raises is the cause of the run.
     pub(super) fn raise(&mut self, vector: u32, in_interrupt: bool) -> Cause {
         let of = |class| Cause { class, irq: None };
         let cause = match self.stack.last().map(|open| (&open.work, &open.run)) {
@@ -99,7 +99,7 @@ impl Lane {
         cause
     }
 
-    /// A poll, with its beginning where that can be known.
+    /// A poll, with its beginning if known.
     pub(super) fn poll(&mut self, mut poll: Poll) -> Poll {
         if let Some(open) = self.stack.last_mut().filter(|open| open.polls()) {
             poll.began = Some(open.polled);

@@ -1,4 +1,4 @@
-//! Events put into the order of their times. They come nearly so: an event's time is taken before its room in the
+//! Sorts events by time. They arrive almost sorted: an event's time is taken before its room in the
 //! ring buffer, and an interrupt, another CPU or the hypervisor may come between the two.
 
 use std::cmp::Reverse;
@@ -6,15 +6,15 @@ use std::collections::BinaryHeap;
 
 use super::event::Event;
 
-/// How much later than the latest event an event may come and still find its place, in nanoseconds. Longer
-/// than that between the clock and the ring is only a CPU that the hypervisor took away, and such a CPU has
+/// Maximum delay, in nanoseconds behind the latest event, at which an event still finds its place. Only a CPU
+/// that the hypervisor took away takes longer between the clock and the ring, and such a CPU has
 /// no other events meanwhile: its own order is never wrong.
 const HORIZON: u64 = 10_000_000;
 
-/// Keeps events until no earlier one is to be expected.
+/// Keeps events until no earlier one is expected.
 #[derive(Debug, Default)]
 pub struct Order {
-    // The number keeps what came at one time in the order in which it came.
+    // The number keeps events of the same time in the order in which they came.
     waiting: BinaryHeap<Reverse<(u64, u64, Event)>>,
     came: u64,
     latest: u64,
@@ -34,7 +34,7 @@ impl Order {
         if at.saturating_add(HORIZON) > self.latest { None } else { self.rest() }
     }
 
-    /// The next event when no other will come.
+    /// The next event when no more will come.
     pub fn rest(&mut self) -> Option<Event> {
         self.waiting.pop().map(|Reverse((.., event))| event)
     }

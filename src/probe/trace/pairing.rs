@@ -1,5 +1,5 @@
-//! From events to pieces of work. Whatever comes, in whatever order: on each CPU pieces lie one in the other,
-//! none is longer than it was seen, and none begins before it was seen to.
+//! From events to pieces of work. For any input in any order, pieces on a CPU are properly nested,
+//! and none extends beyond the time in which it was seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use crate::parse::NET_RX;
 use crate::sample::is_napi_thread;
 use crate::units::CpuId;
 
-/// Takes what items come of an event.
+/// Receives the items made from an event.
 pub(super) type Out<'a> = dyn FnMut(Item) + 'a;
 
-/// The state of all CPUs, and of the threads that receive.
+/// The state of all CPUs and receiving threads.
 #[derive(Debug)]
 pub struct Pairing {
     lanes: BTreeMap<CpuId, Lane>,
-    /// When each thread was woken that has not run since.
+    /// Wake-up time of each thread that was woken and has not run since.
     woken: BTreeMap<u32, u64>,
     running: BTreeSet<u32>,
     began: u64,
@@ -72,7 +72,7 @@ impl Pairing {
                 out(Item::Polled(lane.poll(poll)));
             }
             Kind::ThreadOn { pid, name } => {
-                // First what this ends, which was before.
+                // First the end of earlier work, which was before.
                 lane.begin(at, from, Work::Thread { pid, name: name.clone() }, None, out);
                 if let Some(woken) = self.woken.remove(&pid) {
                     out(Item::Waited { cpu, woken: woken.min(at), at, pid, name });
@@ -84,7 +84,7 @@ impl Pairing {
                 self.running.remove(&pid);
                 lane.end(at, from, |work| matches!(work, Work::Thread { pid: of, .. } if *of == pid), out);
             }
-            // One that runs is only kept from going to sleep.
+            // Waking a running thread only keeps it from going to sleep.
             Kind::Waking { pid, name } => {
                 if !self.running.contains(&pid) {
                     self.woken.insert(pid, at);
@@ -94,7 +94,7 @@ impl Pairing {
         }
     }
 
-    /// The end of the timeline, with what is lost on each CPU in all.
+    /// The end of the timeline, with the total of lost events of each CPU.
     pub fn finish(&mut self, at: u64, lost: &BTreeMap<CpuId, u32>, out: &mut Out<'_>) {
         for (cpu, lost) in lost {
             let began = self.began;
@@ -112,12 +112,12 @@ impl Pairing {
         }
     }
 
-    /// Something is missing: no beginning seen before may be joined to an end seen after.
+    /// Events are missing: no beginning before the gap may be joined to an end after it.
     fn forget(&mut self, cpu: CpuId, at: u64, out: &mut Out<'_>) {
         let lane = self.lanes.get_mut(&cpu).expect("something of it was lost");
         lane.cut(0, at, out);
         lane.pending.clear();
-        // What was lost may be the end of any wait.
+        // A lost event may be the end of any wait.
         self.woken.clear();
         self.running.clear();
     }
@@ -128,7 +128,7 @@ impl Pairing {
 pub(super) struct Open {
     pub(super) work: Work,
     pub(super) began: u64,
-    /// The end of the latest poll, or what else is surely before the next one.
+    /// The end of the latest poll, or another time known to be before the next one.
     pub(super) polled: u64,
     pub(super) run: Option<Run>,
 }
@@ -138,7 +138,7 @@ impl Open {
         Slice { cpu, began: self.began, ended, work: self.work, run: self.run, whole }
     }
 
-    /// Whether NAPIs are polled in it.
+    /// True if NAPIs are polled in it.
     pub(super) fn polls(&self) -> bool {
         match &self.work {
             Work::Softirq(vector) => *vector == NET_RX,

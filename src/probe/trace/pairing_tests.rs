@@ -1,4 +1,4 @@
-//! Events made by hand, and events of no sense at all.
+//! Events made by hand, and random events.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ fn where_the_first_raise_was_is_why_it_runs() {
     assert_eq!(class_after(&[entry(NET_TX), rx(), SoftirqExit(NET_TX)]), Class::OtherSoftirq);
     assert_eq!(class_after(&[IpiEntry, rx(), IpiExit, rx()]), Class::RpsIpi, "the first decides");
     assert_eq!(class_after(&[raise(NET_TX)]), Class::Unknown, "that was another softirq");
-    // A run that stopped on its budget goes on for the same reason.
+    // A run that stopped on its budget continues with the same cause.
     let first = [IpiEntry, rx(), IpiExit, entry(NET_RX), rx(), SoftirqExit(NET_RX)];
     assert_eq!(class_after(&first), Class::RpsIpi);
     // A raise is used up by its run.

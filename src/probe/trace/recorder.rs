@@ -1,4 +1,4 @@
-//! The programs that tell events: attached for as long as is traced, their ring buffer read.
+//! The programs that send events: attached during the trace, their ring buffer read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,26 +24,26 @@ enum Tells {
     Everything = 2,
 }
 
-/// Events read between two looks at the clock: reading must end although events go on coming.
+/// Events read between two clock readings: reading must end although events keep coming.
 const AT_A_TIME: usize = 1 << 12;
 
-/// What the ring gave and nobody has read yet; a record that is none is its length.
+/// Records read from the ring and not yet processed; an invalid record is its length.
 type Taken = Rc<RefCell<Vec<Result<Event, usize>>>>;
 
-/// Programs that tell.
+/// Attached programs that send events.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    // Mapped once: to map it anew for each reading would make the machine that is traced fault its pages again.
+    // Mapped once: mapping it for each reading would make the traced machine fault its pages again.
     ring: RingBuffer<'static>,
     taken: Taken,
     loaded: Loaded,
     cpus: u32,
-    /// When they began to.
+    /// Start time.
     pub(super) began: u64,
 }
 
 impl Recorder {
-    /// Attaches the programs, and lets them tell.
+    /// Attaches the programs and turns on their events.
     pub(super) fn start(host: &dyn Host, wish: &Wish) -> Result<Self, TraceError> {
         let cpus = possible_cpus()?;
         let loaded = Loaded::attach(host, OBJECT, true, RarePrograms::NONE, |map| match map {
@@ -56,7 +56,7 @@ impl Recorder {
         for cpu in 0..cpus {
             let all = wish.cpus.as_ref().is_none_or(|wanted| wanted.contains(CpuId(cpu)));
             let tells = if all { Tells::Everything } else { Tells::Wakeups };
-            // `struct cpu`: what it tells, what is lost, and up to the next cache line nothing.
+            // `struct cpu`: its mode, the number of lost events, and padding up to the next cache line.
             let mut value = [0; 64];
             value[..4].copy_from_slice(&(tells as u32).to_ne_bytes());
             map.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)?;
@@ -66,7 +66,7 @@ impl Recorder {
         Ok(Self { ring, taken, loaded, cpus, began })
     }
 
-    /// Reads what there is, at most so much that it takes no long time. Gives whether there may be more.
+    /// Reads the waiting events, up to a limit that bounds the time. Returns true if there may be more.
     pub(super) fn read(&self, mut each: impl FnMut(Event) -> io::Result<()>) -> Result<bool, TraceError> {
         let count = self.ring.consume_raw_n(AT_A_TIME);
         for event in self.taken.borrow_mut().drain(..) {
@@ -78,8 +78,8 @@ impl Recorder {
         }
     }
 
-    /// Ends the programs' work, and tells when, and what found no room until then by CPU. Detaching takes a
-    /// while, and is itself many interrupts: what is told after that moment is no part of the trace.
+    /// Ends the programs' work, and returns when, and the events lost until then by CPU. Detaching takes a
+    /// while and causes many interrupts: events after that moment are not part of the trace.
     pub(super) fn stop(&mut self) -> Result<(u64, BTreeMap<CpuId, u32>), TraceError> {
         let ended = now_ns();
         let lost = self.lost()?;
@@ -104,13 +104,13 @@ impl Recorder {
         since_attached(self.loaded.cost())
     }
 
-    /// What this kernel does not let them tell apart.
+    /// Distinctions that this kernel does not allow.
     pub(super) fn limits(&self) -> Vec<String> {
         self.loaded.limits()
     }
 }
 
-/// The ring of these programs; what it holds goes to `taken` whenever it is read.
+/// The ring of these programs; its records go to `taken` whenever it is read.
 fn ring(loaded: &Loaded, taken: Taken) -> Result<RingBuffer<'static>, libbpf_rs::Error> {
     let events = loaded.map("events");
     let mut builder = RingBufferBuilder::new();

@@ -1,10 +1,10 @@
-//! Many lengths of time in little room.
+//! Many lengths of time in little memory.
 
 use hdrhistogram::Histogram;
 
 use super::summary::Spread;
 
-/// Lengths, kept as how many there are of each.
+/// Lengths, kept as a count of each.
 #[derive(Debug)]
 pub(super) struct Lengths {
     histogram: Histogram<u64>,
@@ -13,7 +13,7 @@ pub(super) struct Lengths {
 
 impl Default for Lengths {
     fn default() -> Self {
-        // Grows with what is put in.
+        // Grows with the values.
         let histogram = Histogram::new(2).expect("2 digits are among those that it can keep");
         Self { histogram, longest: 0 }
     }
@@ -23,18 +23,18 @@ impl Lengths {
     /// Takes one, in nanoseconds.
     pub(super) fn add(&mut self, ns: u64) {
         self.longest = self.longest.max(ns);
-        // What is longer than a year is no shorter for it.
+        // Clamped: anything longer than a year counts as a year.
         self.histogram.record(ns.min(1 << 55)).expect("the histogram grows");
     }
 
-    /// The same, where it is known.
+    /// The same, if the length is known.
     pub(super) fn add_known(&mut self, ns: Option<u64>) {
         if let Some(ns) = ns {
             self.add(ns);
         }
     }
 
-    /// How they are spread.
+    /// Their distribution.
     pub(super) fn spread(&self) -> Spread {
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.longest);
         Spread { count: self.histogram.len(), p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.longest }

@@ -1,4 +1,4 @@
-//! What a timeline comes to, as one value.
+//! The summary of a timeline, as one value.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::item::Cause;
 use crate::probe::{Cost, NapiPolls};
 use crate::units::{CpuId, Fact, IrqId};
 
-/// What a timeline comes to.
+/// The summary of a timeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trace {
@@ -14,11 +14,11 @@ pub struct Trace {
     pub schema: String,
     /// Its length.
     pub seconds: f64,
-    /// Events that were told.
+    /// Events sent.
     pub events: u64,
     /// Events that found no room in the ring buffer.
     pub lost: u64,
-    /// Pieces of work of which the beginning or the end was not seen; they are in no length.
+    /// Pieces of work whose beginning or end was not seen; no length includes them.
     pub cut: u64,
     /// CPUs that were traced and did something.
     pub cpus: Vec<CpuTrace>,
@@ -31,13 +31,13 @@ pub struct Trace {
     pub longest: Vec<LongRun>,
     /// Interrupts with a number.
     pub irqs: Vec<IrqTrace>,
-    /// NAPIs that were polled, those with most packets first.
+    /// NAPIs that were polled, most packets first.
     pub napis: Vec<NapiPolls>,
-    /// Threads that receive and were woken or ran.
+    /// Receiving threads that were woken or ran.
     pub threads: Vec<ThreadTrace>,
     /// CPU time of the tracing programs themselves.
     pub cost: Fact<Cost>,
-    /// What a careful reader wants to know.
+    /// Remarks for a careful reader.
     pub notes: Vec<String>,
 }
 
@@ -51,17 +51,17 @@ impl Trace {
     }
 }
 
-/// How lengths of time are spread. Percentiles are exact to one part in a hundred.
+/// Distribution of lengths of time. Percentiles are exact to one part in a hundred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
-    /// How many there are; of none all others are 0.
+    /// Number of lengths; if 0, all other fields are 0.
     pub count: u64,
-    /// Half of them are no longer.
+    /// Median.
     pub p50_ns: u64,
-    /// Of a hundred one is longer.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The longest, exactly.
+    /// Maximum, exact.
     pub max_ns: u64,
 }
 
@@ -69,15 +69,15 @@ pub struct Spread {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuTrace {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
     /// Events that found no room.
     pub lost: u64,
     /// Lengths of the runs of NET_RX, interrupts inside included.
     pub runs: Spread,
-    /// All of them together.
+    /// Total time of these runs.
     pub net_rx_ns: u64,
-    /// Interrupts inside of them.
+    /// Time of interrupts inside them.
     pub interrupts_ns: u64,
     /// Polls in them.
     pub polls: u64,
@@ -87,23 +87,23 @@ pub struct CpuTrace {
     pub backlog: u64,
     /// Polls that used up their budget, threads' included.
     pub full_polls: u64,
-    /// Runs that ended by time or by their budget with work left: `time_squeeze` of softnet_stat.
+    /// Runs that stopped at their time limit or budget with work left: `time_squeeze` of softnet_stat.
     pub squeezed: Fact<u64>,
     /// Lengths of the bursts.
     pub bursts: Spread,
 }
 
-/// Runs of NET_RX one upon the other.
+/// Runs of NET_RX in close succession.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Burst {
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Since the beginning of the trace.
+    /// Time since the beginning of the trace.
     pub at_ns: u64,
     /// From the beginning of the first run to the end of the last.
     pub ns: u64,
-    /// How many runs.
+    /// Number of runs.
     pub runs: u64,
     /// Packets of devices and of the backlog.
     pub packets: u64,
@@ -113,19 +113,19 @@ pub struct Burst {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LongRun {
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Since the beginning of the trace.
+    /// Time since the beginning of the trace.
     pub at_ns: u64,
     /// Its length.
     pub ns: u64,
-    /// Interrupts inside.
+    /// Time of interrupts inside.
     pub interrupts_ns: u64,
-    /// By what it was raised.
+    /// Its cause.
     pub cause: Cause,
-    /// The task in whose time it ran.
+    /// The task whose time it took.
     pub task: String,
-    /// Its number; 0 = nobody wanted the CPU.
+    /// Its number; 0 = the CPU was idle.
     pub pid: u32,
     /// Polls.
     pub polls: u32,
@@ -143,13 +143,13 @@ pub struct LongRun {
 pub struct IrqTrace {
     /// Its number.
     pub irq: IrqId,
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Who asked for it, as in /proc/interrupts.
+    /// Its owners, as in /proc/interrupts.
     pub actions: Vec<String>,
-    /// The receive queue that it belongs to, as far as that is known.
+    /// The receive queue that it belongs to, if known.
     pub queue: Option<String>,
-    /// How often a handler ran: of a shared interrupt several times each.
+    /// Number of handler runs: several per interrupt if it is shared.
     pub count: u64,
     /// Time in handlers.
     pub ns: u64,
@@ -162,7 +162,7 @@ pub struct IrqTrace {
 }
 
 impl IrqTrace {
-    /// Interrupts for each packet; `None` where it brought none.
+    /// Interrupts per packet; `None` if it brought none.
     pub fn per_packet(&self) -> Option<f64> {
         (self.packets > 0).then(|| self.count as f64 / self.packets as f64)
     }
@@ -176,12 +176,12 @@ pub struct ThreadTrace {
     pub name: String,
     /// Its process number.
     pub pid: u32,
-    /// How often it was woken from sleep.
+    /// Number of times it was woken from sleep.
     pub wakeups: u64,
-    /// How long it then waited for a CPU.
+    /// Time it then waited for a CPU.
     pub delays: Spread,
-    /// How long it ran each time.
+    /// Time it ran each time.
     pub runs: Spread,
-    /// All of that, interrupts and softirqs inside included.
+    /// Total run time, interrupts and softirqs inside included.
     pub ns: u64,
 }

@@ -1,4 +1,4 @@
-//! Adds up what a timeline is made of, item by item.
+//! Adds up a timeline, item by item.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::parse::NET_RX;
 use crate::probe::NapiPolls;
 use crate::units::CpuId;
 
-/// How many of the longest are named.
+/// Number of longest items to keep.
 const LONGEST: usize = 8;
 
-/// Of one CPU.
+/// Sums of one CPU.
 #[derive(Debug, Default)]
 pub(super) struct CpuTally {
     pub(super) lost: u64,
@@ -27,7 +27,7 @@ pub(super) struct CpuTally {
     pub(super) bursts: Bursts,
 }
 
-/// Of one interrupt on one CPU.
+/// Sums of one interrupt on one CPU.
 #[derive(Debug, Default)]
 pub(super) struct IrqTally {
     pub(super) count: u64,
@@ -38,7 +38,7 @@ pub(super) struct IrqTally {
     pub(super) packets: u64,
 }
 
-/// Of one thread.
+/// Sums of one thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTally {
     pub(super) name: String,
@@ -101,7 +101,7 @@ impl Tally {
         self.lost += count;
         let tally = self.cpus.entry(cpu).or_default();
         tally.lost += count;
-        // Nobody knows what was between the two.
+        // The time between the two is unknown.
         let burst = tally.bursts.end();
         for (_, irq) in self.irqs.iter_mut().filter(|((_, of), _)| *of == cpu) {
             irq.latest = None;
@@ -114,7 +114,7 @@ impl Tally {
         match (&slice.work, &slice.run) {
             (Work::Irq(number), _) if slice.whole => {
                 let irq = self.irqs.entry((*number, slice.cpu)).or_default();
-                // Times are the ring's word: no sum of them may end this.
+                // Times come from the ring unchecked: a sum of them must not panic.
                 irq.ns = irq.ns.saturating_add(slice.length());
             }
             (Work::Thread { pid, name }, _) if slice.whole => {
@@ -187,7 +187,7 @@ impl Tally {
     }
 }
 
-/// Puts one among the longest, if it is, the longest first.
+/// Inserts one among the longest, if it is one of them; the longest comes first.
 fn keep<T>(longest: &mut Vec<T>, one: T, length: impl Fn(&T) -> u64) {
     let place = longest.partition_point(|other| length(other) >= length(&one));
     if place < LONGEST {

@@ -1,4 +1,4 @@
-//! What timelines made by hand come to.
+//! Summaries of timelines made by hand.
 
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 

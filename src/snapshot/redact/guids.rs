@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const LENGTH: usize = 36;
 const DASHES: [usize; 4] = [8, 13, 18, 23];
 
-/// Which stand-in each GUID has got.
+/// Stand-in of each GUID.
 #[derive(Debug, Default)]
 pub(super) struct Guids {
     given: BTreeMap<[u8; LENGTH], usize>,
@@ -33,7 +33,7 @@ impl Guids {
 
     /// [`Guids::bytes`] of text.
     pub(super) fn text(&mut self, text: &str) -> String {
-        // Bytes of ASCII were replaced by bytes of ASCII.
+        // ASCII bytes were replaced by ASCII bytes.
         String::from_utf8(self.bytes(text.as_bytes())).expect("still text")
     }
 }
@@ -49,7 +49,7 @@ fn is_guid(bytes: &[u8; LENGTH]) -> bool {
     })
 }
 
-/// Whether the 36 bytes at `at` are a part of something longer.
+/// True if the 36 bytes at `at` are a part of something longer.
 fn continues(bytes: &[u8], at: usize) -> bool {
     let word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     word(at.checked_sub(1).and_then(|before| bytes.get(before))) || word(bytes.get(at + LENGTH))

@@ -1,10 +1,10 @@
-//! Open transactions without the boot, the places and the words of their first line.
+//! Open transactions without the boot ID, paths and text of their first line.
 
 use super::guids::Guids;
 use super::{BOOT_ID, WITHHELD};
 use crate::journal::{Outcome, Record};
 
-/// The file with stand-ins; `None` when a line is not of the format.
+/// The file with stand-ins; `None` if a line does not match the format.
 pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for line in file.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

@@ -6,7 +6,7 @@ use crate::parse::links::{
 };
 use crate::parse::{Attributes, messages, push_attribute, push_message};
 
-/// The answer with nothing but names, kinds and numbers; `None` when it is not of the format.
+/// The answer with only names, kinds and numbers; `None` if it does not match the format.
 pub(super) fn redacted(answer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for message in messages(answer).ok()? {

@@ -1,9 +1,9 @@
-//! RSS without the hash key: who knows it can aim all flows at one queue.
+//! RSS without the hash key, which would allow aiming all flows at one queue.
 
 use crate::parse::ethtool::rss::{A_HKEY, KEY_SIZE, TABLE, TABLE_SIZE};
 use crate::parse::{Attributes, messages, push_attribute, push_message};
 
-/// An answer of netlink without the key; `None` when it is not of the format.
+/// An answer of netlink without the key; `None` if it does not match the format.
 pub(super) fn without_key(answer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for message in messages(answer).ok()? {
@@ -17,7 +17,7 @@ pub(super) fn without_key(answer: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// An answer of the ioctl without the key, as of a driver that shows none.
+/// An answer of the ioctl without the key, as from a driver that does not report it.
 pub(super) fn ioctl_without_key(answer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for message in messages(answer).ok()? {

@@ -7,7 +7,7 @@ use crate::parse::ethtool::flow_fields::{MASK, addresses};
 use crate::parse::ethtool::rules::SPEC;
 use crate::parse::{messages, push_message};
 
-/// The rules with stand-ins; `None` when one is of a kind whose addresses cannot be found.
+/// The rules with stand-ins; `None` if one is of a kind whose addresses cannot be found.
 pub(super) fn redacted(answer: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for message in messages(answer).ok()? {
@@ -33,7 +33,7 @@ fn stand_in(address: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes a stand-in, as much of it as the rule's mask looks at: a network stays a network.
+/// Writes the part of a stand-in that the rule's mask compares: a network stays a network.
 fn put(rule: &mut [u8], at: usize, stand_in: &[u8]) -> Option<()> {
     for (offset, byte) in stand_in.iter().enumerate() {
         let mask = *rule.get(at + MASK + offset)?;
@@ -66,7 +66,7 @@ mod tests {
         ethtool::rules(&clean).expect("still a rule").remove(0).spec.fields
     }
 
-    /// Composed: no machine at hand has a device with flow rules.
+    /// Composed: no available machine has a device with flow rules.
     #[test]
     fn addresses_go_and_ports_stay() {
         let tcp4 = rule(

@@ -1,5 +1,5 @@
 //! Answers of `SOCK_DIAG_BY_FAMILY` with stand-ins, cut down to their fixed parts and their memory: no
-//! cookies, and nobody at the other end.
+//! cookies and no peers.
 
 use super::standin::StandIns;
 use crate::parse::sock_diag::{ADDRESS_AT, INET_DIAG_MSG, INET_DIAG_SKMEMINFO};
@@ -7,14 +7,14 @@ use crate::parse::{
     Attributes, connected_sockets, listening_sockets, messages, push_attribute, push_message,
 };
 
-// Further fields of struct inet_diag_msg, which nobody parses.
+// Further fields of struct inet_diag_msg, which are never parsed.
 const PEERS_PORT_AT: usize = 6;
 const PEER_AT: usize = 24;
 const INTERFACE_AT: usize = 40;
 const COOKIE_AT: usize = 44;
 const EXPIRES_AT: usize = 52;
 
-/// The answer with stand-ins; `None` when it is not of the format.
+/// The answer with stand-ins; `None` if it does not match the format.
 pub(super) fn redacted(answer: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>> {
     let sockets = listening_sockets(answer).or_else(|_| connected_sockets(answer)).ok()?;
     let mut out = Vec::new();
@@ -41,7 +41,7 @@ mod tests {
     use crate::parse::{listening_sockets, push_attribute, push_message};
     use crate::snapshot::redact::standin::StandIns;
 
-    /// A listening socket of port 80 whose every other byte tells something.
+    /// A listening socket of port 80 with nonzero bytes everywhere else.
     fn answer(family: u8, address: &[u8]) -> Vec<u8> {
         let mut message = vec![0xAA; INET_DIAG_MSG];
         message[..8].copy_from_slice(&[family, 10, 0, 0, 0, 80, 0, 0]);
@@ -68,7 +68,7 @@ mod tests {
         let inode = 0xAAAA_AAAA;
         let four = clean(2, &[10, 0, 0, 7]);
         assert_eq!(shown(&four), [("198.18.0.1".to_owned(), 80, inode)]);
-        // What is kept of the filling: the interface, expiry, queues, user and inode.
+        // The filling remains in the interface, expiry, queues, user and inode.
         assert_eq!(four.iter().filter(|byte| **byte == 0xAA).count(), 4 + 5 * 4);
         let mapped = clean(10, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 7]);
         assert_eq!(shown(&mapped), [("::ffff:198.18.0.1".to_owned(), 80, inode)]);

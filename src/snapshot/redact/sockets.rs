@@ -1,5 +1,5 @@
-//! `/proc/net/tcp`, `tcp6`, `udp` and `udp6` with stand-ins, and without connections: those say who
-//! talks to this machine, and nobody asks for them. `/proc/net/unix` without names, of which nobody asks for any.
+//! `/proc/net/tcp`, `tcp6`, `udp` and `udp6` with stand-ins, and without connections, which reveal
+//! the machine's peers and are never read. `/proc/net/unix` without names, which are never read either.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use super::standin::StandIns;
 /// TCP's "listening" and UDP's "not connected" (include/net/tcp_states.h).
 const WAITING: [&str; 2] = ["0A", "07"];
 
-/// The table with stand-ins; `None` when a line is not of the format.
+/// The table with stand-ins; `None` if a line does not match the format.
 pub(super) fn redacted(table: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(table).ok()?;
     let mut lines = text.lines();
@@ -26,7 +26,7 @@ pub(super) fn redacted(table: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8>
     Some(out.into_bytes())
 }
 
-/// The table of Unix sockets without their names; `None` when a line is not of the format.
+/// The table of Unix sockets without their names; `None` if a line does not match the format.
 pub(super) fn without_names(table: &[u8]) -> Option<Vec<u8>> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().take(7).collect();

@@ -1,9 +1,9 @@
-//! Addresses that belong to nobody, one for each real one.
+//! Reserved addresses, one for each real one.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which stand-in each address has got.
+/// Stand-in of each address.
 #[derive(Debug, Default)]
 pub(super) struct StandIns {
     given: BTreeMap<IpAddr, IpAddr>,
@@ -11,8 +11,8 @@ pub(super) struct StandIns {
 }
 
 impl StandIns {
-    /// The stand-in of an address: of 198.18.0.0/15 (RFC 2544, benchmarks) or 2001:db8::/32 (RFC 3849,
-    /// documentation). "Any" and loopback say nothing of a network and stay.
+    /// The stand-in of an address: in 198.18.0.0/15 (RFC 2544, benchmarks) or 2001:db8::/32 (RFC 3849,
+    /// documentation). "Any" and loopback identify no network and stay.
     pub(super) fn ip(&mut self, address: IpAddr) -> IpAddr {
         if address.is_unspecified() || address.is_loopback() {
             return address;
@@ -24,8 +24,8 @@ impl StandIns {
         })
     }
 
-    /// The stand-in of an address as bytes, as many as the address has. An IPv4 address keeps its own within
-    /// an IPv6 one.
+    /// The stand-in of an address as bytes, as many as the address has. An IPv4 address mapped into IPv6
+    /// stays mapped.
     pub(super) fn octets(&mut self, address: IpAddr) -> Vec<u8> {
         let inner = match address {
             IpAddr::V4(_) => None,
@@ -38,7 +38,7 @@ impl StandIns {
         }
     }
 
-    /// The stand-in of a MAC address: locally administered, so no vendor's. "None" and broadcast stay.
+    /// The stand-in of a MAC address: locally administered, so without a vendor. "None" and broadcast stay.
     pub(super) fn mac(&mut self, address: [u8; 6]) -> [u8; 6] {
         if address == [0; 6] || address == [0xff; 6] {
             return address;
