@@ -59,7 +59,7 @@ pub struct Doc {
     pub source: &'static str,
     /// First kernel that has it.
     pub since: &'static str,
-    /// What a write can do to traffic.
+    /// Effect of a write on traffic.
     pub risk: Risk,
     /// Events short of a reboot that discard the value: a link that goes down and up, a change of the number
     /// of queues.

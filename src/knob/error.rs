@@ -17,7 +17,7 @@ pub enum KnobError {
     UnknownNic {
         /// As asked for.
         nic: NicName,
-        /// Those that are there.
+        /// Existing ones.
         known: Vec<NicName>,
     },
     /// No such queue.
@@ -27,15 +27,15 @@ pub enum KnobError {
         nic: NicName,
         /// As asked for.
         queue: QueueId,
-        /// Those that are there.
+        /// Existing ones.
         known: Vec<QueueId>,
     },
     /// The knob acts on something else.
     #[error("{knob} acts on {acts_on}, not on {target}")]
     WrongTarget {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// What its targets look like.
+        /// Form of its targets.
         acts_on: &'static str,
         /// As asked for.
         target: Target,
@@ -43,21 +43,21 @@ pub enum KnobError {
     /// Not a value of the knob.
     #[error("invalid value `{value}` for {knob}: {why}")]
     BadValue {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
         /// As asked for.
         value: String,
-        /// What is wrong and what would be right.
+        /// The error, and a valid value.
         why: String,
     },
     /// CPUs that cannot take the work.
     #[error("{knob} {target}: {} {cpus} {why}", cpu_word(cpus))]
     UnusableCpus {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
-        /// Which of the CPUs asked for.
+        /// The unusable CPUs of those asked for.
         cpus: CpuMask,
         /// The reason.
         why: String,
@@ -68,15 +68,15 @@ pub enum KnobError {
     NoIrq {
         /// As asked for.
         target: Target,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: Cow<'static, str>,
     },
     /// The file does not exist.
     #[error("this kernel or device does not support {knob} on {target}: /{path} does not exist")]
     Unsupported {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
         /// Relative to the root.
         path: String,
@@ -84,11 +84,11 @@ pub enum KnobError {
     /// The file exists, but this target cannot have a value.
     #[error("{target} has no {knob}: {why}")]
     Lacks {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: &'static str,
     },
     /// The target comes and goes by itself and does not exist now: a process, a thread, a control group. Its
@@ -113,9 +113,9 @@ pub enum KnobError {
     /// The kernel answered with an error.
     #[error("{knob} {target} = {value}: the kernel rejected it: {meaning}")]
     Refused {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
         /// The value written; `?` for a read.
         value: String,

@@ -278,7 +278,7 @@ mod tests {
                 .map_err(|error| error.to_string())
         };
         assert_eq!(check(&model, "eth0", "banned").as_deref(), Ok("banned"));
-        assert!(check(&model, "eth0", "banned:1").is_err(), "nobody asks by place");
+        assert!(check(&model, "eth0", "banned:1").is_err(), "places cannot be set");
         assert!(check(&model, "veth0", "banned").expect_err("none").contains("has no interrupts of its own"));
         model.irqbalance = Fact::Known(None);
         assert_eq!(

@@ -248,7 +248,7 @@ mod tests {
         let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         let (old, new) = ("udp4 dst-port 53 action 1", "udp4 dst-port 53 action 0");
         assert!(NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "none"));
-        assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "somebody else took it out");
+        assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "removed by another program");
         assert!(!NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "udp4 dst-port 54 action 0"));
     }
 

@@ -64,7 +64,7 @@ fn refusals_of_one_thread_name_the_reason() {
 
 #[test]
 fn who_is_not_there_is_told_so() {
-    let error = Affinity.check(&host(), &model(), &target("pid:9"), "1").expect_err("nobody");
+    let error = Affinity.check(&host(), &model(), &target("pid:9"), "1").expect_err("no such process");
     assert!(matches!(error, KnobError::NotThere { .. }));
     assert_eq!(error.to_string(), "pid:9: no such process");
     for group in ["cgroup:/x", "cgroup:/a/../b"] {

@@ -59,7 +59,7 @@ fn measured_costs_take_the_place_of_fractions() {
     );
 }
 
-/// Where a cost is not known, fixed fractions are used; a mask in use was never measured without it.
+/// If a cost is not known, fixed fractions are used; a mask in use was never measured without it.
 #[test]
 fn what_was_not_measured_is_said() {
     let of = |(model, rates): (Model, Rates)| {
@@ -81,10 +81,10 @@ fn settings_that_the_model_does_not_know_are_named() {
     let left_out = forecast(&model, &rates, &own).expect("RPS moves").left_out;
     assert_eq!(left_out, ["packets go to other queues: channels (1 setting)"]);
     let why = |settings: &[&str]| forecast(&model, &rates, &plan(settings)).expect_err("nothing moves");
-    assert_eq!(why(&["rps eth0/rx-0 = off"]), "by the model it moves no receive work");
+    assert_eq!(why(&["rps eth0/rx-0 = off"]), "in the model it moves no receive work");
     assert_eq!(
         why(&["irq_affinity eth0/rx-0 = 4-7", "xps_cpus eth0/tx-0 = 1"]),
-        "by the model it moves no receive work (the kernel chooses where interrupts go: irq_affinity (1 setting); \
+        "in the model it moves no receive work (the kernel chooses where interrupts go: irq_affinity (1 setting); \
          other settings: xps_cpus (1 setting))"
     );
 }

@@ -302,16 +302,16 @@ fn a_device_of_the_hypervisor_gets_advice() {
 fn idle_devices_take_no_cpus_from_busy_ones() {
     let host = Sketch::new(8).device("eth0", &[7]).device("eth1", &[7]).traffic("eth1", 5e3).build();
     let policed = of(Policy::NumaLocal, &host, &Options::default());
-    assert_eq!(only(&policed.plan, "irq_affinity"), [""; 0], "CPU 7 is as good as any for eth1");
+    assert_eq!(only(&policed.plan, "irq_affinity"), [""; 0], "CPU 7 is as near as any for eth1");
     assert_eq!(only(&policed.plan, "rps"), ["eth1/rx-0 = 0-6"]);
     assert_eq!(policed.reasons[0], "eth0 is idle and left alone; use --nic to include it");
     let named = Options { nics: vec!["eth0".parse().expect("a name")], ..Options::default() };
     let plan = of(Policy::NumaLocal, &host, &named).plan;
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 1-6"], "CPU 7 takes the interrupt of eth1");
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 0"], "and is not shared with it");
-    let beside = Sketch::new(8).device("eth0", &[1, 1]).device("eth1", &[0]).traffic("eth1", 5e3).build();
-    assert_eq!(only(&of(Policy::NumaLocal, &beside, &named).plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
-    assert_eq!(only(&of(Policy::Spread, &beside, &named).plan, "irq_affinity"), ["eth0/rx-1 = 2"]);
+    let both = Sketch::new(8).device("eth0", &[1, 1]).device("eth1", &[0]).traffic("eth1", 5e3).build();
+    assert_eq!(only(&of(Policy::NumaLocal, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
+    assert_eq!(only(&of(Policy::Spread, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 2"]);
     let veth = Sketch::new(8).veth("veth0").build();
     let named = Options { nics: vec!["veth0".parse().expect("a name")], ..Options::default() };
     assert!(of(Policy::Full, &veth, &named).reasons[0].contains("policy spread"));

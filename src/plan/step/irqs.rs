@@ -28,9 +28,9 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         // With more transmit queues than receive queues, the last have no receive queue of their number.
         let mut turns = of_nic.iter().cycle();
         for tx in sends.unwrap_or_default() {
-            let Some(beside) = received(&tx).or_else(|| turns.next()) else { break };
-            let why = format!("same CPU as rx-{}", beside.queue);
-            send(draft, nic, QueueId::tx(tx), &only(beside.cpu), &why);
+            let Some(partner) = received(&tx).or_else(|| turns.next()) else { break };
+            let why = format!("same CPU as rx-{}", partner.queue);
+            send(draft, nic, QueueId::tx(tx), &only(partner.cpu), &why);
         }
     }
     for nic in draft.nics.clone() {
