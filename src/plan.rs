@@ -1,6 +1,6 @@
-//! Plans: which value each tunable should have, and why. A plan decides; `knob` knows how.
+//! Plans: the value each tunable should have, and the reason. A plan decides; `knob` knows how.
 //!
-//! One policy a file in `policy`, one variable a file in `step`. Nothing here reads or writes a machine.
+//! One policy per file in `policy`, one variable per file in `step`. Nothing here reads or writes a machine.
 
 mod care;
 mod carried;

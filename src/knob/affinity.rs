@@ -12,31 +12,34 @@ use crate::plan::Target;
 use lists::{ALL, Lists};
 
 const NAME: &str = "affinity";
-const DENIED: &str = " (it needs CAP_SYS_NICE for a process, and write access to a control group, which in version 1 \
-                      also takes no CPU that the group above it does not have)";
+const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a control group; in version \
+                      1 a group accepts only CPUs of its parent)";
 
-/// Where an application runs.
+/// CPUs that an application runs on.
 ///
-/// Of a process: sched_setaffinity(2) of each of its threads. Of a control group: `cpuset.cpus`. A process is known
-/// again by its number and its start: `DeviceAddress` of the form `process:PID@START`.
+/// Of a process: sched_setaffinity(2) of each of its threads. Of a control group: `cpuset.cpus`. A process is
+/// identified by its number and start time: `DeviceAddress` of the form `process:PID@START`.
 pub(super) struct Affinity;
 
 static DOC: Doc = Doc {
-    summary: "Says on which CPUs an application runs: near the CPUs that take its packets, or away from them. Of a \
-              process each thread is set, of a control group or a systemd unit its cpuset.",
+    summary: "Sets the CPUs that an application runs on: near the CPUs that take its packets, or away from \
+              them. For a process it sets each thread, for a control group or a systemd unit the cpuset.",
     target: "`pid:N`, `cgroup:/PATH` or `unit:NAME`",
-    values: "a list of CPUs; of a process also `all`; of a group or unit also `inherit`, for no CPUs of its own. What is \
-             read of a process with several threads says whose list it is: `2-5@810,812-815;0@811`",
+    values: "a list of CPUs; for a process also `all`; for a group or unit also `inherit`, for no CPUs of \
+             its own. The value read from a process with several threads also names the threads of each \
+             list: `2-5@810,812-815;0@811`",
     example: "affinity pid:812 = 2-5",
     path: "/proc/PID/task/TID/status, CGROUP/cpuset.cpus",
     source: "sched_setaffinity(2); Documentation/admin-guide/cgroup-v2.rst, \"Cpuset\"",
     since: "2.6; cpusets of control groups version 2 since 5.0",
     risk: Risk::Safe,
-    lost: "The process's end. A unit that is restarted has a new control group. A thread that sets its own affinity.",
-    beware: "Threads and processes that are started later inherit it. Undo gives threads that came later the main \
-             thread's list. CPUs outside of the cpuset are dropped silently; rxlab reads back every thread. Before 6.2, \
-             setting a cpuset overwrites what its threads had set for themselves, and undo cannot bring that back. A \
-             unit has a cpuset only where systemd has enabled the controller for it.",
+    lost: "Exit of the process. A restart of the unit, which gets a new control group. A thread that sets \
+           its own affinity.",
+    beware: "Threads and processes started later inherit it. Undo gives threads started later the main \
+             thread's list. The kernel silently drops CPUs outside the cpuset; rxlab reads back every \
+             thread. Before 6.2, setting a cpuset overwrites what its threads had set for themselves, and \
+             undo cannot restore that. A unit has a cpuset only if systemd has enabled the controller for \
+             it.",
 };
 
 fn bad(value: &str, why: &str) -> KnobError {
@@ -57,7 +60,7 @@ impl Knob for Affinity {
         &DOC
     }
 
-    // Of all the processes there are, those that wait for packets.
+    // Only the processes that wait for packets.
     fn targets(&self, model: &Model) -> Vec<Target> {
         let listeners = model.listeners.known().into_iter().flatten();
         let owners = listeners.flat_map(|listener| listener.owners.known().into_iter().flatten());
@@ -84,9 +87,9 @@ impl Knob for Affinity {
         }
         let cpus = value::online_cpus(NAME, model, target, value)?;
         if cpus.is_empty() {
-            return Err(bad(value, "write a list of CPUs such as 2-5"));
+            return Err(bad(value, "expected a list of CPUs such as 2-5"));
         }
-        // Of a process that may run everywhere nothing else can be read.
+        // A process that may run on all CPUs always reads as `all`.
         let everywhere = matches!(target, Target::Process(_)) && model.online().difference(&cpus).is_empty();
         let value = if everywhere { ALL.to_owned() } else { cpus.to_string() };
         self.read(host, model, target).map(|_| value)
@@ -95,7 +98,7 @@ impl Knob for Affinity {
     fn locate(&self, _model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
         match target {
             Target::Process(pid) => Ok(vec![format!("proc/{pid}/task")]),
-            // Where it is depends on the mounts; which one it is, on the group's own name alone.
+            // The directory depends on the mounts; the group's own name identifies it.
             Target::Cgroup(path) => Ok(vec![format!("sys/fs/cgroup{path}/cpuset.cpus")]),
             Target::Unit(name) => Ok(vec![format!("sys/fs/cgroup/{name}/cpuset.cpus")]),
             _ => Err(wrong(target)),
@@ -121,7 +124,7 @@ impl Knob for Affinity {
         match target {
             Target::Process(pid) => {
                 let lists =
-                    Lists::parse(value).ok_or_else(|| bad(value, "write a list of CPUs such as 2-5"))?;
+                    Lists::parse(value).ok_or_else(|| bad(value, "expected a list of CPUs such as 2-5"))?;
                 threads::write(host, model, target, *pid, &lists)
             }
             Target::Cgroup(_) | Target::Unit(_) => {
@@ -144,7 +147,8 @@ impl Knob for Affinity {
 
     fn difference(&self, want: &str, got: &str) -> String {
         format!(
-            "asked for {want}, the kernel kept {got}: the cpuset has no other of these CPUs, or a thread has moved itself"
+            "asked for {want}, the kernel kept {got}: the cpuset does not include the other CPUs, or a \
+             thread has changed its own affinity"
         )
     }
 

@@ -10,30 +10,31 @@ use crate::units::Fact;
 
 /// Queues of one interface, by kind.
 ///
-/// Kernel: `Documentation/networking/ethtool-netlink.rst`, `CHANNELS_SET`. The driver tears its queues
-/// down and makes new ones: what was set for them is lost, and the applier replays it.
+/// Kernel: `Documentation/networking/ethtool-netlink.rst`, `CHANNELS_SET`. The driver tears down its queues
+/// and creates new ones: their settings are lost, and the applier replays them.
 pub(super) struct NicChannels;
 
 static DOC: Doc = Doc {
-    summary: "How many queues the interface has, and so how many CPUs can take its interrupts. With fewer queues \
-              than the load needs, one CPU does all receive work.",
+    summary: "Number of queues of the interface, and so the number of CPUs that can take its interrupts. \
+              With fewer queues than the load needs, one CPU does all receive work.",
     target: "`NIC`",
-    values: "words of `ethtool -L`: `combined N`, or `rx N tx N`; `N` alone where there is one kind only",
+    values: "words of `ethtool -L`: `combined N`, or `rx N tx N`; `N` alone if there is only one kind",
     example: "channels eth0 = combined 4",
     path: "ethtool CHANNELS_GET and CHANNELS_SET",
     source: "Documentation/networking/ethtool-netlink.rst, \"CHANNELS_SET\"",
     since: "2.6.38; netlink since 5.7",
     risk: Risk::LinkReset,
-    lost: "Making the interface anew, as reloading its driver does.",
-    beware: "Drivers spread interrupts and XPS anew and drop RPS and RFS of the queues; rxlab replays them. A driver \
-             that does not make its default RSS table anew is asked to. Refused while the RSS table, flow rules or AF_XDP use a queue that would go. Some drivers reset the link.",
+    lost: "Re-creating the interface, for example by reloading its driver.",
+    beware: "Drivers redistribute interrupts and XPS and drop RPS and RFS of the queues; rxlab replays \
+             them. If a driver does not update its default RSS table, rxlab asks it to. Refused if the RSS \
+             table, flow rules or AF_XDP use a queue that would be removed. Some drivers reset the link.",
 };
 
-/// What a driver may throw away with the old queues.
+/// Values that a driver may discard with the old queues.
 const OF_QUEUES: &[&str] =
     &["irqbalance", "rss", "irq_affinity", "xps_cpus", "xps_rxqs", "rps", "rfs", "napi_priority"];
 
-/// The kinds that a setting names. The others are for events of the device and are left alone.
+/// The kinds that a setting names. The others carry events of the device and are left alone.
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];
 
 impl NicChannels {
@@ -72,8 +73,8 @@ fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
 fn meaning(errno: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(errno) {
         rustix::io::Errno::INVAL => Some(
-            "the driver has no such numbers, or the RSS table, flow rules or AF_XDP use a queue that would go; \
-             look with `ethtool -x` and `ethtool -n`",
+            "the driver does not support these counts, or the RSS table, flow rules or AF_XDP use a queue \
+             that would be removed; check with `ethtool -x` and `ethtool -n`",
         ),
         rustix::io::Errno::NETDOWN => Some("the interface is down"),
         _ => None,
@@ -106,15 +107,15 @@ impl Knob for NicChannels {
         let asked = match (value::plain_number(value), &has[..]) {
             (Some(count), [(kind, _)]) => vec![(*kind, count)],
             _ => counts(value)
-                .ok_or_else(|| bad(format!("write it like what is there now, {}", text(&has))))?,
+                .ok_or_else(|| bad(format!("expected the same form as the current value, {}", text(&has))))?,
         };
         for (kind, count) in &asked {
             let Some(limit) = channels.of(*kind) else {
-                let why = format!("{target} has no {} channels (it has: {})", kind.word(), text(&has));
+                let why = format!("{target} has no {} channels (it has {})", kind.word(), text(&has));
                 return Err(bad(why));
             };
             if *count > limit.max {
-                return Err(bad(format!("{target} can have {} {} channels at most", limit.max, kind.word())));
+                return Err(bad(format!("{target} supports at most {} {} channels", limit.max, kind.word())));
             }
         }
         let all: Vec<_> = has
@@ -124,7 +125,7 @@ impl Knob for NicChannels {
         let both = count(&all, ChannelKind::Combined);
         for (kind, what) in [(ChannelKind::Rx, "receive"), (ChannelKind::Tx, "transmit")] {
             if both + count(&all, kind) == 0 {
-                return Err(bad(format!("at least one channel has to {what}")));
+                return Err(bad(format!("at least one channel must {what}")));
             }
         }
         Ok(text(&all))
@@ -206,17 +207,17 @@ mod tests {
         assert_eq!(check(combined(), "combined 8").as_deref(), Ok("combined 8"));
         assert_eq!(check(separate(), "rx 4").as_deref(), Ok("rx 4 tx 2"));
         for (channels, value, why) in [
-            (combined(), "9", "eth0 can have 8 combined channels at most"),
-            (combined(), "0", "at least one channel has to receive"),
-            (combined(), "rx 2", "eth0 has no rx channels (it has: combined 2)"),
-            (combined(), "combined", "write it like what is there now, combined 2"),
-            (combined(), "combined 2 combined 3", "write it like what is there now, combined 2"),
-            (separate(), "4", "write it like what is there now, rx 2 tx 2"),
-            (separate(), "rx 2 tx 0", "at least one channel has to transmit"),
-            (separate(), "other 1", "write it like what is there now, rx 2 tx 2"),
+            (combined(), "9", "eth0 supports at most 8 combined channels"),
+            (combined(), "0", "at least one channel must receive"),
+            (combined(), "rx 2", "eth0 has no rx channels (it has combined 2)"),
+            (combined(), "combined", "expected the same form as the current value, combined 2"),
+            (combined(), "combined 2 combined 3", "expected the same form as the current value, combined 2"),
+            (separate(), "4", "expected the same form as the current value, rx 2 tx 2"),
+            (separate(), "rx 2 tx 0", "at least one channel must transmit"),
+            (separate(), "other 1", "expected the same form as the current value, rx 2 tx 2"),
         ] {
             let says = check(channels, value).expect_err(value);
-            assert_eq!(says, format!("`{value}` is no value for channels: {why}"));
+            assert_eq!(says, format!("invalid value `{value}` for channels: {why}"));
         }
     }
 

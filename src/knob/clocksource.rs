@@ -1,4 +1,4 @@
-//! `clocksource`: the hardware that tells the kernel the time.
+//! `clocksource`: the hardware clock that the kernel reads.
 
 use super::number::exists;
 use super::{Doc, Knob, KnobError, Risk, value};
@@ -11,13 +11,13 @@ const PATH: &str = "sys/devices/system/clocksource/clocksource0/current_clocksou
 
 /// The clock of the whole machine.
 ///
-/// Kernel: `Documentation/timers/timekeeping.rst`. A name that is not on offer is taken without a word, and then
-/// the kernel chooses for itself.
+/// Kernel: `Documentation/timers/timekeeping.rst`. The kernel accepts an unavailable name without an error,
+/// and then chooses a clock itself.
 pub(super) struct ClocksourceKnob;
 
 static DOC: Doc = Doc {
-    summary: "What the kernel reads the time from. Every packet with a timestamp and every timer reads it: `tsc` takes \
-              nanoseconds, `hpet` and `acpi_pm` a microsecond.",
+    summary: "Clock that the kernel reads. Every timer and every packet with a timestamp reads it: `tsc` \
+              takes nanoseconds, `hpet` and `acpi_pm` a microsecond.",
     target: "`host`",
     values: "one of `available_clocksource`",
     example: "clocksource host = tsc",
@@ -25,10 +25,11 @@ static DOC: Doc = Doc {
     source: "Documentation/timers/timekeeping.rst",
     since: "2.6.18",
     risk: Risk::BriefStall,
-    lost: "The kernel leaves a clock that it finds unstable, at any time.",
-    beware: "All CPUs stop for the change, for microseconds. A name that is not available is taken without a word and \
-             the kernel then chooses for itself; rxlab refuses it. A clock chosen by hand stays chosen, also when it \
-             is the one that was there before: a better one that appears later is not switched to.",
+    lost: "The kernel may abandon a clock that it finds unstable, at any time.",
+    beware: "All CPUs stop for microseconds during the change. The kernel accepts an unavailable name \
+             without an error and then chooses a clock itself; rxlab refuses such a name. A clock that was \
+             chosen stays chosen, even if it was already in use: the kernel does not switch to a better one \
+             that appears later.",
 };
 
 impl Knob for ClocksourceKnob {
@@ -73,7 +74,7 @@ impl Knob for ClocksourceKnob {
         value::only_host(self.name(), target)?;
         let text = value::read_plain(self.name(), host, target, PATH)?;
         match text.trim() {
-            "" => Err(KnobError::Broken { path: PATH.to_owned(), text, expected: "name of a clock" }),
+            "" => Err(KnobError::Broken { path: PATH.to_owned(), text, expected: "a clock name" }),
             name => Ok(name.to_owned()),
         }
     }
@@ -88,12 +89,12 @@ impl Knob for ClocksourceKnob {
     ) -> Result<(), KnobError> {
         value::only_host(self.name(), target)?;
         host.write(PATH, value.as_bytes()).map_err(|error| {
-            KnobError::from_host(self.name(), target, Some(value), &error, " (it needs root)", |_| None)
+            KnobError::from_host(self.name(), target, Some(value), &error, " (needs root)", |_| None)
         })
     }
 
     fn difference(&self, want: &str, got: &str) -> String {
-        format!("asked for {want}, the kernel chose {got}: it does not take {want} for its clock")
+        format!("asked for {want}, the kernel chose {got}: it does not accept {want} as its clock")
     }
 }
 
@@ -110,7 +111,7 @@ mod tests {
             |value: &str| ClocksourceKnob.check(&RecordedHost::new(), &model(), &target("host"), value);
         assert_eq!(check("hpet").as_deref(), Ok("hpet"));
         let error = check("tcs").expect_err("a typing error");
-        assert_eq!(error.to_string(), "`tcs` is no value for clocksource: available: tsc, hpet");
+        assert_eq!(error.to_string(), "invalid value `tcs` for clocksource: available: tsc, hpet");
         let host = RecordedHost::new().with(PATH, "tsc\n");
         assert_eq!(ClocksourceKnob.read(&host, &model(), &target("host")).as_deref(), Ok("tsc"));
         assert!(ClocksourceKnob.read(&host, &model(), &target("eth0")).is_err());

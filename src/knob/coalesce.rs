@@ -1,4 +1,4 @@
-//! Interrupt moderation: for how long a device holds its interrupts back, and whether its driver decides that.
+//! Interrupt moderation: how long a device delays its interrupts, and whether its driver decides that.
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::{Action, EthtoolGet, Host};
@@ -8,7 +8,7 @@ use crate::parse::ethtool::{Adaptive, Coalesce, Holdback, coalesce};
 use crate::plan::Target;
 use crate::units::Fact;
 
-/// One number or one switch of the moderation.
+/// One number or one switch of interrupt moderation.
 ///
 /// Kernel: `Documentation/networking/ethtool-netlink.rst`, `COALESCE_SET`.
 pub(super) struct Moderation {
@@ -17,10 +17,10 @@ pub(super) struct Moderation {
     doc: &'static Doc,
 }
 
-/// Which attribute it is.
+/// The attribute.
 #[derive(Clone, Copy)]
 enum What {
-    /// A number, and the switch with which the driver changes it by itself.
+    /// A number, and the switch that lets the driver change it by itself.
     Number(Holdback, Adaptive),
     Switch(Adaptive),
 }
@@ -29,26 +29,28 @@ const TARGET: &str = "`NIC`";
 const PATH: &str = "ethtool COALESCE_GET and COALESCE_SET";
 const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"COALESCE_SET\"";
 const SINCE: &str = "2.6; netlink since 5.7";
-const LOST: &str = "Making the interface anew, as reloading its driver does. Some drivers forget it in a reset, or when the number of queues changes.";
+const LOST: &str = "Re-creating the interface, for example by reloading its driver. Some drivers forget it \
+                    in a reset, or when the number of queues changes.";
 const SWITCH: &str = "`on` or `off`";
 const USECS: &str = "microseconds; 0 for none";
-const FRAMES: &str = "a number of packets; many drivers take 0 or 1 for no limit but the time";
-const NUMBER_BEWARE: &str = "With the adaptive switch on, the driver changes it by itself; `adaptive_rx` and `adaptive_tx` \
-                             are applied before. Drivers round it to steps of their own; rxlab then puts the old value \
-                             back and says what was kept. Small numbers can have meanings of their own: e1000e calls its \
-                             adaptive modes 1 and 3. ixgbe may reset the device, and with it the link, for a delay that \
-                             crosses 10 us. Where a driver answers that it has none of it, a module option can \
-                             be the only way (InterruptThrottleRate, RxIntDelay and TxIntDelay of e1000 and e1000e, \
-                             InterruptThrottleRate of Intel's own igb and ixgbe): it counts when the module is loaded, \
-                             which takes the link away and which rxlab never does.";
-const SWITCH_BEWARE: &str = "While it is on, the numbers of its direction show what the driver made of them last. Some \
-                             drivers (mlx5) stop their queues for a moment.";
+const FRAMES: &str = "a number of packets; for many drivers 0 or 1 means that only the time limits the delay";
+const NUMBER_BEWARE: &str = "With the adaptive switch on, the driver changes it by itself; `adaptive_rx` \
+                             and `adaptive_tx` are applied first. Drivers round it to their own steps; \
+                             rxlab then restores the old value and reports what the driver kept. Small \
+                             numbers can have special meanings: e1000e uses 1 and 3 for its adaptive modes. \
+                             ixgbe may reset the device, and with it the link, when the delay crosses 10 \
+                             us. If a driver does not support it, a module option can be the only way \
+                             (InterruptThrottleRate, RxIntDelay and TxIntDelay of e1000 and e1000e, \
+                             InterruptThrottleRate of Intel's own igb and ixgbe): it takes effect when the \
+                             module is loaded, which takes the link down and which rxlab never does.";
+const SWITCH_BEWARE: &str = "While it is on, the numbers of its direction show the driver's latest choice. \
+                             Some drivers (mlx5) stop their queues for a moment.";
 
 pub(super) static ADAPTIVE_RX: Moderation = Moderation {
     name: "adaptive_rx",
     what: What::Switch(Adaptive::Rx),
     doc: &Doc {
-        summary: "Lets the driver choose by itself for how long it holds receive interrupts back.",
+        summary: "Lets the driver choose how long it delays receive interrupts.",
         target: TARGET,
         values: SWITCH,
         example: "adaptive_rx eth0 = off",
@@ -65,7 +67,7 @@ pub(super) static ADAPTIVE_TX: Moderation = Moderation {
     name: "adaptive_tx",
     what: What::Switch(Adaptive::Tx),
     doc: &Doc {
-        summary: "Lets the driver choose by itself for how long it holds transmit interrupts back.",
+        summary: "Lets the driver choose how long it delays transmit interrupts.",
         target: TARGET,
         values: SWITCH,
         example: "adaptive_tx eth0 = off",
@@ -82,8 +84,8 @@ pub(super) static RX_USECS: Moderation = Moderation {
     name: "rx_usecs",
     what: What::Number(Holdback::RxUsecs, Adaptive::Rx),
     doc: &Doc {
-        summary: "For how long the device holds a receive interrupt back, so that it stands for several packets: fewer \
-                  interrupts for more delay.",
+        summary: "How long the device delays a receive interrupt so that it covers several packets: fewer \
+                  interrupts, more latency.",
         target: TARGET,
         values: USECS,
         example: "rx_usecs eth0 = 50",
@@ -100,7 +102,7 @@ pub(super) static RX_FRAMES: Moderation = Moderation {
     name: "rx_frames",
     what: What::Number(Holdback::RxFrames, Adaptive::Rx),
     doc: &Doc {
-        summary: "After how many packets the device raises a receive interrupt that it holds back.",
+        summary: "Number of packets after which the device raises a delayed receive interrupt.",
         target: TARGET,
         values: FRAMES,
         example: "rx_frames eth0 = 64",
@@ -117,7 +119,7 @@ pub(super) static TX_USECS: Moderation = Moderation {
     name: "tx_usecs",
     what: What::Number(Holdback::TxUsecs, Adaptive::Tx),
     doc: &Doc {
-        summary: "For how long the device holds back the interrupt that says what it has sent.",
+        summary: "How long the device delays the interrupt that reports sent packets.",
         target: TARGET,
         values: USECS,
         example: "tx_usecs eth0 = 50",
@@ -134,7 +136,7 @@ pub(super) static TX_FRAMES: Moderation = Moderation {
     name: "tx_frames",
     what: What::Number(Holdback::TxFrames, Adaptive::Tx),
     doc: &Doc {
-        summary: "After how many packets sent the device raises the interrupt that it holds back.",
+        summary: "Number of sent packets after which the device raises the delayed interrupt.",
         target: TARGET,
         values: FRAMES,
         example: "tx_frames eth0 = 64",
@@ -150,7 +152,7 @@ pub(super) static TX_FRAMES: Moderation = Moderation {
 const NOT_SHOWN: &str =
     "the driver has no such setting; its module may have an option for it (docs/knobs.md)";
 const FIXED: &str =
-    "the driver shows it and does not let it be set; its module may have an option for it (docs/knobs.md)";
+    "the driver reports it but does not let it be set; its module may have an option for it (docs/knobs.md)";
 
 impl What {
     fn text(self, coalesce: &Coalesce) -> Option<String> {
@@ -169,11 +171,11 @@ impl Moderation {
 
 fn meaning(errno: i32) -> Option<&'static str> {
     (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some(
-        "the driver does not take this value, or not while it adapts by itself (adaptive_rx, adaptive_tx)",
+        "the driver does not accept this value, or not while it adapts by itself (adaptive_rx, adaptive_tx)",
     )
 }
 
-/// Whether a driver may have made `got` of `want`: it counts in steps of its own.
+/// True if a driver may have rounded `want` to `got`: it counts in its own steps.
 fn rounded(want: u32, got: u32) -> bool {
     got >= want / 2 && got <= want.saturating_mul(2).max(16)
 }
@@ -299,11 +301,11 @@ mod tests {
         let says = |knob: &dyn Knob, value: &str| {
             knob.check(&host(), &model(), &target("eth0"), value).expect_err(value).to_string()
         };
-        assert_eq!(says(&ADAPTIVE_RX, "1"), "`1` is no value for adaptive_rx: write on or off");
-        assert_eq!(says(&RX_USECS, "-1"), "`-1` is no value for rx_usecs: write a whole number");
+        assert_eq!(says(&ADAPTIVE_RX, "1"), "invalid value `1` for adaptive_rx: expected on or off");
+        assert_eq!(says(&RX_USECS, "-1"), "invalid value `-1` for rx_usecs: expected a whole number");
         assert_eq!(
             says(&RX_USECS, "4294967296"),
-            "`4294967296` is no value for rx_usecs: write a whole number"
+            "invalid value `4294967296` for rx_usecs: expected a whole number"
         );
     }
 
@@ -317,8 +319,8 @@ mod tests {
                 .expect_err("refused")
                 .to_string()
         };
-        assert!(says(Cause::Missing).contains("shows it and does not let it be set; its module"));
-        assert!(says(Cause::Errno(22)).contains("the driver does not take this value"));
+        assert!(says(Cause::Missing).contains("reports it but does not let it be set; its module"));
+        assert!(says(Cause::Errno(22)).contains("the driver does not accept this value"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Why a knob cannot do something, each in one line that says what, where and what to do.
+//! Reasons why a knob cannot do something, each in one line that says what, where and what to do.
 
 use std::borrow::Cow;
 
@@ -17,87 +17,87 @@ pub enum KnobError {
     UnknownNic {
         /// As asked for.
         nic: NicName,
-        /// Those that are there.
+        /// Existing ones.
         known: Vec<NicName>,
     },
     /// No such queue.
-    #[error("{nic} has no queue {queue} (it has: {})", list(known))]
+    #[error("{nic} has no queue {queue} (it has {})", list(known))]
     UnknownQueue {
         /// The interface.
         nic: NicName,
         /// As asked for.
         queue: QueueId,
-        /// Those that are there.
+        /// Existing ones.
         known: Vec<QueueId>,
     },
     /// The knob acts on something else.
     #[error("{knob} acts on {acts_on}, not on {target}")]
     WrongTarget {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// What its targets look like.
+        /// Form of its targets.
         acts_on: &'static str,
         /// As asked for.
         target: Target,
     },
     /// Not a value of the knob.
-    #[error("`{value}` is no value for {knob}: {why}")]
+    #[error("invalid value `{value}` for {knob}: {why}")]
     BadValue {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
         /// As asked for.
         value: String,
-        /// What is wrong and what would be right.
+        /// The error, and a valid value.
         why: String,
     },
     /// CPUs that cannot take the work.
     #[error("{knob} {target}: {} {cpus} {why}", cpu_word(cpus))]
     UnusableCpus {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
-        /// Which of the CPUs asked for.
+        /// The unusable CPUs of those asked for.
         cpus: CpuMask,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The queue has no interrupt of its own, or the interface none of this name. A driver may ask for it later:
-    /// many do so each time the interface is brought up.
+    /// The queue has no interrupt of its own, or the interface has none of this name. A driver may request it
+    /// later: many do so each time the interface is brought up.
     #[error("{target} has no interrupt: {why}")]
     NoIrq {
         /// As asked for.
         target: Target,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: Cow<'static, str>,
     },
-    /// The file is not there.
-    #[error("this kernel or device has no {knob} on {target}: /{path} is not there")]
+    /// The file does not exist.
+    #[error("this kernel or device does not support {knob} on {target}: /{path} does not exist")]
     Unsupported {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
         /// Relative to the root.
         path: String,
     },
-    /// The file is there, and this target still cannot have a value.
+    /// The file exists, but this target cannot have a value.
     #[error("{target} has no {knob}: {why}")]
     Lacks {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: &'static str,
     },
-    /// What the knob acts on comes and goes by itself, and is not there now: a process, a thread, a
-    /// control group. Its value went with it.
+    /// The target comes and goes by itself and does not exist now: a process, a thread, a control group. Its
+    /// value went with it.
     #[error("{target}: {why}")]
     NotThere {
         /// As asked for.
         target: Target,
-        /// What is not there, and what to do.
+        /// The missing thing, and what to do.
         why: String,
     },
     /// A permission is missing.
@@ -107,29 +107,29 @@ pub enum KnobError {
         verb: &'static str,
         /// Relative to the root.
         path: String,
-        /// What it means there; empty, or begins with a separator.
+        /// Meaning of the denial there; empty, or begins with a separator.
         meaning: &'static str,
     },
     /// The kernel answered with an error.
-    #[error("{knob} {target} = {value}: the kernel refuses it: {meaning}")]
+    #[error("{knob} {target} = {value}: the kernel rejected it: {meaning}")]
     Refused {
-        /// Which knob.
+        /// The knob.
         knob: &'static str,
-        /// On what.
+        /// The target.
         target: Target,
-        /// What was written; `?` when it was a read.
+        /// The value written; `?` for a read.
         value: String,
-        /// What the errno means there.
+        /// Meaning of the errno there.
         meaning: String,
     },
-    /// A file holds something we do not know.
-    #[error("/{path} holds `{text}`, which is no {expected}")]
+    /// A file contains something unknown.
+    #[error("/{path} contains `{text}`, expected {expected}")]
     Broken {
         /// Relative to the root.
         path: String,
         /// Its content.
         text: String,
-        /// What should be there.
+        /// Expected content.
         expected: &'static str,
     },
 }
@@ -146,7 +146,7 @@ fn cpu_word(cpus: &CpuMask) -> &'static str {
 }
 
 impl KnobError {
-    /// What it means for the exit code.
+    /// The kind that decides the exit code.
     pub fn kind(&self) -> Kind {
         match self {
             KnobError::Unsupported { .. } | KnobError::Lacks { .. } | KnobError::Denied { .. } => {
@@ -157,8 +157,8 @@ impl KnobError {
         }
     }
 
-    /// The meaning of an operation on `path` that failed; `errno_meaning` knows the errnos that are
-    /// special to the knob.
+    /// The meaning of an operation on `path` that failed; `errno_meaning` knows the errnos that are special
+    /// to the knob.
     pub(super) fn from_host(
         knob: &'static str,
         target: &Target,
@@ -189,11 +189,11 @@ impl KnobError {
     }
 }
 
-/// Errnos that pass by themselves, on any knob.
+/// Transient errnos, for any knob.
 fn transient(errno: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::BUSY | rustix::io::Errno::AGAIN => Some("it is busy just now; try again"),
-        rustix::io::Errno::NOMEM => Some("it has no memory for it just now; try again or ask for less"),
+        rustix::io::Errno::BUSY | rustix::io::Errno::AGAIN => Some("it is busy; try again"),
+        rustix::io::Errno::NOMEM => Some("not enough memory; try again or ask for less"),
         _ => None,
     }
 }

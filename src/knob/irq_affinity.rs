@@ -10,18 +10,18 @@ use crate::model::{Model, Nic, NicKind};
 use crate::plan::{Target, interrupts};
 use crate::units::{CpuMask, Direction, IrqId};
 
-/// Affinity of the interrupts of one queue, or of those of one name that are of no queue.
+/// Affinity of the interrupts of one queue, or of those of one name that belong to no queue.
 ///
-/// Kernel: `Documentation/core-api/irq/irq-affinity.rst`. The interrupt is found through the model
-/// by device and queue or name each time: its number is no identity. Where there are several interrupts
-/// that differ, the value names each, in the order of their numbers: `0;2-3`.
+/// Kernel: `Documentation/core-api/irq/irq-affinity.rst`. The interrupt is found through the model by device
+/// and queue or name each time: its number does not identify it. If several interrupts differ, the value
+/// names each, in the order of their numbers: `0;2-3`.
 pub(super) struct IrqAffinity;
 
 static DOC: Doc = Doc {
-    summary: "Says which CPUs may take the interrupts of a receive queue, and so where its packets are first \
-              handled; those of a transmit queue, and so where sent packets are freed; or those of the device \
-              itself. The interrupt is found anew by device and queue each time.",
-    target: "`NIC/rx-N`, of a NIC that has interrupts; `NIC/tx-N` where the transmit queue has one to itself; \
+    summary: "Sets the CPUs that may take the interrupts of a receive queue, and so where its packets are \
+              first handled; those of a transmit queue, and so where sent packets are freed; or those of \
+              the device itself. rxlab looks up the interrupt by device and queue each time.",
+    target: "`NIC/rx-N`, of a NIC that has interrupts; `NIC/tx-N` if the transmit queue has its own; \
              `NIC/irq-NAME` for those of no queue, by their name in /proc/interrupts",
     values: "a list of CPUs",
     example: "irq_affinity eth0/rx-0 = 2",
@@ -29,10 +29,12 @@ static DOC: Doc = Doc {
     source: "Documentation/core-api/irq/irq-affinity.rst",
     since: "2.4; `effective_affinity` since 4.13",
     risk: Risk::Safe,
-    lost: "Another number of queues or other ring sizes, with many drivers; a link that goes down and up, with \
-           some: the interrupts are then asked for anew. A CPU that goes offline takes its interrupts elsewhere.",
-    beware: "The kernel picks among the CPUs, often one, and an idle interrupt moves only when it next fires. \
-             Interrupts that the kernel manages itself cannot be moved. A running irqbalance moves them back.",
+    lost: "A change of the number of queues or of ring sizes, with many drivers; a link that goes down and \
+           up, with some: the driver then requests new interrupts. Taking a CPU offline moves its \
+           interrupts elsewhere.",
+    beware: "The kernel picks among the CPUs, often one, and an idle interrupt moves only when it next \
+             fires. Interrupts that the kernel manages itself cannot be moved. A running irqbalance moves \
+             them back.",
 };
 
 /// Parts of a value that is one list for each interrupt.
@@ -64,15 +66,16 @@ fn none(nic: &Nic, target: &Target) -> KnobError {
         let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
         let names = if names.is_empty() { "none".to_owned() } else { Vec::from_iter(names).join(", ") };
         let why = format!(
-            "beside those of its queues {} has: {names}; many drivers have theirs only while the interface is up",
+            "apart from those of its queues, {} has: {names}; many drivers request theirs only while the \
+             interface is up",
             nic.name
         );
         return KnobError::NoIrq { target: target.clone(), why: why.into() };
     };
     let why = match (nic.kind, queue.direction) {
-        (NicKind::Device, Direction::Rx) => "the kernel does not say which one belongs to this queue",
+        (NicKind::Device, Direction::Rx) => "the kernel does not report which one belongs to this queue",
         (NicKind::Device, Direction::Tx) => {
-            "none is the queue's alone; that of a receive queue may serve it as well"
+            "it has none of its own; a receive queue's interrupt may serve it too"
         }
         (NicKind::Virtual, _) => {
             "a virtual interface takes packets on the sender's CPU; use rps to move them"
@@ -82,7 +85,7 @@ fn none(nic: &Nic, target: &Target) -> KnobError {
     KnobError::NoIrq { target: target.clone(), why: why.into() }
 }
 
-/// Those of no queue, each name once.
+/// Interrupts of no queue, each name once.
 fn by_name(nic: &Nic) -> Vec<Target> {
     let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
     names.into_iter().filter_map(|name| Target::irq(nic.name.clone(), name)).collect()
@@ -92,9 +95,9 @@ fn path(irq: IrqId) -> String {
     format!("proc/irq/{irq}/smp_affinity")
 }
 
-/// While an interrupt moves, the kernel shows the mask that it is just emptying (`show_irq_affinity` reads
+/// While an interrupt moves, the kernel briefly shows the mask it is emptying (`show_irq_affinity` reads
 /// `pending_mask` without the lock under which `irq_move_masked_irq` clears it). No interrupt has an empty
-/// affinity, so one that is seen is looked at again.
+/// affinity, so an empty mask is read again.
 fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask, KnobError> {
     let read = || value::mask(path, &value::read_plain("irq_affinity", host, target, path)?);
     let mut mask = read()?;
@@ -108,9 +111,9 @@ fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask, Kno
     Ok(mask)
 }
 
-/// Waits until a mask that was written is shown. The kernel writes it beside the old one and takes it over when the
-/// interrupt next fires; for a moment of that (`irq_move_masked_irq` before `irq_do_set_affinity`) the old one
-/// is shown again. A kernel that keeps something else is not waited for to the end of time: reading back tells.
+/// Waits until a mask that was written is shown. The kernel stores it next to the old one and applies it when
+/// the interrupt next fires; for a moment (`irq_move_masked_irq` before `irq_do_set_affinity`) it shows the
+/// old one again. The wait is bounded in case the kernel keeps something else: reading back reveals that.
 fn await_shown(host: &dyn Host, target: &Target, path: &str, mask: &CpuMask) {
     for _ in 0..LOOKS {
         match affinity(host, target, path) {
@@ -120,7 +123,7 @@ fn await_shown(host: &dyn Host, target: &Target, path: &str, mask: &CpuMask) {
     }
 }
 
-/// The kernel moves an interrupt within microseconds, a guest whose CPUs take turns within milliseconds.
+/// The kernel moves an interrupt within microseconds, a guest with time-shared CPUs within milliseconds.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -132,12 +135,12 @@ fn meaning(errno: i32) -> Option<&'static str> {
         }
         Errno::INVAL => Some("none of these CPUs is online"),
         Errno::OVERFLOW => Some("this kernel has no such CPU"),
-        Errno::NOSPC => Some("the interrupt vectors of these CPUs are used up; choose other CPUs"),
+        Errno::NOSPC => Some("these CPUs have no free interrupt vectors; choose other CPUs"),
         _ => None,
     }
 }
 
-const DENIED: &str = " (it needs root; or the kernel manages this interrupt itself and lets nobody move it)";
+const DENIED: &str = " (needs root; or the kernel manages this interrupt itself and it cannot be moved)";
 
 impl Knob for IrqAffinity {
     fn name(&self) -> &'static str {
@@ -164,7 +167,7 @@ impl Knob for IrqAffinity {
         self.irqs(model, target)?;
         let mask = value::online_cpus(self.name(), model, target, value)?;
         if mask.is_empty() {
-            let why = "write a list of CPUs such as 2 or 0-3".to_owned();
+            let why = "expected a list of CPUs such as 2 or 0-3".to_owned();
             return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
         }
         Ok(mask.to_string())
@@ -196,7 +199,7 @@ impl Knob for IrqAffinity {
         let paths = self.locate(model, target)?;
         let given = parts(value).count();
         if given != 1 && given != paths.len() {
-            let why = format!("{target} has {} interrupts now, not {given}", paths.len());
+            let why = format!("{target} now has {} interrupts, not {given}", paths.len());
             return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
         }
         for (path, list) in paths.iter().zip(parts(value).cycle()) {
@@ -205,8 +208,8 @@ impl Knob for IrqAffinity {
                 value: value.to_owned(),
                 why: "not a list of CPUs".to_owned(),
             })?;
-            // The way back from a write that was refused halfway must not ask the refusing interrupt
-            // for what it has.
+            // Undoing a write that was refused halfway must not ask the refusing interrupt for the mask it
+            // already has.
             if host.read_text(path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {
                 continue;
             }
@@ -218,8 +221,8 @@ impl Knob for IrqAffinity {
         Ok(())
     }
 
-    // A write of several interrupts that was cut short leaves some with the old list and some with
-    // the new one: each must be one that we found or wrote.
+    // A write of several interrupts that was cut short leaves some with the old list and some with the new
+    // one: each must be one that rxlab found or wrote.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         parts(live).all(|part| ours.iter().chain(unsettled).any(|value| parts(value).any(|p| p == part)))
     }
@@ -228,7 +231,7 @@ impl Knob for IrqAffinity {
         parts(value).try_fold(CpuMask::new(), |all, list| Some(all.union(&list.parse().ok()?)))
     }
 
-    // Some drivers hint at CPUs of their own choice; which ones the kernel does not keep.
+    // Some drivers suggest CPUs of their own choice, which the kernel does not record.
     fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
         let default = host.read_text("proc/irq/default_smp_affinity").ok();
         let default = default.and_then(|text| CpuMask::from_hex(&text).ok());
@@ -243,7 +246,7 @@ impl Knob for IrqAffinity {
     fn remark(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Option<String> {
         let irqs = self.irqs(model, target).ok()?;
         let stays = irqs.iter().zip(parts(value).cycle()).find_map(|(irq, list)| {
-            // Kernels without the file say nothing, and so do we.
+            // Kernels without the file give no remark.
             let text = host.read_text(&format!("proc/irq/{irq}/effective_affinity")).ok()?;
             let effective = CpuMask::from_hex(&text).ok()?;
             let elsewhere = effective.difference(&list.parse().ok()?);

@@ -10,10 +10,10 @@ use crate::parse;
 use crate::plan::Target;
 use crate::units::IrqId;
 
-/// The ban list of a running irqbalance, as far as it is about one interface.
+/// The part of a running irqbalance's ban list that concerns one interface.
 ///
-/// Over its socket: irqbalance(1), "settings ban irqs", which replaces the whole list; the bans of others are kept.
-/// Numbers of interrupts are no identity: where some are banned and others not, the value says which by their
+/// Uses its socket: irqbalance(1), "settings ban irqs", which replaces the whole list; other bans are kept.
+/// Interrupt numbers are not identities: if some are banned and others not, the value names them by their
 /// place among the interface's interrupts, `banned:0,2`.
 pub(super) struct IrqbalanceKnob;
 
@@ -23,8 +23,8 @@ const BANNED: &str = "banned";
 const SOME: &str = "banned:";
 
 static DOC: Doc = Doc {
-    summary: "Tells a running irqbalance to leave the interrupts of an interface where they are. Before `irq_affinity`, \
-              else irqbalance moves them back.",
+    summary: "Tells a running irqbalance to leave the interrupts of an interface where they are. Applied \
+              before `irq_affinity`, otherwise irqbalance moves them back.",
     target: "`NIC`, of a NIC that has interrupts, while irqbalance runs",
     values: "`banned` or `managed`",
     example: "irqbalance eth0 = banned",
@@ -32,14 +32,14 @@ static DOC: Doc = Doc {
     source: "irqbalance(1), \"SOCKET\"",
     since: "irqbalance 1.2",
     risk: Risk::Safe,
-    lost: "Restarting irqbalance. Another number of queues: new interrupts are not banned, and the numbers of the old \
-           ones stay on the list.",
-    beware: "irqbalance looks at its list anew at the end of an interval, 10 seconds as a rule. What a policy script or \
-             --banmod exempts cannot be seen here and is not changed. Over 255 bytes of numbers some versions cut \
-             the list off: rxlab refuses to send it.",
+    lost: "Restarting irqbalance. A change of the number of queues: new interrupts are not banned, and the \
+           numbers of the old ones stay on the list.",
+    beware: "irqbalance rereads its list at the end of an interval, usually 10 seconds. Exemptions by a \
+             policy script or --banmod are not visible here and stay unchanged. Some versions truncate a \
+             list of more than 255 bytes: rxlab refuses to send one.",
 };
 
-/// Everything that irqbalance could move of an interface, by number.
+/// All interrupts of an interface that irqbalance could move, by number.
 fn irqs(model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
     let nic = value::nic(NAME, model, target)?;
     let irqs = irqs_of(nic);
@@ -60,14 +60,14 @@ fn pid(model: &Model, target: &Target) -> Result<u32, KnobError> {
         Fact::Known(Some(irqbalance)) => Ok(irqbalance.pid),
         Fact::Known(None) => Err(not_running(target)),
         _ => {
-            let why = "whether irqbalance runs cannot be seen from here";
+            let why = "cannot tell from here if irqbalance is running";
             Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
         }
     }
 }
 
 fn not_running(target: &Target) -> KnobError {
-    let why = "irqbalance does not run: nobody moves its interrupts".to_owned();
+    let why = "irqbalance is not running: nothing moves its interrupts".to_owned();
     KnobError::NotThere { target: target.clone(), why }
 }
 
@@ -78,7 +78,7 @@ fn banned(host: &dyn Host, target: &Target, pid: u32) -> Result<BTreeSet<IrqId>,
     let broken = |error: parse::ParseError| KnobError::Broken {
         path: question.path(),
         text: error.to_string(),
-        expected: "answer of irqbalance",
+        expected: "an answer of irqbalance",
     };
     Ok(parse::irqbalance_setup(&answer).map_err(broken)?.banned_irqs.into_iter().collect())
 }
@@ -89,10 +89,11 @@ fn failed(host: &dyn Host, target: &Target, value: Option<&str>, pid: u32, error
         Cause::Missing => KnobError::Lacks {
             knob: NAME,
             target: target.clone(),
-            why: "irqbalance runs and has no socket here; stop the service, or ban in its configuration",
+            why: "irqbalance runs but has no socket here; stop the service, or ban interrupts in its \
+                  configuration",
         },
         Cause::Denied => {
-            let meaning = "; irqbalance listens to root alone: be root, or stop the service";
+            let meaning = "; irqbalance accepts requests only from root: be root, or stop the service";
             KnobError::from_host(NAME, target, value, error, meaning, |_| None)
         }
         _ => KnobError::from_host(NAME, target, value, error, "", meaning),
@@ -103,14 +104,14 @@ fn meaning(errno: i32) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_raw_os_error(errno) {
         Errno::MSGSIZE => {
-            Some("irqbalance takes a list of 255 bytes, and this one is longer; stop the service")
+            Some("the list is longer than the 255 bytes that irqbalance accepts; stop the service")
         }
         Errno::TIMEDOUT => Some("irqbalance does not answer; try again, or stop the service"),
         _ => None,
     }
 }
 
-/// Which of `all` are banned, in words.
+/// The banned ones of `all`, in words.
 fn text(all: &[IrqId], banned: &BTreeSet<IrqId>) -> String {
     let places = (0..).zip(all).filter(|(_, irq)| banned.contains(irq)).map(|(place, _): (usize, _)| place);
     let places: Vec<String> = places.map(|place| place.to_string()).collect();
@@ -121,7 +122,7 @@ fn text(all: &[IrqId], banned: &BTreeSet<IrqId>) -> String {
     }
 }
 
-/// Which of `all` are to be banned; `None` for what is no value.
+/// The ones of `all` to ban; `None` for an invalid value.
 fn wanted(all: &[IrqId], value: &str) -> Option<BTreeSet<IrqId>> {
     match value {
         MANAGED => Some(BTreeSet::new()),
@@ -129,7 +130,7 @@ fn wanted(all: &[IrqId], value: &str) -> Option<BTreeSet<IrqId>> {
         _ => {
             let place = |text: &str| text.parse::<usize>().ok();
             let places = value.strip_prefix(SOME)?.split(',').map(place).collect::<Option<Vec<_>>>()?;
-            // Places that there are not any more took their interrupts along.
+            // Places that no longer exist took their interrupts along.
             Some(places.into_iter().filter_map(|place| all.get(place).copied()).collect())
         }
     }
@@ -165,7 +166,7 @@ impl Knob for IrqbalanceKnob {
             _ => Err(KnobError::BadValue {
                 knob: NAME,
                 value: value.to_owned(),
-                why: "write banned or managed".to_owned(),
+                why: "expected banned or managed".to_owned(),
             }),
         }
     }
@@ -199,13 +200,13 @@ impl Knob for IrqbalanceKnob {
             .map_err(|error| failed(host, target, Some(value), pid, &error))
     }
 
-    // irqbalance takes its list along when it ends.
+    // irqbalance loses its list when it exits.
     fn is_fleeting(&self) -> bool {
         true
     }
 
     fn difference(&self, want: &str, got: &str) -> String {
-        format!("asked for {want}, irqbalance has {got}: it does not listen to us")
+        format!("asked for {want}, irqbalance has {got}: it ignored the request")
     }
 }
 
@@ -224,7 +225,7 @@ mod tests {
 
     const SETUP: &str = "socket/irqbalance/70/setup";
 
-    /// Interrupt 3 is somebody else's; `eth0` has 24 to 27.
+    /// Interrupt 3 belongs to another device; `eth0` has 24 to 27.
     fn host(own: &[u32]) -> RecordedHost {
         let part = |irq: &u32| format!("IRQ {irq} LOAD 7 DIFF 0 CLASS 5 ");
         let parts: String = [3].iter().chain(own).map(part).collect();
@@ -277,16 +278,16 @@ mod tests {
                 .map_err(|error| error.to_string())
         };
         assert_eq!(check(&model, "eth0", "banned").as_deref(), Ok("banned"));
-        assert!(check(&model, "eth0", "banned:1").is_err(), "nobody asks by place");
+        assert!(check(&model, "eth0", "banned:1").is_err(), "places cannot be set");
         assert!(check(&model, "veth0", "banned").expect_err("none").contains("has no interrupts of its own"));
         model.irqbalance = Fact::Known(None);
         assert_eq!(
             check(&model, "eth0", "banned").expect_err("none"),
-            "eth0: irqbalance does not run: nobody moves its interrupts"
+            "eth0: irqbalance is not running: nothing moves its interrupts"
         );
         assert!(IrqbalanceKnob.targets(&model).is_empty());
         model.irqbalance = Fact::Denied(crate::units::Need::AllProcesses);
-        assert!(check(&model, "eth0", "banned").expect_err("hidden").contains("cannot be seen from here"));
+        assert!(check(&model, "eth0", "banned").expect_err("hidden").contains("cannot tell from here"));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! `napi_defer_hard_irqs` and `gro_flush_timeout`: how long a NAPI waits before it takes interrupts again.
+//! `napi_defer_hard_irqs` and `gro_flush_timeout`: how long a NAPI waits before it re-enables its interrupt.
 
 use super::number::{Number, Place, exists};
 use super::{Doc, Risk};
@@ -7,17 +7,17 @@ fn defer_meaning(errno: i32) -> Option<&'static str> {
     (errno == rustix::io::Errno::RANGE.raw_os_error()).then_some("the kernel counts up to 2147483647")
 }
 
-const LOST: &str = "Making the interface anew, as reloading its driver does. Neither a link that goes down and up nor \
-                    another number of queues does.";
+const LOST: &str = "Re-creating the interface, for example by reloading its driver. Neither a link that \
+                    goes down and up nor a change of the number of queues loses it.";
 
-/// Empty polls before interrupts are switched on again.
+/// Empty polls before interrupts are re-enabled.
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "IRQ mitigation".
 pub(super) static NAPI_DEFER_HARD_IRQS: Number = Number {
     name: "napi_defer_hard_irqs",
     doc: &Doc {
-        summary: "How many times in a row a NAPI may find nothing before it switches its interrupt on again. \
-                  Between two polls it sleeps for `gro_flush_timeout`: fewer interrupts for a little more delay.",
+        summary: "Number of consecutive empty polls before a NAPI re-enables its interrupt. Between two \
+                  polls it sleeps for `gro_flush_timeout`: fewer interrupts, slightly more latency.",
         target: "`NIC`",
         values: "a number of polls up to 2147483647; 0 or `off` for none",
         example: "napi_defer_hard_irqs eth0 = 2",
@@ -26,8 +26,8 @@ pub(super) static NAPI_DEFER_HARD_IRQS: Number = Number {
         since: "5.8",
         risk: Risk::Safe,
         lost: LOST,
-        beware: "Does nothing without `gro_flush_timeout`. Overwrites what was set for single NAPIs over netlink \
-                 (since 6.13), and undo cannot bring that back.",
+        beware: "Has no effect without `gro_flush_timeout`. Overwrites values set for single NAPIs over \
+                 netlink (since 6.13), and undo cannot restore those.",
     },
     place: Place::Nic { file: "napi_defer_hard_irqs", there: |nic| exists(&nic.napi.defer_hard_irqs) },
     range: 0..=i32::MAX as u64,
@@ -41,8 +41,8 @@ pub(super) static NAPI_DEFER_HARD_IRQS: Number = Number {
 pub(super) static GRO_FLUSH_TIMEOUT: Number = Number {
     name: "gro_flush_timeout",
     doc: &Doc {
-        summary: "How long packets may wait to be merged with those that follow, and a NAPI for its next poll while \
-                  its interrupt is off (`napi_defer_hard_irqs`).",
+        summary: "How long packets may wait to be merged with later ones, and a NAPI for its next poll \
+                  while its interrupt is off (`napi_defer_hard_irqs`).",
         target: "`NIC`",
         values: "nanoseconds up to 1000000000; 0 or `off` for none",
         example: "gro_flush_timeout eth0 = 20000",
@@ -51,12 +51,12 @@ pub(super) static GRO_FLUSH_TIMEOUT: Number = Number {
         since: "3.19",
         risk: Risk::Safe,
         lost: LOST,
-        beware: "Every packet of a quiet flow is late by up to this long. The kernel takes any number, also centuries; \
-                 rxlab refuses more than a second. Overwrites what was set for single NAPIs over netlink (since \
-                 6.13), and undo cannot bring that back.",
+        beware: "Delays every packet of a quiet flow by up to this long. The kernel accepts any number, \
+                 even centuries; rxlab refuses more than a second. Overwrites values set for single NAPIs \
+                 over netlink (since 6.13), and undo cannot restore those.",
     },
     place: Place::Nic { file: "gro_flush_timeout", there: |nic| exists(&nic.napi.gro_flush_timeout_ns) },
     range: 0..=1_000_000_000,
-    outside: "packets would wait for longer than a second",
+    outside: "packets would wait longer than a second",
     meaning: |_| None,
 };

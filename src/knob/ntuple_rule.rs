@@ -7,43 +7,44 @@ use crate::model::{Model, Nic};
 use crate::parse::ethtool::{FlowAction, FlowRule, flow_bytes, flow_text, rules};
 use crate::plan::Target;
 
-/// One place in the device's table of flow rules.
+/// One slot in the device's table of flow rules.
 ///
-/// Kernel: `Documentation/networking/scaling.rst`, "RSS", and include/uapi/linux/ethtool.h. A place has a rule
-/// or none; where two rules match, the lower place wins.
+/// Kernel: `Documentation/networking/scaling.rst`, "RSS", and include/uapi/linux/ethtool.h. A slot has a rule
+/// or none; if two rules match, the lower slot wins.
 pub(super) struct NtupleRule;
 
 static DOC: Doc = Doc {
-    summary: "A rule by which the device itself sends a kind of packets to one queue, or drops them, before RSS looks \
-              at them. `ntuple` has to be on.",
+    summary: "A rule by which the device sends matching packets to one queue, or drops them, before RSS. \
+              Requires `ntuple` on.",
     target: "`NIC/rule-N`, N as in `ethtool -n`",
-    values: "`none`, or words of `ethtool -N`: a kind (tcp4, udp4, sctp4, tcp6, udp6, sctp6, ip4, ip6, ether and others), \
-             fields with values (src-ip, dst-ip, src-port, dst-port, dst, vlan and others; a mask or a prefix length \
-             stands behind `/`), then `action QUEUE`, `action -1` to drop, or `context N action 0`",
+    values: "`none`, or words of `ethtool -N`: a kind (tcp4, udp4, sctp4, tcp6, udp6, sctp6, ip4, ip6, \
+             ether and others), fields with values (src-ip, dst-ip, src-port, dst-port, dst, vlan and \
+             others; a mask or a prefix length follows a `/`), then `action QUEUE`, `action -1` to drop, or \
+             `context N action 0`",
     example: "ntuple_rule eth0/rule-7 = tcp4 dst-ip 10.0.0.2 dst-port 443 action 3",
     path: "ethtool ETHTOOL_GRXCLSRLALL, ETHTOOL_SRXCLSRLINS and ETHTOOL_SRXCLSRLDEL",
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "2.6.34",
     risk: Risk::Safe,
-    lost: "Making the interface anew. Switching `ntuple` off. Some drivers forget rules when the link goes down or the device \
-           is reset.",
-    beware: "Devices differ in what they can match, often only with the same mask in all rules, and in which \
-             places they have. A rule that is there is replaced in one step; a driver that refuses this wants it \
-             taken out first. Drivers number queues as they like for virtual functions. Tried on composed answers \
-             only: no device at hand has flow rules.",
+    lost: "Re-creating the interface. Switching `ntuple` off. Some drivers forget rules when the link goes \
+           down or the device is reset.",
+    beware: "Devices differ in what they can match, often only with the same mask in all rules, and in \
+             which slots they have. An existing rule is replaced in one step; if a driver refuses that, \
+             remove the rule first. Drivers number queues as they like for virtual functions. Tested only \
+             on synthetic answers: no available device has flow rules.",
 };
 
 const NONE: &str = "none";
-const LACKS: &str = "the driver has no flow rules, or they are off (ntuple)";
+const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
 
 fn meaning(errno: i32) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_raw_os_error(errno) {
-        Errno::INVAL => Some("the device cannot match this, or has no such place or queue"),
-        Errno::NOSPC | Errno::FBIG => Some("the device has no room for a further rule, or no such place"),
+        Errno::INVAL => Some("the device cannot match this, or has no such slot or queue"),
+        Errno::NOSPC | Errno::FBIG => Some("the device has no room for another rule, or no such slot"),
         Errno::EXIST | Errno::BUSY => Some(
-            "another rule stands in the way: the same one elsewhere, or the one that is there, which this driver wants \
-             taken out first (= none)",
+            "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
+             this driver does not replace (remove it first: = none)",
         ),
         _ => None,
     }
@@ -77,13 +78,13 @@ impl NtupleRule {
         KnobError::BadValue { knob: self.name(), value: value.to_owned(), why }
     }
 
-    /// The bytes of the rule, and the rule that the kernel will see in them.
+    /// The bytes of the rule, and the rule as the kernel will read them.
     fn encode(&self, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule), KnobError> {
         let bytes = flow_bytes(location, value).map_err(|why| self.bad(value, why))?;
         let mut answer = Vec::new();
         crate::parse::push_message(&mut answer, &bytes);
         let understood = rules(&answer).ok().and_then(|mut rules| rules.pop());
-        let rule = understood.ok_or_else(|| self.bad(value, "it is no rule".to_owned()))?;
+        let rule = understood.ok_or_else(|| self.bad(value, "not a valid rule".to_owned()))?;
         Ok((bytes, rule))
     }
 }
@@ -101,7 +102,7 @@ impl Knob for NtupleRule {
         &DOC
     }
 
-    /// Those that are there; others can be made.
+    /// Existing rules; others can be created.
     fn targets(&self, model: &Model) -> Vec<Target> {
         let of = |nic: &Nic| {
             let name = nic.name.clone();
@@ -121,7 +122,7 @@ impl Knob for NtupleRule {
         let (nic, location) = self.find(model, target)?;
         let now = text(self.ask(host, target, nic, location)?.as_ref());
         if now != NONE && flow_bytes(location, &now).is_err() {
-            return Err(self.bad(value, format!("the rule there now, {now}, could not be put back")));
+            return Err(self.bad(value, format!("the current rule, {now}, could not be restored")));
         }
         if value == NONE {
             return Ok(NONE.to_owned());
@@ -162,8 +163,8 @@ impl Knob for NtupleRule {
             }
             EthtoolChange::NoRule { location }
         } else {
-            // In one step also where there is a rule already: between taking it out and putting another one in, it
-            // could be lost.
+            // Replaces an existing rule in one step too: between removing it and adding another one, it could
+            // be lost.
             EthtoolChange::Rule { location, rule: self.encode(location, value)?.0 }
         };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
@@ -175,7 +176,7 @@ impl Knob for NtupleRule {
         crate::parse::ethtool::same_flow(want, got)
     }
 
-    // A driver that refuses a rule may have taken out the one that it was to replace.
+    // A driver that refuses a rule may already have removed the one it was to replace.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         let one_of = |values: &[String]| values.iter().any(|value| self.same(value, live));
         one_of(ours) || one_of(unsettled) || (live == NONE && !unsettled.is_empty())
@@ -194,7 +195,7 @@ mod tests {
         Question::Ethtool(EthtoolGet::Rules, "eth0".parse().expect("a name")).path()
     }
 
-    /// Composed: no machine at hand has flow rules. One on place 7, and one of an unknown kind on 9.
+    /// Synthetic: no available machine has flow rules. One in slot 7, and one of an unknown kind in 9.
     fn host() -> RecordedHost {
         let mut answer = Vec::new();
         push_message(&mut answer, &flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule"));
@@ -230,7 +231,7 @@ mod tests {
         };
         assert!(says("eth0/rule-3", "tcp4 action 2").ends_with("eth0 has 2 receive queues, and no rx-2"));
         assert!(says("eth0/rule-3", "tcp4 dst-prt 2 action 1").contains("unknown field `dst-prt`"));
-        assert!(says("eth0/rule-9", "none").contains("unknown(51) action 1, could not be put back"));
+        assert!(says("eth0/rule-9", "none").contains("unknown(51) action 1, could not be restored"));
         assert_eq!(says("eth0", "none"), "ntuple_rule acts on a flow rule (NIC/rule-N), not on eth0");
         let none = RecordedHost::new();
         let error = NtupleRule.check(&none, &model(), &target("eth0/rule-3"), "none").expect_err("no table");
@@ -239,7 +240,7 @@ mod tests {
         let full = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
         let error =
             NtupleRule.write(&full, &model(), &target("eth0/rule-3"), "tcp4 action 1", &testbed::armed());
-        assert!(error.expect_err("full").to_string().contains("no room for a further rule"));
+        assert!(error.expect_err("full").to_string().contains("no room for another rule"));
     }
 
     #[test]
@@ -247,7 +248,7 @@ mod tests {
         let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         let (old, new) = ("udp4 dst-port 53 action 1", "udp4 dst-port 53 action 0");
         assert!(NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "none"));
-        assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "somebody else took it out");
+        assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "removed by another program");
         assert!(!NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "udp4 dst-port 54 action 0"));
     }
 

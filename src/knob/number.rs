@@ -1,4 +1,4 @@
-//! What the knobs share that are one number in one file. The knobs themselves are in `napi` and `sysctl`.
+//! Common code of the knobs that are one number in one file. The knobs themselves are in `napi` and `sysctl`.
 
 use std::ops::RangeInclusive;
 
@@ -13,23 +13,23 @@ pub(super) struct Number {
     pub(super) name: &'static str,
     pub(super) doc: &'static Doc,
     pub(super) place: Place,
-    /// What may be asked for.
+    /// Allowed values.
     pub(super) range: RangeInclusive<u64>,
-    /// Why a number outside is refused.
+    /// Reason to refuse a number outside the range.
     pub(super) outside: &'static str,
-    /// Errnos that mean something here.
+    /// Meaning of knob-specific errnos.
     pub(super) meaning: fn(i32) -> Option<&'static str>,
 }
 
-/// Where the file is, and how the model shows whether it is there.
+/// Location of the file, and whether it exists by the model.
 pub(super) enum Place {
     /// In the directory of an interface.
     Nic { file: &'static str, there: fn(&Nic) -> bool },
-    /// `net.core.FILE`, which the initial network namespace alone has.
+    /// `net.core.FILE`, which exists only in the initial network namespace.
     Core { file: &'static str, there: fn(&Settings) -> bool },
 }
 
-/// Whether a source exists: one that was denied or is broken may be read at another time.
+/// True if a source exists: one that was denied or is broken may become readable.
 pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
     !matches!(fact, Fact::NotAsked | Fact::Unsupported)
 }
@@ -49,9 +49,9 @@ impl Number {
 
     fn error(&self, target: &Target, value: Option<&str>, error: &HostError) -> KnobError {
         let (denied, missing) = match self.place {
-            Place::Nic { .. } => (" (it needs CAP_NET_ADMIN)", None),
+            Place::Nic { .. } => (" (needs CAP_NET_ADMIN)", None),
             Place::Core { .. } => (
-                " (it needs root)",
+                " (needs root)",
                 Some("this kernel does not have it, or this is not the initial network namespace"),
             ),
         };
@@ -62,7 +62,7 @@ impl Number {
     }
 }
 
-/// A whole number as the kernel prints one. Some of these files are signed and hold whatever was written.
+/// A whole number as the kernel prints it. Some of these files are signed and hold whatever was written.
 fn canonical(text: &str) -> Option<String> {
     text.trim().parse::<i128>().ok().map(|number| number.to_string())
 }
@@ -99,12 +99,12 @@ impl Knob for Number {
         }
         if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
             let off = if first == 0 { ", or off" } else { "" };
-            return Err(bad(format!("write a whole number from {first} to {last}{off}")));
+            return Err(bad(format!("expected a whole number from {first} to {last}{off}")));
         }
-        // A number of too many digits is above any range.
+        // A number with too many digits is above any range.
         match value.parse::<u64>() {
             Ok(number) if self.range.contains(&number) => Ok(number.to_string()),
-            _ => Err(bad(format!("write {first} to {last}: {}", self.outside))),
+            _ => Err(bad(format!("must be from {first} to {last}: {}", self.outside))),
         }
     }
 
@@ -115,7 +115,7 @@ impl Knob for Number {
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
         let path = self.path(model, target)?;
         let text = host.read_text(&path).map_err(|error| self.error(target, None, &error))?;
-        let broken = || KnobError::Broken { path, text: text.trim().to_owned(), expected: "number" };
+        let broken = || KnobError::Broken { path, text: text.trim().to_owned(), expected: "a number" };
         canonical(&text).ok_or_else(broken)
     }
 
@@ -154,7 +154,7 @@ mod tests {
         }
         let host = RecordedHost::new().with(BUDGET, "many\n");
         let error = budget.read(&host, &model(), &target("host")).expect_err("no number");
-        assert_eq!(error.to_string(), "/proc/sys/net/core/netdev_budget holds `many`, which is no number");
+        assert_eq!(error.to_string(), "/proc/sys/net/core/netdev_budget contains `many`, expected a number");
     }
 
     #[test]
@@ -166,14 +166,14 @@ mod tests {
         assert_eq!(says("napi_defer_hard_irqs", "eth0", "02").as_deref(), Ok("2"));
         assert_eq!(says("busy_poll", "host", "off").as_deref(), Ok("0"));
         for (knob, at, value, why) in [
-            ("netdev_budget", "host", "0", "write 1 to 2147483647: "),
-            ("netdev_budget", "host", "off", "write a whole number from 1 to 2147483647"),
-            ("busy_read", "host", "-5", "write a whole number from 0 to 2147483647, or off"),
+            ("netdev_budget", "host", "0", "must be from 1 to 2147483647: "),
+            ("netdev_budget", "host", "off", "expected a whole number from 1 to 2147483647"),
+            ("busy_read", "host", "-5", "expected a whole number from 0 to 2147483647, or off"),
             (
                 "gro_flush_timeout",
                 "eth0",
                 "99999999999999999999999",
-                "packets would wait for longer than a second",
+                "packets would wait longer than a second",
             ),
             (
                 "gro_flush_timeout",
@@ -207,7 +207,9 @@ mod tests {
         let text = refused("napi_defer_hard_irqs", "eth0", file, Cause::Missing);
         assert_eq!(
             text,
-            format!("this kernel or device has no napi_defer_hard_irqs on eth0: /{file} is not there")
+            format!(
+                "this kernel or device does not support napi_defer_hard_irqs on eth0: /{file} does not exist"
+            )
         );
     }
 
@@ -219,7 +221,7 @@ mod tests {
         assert!(find("busy_poll").expect("registered").targets(&model).is_empty());
         let listed = find("gro_flush_timeout").expect("registered").targets(&model);
         assert_eq!(listed, [target("eth0")]);
-        // Another namespace has no such files: the recorded host does not either.
+        // Another namespace has no such files, and neither does the recorded host.
         assert!(RecordedHost::new().read(BUDGET).is_err());
     }
 

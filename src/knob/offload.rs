@@ -1,4 +1,4 @@
-//! Offloads: what the device, or the kernel right behind it, does with packets before the protocols see them.
+//! Offloads: work on packets that the device, or the kernel right after it, does before the protocols.
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::{Action, EthtoolGet, Host};
@@ -13,11 +13,11 @@ use crate::units::Fact;
 /// Kernel: `Documentation/networking/netdev-features.rst`.
 pub(super) struct Offload {
     name: &'static str,
-    /// As the kernel calls it.
+    /// Name in the kernel.
     feature: &'static str,
-    /// Why it cannot be changed where the kernel says so.
+    /// Error if the kernel reports it as fixed.
     fixed: &'static str,
-    /// Whether flow rules go away with it.
+    /// True if switching it off removes flow rules.
     holds_rules: bool,
     disturbs: &'static [&'static str],
     doc: &'static Doc,
@@ -25,26 +25,26 @@ pub(super) struct Offload {
 
 const TARGET: &str = "`NIC`";
 const VALUES: &str = "`on` or `off`";
-const LOST: &str =
-    "Making the interface anew, as reloading its driver does. A bond, a bridge or XDP on it may switch it.";
+const LOST: &str = "Re-creating the interface, for example by reloading its driver. A bond, a bridge or XDP \
+                    on it may switch it.";
 const PATH: &str = "ethtool FEATURES_GET and FEATURES_SET";
 const SOURCE: &str = "Documentation/networking/netdev-features.rst";
 
-/// What drivers that start their device anew may throw away.
+/// Settings that drivers may discard when they restart their device.
 const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
 
-/// What goes away with [`NTUPLE`].
+/// Settings that disappear with [`NTUPLE`].
 const RULE: &str = "ntuple_rule";
 
 pub(super) static GRO: Offload = Offload {
     name: "gro",
     feature: "rx-gro",
-    fixed: "the kernel holds rx-gro where it is (fixed)",
+    fixed: "the kernel does not let rx-gro change (fixed)",
     holds_rules: false,
     disturbs: &[],
     doc: &Doc {
-        summary: "Merges packets of a flow that come close together into one large one before the protocols see them: \
-                  less work for each byte.",
+        summary: "Merges packets of a flow that arrive close together into one large packet before the \
+                  protocols see them: less work per byte.",
         target: TARGET,
         values: VALUES,
         example: "gro eth0 = on",
@@ -53,19 +53,20 @@ pub(super) static GRO: Offload = Offload {
         since: "2.6.29; netlink since 5.7",
         risk: Risk::Safe,
         lost: LOST,
-        beware: "A veth polls with NAPI as long as it is on (since 5.13): packets are then taken in by that, and can be \
-                 merged and threaded.",
+        beware: "While it is on, a veth polls with NAPI (since 5.13), so that its packets can be merged and \
+                 threaded.",
     },
 };
 
 pub(super) static LRO: Offload = Offload {
     name: "lro",
     feature: "rx-lro",
-    fixed: "the device has no rx-lro, or the kernel holds it where it is (fixed)",
+    fixed: "the device has no rx-lro, or the kernel does not let it change (fixed)",
     holds_rules: false,
     disturbs: OF_QUEUES,
     doc: &Doc {
-        summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses what it merges.",
+        summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses \
+                  information about the merged packets.",
         target: TARGET,
         values: VALUES,
         example: "lro eth0 = off",
@@ -74,16 +75,16 @@ pub(super) static LRO: Offload = Offload {
         since: "2.6.24; netlink since 5.7",
         risk: Risk::LinkReset,
         lost: LOST,
-        beware: "Not for what forwards: the kernel switches it off when forwarding or bridging begins, and keeps it off. \
-                 Drivers reset the device for it, and bnxt makes its interrupts anew, \
-                 without affinity; rxlab replays that.",
+        beware: "Not for forwarding: the kernel switches it off when forwarding or bridging begins, and \
+                 keeps it off. Drivers reset the device for it, and bnxt re-creates its interrupts without \
+                 affinity; rxlab replays that.",
     },
 };
 
 pub(super) static RX_CHECKSUM: Offload = Offload {
     name: "rx_checksum",
     feature: "rx-checksum",
-    fixed: "the device has no rx-checksum, or the kernel holds it where it is (fixed)",
+    fixed: "the device has no rx-checksum, or the kernel does not let it change (fixed)",
     holds_rules: false,
     disturbs: &[],
     doc: &Doc {
@@ -96,20 +97,20 @@ pub(super) static RX_CHECKSUM: Offload = Offload {
         since: "2.4; netlink since 5.7",
         risk: Risk::LinkReset,
         lost: LOST,
-        beware: "Without it the CPU reads every byte, and some drivers cannot have `lro` either. Drivers reset the device \
-                 for it: on e1000e the link goes down for seconds.",
+        beware: "Without it the CPU reads every byte, and some drivers cannot enable `lro`. Drivers reset \
+                 the device for it: on e1000e the link goes down for seconds.",
     },
 };
 
 pub(super) static NTUPLE: Offload = Offload {
     name: "ntuple",
     feature: "rx-ntuple-filter",
-    fixed: "the device has no rx-ntuple-filter, or the kernel holds it where it is (fixed)",
+    fixed: "the device has no rx-ntuple-filter, or the kernel does not let it change (fixed)",
     holds_rules: true,
     disturbs: &[RULE],
     doc: &Doc {
-        summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to where they are read \
-                  (accelerated RFS).",
+        summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to the CPU \
+                  that reads them (accelerated RFS).",
         target: TARGET,
         values: VALUES,
         example: "ntuple eth0 = on",
@@ -118,8 +119,9 @@ pub(super) static NTUPLE: Offload = Offload {
         since: "2.6.34; netlink since 5.7",
         risk: Risk::LinkReset,
         lost: LOST,
-        beware: "Flow rules go away with it: rxlab does not switch it off while there are some, and does not undo it \
-                 while there are others than before it. Some drivers reset the device for it. Applied before the rules.",
+        beware: "Switching it off removes all flow rules: rxlab refuses while there are any, and does not \
+                 undo it while there are rules it did not find before. Some drivers reset the device for \
+                 it. Applied before the rules.",
     },
 };
 
@@ -135,7 +137,7 @@ impl Offload {
         KnobError::Lacks { knob: self.name, target: target.clone(), why }
     }
 
-    /// Refuses to take flow rules away that nobody mentioned and that are not `kept`.
+    /// Refuses to remove flow rules that no setting names and that are not `kept`.
     fn keeps_rules(
         &self,
         host: &dyn Host,
@@ -146,7 +148,7 @@ impl Offload {
         let nic = value::nic(self.name, model, target)?;
         let mut lost = match value::ethtool(self.name, host, target, EthtoolGet::Rules, &nic.name, rules) {
             Ok(rules) => rules,
-            // Some drivers have the switch for accelerated RFS alone.
+            // Some drivers have the switch only for accelerated RFS.
             Err(KnobError::Unsupported { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -158,7 +160,7 @@ impl Offload {
         let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
         let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
         let why = format!(
-            "{target} has {rules} that would go away; take out first: ntuple_rule {target}/rule-{} = none",
+            "{target} has {rules} that would be removed; remove first: ntuple_rule {target}/rule-{} = none",
             first.location
         );
         Err(KnobError::BadValue { knob: self.name, value: value::on_off(false), why })
@@ -241,7 +243,8 @@ impl Knob for Offload {
 
     fn difference(&self, want: &str, got: &str) -> String {
         format!(
-            "asked for {want}, it stays {got}: another offload, or what stands on the interface, needs it so"
+            "asked for {want}, it stays {got}: another offload, or a device on top of the interface, \
+             requires it"
         )
     }
 }
@@ -254,7 +257,7 @@ mod tests {
     use crate::parse::ethtool::flow_bytes;
     use crate::parse::push_message;
 
-    /// What the device can do and what is on; `rx-lro` is fixed.
+    /// Supported features and those that are on; `rx-lro` is fixed.
     fn host() -> RecordedHost {
         let known = ["rx-gro", "rx-lro", "rx-ntuple-filter"];
         path_with(
@@ -287,15 +290,15 @@ mod tests {
         let fixed = check(&LRO, "on").expect_err("fixed");
         assert_eq!(
             fixed,
-            "eth0 has no lro: the device has no rx-lro, or the kernel holds it where it is (fixed)"
+            "eth0 has no lro: the device has no rx-lro, or the kernel does not let it change (fixed)"
         );
         assert_eq!(check(&LRO, "off").as_deref(), Ok("off"), "it is so already");
         let unknown = check(&RX_CHECKSUM, "on").expect_err("not in the list");
         assert_eq!(unknown, "eth0 has no rx_checksum: this kernel does not know the offload");
-        assert_eq!(check(&GRO, "yes").expect_err("no"), "`yes` is no value for gro: write on or off");
+        assert_eq!(check(&GRO, "yes").expect_err("no"), "invalid value `yes` for gro: expected on or off");
     }
 
-    /// The kernel takes the wish and keeps the feature as it is.
+    /// The kernel accepts the request and keeps the feature as it is.
     #[test]
     fn a_fixed_offload_stays_as_it_is() {
         let (host, model, eth0) = (host(), model(), target("eth0"));
@@ -312,7 +315,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .ends_with("a flow rule that would go away; take out first: ntuple_rule eth0/rule-7 = none"),
+                .ends_with("a flow rule that would be removed; remove first: ntuple_rule eth0/rule-7 = none"),
             "{error}"
         );
         assert_eq!(NTUPLE.check(&with, &model(), &target("eth0"), "on").as_deref(), Ok("on"));

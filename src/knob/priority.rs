@@ -1,4 +1,4 @@
-//! `ksoftirqd_priority` and `napi_priority`: how the kernel threads that take packets are scheduled.
+//! `ksoftirqd_priority` and `napi_priority`: scheduling of the kernel threads that take packets.
 
 mod text;
 
@@ -10,33 +10,33 @@ use crate::parse::{self, Scheduling};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, QueueId};
 
-/// How one kernel thread is scheduled: sched_setattr(2).
+/// Scheduling of one kernel thread: sched_setattr(2).
 pub(super) struct Priority {
     name: &'static str,
     doc: &'static Doc,
     of: Of,
 }
 
-/// Whose thread.
+/// The thread's kind.
 #[derive(Clone, Copy, PartialEq)]
 enum Of {
     Ksoftirqd,
     Napi,
 }
 
-/// The parent of every thread of the kernel.
+/// The parent of every kernel thread.
 const KTHREADD: u32 = 2;
 
 const VALUES: &str = "`other`, `nice:N` from -20 to 19, `fifo:N` or `rr:N` from 1 to 99";
-const BEWARE: &str = "A realtime thread that never runs out of packets leaves its CPU to nobody of a lower priority, but \
-                      for the kernel's safeguard (sched_rt_runtime_us, 50 ms of a second).";
+const BEWARE: &str = "A realtime thread that never runs out of packets starves everything of lower priority \
+                      on its CPU, except for the kernel's safeguard (sched_rt_runtime_us, 50 ms per second).";
 
-/// The thread that takes over when softirqs of a CPU get too many.
+/// The thread that takes over when a CPU has too many softirqs.
 pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
     name: "ksoftirqd_priority",
     doc: &Doc {
-        summary: "How `ksoftirqd/N` is scheduled, which does a CPU's softirqs when they are too many to be done in \
-                  between: against the processes that run on that CPU.",
+        summary: "Scheduling of `ksoftirqd/N`, which takes over a CPU's softirqs when there are too many, \
+                  relative to the processes on that CPU.",
         target: "`cpu:N`",
         values: VALUES,
         example: "ksoftirqd_priority cpu:2 = nice:-5",
@@ -54,7 +54,7 @@ pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
 pub(super) static NAPI_PRIORITY: Priority = Priority {
     name: "napi_priority",
     doc: &Doc {
-        summary: "How the thread is scheduled that polls a receive queue of an interface with threaded NAPI \
+        summary: "Scheduling of the thread that polls a receive queue of an interface with threaded NAPI \
                   (`threaded`).",
         target: "`NIC/rx-N`, of an interface with `threaded`",
         values: VALUES,
@@ -63,7 +63,7 @@ pub(super) static NAPI_PRIORITY: Priority = Priority {
         source: "sched(7), sched_setattr(2); Documentation/networking/napi.rst, \"Threaded NAPI\"",
         since: "5.12; rxlab finds the thread since 6.8",
         risk: Risk::Safe,
-        lost: "A link that goes down and up and `threaded` switched off and on: both make new threads.",
+        lost: "A link that goes down and up, and switching `threaded` off and on: both create new threads.",
         beware: BEWARE,
     },
     of: Of::Napi,
@@ -74,7 +74,7 @@ impl Priority {
         KnobError::NotThere { target: target.clone(), why: why.to_owned() }
     }
 
-    /// The target is one that there can be; what thread it has is not asked.
+    /// Checks only that the target can exist, not that it has a thread.
     fn known(&self, model: &Model, target: &Target) -> Result<(), KnobError> {
         match (self.of, target) {
             (Of::Napi, _) => value::rx_queue(self.name, model, target).map(|_| ()),
@@ -93,12 +93,12 @@ impl Priority {
         }
     }
 
-    /// The thread's number. Looked for each time: a NAPI has another one after its link went down and up.
+    /// The thread's number, looked up each time: a NAPI gets another one when its link goes down and up.
     fn thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32, KnobError> {
         self.known(model, target)?;
         match (self.of, target) {
             (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(host, *cpu).ok_or_else(|| {
-                self.not_there(target, "its ksoftirqd is not to be seen (from within a container it is not)")
+                self.not_there(target, "its ksoftirqd is not visible (from within a container it is not)")
             }),
             _ => self.napi_thread(host, model, target),
         }
@@ -107,8 +107,8 @@ impl Priority {
     fn napi_thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32, KnobError> {
         let (nic, queue) = value::rx_queue(self.name, model, target)?;
         let Some(napi) = &queue.napi else {
-            let why =
-                "the kernel does not say which NAPI polls it (it does since 6.8, while the interface is up)";
+            let why = "the kernel does not report which NAPI polls it (it does since 6.8, while the \
+                       interface is up)";
             return Err(self.not_there(target, why));
         };
         let answer = host
@@ -117,23 +117,23 @@ impl Priority {
         let broken = |error: parse::WireError| KnobError::Broken {
             path: Question::Napis.path(),
             text: error.to_string(),
-            expected: "list of NAPIs",
+            expected: "a list of NAPIs",
         };
         let napis = parse::netdev_napis(&answer).map_err(broken)?;
         let pid = napis.iter().find(|found| found.id == napi.id).and_then(|found| found.pid);
         let Some(pid) = pid else {
-            let why = format!("its NAPI has no thread; `threaded {} = on` makes one", nic.name);
+            let why = format!("its NAPI has no thread; `threaded {} = on` creates one", nic.name);
             return Err(self.not_there(target, &why));
         };
-        // The kernel's number, which within a container is somebody else's.
+        // The kernel's number, which within a container is another process.
         if is_kernel_thread(host, pid, |name| name.starts_with("napi/")) {
             return Ok(pid);
         }
-        Err(self.not_there(target, &format!("its thread, process {pid}, is not to be seen from here")))
+        Err(self.not_there(target, &format!("its thread, process {pid}, is not visible from here")))
     }
 }
 
-/// Whether this is a thread of the kernel with such a name: anybody can give a process any name.
+/// True if this is a kernel thread with such a name: any process can take any name.
 fn is_kernel_thread(host: &dyn Host, pid: u32, named: impl Fn(&str) -> bool) -> bool {
     let name = host.read_text(&format!("proc/{pid}/comm"));
     name.is_ok_and(|name| named(parse::thread_name(&name)))
@@ -179,7 +179,7 @@ impl Knob for Priority {
         }
     }
 
-    // Not whether there is a thread: `threaded` before it in the same plan makes one.
+    // Does not require a thread: `threaded` earlier in the same plan creates one.
     fn check(
         &self,
         _host: &dyn Host,
@@ -191,7 +191,7 @@ impl Knob for Priority {
         let bad = || KnobError::BadValue {
             knob: self.name,
             value: value.to_owned(),
-            why: "write other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)".to_owned(),
+            why: "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)".to_owned(),
         };
         text::asked(value).map(|scheduling| text::of(&scheduling)).ok_or_else(bad)
     }
@@ -199,7 +199,7 @@ impl Knob for Priority {
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
         self.known(model, target)?;
         Ok(vec![match self.of {
-            // Which process it is, is found by name.
+            // The process is found by name.
             Of::Ksoftirqd => "proc".to_owned(),
             Of::Napi => Question::Napis.path(),
         }])
@@ -211,13 +211,13 @@ impl Knob for Priority {
         let broken = |error: parse::ParseError| KnobError::Broken {
             path,
             text: error.to_string(),
-            expected: "stat file",
+            expected: "a stat file",
         };
         let now = parse::scheduling(&stat).map_err(broken)?;
         if text::parse(&text::of(&now)) == Some(now) {
             return Ok(text::of(&now));
         }
-        let why = "its thread has a scheduling policy that rxlab could not put back";
+        let why = "its thread has a scheduling policy that rxlab could not restore";
         Err(KnobError::Lacks { knob: self.name, target: target.clone(), why })
     }
 
@@ -232,7 +232,7 @@ impl Knob for Priority {
         let bad = || KnobError::BadValue {
             knob: self.name,
             value: value.to_owned(),
-            why: "no scheduling policy".to_owned(),
+            why: "not a scheduling policy".to_owned(),
         };
         let scheduling: Scheduling = text::parse(value).ok_or_else(bad)?;
         let pid = self.thread(host, model, target)?;

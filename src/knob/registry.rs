@@ -21,10 +21,10 @@ use super::sysctl::{BUSY_POLL, BUSY_READ, NETDEV_BUDGET, NETDEV_BUDGET_USECS, NE
 use super::threaded::Threaded;
 use super::xps::{XPS_CPUS, XPS_RXQS};
 
-/// Every knob. The order is that of applying: who else moves interrupts; which queues there are; which of them the
-/// device picks, where a switch comes before what hangs on it (also GRO, without which a veth has no NAPI) and a
-/// table before the rules that lead to it; how queues are polled; where interrupts land, who gets the packets (the
-/// global flow table before those of the queues), the whole machine, and last the processes.
+/// Every knob, in the order of applying: irqbalance, which moves interrupts; the queues; the device's choice
+/// of a queue, where a switch precedes the settings that depend on it (also GRO, without which a veth has no
+/// NAPI) and a table precedes the rules that lead to it; polling; the CPUs that take interrupts and then
+/// packets (the global flow table before those of the queues); the whole machine; and last the processes.
 pub static KNOBS: &[&dyn Knob] = &[
     &IrqbalanceKnob,
     &RING_RX,
@@ -74,7 +74,7 @@ mod tests {
 
     use super::KNOBS;
 
-    /// Files of this folder that hold no knob: what knobs share.
+    /// Files of this directory that are shared by knobs and define none.
     const OTHERS: [&str; 6] = ["error", "number", "reference", "registry", "testbed", "value"];
 
     #[test]

@@ -1,4 +1,4 @@
-//! `rfs`: how many flows a receive queue remembers the application's CPU of.
+//! `rfs`: the number of flows whose application CPU a receive queue remembers.
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::Host;
@@ -8,24 +8,24 @@ use crate::plan::Target;
 
 /// Receive flow steering of one queue: the size of its flow table.
 ///
-/// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. Without the global table
-/// (`rfs_entries`) it does nothing. The kernel rounds up to a power of two.
+/// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. Without the global table (`rfs_entries`) it
+/// has no effect. The kernel rounds up to a power of two.
 pub(super) struct Rfs;
 
 static DOC: Doc = Doc {
-    summary: "Steers each flow of a receive queue to the CPU where the application last read it: the size of the \
-              queue's flow table. Works only together with `rfs_entries`, the table of the whole machine.",
+    summary: "Size of a receive queue's flow table, which steers each flow to the CPU where the application \
+              last read it. Works only together with `rfs_entries`, the table of the whole machine.",
     target: "`NIC/rx-N`",
-    values: "a number of flows up to 536870912, 0 or `off` for none; `rfs_entries` divided by the number of queues",
+    values: "a number of flows up to 536870912, 0 or `off` for none; a good value is `rfs_entries` divided \
+             by the number of queues",
     example: "rfs eth0/rx-0 = 4096",
     path: "/sys/class/net/NIC/queues/rx-N/rps_flow_cnt",
     source: "Documentation/networking/scaling.rst, \"RFS: Receive Flow Steering\"",
     since: "2.6.35",
     risk: Risk::Safe,
-    lost: "Taking the queue away, also when it comes back later. A link that goes down and up does not.",
-    beware: "Rounded up to a power of two. The CPU it picks is not limited by the `rps` list. Only \
-             connected sockets are followed (sock_rps_record_flow in include/net/sock.h): TCP, and UDP \
-             after connect().",
+    lost: "Removing the queue, even if it comes back later. A link that goes down and up does not lose it.",
+    beware: "Rounded up to a power of two. The CPU it picks is not limited by the `rps` list. Follows only \
+             connected sockets (sock_rps_record_flow in include/net/sock.h): TCP, and UDP after connect().",
 };
 
 impl Rfs {
@@ -78,7 +78,7 @@ impl Knob for Rfs {
     ) -> Result<(), KnobError> {
         let path = self.path(model, target)?;
         host.write(&path, value.as_bytes()).map_err(|error| {
-            let denied = " (it needs CAP_NET_ADMIN)";
+            let denied = " (needs CAP_NET_ADMIN)";
             KnobError::from_host(self.name(), target, Some(value), &error, denied, |_| None)
         })
     }
@@ -107,8 +107,8 @@ mod tests {
         let error = Rfs.read(&host, &model(), &target("veth0/rx-0")).expect_err("no such file");
         assert_eq!(
             error.to_string(),
-            "this kernel or device has no rfs on veth0/rx-0: \
-             /sys/class/net/veth0/queues/rx-0/rps_flow_cnt is not there"
+            "this kernel or device does not support rfs on veth0/rx-0: \
+             /sys/class/net/veth0/queues/rx-0/rps_flow_cnt does not exist"
         );
     }
 

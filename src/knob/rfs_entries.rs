@@ -1,4 +1,4 @@
-//! `rfs_entries`: how many flows the whole machine remembers the application's CPU of.
+//! `rfs_entries`: the number of flows whose application CPU the whole machine remembers.
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::Host;
@@ -10,22 +10,24 @@ const PATH: &str = "proc/sys/net/core/rps_sock_flow_entries";
 
 /// The global table of receive flow steering.
 ///
-/// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. In the initial network namespace
-/// only; the kernel rounds up to a power of two and refuses more than 2^29.
+/// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. Only in the initial network namespace; the
+/// kernel rounds up to a power of two and refuses more than 2^29.
 pub(super) struct RfsEntries;
 
 static DOC: Doc = Doc {
-    summary: "The table in which the kernel notes on which CPU each flow was last read: its size. Switches \
-              receive flow steering on for the machine; each queue also needs `rfs`.",
+    summary: "Size of the table in which the kernel records on which CPU each flow was last read. Enables \
+              receive flow steering for the machine; each queue also needs `rfs`.",
     target: "`host`",
-    values: "a number of flows up to 536870912, 0 or `off` for none; the connections active at one time",
+    values: "a number of flows up to 536870912, 0 or `off` for none; a good value is the number of \
+             connections active at one time",
     example: "rfs_entries host = 32768",
     path: "/proc/sys/net/core/rps_sock_flow_entries",
     source: "Documentation/networking/scaling.rst, \"RFS: Receive Flow Steering\"",
     since: "2.6.35",
     risk: Risk::Safe,
     lost: "Nothing.",
-    beware: "Rounded up to a power of two. One table for all network namespaces, visible in the initial one only.",
+    beware: "Rounded up to a power of two. One table for all network namespaces, visible only in the \
+             initial one.",
 };
 
 fn meaning(errno: i32) -> Option<&'static str> {
@@ -79,7 +81,7 @@ impl Knob for RfsEntries {
     ) -> Result<(), KnobError> {
         value::only_host(self.name(), target)?;
         host.write(PATH, value.as_bytes()).map_err(|error| {
-            let denied = " (it needs root)";
+            let denied = " (needs root)";
             KnobError::from_host(self.name(), target, Some(value), &error, denied, meaning)
         })
     }

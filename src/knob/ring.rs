@@ -1,4 +1,4 @@
-//! `ring_rx` and `ring_tx`: how many packets wait in each queue of the device.
+//! `ring_rx` and `ring_tx`: the number of packets that wait in each queue of the device.
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::{Action, EthtoolGet, Host};
@@ -22,18 +22,19 @@ const VALUES: &str = "a number of packets from 1 to the device's maximum";
 const PATH: &str = "ethtool RINGS_GET and RINGS_SET";
 const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"";
 const SINCE: &str = "2.4; netlink since 5.7";
-const LOST: &str = "Making the interface anew, as reloading its driver does. Neither a link that goes down and up nor another number of queues does.";
-const BEWARE: &str = "Drivers round it to a multiple or a power of two and lift it to their minimum, silently; rxlab then \
-                      puts the old value back and says what the driver would have kept. Most drivers stop the device or \
-                      reset the link for it, and some (ena, bnxt) make their interrupts anew, without affinity \
-                      and XPS; rxlab replays these.";
+const LOST: &str = "Re-creating the interface, for example by reloading its driver. Neither a link that \
+                    goes down and up nor a change of the number of queues loses it.";
+const BEWARE: &str = "Drivers silently round it to a multiple or a power of two and raise it to their \
+                      minimum; rxlab then restores the old value and reports what the driver would have \
+                      kept. Most drivers stop the device or reset the link for it, and some (ena, bnxt) \
+                      re-create their interrupts without affinity and XPS; rxlab replays these.";
 
 pub(super) static RING_RX: Ring = Ring {
     name: "ring_rx",
     kind: RingKind::Rx,
     doc: &Doc {
-        summary: "How many received packets wait in each queue of the device until a CPU takes them in. What comes on \
-                  top is dropped by the device.",
+        summary: "Number of received packets that wait in each queue of the device until a CPU takes them. \
+                  The device drops what exceeds it.",
         target: TARGET,
         values: VALUES,
         example: "ring_rx eth0 = 1024",
@@ -50,7 +51,7 @@ pub(super) static RING_TX: Ring = Ring {
     name: "ring_tx",
     kind: RingKind::Tx,
     doc: &Doc {
-        summary: "How many packets to be sent each queue of the device holds. The kernel keeps the rest.",
+        summary: "Number of packets to send that each queue of the device holds. The kernel keeps the rest.",
         target: TARGET,
         values: VALUES,
         example: "ring_tx eth0 = 1024",
@@ -63,10 +64,10 @@ pub(super) static RING_TX: Ring = Ring {
     },
 };
 
-/// What drivers that make their queues anew may throw away with them.
+/// Settings that drivers may discard when they re-create their queues.
 const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
 
-const FIXED: &str = "the driver does not let the sizes of its rings be set, or not while the interface is up";
+const FIXED: &str = "the driver does not let its ring sizes be set, or not while the interface is up";
 
 impl Ring {
     fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Count, KnobError> {
@@ -75,7 +76,7 @@ impl Ring {
         let lacks = || KnobError::Lacks {
             knob: self.name,
             target: target.clone(),
-            why: "the device has none of these rings",
+            why: "the device has no such rings",
         };
         rings.of(self.kind).ok_or_else(lacks)
     }
@@ -90,13 +91,15 @@ impl Ring {
 
 fn meaning(errno: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::INVAL => Some("the driver has no rings of this size, or not with these settings"),
+        rustix::io::Errno::INVAL => {
+            Some("the driver does not support this ring size, or not with these settings")
+        }
         rustix::io::Errno::NETDOWN => Some("the interface is down"),
         _ => None,
     }
 }
 
-/// Whether a driver may have made `got` of `want`: a multiple or a power of two, or its minimum.
+/// True if a driver may have turned `want` into `got`: a multiple or a power of two, or its minimum.
 fn rounded(want: u32, got: u32) -> bool {
     got >= want / 2 && got <= want.saturating_mul(2).max(512)
 }
@@ -124,7 +127,7 @@ impl Knob for Ring {
         let limit = self.ask(host, model, target)?.max;
         let size = value::number32(self.name, value, "a number of packets, such as 1024")?;
         if size == 0 || size > limit {
-            let why = format!("{target} takes 1 to {limit}");
+            let why = format!("must be from 1 to {limit} for {target}");
             return Err(KnobError::BadValue { knob: self.name, value: value.to_owned(), why });
         }
         Ok(size.to_string())
@@ -157,7 +160,7 @@ impl Knob for Ring {
     }
 
     fn difference(&self, want: &str, got: &str) -> String {
-        format!("asked for {want}, the driver made {got} of it; ask for a number that it keeps")
+        format!("asked for {want}, the driver rounded it to {got}; ask for a number that it keeps")
     }
 
     // A write that was not read back may have been rounded.
@@ -194,11 +197,11 @@ mod tests {
         RING_RX.write(&host, &model, &eth0, "1024", &testbed::armed()).expect("written");
         assert_eq!(RING_RX.read(&host, &model, &eth0).as_deref(), Ok("1024"));
         let says = |value: &str| RING_RX.check(&host, &model, &eth0, value).expect_err(value).to_string();
-        assert_eq!(says("4097"), "`4097` is no value for ring_rx: eth0 takes 1 to 4096");
-        assert_eq!(says("0"), "`0` is no value for ring_rx: eth0 takes 1 to 4096");
-        assert_eq!(says("1k"), "`1k` is no value for ring_rx: write a number of packets, such as 1024");
+        assert_eq!(says("4097"), "invalid value `4097` for ring_rx: must be from 1 to 4096 for eth0");
+        assert_eq!(says("0"), "invalid value `0` for ring_rx: must be from 1 to 4096 for eth0");
+        assert_eq!(says("1k"), "invalid value `1k` for ring_rx: expected a number of packets, such as 1024");
         let error = RING_TX.check(&host, &model, &eth0, "1").expect_err("no such ring");
-        assert_eq!(error.to_string(), "eth0 has no ring_tx: the device has none of these rings");
+        assert_eq!(error.to_string(), "eth0 has no ring_tx: the device has no such rings");
     }
 
     #[test]
@@ -212,7 +215,7 @@ mod tests {
                 .to_string()
         };
         assert!(says(Cause::Missing).starts_with("eth0 has no ring_rx: the driver does not let"));
-        assert!(says(Cause::Errno(22)).contains("the driver has no rings of this size"));
+        assert!(says(Cause::Errno(22)).contains("the driver does not support this ring size"));
     }
 
     #[test]

@@ -9,13 +9,14 @@ use crate::units::CpuMask;
 
 /// Receive packet steering of one queue.
 ///
-/// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. The kernel drops CPUs that are
-/// offline or isolated without a word; a mask of nothing but offline CPUs switches RPS off.
+/// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. The kernel silently drops offline and
+/// isolated CPUs; a mask of only offline CPUs switches RPS off.
 pub(super) struct Rps;
 
 static DOC: Doc = Doc {
-    summary: "Hands packets of a receive queue to other CPUs, by a hash of the flow, right after the driver. \
-              For a NIC with fewer queues than CPUs: it moves protocol work off the CPU that takes the interrupt.",
+    summary: "Hands packets of a receive queue to other CPUs, by a hash of the flow, right after the \
+              driver. For a NIC with fewer queues than CPUs: it moves protocol work off the CPU that takes \
+              the interrupt.",
     target: "`NIC/rx-N`",
     values: "a list of CPUs, or `off`",
     example: "rps eth0/rx-0 = 2-7",
@@ -23,8 +24,9 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RPS: Receive Packet Steering\"",
     since: "2.6.35",
     risk: Risk::Safe,
-    lost: "Taking the queue away, also when it comes back later. A link that goes down and up does not.",
-    beware: "Offline and isolated CPUs are dropped silently; rxlab refuses them by name and reads back every write.",
+    lost: "Removing the queue, even if it comes back later. A link that goes down and up does not lose it.",
+    beware: "The kernel silently drops offline and isolated CPUs; rxlab refuses them by name and reads back \
+             every write.",
 };
 
 impl Rps {
@@ -39,8 +41,8 @@ fn text(mask: &CpuMask) -> String {
     if mask.is_empty() { "off".to_owned() } else { mask.to_string() }
 }
 
-/// A canonical value as a set. Values come from this file, from `check` or from the journal; text
-/// that is none of them is the empty set, which equals nothing that was asked for.
+/// A canonical value as a set. Values come from this file, from `check` or from the journal; any other text
+/// is the empty set, which equals nothing that was asked for.
 fn cpus(value: &str) -> CpuMask {
     value.parse().unwrap_or_default()
 }
@@ -85,11 +87,13 @@ impl Knob for Rps {
                 knob: self.name(),
                 target: target.clone(),
                 cpus: isolated,
-                why: format!("{is} isolated at boot: the kernel would drop it silently; leave it out"),
+                why: format!(
+                    "{is} isolated at boot and would be dropped silently by the kernel; leave it out"
+                ),
             });
         }
         if mask.is_empty() {
-            let why = "write a list of CPUs such as 2-7, or off".to_owned();
+            let why = "expected a list of CPUs such as 2-7, or off".to_owned();
             return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
         }
         Ok(text(&mask))
@@ -115,14 +119,7 @@ impl Knob for Rps {
     ) -> Result<(), KnobError> {
         let path = self.path(model, target)?;
         host.write(&path, cpus(value).to_hex().as_bytes()).map_err(|error| {
-            KnobError::from_host(
-                self.name(),
-                target,
-                Some(value),
-                &error,
-                " (it needs CAP_NET_ADMIN)",
-                meaning,
-            )
+            KnobError::from_host(self.name(), target, Some(value), &error, " (needs CAP_NET_ADMIN)", meaning)
         })
     }
 
@@ -167,7 +164,7 @@ mod tests {
         let error = Rps.read(&host, &model(), &target("eth0/rx-0")).expect_err("no mask");
         assert_eq!(
             error.to_string(),
-            "/sys/class/net/eth0/queues/rx-0/rps_cpus holds `zz`, which is no CPU mask"
+            "/sys/class/net/eth0/queues/rx-0/rps_cpus contains `zz`, expected a CPU mask"
         );
     }
 
@@ -181,7 +178,7 @@ mod tests {
         assert_eq!(says("2,7"), "rps eth0/rx-0: CPU 7 is offline (online: 0-6)");
         assert_eq!(says("2,8-9"), "rps eth0/rx-0: CPUs 8-9 do not exist on this machine (online: 0-6)");
         assert!(says("2-4").starts_with("rps eth0/rx-0: CPU 3 is isolated at boot"));
-        assert!(says("2-x").starts_with("`2-x` is no value for rps"));
+        assert!(says("2-x").starts_with("invalid value `2-x` for rps"));
     }
 
     #[test]
@@ -189,7 +186,7 @@ mod tests {
         let says =
             |t: &str| Rps.check(&RecordedHost::new(), &model(), &target(t), "1").expect_err(t).to_string();
         assert_eq!(says("eth7/rx-0"), "there is no interface eth7 (there are: eth0, veth0)");
-        assert_eq!(says("eth0/rx-9"), "eth0 has no queue rx-9 (it has: rx-0, rx-1)");
+        assert_eq!(says("eth0/rx-9"), "eth0 has no queue rx-9 (it has rx-0, rx-1)");
         assert_eq!(says("host"), "rps acts on a receive queue (NIC/rx-N), not on host");
         assert_eq!(says("eth0/tx-0"), "rps acts on a receive queue (NIC/rx-N), not on eth0/tx-0");
     }

@@ -1,4 +1,4 @@
-//! `rss`: to which queues the device's hash leads.
+//! `rss`: the queues that the device's hash leads to.
 
 pub(super) mod form;
 
@@ -12,36 +12,38 @@ use crate::units::Fact;
 
 /// The default RSS table of an interface.
 ///
-/// Kernel: `Documentation/networking/scaling.rst`, "RSS". A table that is the kernel's default of now is read as
-/// `default`, whoever wrote it: ethtool does not tell. Going back to it is asking the kernel for its default,
-/// because a table that was written out stays as it is when the number of queues changes, and forbids fewer.
+/// Kernel: `Documentation/networking/scaling.rst`, "RSS". A table that equals the kernel's current default is
+/// read as `default`, no matter who wrote it: ethtool does not report that. To restore it, rxlab asks the
+/// kernel for its default, because an explicit table stays as it is when the number of queues changes, and
+/// forbids fewer.
 pub(super) struct RssTable;
 
 static DOC: Doc = Doc {
-    summary: "The device's indirection table: which receive queues the hash of a flow leads to, and how many of its \
-              entries each queue has.",
+    summary: "The device's indirection table: the receive queues that the hash of a flow leads to, and how \
+              many entries each queue has.",
     target: "`NIC`",
-    values: "`default`; `equal N` for the first N queues in turn; `weights 1,2,1` for blocks in that proportion; \
-             `table 0,1,2,3` entry by entry, repeated when it is shorter than the device's",
+    values: "`default`; `equal N` for the first N queues in turn; `weights 1,2,1` for blocks in that \
+             proportion; `table 0,1,2,3` entry by entry, repeated if shorter than the device's",
     example: "rss eth0 = equal 4",
     path: "ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRXFHINDIR",
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "2.6.36",
     risk: Risk::Safe,
-    lost: "Making the interface anew. Another number of queues, for `default`, and in some drivers for any table. Some \
-           drivers forget it in a reset.",
-    beware: "Each table is shown in the first of these forms that fits it, so that `equal 8` on eight queues is \
-             `default`: that one follows the number of queues where the driver sees to it (virtio_net of 6.1 does not), \
-             all others stay as they are and forbid fewer queues than they use. Some drivers begin with another table \
-             than the kernel's default; undo then writes that one out. Hash key and function stay as they are.",
+    lost: "Re-creating the interface. A change of the number of queues, for `default`, and in some drivers \
+           for any table. Some drivers forget it in a reset.",
+    beware: "Each table is shown in the first of these forms that fits, so that `equal 8` on eight queues \
+             is `default`, which follows the number of queues if the driver supports that (virtio_net of \
+             6.1 does not); all others stay as they are and forbid fewer queues than they use. Some drivers \
+             start with a table other than the kernel's default; undo then writes that table explicitly. \
+             Hash key and function stay as they are.",
 };
 
 const DEFAULT: &str = "default";
 
-/// What a table can be of.
-pub(super) const NO_TABLE: &str = "the device has no RSS table, or its driver does not show it";
+/// Error for a device without a table.
+pub(super) const NO_TABLE: &str = "the device has no RSS table, or its driver does not report it";
 
-/// The table now, and the question that was answered with it.
+/// The current table, and the question that returned it.
 pub(super) fn shown(
     knob: &'static str,
     host: &dyn Host,
@@ -67,7 +69,7 @@ pub(super) fn entries(knob: &'static str, value: &str, size: usize) -> Result<Ve
     form::table(value, size).map_err(|why| KnobError::BadValue { knob, value: value.to_owned(), why })
 }
 
-/// [`entries`], of queues that the interface has.
+/// [`entries`], limited to queues that the interface has.
 pub(super) fn table_of(
     knob: &'static str,
     nic: &Nic,
@@ -82,7 +84,7 @@ pub(super) fn table_of(
     Err(KnobError::BadValue { knob, value: value.to_owned(), why })
 }
 
-/// Over how many queues the default spreads. Where the driver does not tell, the queues are counted.
+/// Number of queues that the default spreads over. If the driver does not report it, the queues are counted.
 fn rings(knob: &'static str, host: &dyn Host, target: &Target, nic: &Nic) -> Result<u32, KnobError> {
     match value::ethtool(knob, host, target, EthtoolGet::RxRings, &nic.name, rx_rings) {
         Err(KnobError::Unsupported { .. }) => Ok(u32::try_from(nic.rx.len()).unwrap_or(u32::MAX)),
@@ -91,7 +93,8 @@ fn rings(knob: &'static str, host: &dyn Host, target: &Target, nic: &Nic) -> Res
 }
 
 impl RssTable {
-    /// The table that `value` describes, `None` for the default, and over how many queues that one spreads.
+    /// The table that `value` describes, `None` for the default, and the number of queues that the default
+    /// spreads over.
     fn table_and_rings(
         &self,
         host: &dyn Host,
@@ -112,7 +115,7 @@ impl RssTable {
 fn meaning(errno: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(errno) {
         rustix::io::Errno::INVAL => {
-            Some("the driver does not take this table, or the device lost a queue of it")
+            Some("the driver does not accept this table, or the device lost one of its queues")
         }
         _ => None,
     }
@@ -190,7 +193,7 @@ impl Knob for RssTable {
         now().unwrap_or_else(|| value.to_owned())
     }
 
-    // Some drivers do not begin with the kernel's default: igb gives each queue a block of the table.
+    // Some drivers do not start with the kernel's default: igb gives each queue a block of the table.
     fn driver_s_choice(
         &self,
         host: &dyn Host,
@@ -235,7 +238,7 @@ mod tests {
         RecordedHost::new().with(&path(EthtoolGet::RssIoctl), answer)
     }
 
-    /// `eth0` of the test machine has two queues. Composed: no recorded machine has an RSS table.
+    /// `eth0` of the test machine has two queues. Synthetic: no recorded machine has an RSS table.
     #[test]
     fn every_form_is_written_and_read_by_both_ways() {
         let (model, eth0, armed) = (model(), target("eth0"), testbed::armed());
@@ -266,11 +269,11 @@ mod tests {
         let host = netlink(&[0, 1, 0, 1]);
         assert_eq!(
             says(&host, "equal 3"),
-            "`equal 3` is no value for rss: eth0 has 2 receive queues, and no rx-2"
+            "invalid value `equal 3` for rss: eth0 has 2 receive queues, and no rx-2"
         );
         assert!(says(&host, "table 0,1,0").contains("3 entries do not fill the table of 4"));
         assert!(says(&netlink(&[]), "equal 1").starts_with("eth0 has no rss: the device has no RSS table"));
-        assert!(says(&RecordedHost::new(), "default").contains("is not there"));
+        assert!(says(&RecordedHost::new(), "default").contains("does not exist"));
     }
 
     /// `eth0` of the test machine has two queues.

@@ -8,14 +8,14 @@ use crate::model::{Model, Nic};
 use crate::parse::ethtool::{Rss, rss_contexts};
 use crate::plan::Target;
 
-/// One RSS context beside the default one.
+/// One RSS context in addition to the default one.
 ///
-/// Kernel: `Documentation/networking/scaling.rst`, "RSS". It is there with a table, or not there.
+/// Kernel: `Documentation/networking/scaling.rst`, "RSS". It exists with a table, or does not exist.
 pub(super) struct RssContext;
 
 static DOC: Doc = Doc {
-    summary: "A further indirection table, for flows that an `ntuple_rule` with `context N` sends there: a service \
-              gets queues of its own. Setting a value makes the context.",
+    summary: "An additional indirection table, for flows that an `ntuple_rule` with `context N` sends \
+              there: a service gets its own queues. Setting a value creates the context.",
     target: "`NIC/context-N`, counted from 1",
     values: "`none`, or a table as for `rss`: `equal N`, `weights 1,2,1`, `table 0,1,2,3`",
     example: "rss_context eth0/context-1 = weights 0,0,1,1",
@@ -23,10 +23,11 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "6.12, which can list them",
     risk: Risk::Safe,
-    lost: "Making the interface anew. Some drivers forget it in a reset.",
-    beware: "The kernel chooses the number of a new context, as a rule the lowest free one: rxlab refuses another than \
-             was asked for, and deletes it. Undo makes a context that was deleted anew, with the hash key and function \
-             that the driver then chooses. Tried on composed answers only: no device at hand has contexts.",
+    lost: "Re-creating the interface. Some drivers forget it in a reset.",
+    beware: "The kernel chooses the number of a new context, usually the lowest free one; if it differs \
+             from the requested one, rxlab deletes the context and fails. Undo re-creates a deleted context \
+             with the hash key and function that the driver then chooses. Tested only on synthetic answers: \
+             no available device has contexts.",
 };
 
 const NONE: &str = "none";
@@ -37,11 +38,11 @@ fn meaning(errno: i32) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_raw_os_error(errno) {
         Errno::EXIST => {
-            Some("the kernel gave it another number; ask for the lowest free one. Nothing is left of it")
+            Some("the kernel gave it another number; ask for the lowest free one. Nothing was changed")
         }
-        Errno::BUSY => Some("flow rules lead to it; take them out first"),
-        Errno::INVAL => Some("the driver does not take this table, or the device lost a queue of it"),
-        Errno::NOSPC => Some("the device has no room for a further context"),
+        Errno::BUSY => Some("flow rules lead to it; remove them first"),
+        Errno::INVAL => Some("the driver does not accept this table, or the device lost one of its queues"),
+        Errno::NOSPC => Some("the device has no room for another context"),
         _ => None,
     }
 }
@@ -82,7 +83,7 @@ impl Knob for RssContext {
         &DOC
     }
 
-    /// Those that are there; others can be made.
+    /// Existing contexts; others can be created.
     fn targets(&self, model: &Model) -> Vec<Target> {
         let of = |nic: &Nic| {
             let name = nic.name.clone();
@@ -155,7 +156,7 @@ mod tests {
     use crate::knob::testbed::{self, model, target};
     use crate::parse::{push_attribute, push_message};
 
-    /// Composed: no machine at hand has RSS contexts. A table of four, and the context 1.
+    /// Synthetic: no available machine has RSS contexts. A table of four, and the context 1.
     fn host() -> RecordedHost {
         let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
         let answer = |context: Option<u32>, table: [u32; 4]| {
@@ -211,7 +212,7 @@ mod tests {
         assert!(
             says(&host(), "eth0/context-1", "equal 3").ends_with("eth0 has 2 receive queues, and no rx-2")
         );
-        assert!(says(&host(), "eth0/context-1", "default").contains("write default, equal N"));
+        assert!(says(&host(), "eth0/context-1", "default").contains("expected default, equal N"));
         let old = RecordedHost::new();
         assert!(says(&old, "eth0/context-1", "none").contains("Linux can since 6.12"));
         let rule = Rule { suffix: "rss-contexts-get/eth0".into(), mishap: Mishap::Refuse(Cause::Errno(17)) };
@@ -220,7 +221,7 @@ mod tests {
         let error = RssContext.write(&other_number, &model(), &at, "equal 2", &armed).expect_err("refused");
         assert_eq!(
             error.to_string(),
-            "rss_context eth0/context-5 = equal 2: the kernel refuses it: the kernel gave it another number; ask \
+            "rss_context eth0/context-5 = equal 2: the kernel rejected it: the kernel gave it another number; ask \
              for the lowest free one. Nothing is left of it"
         );
     }

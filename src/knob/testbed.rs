@@ -1,4 +1,4 @@
-//! The small machine that the knobs' own tests look at.
+//! The small machine that the knobs' own tests use.
 
 use super::{Knob, KnobError};
 use crate::host::{EthtoolGet, Host, Question, RecordedHost};
@@ -12,8 +12,8 @@ use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, IrqId};
 
-/// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 is of none),
-/// an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
+/// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 belongs to
+/// none), an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
 pub(crate) fn model() -> Model {
     let cpu = |n| Cpu {
         id: CpuId(n),
@@ -127,7 +127,7 @@ pub(crate) fn write(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> 
     knob.write(host, &balanced(), &target(at), value, &armed())
 }
 
-/// A target as people write it.
+/// Parses a target.
 pub(crate) fn target(text: &str) -> Target {
     text.parse().expect("a target")
 }
@@ -146,8 +146,7 @@ pub(crate) fn channels_answer(channels: &Channels) -> Vec<u8> {
     answer
 }
 
-/// The answer of ethtool for these offloads: all that are known, those that are on, and those that stay as
-/// they are.
+/// The answer of ethtool for these offloads: all known ones, those that are on, and the fixed ones.
 pub(crate) fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Vec<u8> {
     let mut message = Vec::new();
     for (kind, names) in [(2, known), (4, on), (5, fixed)] {
@@ -167,7 +166,7 @@ pub(crate) fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Ve
     answer
 }
 
-/// A machine with `rx-ntuple-filter` on or off, and flow rules on these places.
+/// A machine with `rx-ntuple-filter` on or off, and flow rules in these slots.
 pub(crate) fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
     let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
     let mut rules = Vec::new();
@@ -181,11 +180,11 @@ pub(crate) fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
     host.with(&path(EthtoolGet::Features), features).with(&path(EthtoolGet::Rules), rules)
 }
 
-/// The proof that a write may happen, from a journal that nobody reads.
+/// The proof that a write may happen, from a throwaway journal.
 pub(crate) fn armed() -> Armed {
     let state = tempfile::tempdir().expect("a temporary directory");
     let store = Store::new(Disk::new(state.path()));
-    let lock = store.lock(std::time::Duration::ZERO).expect("nobody else's");
+    let lock = store.lock(std::time::Duration::ZERO).expect("the lock is free");
     let begin = Begin {
         schema: Begin::SCHEMA.into(),
         id: String::new(),

@@ -1,4 +1,4 @@
-//! `threaded`: whether an interface's NAPIs are polled by threads of their own.
+//! `threaded`: whether dedicated kernel threads poll an interface's NAPIs.
 
 use rustix::io::Errno;
 
@@ -11,13 +11,14 @@ use crate::plan::Target;
 
 /// Threaded NAPI of one interface.
 ///
-/// Kernel: `Documentation/networking/napi.rst`, "Threaded NAPI". A value that this version does not know is
-/// kept as the number that it is, so that undo can go back to it.
+/// Kernel: `Documentation/networking/napi.rst`, "Threaded NAPI". A value unknown to this version is kept as a
+/// number, so that undo can restore it.
 pub(super) struct Threaded;
 
 static DOC: Doc = Doc {
-    summary: "Polls the queues of an interface in kernel threads, one for each NAPI, instead of in softirq. Threads \
-              can be moved by the scheduler, pinned, and given a priority (`napi_priority`).",
+    summary: "Polls the queues of an interface in kernel threads, one for each NAPI, instead of in softirq. \
+              The scheduler can move the threads, and they can be pinned and given a priority \
+              (`napi_priority`).",
     target: "`NIC`",
     values: "`on` or `off`",
     example: "threaded eth0 = on",
@@ -25,10 +26,10 @@ static DOC: Doc = Doc {
     source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
     since: "5.12",
     risk: Risk::Safe,
-    lost: "Making the interface anew, as reloading its driver does. A link that goes down and up keeps it, but makes \
-           the threads anew: their priority and affinity are lost.",
-    beware: "The threads run wherever the scheduler puts them, not where the interrupt is. Overwrites what was set for \
-             single NAPIs over netlink (since 6.17), and undo cannot bring that back.",
+    lost: "Re-creating the interface, for example by reloading its driver. A link that goes down and up \
+           keeps it, but creates new threads: their priority and affinity are lost.",
+    beware: "The threads run wherever the scheduler puts them, not where the interrupt is. Overwrites \
+             values set for single NAPIs over netlink (since 6.17), and undo cannot restore those.",
 };
 
 impl Threaded {
@@ -83,7 +84,7 @@ impl Knob for Threaded {
             _ => Err(KnobError::BadValue {
                 knob: self.name(),
                 value: value.to_owned(),
-                why: "write on or off".to_owned(),
+                why: "expected on or off".to_owned(),
             }),
         }
     }
@@ -107,7 +108,7 @@ impl Knob for Threaded {
     ) -> Result<(), KnobError> {
         let path = self.path(model, target)?;
         host.write(&path, digits(value).as_bytes()).map_err(|error| match error.cause {
-            // EOPNOTSUPP, or the file is not there; but it was just read.
+            // EOPNOTSUPP, or the file does not exist; but it was just read.
             Cause::Missing => KnobError::Lacks {
                 knob: self.name(),
                 target: target.clone(),
@@ -118,13 +119,13 @@ impl Knob for Threaded {
                 target,
                 Some(value),
                 &error,
-                " (it needs CAP_NET_ADMIN)",
+                " (needs CAP_NET_ADMIN)",
                 meaning,
             ),
         })
     }
 
-    // Its threads are made anew.
+    // Its threads are re-created.
     fn disturbs(&self) -> &'static [&'static str] {
         &["napi_priority"]
     }
@@ -160,6 +161,6 @@ mod tests {
         let none = refusing(Cause::from(rustix::io::Errno::OPNOTSUPP));
         assert!(none.starts_with("veth0 has no threaded: it has no NAPI now"), "{none}");
         let mode = refusing(Cause::Errno(22));
-        assert_eq!(mode, "threaded veth0 = on: the kernel refuses it: this kernel has no such mode");
+        assert_eq!(mode, "threaded veth0 = on: the kernel rejected it: this kernel has no such mode");
     }
 }

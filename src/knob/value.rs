@@ -1,4 +1,4 @@
-//! What several knobs share: interfaces and queues as targets, CPU lists and table sizes as values, and
+//! Common code of several knobs: interfaces and queues as targets, CPU lists and table sizes as values, and
 //! files of one value.
 
 use super::KnobError;
@@ -8,7 +8,7 @@ use crate::parse::WireError;
 use crate::plan::Target;
 use crate::units::{CpuMask, Direction, NicName, QueueId};
 
-/// What targets of a per-queue knob look like.
+/// Form of the targets of a per-queue knob.
 pub(super) const RX_QUEUE: &str = "a receive queue (NIC/rx-N)";
 
 /// The largest RFS table that the kernel allows, 2^29 entries.
@@ -24,7 +24,7 @@ pub(super) fn rx_targets(model: &Model) -> Vec<Target> {
     model.nics.iter().flat_map(queues).collect()
 }
 
-/// Every transmit queue of every interface that `wanted` wants.
+/// Every transmit queue of every interface for which `wanted` is true.
 pub(super) fn tx_targets(model: &Model, wanted: impl Fn(&TxQueue) -> bool) -> Vec<Target> {
     let queues = |nic: &Nic| {
         let name = nic.name.clone();
@@ -62,8 +62,8 @@ pub(super) fn rx_queue<'m>(
     queue(knob, model, target, (Direction::Rx, RX_QUEUE), |nic| &nic.rx, |rx| QueueId::rx(rx.index))
 }
 
-/// The queue that `target` names among those that `all` gives, which `id` tells apart. A target of the other
-/// direction is a wrong one.
+/// The queue that `target` names among those of `all`, which `id` tells apart. A target of the other
+/// direction is wrong.
 fn queue<'m, Q>(
     knob: &'static str,
     model: &'m Model,
@@ -108,7 +108,7 @@ pub(super) fn known_nic<'m>(model: &'m Model, name: &NicName) -> Result<&'m Nic,
     })
 }
 
-/// Reads `value` as a list of CPUs that are there and online.
+/// Parses `value` as a list of CPUs that exist and are online.
 pub(super) fn online_cpus(
     knob: &'static str,
     model: &Model,
@@ -138,7 +138,7 @@ pub(super) fn online_cpus(
     Ok(mask)
 }
 
-/// Reads `value` as a number of flows; `off` is 0.
+/// Parses `value` as a number of flows; `off` is 0.
 pub(super) fn flows(knob: &'static str, value: &str) -> Result<String, KnobError> {
     let bad = |why: String| KnobError::BadValue { knob, value: value.to_owned(), why };
     if value == "off" {
@@ -147,12 +147,12 @@ pub(super) fn flows(knob: &'static str, value: &str) -> Result<String, KnobError
     let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     match value.parse::<u64>() {
         Ok(flows) if digits && flows <= u64::from(MAX_FLOWS) => Ok(flows.to_string()),
-        Err(_) if !digits => Err(bad("write a number of flows, such as 4096, or off".to_owned())),
+        Err(_) if !digits => Err(bad("expected a number of flows, such as 4096, or off".to_owned())),
         _ => Err(bad(format!("the largest table has {MAX_FLOWS} entries"))),
     }
 }
 
-/// Whether a table of `want` flows shows as `got`: the kernel rounds up to a power of two.
+/// True if a table of `want` flows is shown as `got`: the kernel rounds up to a power of two.
 pub(super) fn same_flows(want: &str, got: &str) -> bool {
     let rounded = |text: &str| text.parse::<u32>().ok().filter(|n| *n > 0).map(u32::next_power_of_two);
     want == got || (rounded(want).is_some() && rounded(want).map(|n| n.to_string()).as_deref() == Some(got))
@@ -161,18 +161,18 @@ pub(super) fn same_flows(want: &str, got: &str) -> bool {
 /// A file that holds a number.
 pub(super) fn number(path: &str, text: &str) -> Result<String, KnobError> {
     let broken =
-        || KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "number" };
+        || KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "a number" };
     text.trim().parse::<u64>().map(|n| n.to_string()).map_err(|_| broken())
 }
 
 /// A file that holds a CPU mask.
 pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask, KnobError> {
     let broken =
-        |_| KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "CPU mask" };
+        |_| KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "a CPU mask" };
     CpuMask::from_hex(text).map_err(broken)
 }
 
-/// Reads the one file of a knob whose errors mean nothing special.
+/// Reads the one file of a knob whose errors have no special meaning.
 pub(super) fn read_plain(
     knob: &'static str,
     host: &dyn Host,
@@ -182,7 +182,7 @@ pub(super) fn read_plain(
     host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))
 }
 
-/// What the driver says, read by `parse`.
+/// The driver's answer, parsed by `parse`.
 pub(super) fn ethtool<T>(
     knob: &'static str,
     host: &dyn Host,
@@ -197,11 +197,11 @@ pub(super) fn ethtool<T>(
     parse(&answer).map_err(|error| KnobError::Broken {
         path: question.path(),
         text: error.to_string(),
-        expected: "answer of ethtool",
+        expected: "an answer of ethtool",
     })
 }
 
-/// Where the answer of the driver stands.
+/// Path of the driver's answer.
 pub(super) fn ethtool_path(
     knob: &'static str,
     model: &Model,
@@ -221,11 +221,11 @@ pub(super) fn act(
     meaning: fn(i32) -> Option<&'static str>,
 ) -> Result<(), KnobError> {
     host.act(action).map_err(|error| {
-        KnobError::from_host(knob, target, Some(value), &error, " (it needs CAP_NET_ADMIN)", meaning)
+        KnobError::from_host(knob, target, Some(value), &error, " (needs CAP_NET_ADMIN)", meaning)
     })
 }
 
-/// [`act`] on a driver that may show a value and not let it be set: `why` is said of such a one.
+/// [`act`] on a driver that may report a value without letting it be set: `why` is the error then.
 pub(super) fn act_or(
     knob: &'static str,
     host: &dyn Host,
@@ -241,13 +241,13 @@ pub(super) fn act_or(
     })
 }
 
-/// Reads `value` as a switch.
+/// Parses `value` as a switch.
 pub(super) fn switch(knob: &'static str, value: &str) -> Result<bool, KnobError> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => {
-            let why = "write on or off".to_owned();
+            let why = "expected on or off".to_owned();
             Err(KnobError::BadValue { knob, value: value.to_owned(), why })
         }
     }
@@ -258,15 +258,15 @@ pub(super) fn on_off(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// Reads `value` as a number of 32 bits; `what` names one.
+/// Parses `value` as a 32-bit number, described by `what`.
 pub(super) fn number32(knob: &'static str, value: &str, what: &str) -> Result<u32, KnobError> {
     plain_number(value).ok_or_else(|| {
-        let why = format!("write {what}");
+        let why = format!("expected {what}");
         KnobError::BadValue { knob, value: value.to_owned(), why }
     })
 }
 
-/// Digits only, and not more than 32 bits hold.
+/// Parses digits only, of at most 32 bits.
 pub(super) fn plain_number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
@@ -286,8 +286,8 @@ mod tests {
         for (bad, why) in [
             ("536870913", "the largest table has 536870912 entries"),
             ("99999999999999999999999", "the largest table has 536870912 entries"),
-            ("-1", "write a number of flows, such as 4096, or off"),
-            ("4k", "write a number of flows, such as 4096, or off"),
+            ("-1", "expected a number of flows, such as 4096, or off"),
+            ("4k", "expected a number of flows, such as 4096, or off"),
         ] {
             assert!(flows("rfs", bad).expect_err(bad).to_string().ends_with(why), "{bad}");
         }

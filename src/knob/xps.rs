@@ -1,5 +1,5 @@
-//! `xps_cpus` and `xps_rxqs`: who sends through a transmit queue, by CPU or by the receive queue that the packets
-//! answer to.
+//! `xps_cpus` and `xps_rxqs`: the senders that use a transmit queue, by CPU or by the receive queue of their
+//! flow.
 
 use rustix::io::Errno;
 
@@ -16,7 +16,7 @@ use crate::units::{CpuId, CpuMask, QueueId};
 pub(super) struct Xps {
     name: &'static str,
     doc: &'static Doc,
-    /// What the set in the file is one of.
+    /// Kind of the numbers in the file.
     of: Of,
 }
 
@@ -28,15 +28,16 @@ enum Of {
 }
 
 const SOURCE: &str = "Documentation/networking/scaling.rst, \"XPS: Transmit Packet Steering\"";
-const LOST: &str = "Taking the queue away, also when it comes back later. Some drivers set it anew for all queues when \
-                    the link comes up, the number of queues changes or a CPU goes on- or offline (virtio_net, mlx5).";
+const LOST: &str = "Removing the queue, even if it comes back later. Some drivers reset it for all queues \
+                    when the link comes up, the number of queues changes or a CPU goes on- or offline \
+                    (virtio_net, mlx5).";
 
 /// By the CPU that sends.
 pub(super) static XPS_CPUS: Xps = Xps {
     name: "xps_cpus",
     doc: &Doc {
-        summary: "Which CPUs send through a transmit queue. Without any, the kernel spreads flows over the queues by \
-                  their hash.",
+        summary: "CPUs that send through a transmit queue. Without any, the kernel spreads flows over the \
+                  queues by their hash.",
         target: "`NIC/tx-N`, of an interface with several transmit queues",
         values: "a list of CPUs, or `off`",
         example: "xps_cpus eth0/tx-0 = 0-1",
@@ -45,8 +46,8 @@ pub(super) static XPS_CPUS: Xps = Xps {
         since: "2.6.38",
         risk: Risk::Safe,
         lost: LOST,
-        beware: "Offline CPUs are dropped silently; rxlab refuses them by name and reads back every write. `xps_rxqs` \
-                 of any queue wins over it.",
+        beware: "The kernel silently drops offline CPUs; rxlab refuses them by name and reads back every \
+                 write. `xps_rxqs` of any queue takes precedence.",
     },
     of: Of::Cpus,
 };
@@ -55,7 +56,8 @@ pub(super) static XPS_CPUS: Xps = Xps {
 pub(super) static XPS_RXQS: Xps = Xps {
     name: "xps_rxqs",
     doc: &Doc {
-        summary: "Which receive queues' connections send through a transmit queue, so that one CPU serves both ways.",
+        summary: "Receive queues whose connections send through a transmit queue, so that one CPU handles \
+                  both directions.",
         target: "`NIC/tx-N`, of an interface with several transmit queues",
         values: "a list of receive queues by number, or `off`",
         example: "xps_rxqs eth0/tx-0 = 0",
@@ -64,7 +66,8 @@ pub(super) static XPS_RXQS: Xps = Xps {
         since: "4.18",
         risk: Risk::Safe,
         lost: LOST,
-        beware: "As soon as one queue has it, it wins over `xps_cpus` wherever a socket remembers its receive queue.",
+        beware: "As soon as one queue has it, it takes precedence over `xps_cpus` for every socket that \
+                 remembers its receive queue.",
     },
     of: Of::RxQueues,
 };
@@ -74,8 +77,8 @@ fn text(mask: &CpuMask) -> String {
     if mask.is_empty() { "off".to_owned() } else { mask.to_string() }
 }
 
-/// A canonical value as a set. Values come from this file, from `check` or from the journal; text that is none of
-/// them is the empty set, which equals nothing that was asked for.
+/// A canonical value as a set. Values come from this file, from `check` or from the journal; any other text
+/// is the empty set, which equals nothing that was asked for.
 fn set(value: &str) -> CpuMask {
     value.parse().unwrap_or_default()
 }
@@ -83,7 +86,7 @@ fn set(value: &str) -> CpuMask {
 impl Xps {
     fn path(&self, model: &Model, target: &Target) -> Result<String, KnobError> {
         let (nic, queue) = value::tx_queue(self.name, model, target)?;
-        // The kernel has no `xps_cpus` there, and an `xps_rxqs` that does nothing.
+        // The kernel has no `xps_cpus` there, and an `xps_rxqs` without effect.
         if queue.xps_cpus == Fact::Unsupported {
             return Err(self.one_queue(target));
         }
@@ -104,7 +107,7 @@ impl Xps {
                     Of::Cpus => cpus_meaning,
                     Of::RxQueues => queues_meaning,
                 };
-                KnobError::from_host(self.name, target, value, error, " (it needs CAP_NET_ADMIN)", meaning)
+                KnobError::from_host(self.name, target, value, error, " (needs CAP_NET_ADMIN)", meaning)
             }
         }
     }
@@ -113,7 +116,7 @@ impl Xps {
         let mask: CpuMask = value.parse().map_err(|_| KnobError::BadValue {
             knob: self.name,
             value: value.to_owned(),
-            why: "write a list of receive queues such as 0-3, or off".to_owned(),
+            why: "expected a list of receive queues such as 0-3, or off".to_owned(),
         })?;
         let there: CpuMask = nic.rx.iter().map(|queue| CpuId(queue.index)).collect();
         match mask.difference(&there).first() {
@@ -164,7 +167,7 @@ impl Knob for Xps {
             Of::RxQueues => self.rx_queues(value::tx_queue(self.name, model, target)?.0, value)?,
         };
         if mask.is_empty() {
-            let why = "write a list such as 0-3, or off".to_owned();
+            let why = "expected a list such as 0-3, or off".to_owned();
             return Err(KnobError::BadValue { knob: self.name, value: value.to_owned(), why });
         }
         Ok(text(&mask))
@@ -201,7 +204,7 @@ impl Knob for Xps {
         format!("asked for {want}, the kernel kept {got}: it dropped CPU {dropped} (offline)")
     }
 
-    // The kernel's. Some drivers then spread the CPUs over the queues, each in its own way.
+    // The kernel's default. Some drivers then spread the CPUs over the queues, each in its own way.
     fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
         value == "off"
     }
@@ -245,16 +248,16 @@ mod tests {
             knob.check(&RecordedHost::new(), &model(), &target(at), value).expect_err(value).to_string()
         };
         assert_eq!(says(&XPS_CPUS, "eth0/tx-1", "6-7"), "xps_cpus eth0/tx-1: CPU 7 is offline (online: 0-6)");
-        assert_eq!(says(&XPS_RXQS, "eth0/tx-1", "1-2"), "eth0 has no queue rx-2 (it has: rx-0, rx-1)");
-        assert!(says(&XPS_RXQS, "eth0/tx-1", "a").contains("write a list of receive queues"));
-        assert_eq!(says(&XPS_CPUS, "eth0/tx-9", "1"), "eth0 has no queue tx-9 (it has: tx-0, tx-1)");
+        assert_eq!(says(&XPS_RXQS, "eth0/tx-1", "1-2"), "eth0 has no queue rx-2 (it has rx-0, rx-1)");
+        assert!(says(&XPS_RXQS, "eth0/tx-1", "a").contains("expected a list of receive queues"));
+        assert_eq!(says(&XPS_CPUS, "eth0/tx-9", "1"), "eth0 has no queue tx-9 (it has tx-0, tx-1)");
         assert_eq!(
             says(&XPS_CPUS, "eth0/rx-0", "1"),
             "xps_cpus acts on a transmit queue (NIC/tx-N), not on eth0/rx-0"
         );
     }
 
-    /// The kernel's ENOENT, of a file that is there.
+    /// The kernel's ENOENT, for a file that exists.
     #[test]
     fn an_interface_with_one_transmit_queue_has_none() {
         for knob in [&XPS_CPUS, &XPS_RXQS] {

@@ -1,10 +1,10 @@
-//! What a setting can do to traffic, and how much looking after it takes: a row for each knob.
+//! Effect of setting a knob on traffic, and the upkeep it needs: a row for each knob.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a write can do to traffic.
+/// Effect of a write on traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -17,14 +17,14 @@ pub enum Risk {
     LinkReset,
 }
 
-/// What it takes to keep a value right, once it is set. A boot loses them all.
+/// Effort to keep a value right once it is set. A reboot loses them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Upkeep {
     /// It stays as long as the interface does.
     Low,
-    /// It goes with queues that go, and has to follow interrupts that move.
+    /// It disappears with queues that are removed, and has to follow interrupts that move.
     Medium,
     /// Others change it by themselves, or it is right only for what runs on the machine today.
     High,
@@ -53,7 +53,8 @@ impl fmt::Display for Upkeep {
 use Risk::{BriefStall, LinkReset, Safe};
 use Upkeep::{High, Low, Medium};
 
-/// Every knob, in the order of applying. The registry of knobs is further right: it has the test that both agree.
+/// Every knob, in the order of applying. The test that this agrees with the registry of knobs is in the
+/// registry.
 const ROWS: [(&str, Risk, Upkeep); 35] = [
     ("irqbalance", Safe, High),
     ("ring_rx", LinkReset, Low),
@@ -92,12 +93,12 @@ const ROWS: [(&str, Risk, Upkeep); 35] = [
     ("napi_priority", Safe, High),
 ];
 
-/// Risk and upkeep of a knob's settings; `None` for what is no knob.
+/// Risk and upkeep of a knob's settings; `None` if there is no such knob.
 pub fn care(knob: &str) -> Option<(Risk, Upkeep)> {
     place(knob).map(|at| (ROWS[at].1, ROWS[at].2))
 }
 
-/// The same for an interface of this driver, where it does more or less than most.
+/// The same for an interface of this driver, where the effect is greater or smaller than for most.
 pub(super) fn care_with(knob: &str, driver: Option<&str>) -> Option<(Risk, Upkeep)> {
     let (usual, upkeep) = care(knob)?;
     let risk = match (knob, driver?) {

@@ -1,4 +1,4 @@
-//! Rates on paper: what CPUs do once the interrupts of a model are elsewhere.
+//! Predicted rates: the work of each CPU once the interrupts of a model are elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::diagnose::evidence::queue_packets;
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuId;
 
-/// The rates of a machine once its queues and interrupts are as in `after`: what a CPU does for a queue goes where the
-/// queue's interrupt goes. Queues of one CPU share what it does by their packets, and queues that are new share that
-/// of their interface.
+/// Returns the rates of a machine once its queues and interrupts are as in `after`: the work a CPU does for a
+/// queue moves with the queue's interrupt. Queues of one CPU share its work by their packets, and new queues
+/// share that of their interface.
 ///
-/// A plan that looked at the load of the new CPU would find it idle, and another one after it.
+/// Planning by the current load of the new CPU would find it idle, and another one next time.
 pub(super) fn carried(before: &Model, rates: &Rates, after: &Model, ground: &Ground) -> Rates {
     let machine = Machine { model: before, rates, ground };
     let mut on_cpu: BTreeMap<CpuId, (f64, f64)> = BTreeMap::new();
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(after(&send(&model, 1, "2")).cpus[2].packets, 10_030.0);
     }
 
-    /// Two interrupts that change places: neither takes the other's work along.
+    /// Two interrupts that swap CPUs: neither takes the other's work along.
     #[test]
     fn what_has_come_does_not_go_on() {
         let sketch = Sketch::new(2).device("eth0", &[0, 1]).traffic("eth0", 2e4);

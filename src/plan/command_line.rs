@@ -1,4 +1,4 @@
-//! Command lines of rxlab for settings, ready to be copied into a shell.
+//! rxlab command lines for settings, ready to be copied into a shell.
 
 use super::Setting;
 use super::export::shell;
@@ -15,7 +15,7 @@ pub fn trial_of<'a>(program: &str, settings: impl IntoIterator<Item = &'a Settin
     format!("{program} trial run {} --live --nic {}", set_flags(settings), shell(nic.as_str()))
 }
 
-/// The same of a plan that is written to a file first: for plans with more settings than a line has room for.
+/// The same for a plan that is written to a file first: for plans with too many settings for one line.
 pub fn trial_of_plan(program: &str, plan: &str, nic: &NicName) -> String {
     let (nic, file) = (shell(nic.as_str()), shell(&format!("{plan}.toml")));
     format!(

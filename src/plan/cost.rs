@@ -1,27 +1,28 @@
-//! What it costs to begin to hand packets to other CPUs, from what was measured on this host.
+//! Cost of starting to hand packets to other CPUs, measured on this host.
 //!
-//! The CPU that receives now keeps what is before the point where RPS chooses a CPU, on a device; a virtual interface has
-//! no such part, its packets go to the other CPU's backlog at once. It sends an inter-processor interrupt whenever that
-//! backlog is empty: once a poll of a device, once a packet of a virtual interface, but not again before the other CPU is
-//! through with the one before. The target gets the rest, and to be interrupted. Waking a reader there no longer takes an
-//! interrupt of its own.
+//! On a device, the CPU that receives now keeps the work before the point where RPS chooses a CPU; a virtual
+//! interface has no such work, its packets go to the other CPU's backlog at once. The CPU sends an
+//! inter-processor interrupt whenever that backlog is empty: once per poll of a device, once per packet of a
+//! virtual interface, but not again before the other CPU has finished the previous one. The target gets the
+//! remaining work, and the cost of being interrupted. Waking a reader there no longer takes a separate
+//! interrupt.
 
 use super::moves::{Cost, Measured, Move};
 use crate::model::{HandOver, NicKind, Rates, StackWork};
 use crate::units::CpuId;
 
-/// Part of a packet's protocol work that hashing and queueing cost the CPU that hands over: an assumption.
+/// Part of a packet's protocol work that the handing CPU spends on hashing and queueing: an assumption.
 const ENQUEUE: f64 = 0.1;
-/// Programs that send make system calls: the loads that this was fitted to left so much more time between interrupts than
-/// the stream that it was measured with.
+/// Sending programs make system calls: the loads that this was fitted to left this many times more time
+/// between interrupts than the stream that it was measured with.
 const CYCLE: f64 = 1.35;
-/// How far off the interrupts were in these loads: how often, times how dear (docs/prediction.md).
+/// Error of the predicted interrupt cost in these loads: count times unit cost (docs/prediction.md).
 const INTERRUPTS: [f64; 2] = [0.5, 1.7];
-/// The same of the work that moves.
+/// The same for the work that moves.
 const MOVED: [f64; 2] = [0.5, 1.8];
 
-/// What a move costs as fractions of the time that its packets take now, which is `part` of the CPU's receive `time`;
-/// `None` where that was not measured.
+/// Cost of a move as fractions of the time that its packets take now, which is `part` of the CPU's receive
+/// `time`; `None` if it was not measured.
 pub(super) fn of_move(step: &Move, time: f64, part: f64, rates: &Rates) -> Option<Measured> {
     let costs = rates.costs.as_ref()?;
     let (stack, hand_over) = (costs.cpus.get(&step.from)?, costs.hand_over?);
@@ -35,12 +36,14 @@ pub(super) fn of_move(step: &Move, time: f64, part: f64, rates: &Rates) -> Optio
     let interrupts = |moved: f64| interrupts(step, (moves * moved, runs), &hand_over);
     let packets = step.packets / 1e9;
     let queueing = if is_device { ENQUEUE * hand_over.packet_ns * packets } else { 0.0 };
-    // The more moves, the busier the target, and a busy one is not interrupted: a full one never.
+    // The more work moves, the busier the target; a busy target is interrupted less often, and a full one
+    // never.
     let kept = |factor: f64, moved: f64| {
         time - moves + queueing + factor * interrupts(moved) * hand_over.send_ns / 1e9
     };
     let waking = waking(stack, time, packets, &hand_over);
-    // Of readers on the target the waking is cheap; where several CPUs take packets, half of them may be elsewhere.
+    // Waking a reader on the target is cheap; if several CPUs take packets, half of the readers may be
+    // elsewhere.
     let local = if step.to.len() == 1 { 1.0 } else { 0.5 };
     let least = hand_over.packet_ns * packets;
     let handed = |factor: f64, local: f64| {
@@ -56,8 +59,8 @@ pub(super) fn of_move(step: &Move, time: f64, part: f64, rates: &Rates) -> Optio
     })
 }
 
-/// Inter-processor interrupts a second, where `moves` of a CPU's time goes to the targets, and comes in so many `runs` of
-/// NET_RX.
+/// Inter-processor interrupts per second, where `moves` of a CPU's time goes to the targets in so many `runs`
+/// of NET_RX.
 fn interrupts(step: &Move, (moves, runs): (f64, f64), hand_over: &HandOver) -> f64 {
     let batches = if step.kind == NicKind::Device { runs.clamp(1.0, step.packets) } else { step.packets };
     let of_a_batch = step.packets / batches;
@@ -69,19 +72,19 @@ fn interrupts(step: &Move, (moves, runs): (f64, f64), hand_over: &HandOver) -> f
     step.to.iter().map(to).sum()
 }
 
-/// Part of a CPU that goes into interrupts that wake readers on other CPUs.
+/// Part of a CPU's time spent on interrupts that wake readers on other CPUs.
 fn waking(stack: &StackWork, time: f64, packets: f64, hand_over: &HandOver) -> f64 {
     let measured = stack.waking.map(|part| part * time);
     let counted = || stack.interrupts.map(|each| each * packets * hand_over.send_ns);
     measured.or_else(counted).unwrap_or_default().min(stack.part * time)
 }
 
-/// What predictions rest on, in one line.
+/// Basis of predictions, in one line.
 pub fn basis(rates: &Rates) -> String {
     match rates.costs.as_ref().map(|costs| (costs.hand_over, costs.missing.join("; "))) {
         Some((Some(cost), _)) => format!(
-            "measured by eBPF: a hand-over takes {:.1} us of the CPU that hands over and {:.1} us of the one that gets \
-             it, at most {:.0} a second",
+            "measured by eBPF: a hand-over takes {:.1} us of the CPU that hands over and {:.1} us of \
+             its target, at most {:.0} a second",
             cost.send_ns / 1e3,
             cost.take_ns / 1e3,
             1e9 / (CYCLE * cost.cycle_ns)
@@ -124,8 +127,8 @@ mod tests {
     #[test]
     fn a_device_keeps_taking_packets_off_its_queue() {
         let of = |runs| likely(&step(NicKind::Device, 1e5, &[1]), &rates(4, runs, Some(0.0)));
-        // 10 % stay, a tenth of 0.5 us of each packet for queueing, and an interrupt for each poll that finds the target
-        // idle.
+        // 10 % stay, a tenth of 0.5 us of each packet for queueing, and an interrupt for each poll that finds
+        // the target idle.
         let cost = of(1_000.0);
         let kept = 0.1 + (1e5 * 50e-9 + 1_000.0 * 0.55 * 12e-6) / 0.5;
         assert!((cost.kept - kept).abs() < 1e-9, "{cost:?} {kept}");
@@ -133,7 +136,7 @@ mod tests {
         assert!(of(10_000.0).kept > cost.kept, "smaller polls make more interrupts");
     }
 
-    /// However many packets come, the other CPU is interrupted again only when it is through.
+    /// However many packets arrive, the other CPU is interrupted again only when it has finished.
     #[test]
     fn a_virtual_interface_pays_for_interrupts_only() {
         let of = |packets| likely(&step(NicKind::Virtual, packets, &[1]), &rates(2, packets, Some(0.0))).kept;
@@ -154,7 +157,7 @@ mod tests {
     fn waking_a_reader_elsewhere_ends() {
         let of = |waking| likely(&step(NicKind::Virtual, 1e5, &[1]), &rates(2, 1e5, waking)).handed;
         assert!((of(Some(0.0)) - of(Some(0.4)) - 0.4).abs() < 1e-9);
-        // Not measured, it is counted: a tenth of the packets, 12 us each.
+        // Without a measurement it is estimated: a tenth of the packets, 12 us each.
         assert!((of(Some(0.0)) - of(None) - 1e4 * 12e-6 / 0.5).abs() < 1e-9);
     }
 

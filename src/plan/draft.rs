@@ -1,4 +1,4 @@
-//! A plan on its way through the steps of a policy.
+//! A plan while it passes through the steps of a policy.
 
 use std::collections::BTreeSet;
 
@@ -12,39 +12,39 @@ use crate::diagnose::evidence::TRAFFIC;
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
 
-/// What is said of a variable that is as it should be.
+/// Reason given for a variable that is already right.
 pub(super) const NOTHING: &str = "nothing to change";
 
-/// What a policy has decided so far. Each step sees the machine as it will be after the steps before it, so that
-/// a machine that is set by the plan leaves every step with nothing to do.
+/// Decisions of a policy so far. Each step sees the machine as the previous steps will leave it, so that a
+/// machine set by the plan leaves every step with nothing to do.
 pub(super) struct Draft<'a> {
-    /// The machine as it will be. CPUs that are not to be used count as isolated in it.
+    /// The machine as it will be. CPUs that must not be used count as isolated in it.
     pub(super) model: Model,
-    /// The rates as they will be: work has gone where interrupts have.
+    /// The rates as they will be: work has moved with the interrupts.
     pub(super) rates: Rates,
     pub(super) ground: Ground,
-    /// The machine and the rates that were looked at.
+    /// The machine and rates that were read.
     pub(super) seen: (&'a Model, &'a Rates),
-    /// Devices that nobody named, as they have no traffic beside others that have.
+    /// Devices that were not named and are idle while others have traffic.
     pub(super) idle: Vec<NicName>,
-    /// The interfaces that are planned for.
+    /// Interfaces that are planned for.
     pub(super) nics: Vec<NicName>,
-    /// As many CPUs a queue may have to hand packets to.
+    /// Maximum number of CPUs that a queue hands packets to.
     pub(super) cpus_per_queue: Option<usize>,
-    /// CPUs that receive work is to leave.
+    /// CPUs that receive work should leave.
     pub(super) clean: CpuMask,
     only: Option<&'a [Variable]>,
     pub(super) settings: Vec<PlannedSetting>,
-    /// The variables that the settings are of, in their order.
+    /// Variables of the settings, in their order.
     pub(super) variables: Vec<Variable>,
-    /// Why something is left alone.
+    /// Reasons for what is left alone.
     pub(super) reasons: Vec<String>,
-    /// What the plan does not do.
+    /// Limits of the plan.
     pub(super) notes: Vec<String>,
 }
 
 impl<'a> Draft<'a> {
-    /// A draft without settings, of all variables or only some.
+    /// Returns a draft without settings, of all variables or only some.
     pub(super) fn new(
         model: &'a Model,
         rates: &'a Rates,
@@ -70,7 +70,7 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// Takes all other CPUs out of the plan.
+    /// Excludes all other CPUs from the plan.
     pub(super) fn use_only(&mut self, cpus: &CpuMask) {
         for cpu in &mut self.model.cpus {
             cpu.isolated = !cpus.contains(cpu.id);
@@ -78,7 +78,8 @@ impl<'a> Draft<'a> {
         self.ground = Ground::new(&self.model);
     }
 
-    /// Plans for the interfaces with these names, of whatever kind; for the devices below where they decide.
+    /// Plans for the interfaces with these names, of whatever kind; for their lower devices where those
+    /// decide.
     pub(super) fn name(&mut self, named: &[NicName]) {
         for name in named {
             let found = self.model.nic(name).and_then(|nic| Some((nic, below(&self.model, nic)?)));
@@ -96,15 +97,15 @@ impl<'a> Draft<'a> {
         self.nics.retain(|name| seen.insert(name.clone()));
     }
 
-    /// Plans for the devices with these names; without names every device that is up, but not the idle ones beside busy
-    /// ones, which would take CPUs for nothing.
+    /// Plans for the devices with these names; without names, for every device that is up, except idle ones
+    /// when others are busy, which would take CPUs for nothing.
     pub(super) fn choose(&mut self, named: &[NicName]) {
         self.name(named);
         for name in std::mem::take(&mut self.nics) {
             match self.model.nic(&name).map(|nic| nic.kind) {
                 Some(NicKind::Device) => self.nics.push(name),
                 Some(_) => self.leave(format!(
-                    "{name} has no interrupts of its own: the policy spread plans masks for such"
+                    "{name} has no interrupts of its own: use the policy spread, which plans masks for it"
                 )),
                 None => self.leave(format!("there is no interface {name}")),
             }
@@ -126,17 +127,17 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The interfaces that are planned for, as they will be.
+    /// Interfaces that are planned for, as they will be.
     pub(super) fn planned(&self) -> impl Iterator<Item = &Nic> {
         self.nics.iter().filter_map(|name| self.model.nic(name))
     }
 
-    /// Whether it is asked for.
+    /// True if the variable is requested.
     pub(super) fn wants(&self, variable: Variable) -> bool {
         self.only.is_none_or(|only| only.contains(&variable))
     }
 
-    /// Decides one variable, if it is asked for.
+    /// Decides one variable, if it is requested.
     pub(super) fn step(&mut self, variable: Variable, work: impl FnOnce(&mut Self)) {
         if !self.wants(variable) || self.nics.is_empty() {
             return;
@@ -154,12 +155,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Says why something is left alone.
+    /// Records why something is left alone.
     pub(super) fn leave(&mut self, why: String) {
         self.reasons.push(why);
     }
 
-    /// Adds settings and makes them hold.
+    /// Adds settings and applies them to the draft's machine.
     pub(super) fn take(&mut self, settings: Vec<PlannedSetting>) {
         for planned in settings {
             paper::follow(&mut self.model, &planned.set);
@@ -167,7 +168,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds one setting of `nic` and makes it hold.
+    /// Adds one setting of `nic` and applies it to the draft's machine.
     pub(super) fn set(&mut self, knob: &str, nic: &NicName, what: What, value: String, why: String) {
         let target = match what {
             What::Whole => Target::Nic(nic.clone()),
@@ -182,23 +183,23 @@ impl<'a> Draft<'a> {
         self.take(vec![planned]);
     }
 
-    /// The machine as it will be, for what is shared out of it.
+    /// The machine as it will be, for sharing out its CPUs.
     pub(super) fn machine(&self) -> Machine<'_> {
         Machine { model: &self.model, rates: &self.rates, ground: &self.ground }
     }
 
-    /// The CPU that takes the packets of a queue first; `None` where nobody knows.
+    /// The CPU that takes the packets of a queue first; `None` if unknown.
     pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
         self.machine().home(queue)
     }
 
-    /// Whether one of the variables was asked for by its name.
+    /// True if the variable was requested by name.
     pub(super) fn is_asked(&self, variable: Variable) -> bool {
         self.only.is_some_and(|only| only.contains(&variable))
     }
 }
 
-/// What of an interface a setting is for.
+/// The part of an interface that a setting is for.
 pub(super) enum What {
     Whole,
     Queue(QueueId),

@@ -1,8 +1,8 @@
-//! A plan in the forms that other programs read, one form a file. Text from values: nothing here looks
-//! at a machine, and what the names and paths of one are comes from the model.
+//! A plan in the formats of other programs, one format per file. Text from values: nothing here reads a
+//! machine; the model provides its names and paths.
 //!
-//! [`expression`] says once, a row for each knob, what a setting is to the kernel; the forms pick what
-//! they have words for. What a form has no words for is said in its output and to the caller.
+//! [`expression`] defines, in one row per knob, what a setting is to the kernel; the formats pick what they
+//! support. Unsupported settings are listed in the output and returned to the caller.
 
 mod ansible;
 mod expression;
@@ -24,25 +24,25 @@ use expression::Expression;
 use text::one_line;
 pub(crate) use text::shell;
 
-/// Who is to read the plan.
+/// Format of an exported plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A POSIX shell script that sets the values and reads them back.
     Sh,
     /// A file for /etc/sysctl.d.
     Sysctl,
-    /// Files for /etc/systemd/network that udev sets a link up by, one for each interface.
+    /// Files for /etc/systemd/network by which udev sets up links, one for each interface.
     SystemdLink,
     /// A profile directory of TuneD.
     Tuned,
     /// A playbook of builtin modules.
     Ansible,
-    /// A policy script of irqbalance that keeps it from the interrupts of the plan.
+    /// A policy script of irqbalance that keeps it away from the interrupts of the plan.
     IrqbalancePolicy,
 }
 
 impl Format {
-    /// Every form, by the name that people give it.
+    /// Every format, by its name.
     pub const ALL: [(&'static str, Format); 6] = [
         ("sh", Format::Sh),
         ("sysctl", Format::Sysctl),
@@ -52,7 +52,7 @@ impl Format {
         ("irqbalance-policy", Format::IrqbalancePolicy),
     ];
 
-    /// Whether it is always a directory of several files.
+    /// True if the output is always a directory of several files.
     pub fn is_directory(self) -> bool {
         self == Format::Tuned
     }
@@ -70,7 +70,7 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Format::ALL.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
-        found.ok_or_else(|| format!("write one of {}", Format::ALL.map(|(name, _)| name).join(", ")))
+        found.ok_or_else(|| format!("expected one of {}", Format::ALL.map(|(name, _)| name).join(", ")))
     }
 }
 
@@ -79,18 +79,18 @@ impl FromStr for Format {
 pub struct ExportFile {
     /// Its name, without a directory.
     pub name: String,
-    /// What is in it.
+    /// Its content.
     pub text: String,
-    /// Whether it is run.
+    /// True if it is to be executed.
     pub executable: bool,
 }
 
-/// A setting that a form has no words for.
+/// A setting that a format does not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub why: String,
 }
 
@@ -100,16 +100,16 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// A plan in another form.
+/// A plan in another format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
-    /// The files; none when the form has words for nothing of the plan.
+    /// The files; none if the format supports nothing of the plan.
     pub files: Vec<ExportFile>,
-    /// What is not in them, in the order of applying.
+    /// Settings left out, in the order of applying.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Whether there is a row for this knob.
+/// True if there is a row for this knob.
 pub fn knows(knob: &str) -> bool {
     expression::place(knob).is_some()
 }
@@ -137,17 +137,17 @@ pub fn export(format: Format, plan: &Plan, model: &Model) -> Export {
     Export { files, left_out: draft.left_out }
 }
 
-/// A setting and what it is to the kernel.
+/// A setting and its kernel form.
 struct Said<'a> {
     setting: &'a Setting,
     expression: Expression,
 }
 
-/// A plan on its way into a form.
+/// A plan during export.
 struct Draft<'a> {
     /// Name of the plan, in one line.
     name: String,
-    /// What can be said, in the order of applying.
+    /// Settings that can be expressed, in the order of applying.
     said: Vec<Said<'a>>,
     left_out: Vec<LeftOut>,
 }
@@ -157,7 +157,7 @@ impl<'a> Draft<'a> {
         self.left_out.push(LeftOut { setting: setting.clone(), why: why.into() });
     }
 
-    /// Keeps what `pick` has words for and leaves out the rest with its reason.
+    /// Keeps the settings that `pick` supports and leaves out the rest with the reason.
     fn pick<T>(&mut self, pick: impl Fn(&Said<'a>) -> Result<T, String>) -> Vec<(Said<'a>, T)> {
         let mut picked = Vec::new();
         for said in std::mem::take(&mut self.said) {
@@ -169,7 +169,7 @@ impl<'a> Draft<'a> {
         picked
     }
 
-    /// The comment at the top of a file: what it is, then what is not in it.
+    /// The comment at the top of a file: its purpose, then the settings left out.
     fn head(&self, what: &str) -> String {
         let mut head = format!("# {}: {what}\n# Made by rxlab from a plan.\n", self.name);
         if !self.left_out.is_empty() {

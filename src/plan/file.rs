@@ -1,4 +1,4 @@
-//! Plans as people write them: TOML, one `[[setting]]` table for each setting; what they rest on comes below.
+//! Plan files: TOML, one `[[setting]]` table for each setting; their basis follows below.
 //!
 //! ```toml
 //! name = "rps"
@@ -18,7 +18,7 @@ use super::{Plan, PlannedSetting, Prediction, Risk, Setting, Upkeep};
 use crate::model::DeviceAddress;
 use crate::parse;
 
-/// Text that is no plan.
+/// An invalid plan file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct PlanFileError {
@@ -26,7 +26,7 @@ pub struct PlanFileError {
     pub line: usize,
     /// Counted from 1, in characters.
     pub column: usize,
-    /// What is wrong there, in one line.
+    /// The error, in one line.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ struct File {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<String>,
-    /// Where earlier versions have them.
+    /// Location in files of earlier versions.
     #[serde(default, skip_serializing)]
     notes: Vec<String>,
     setting: Vec<Entry>,
@@ -84,7 +84,7 @@ fn name() -> String {
 }
 
 impl Plan {
-    /// Reads a plan file.
+    /// Parses a plan file.
     pub fn from_toml(text: &str) -> Result<Self, PlanFileError> {
         let file: File = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
@@ -183,7 +183,7 @@ set = "rfs_entries host = 32768"
         assert_eq!(Plan::from_toml(&old).expect("a plan").notes, ["adds no capacity"]);
     }
 
-    /// What a trial compares with later is in the file as numbers, not only in its notes.
+    /// Values that a trial compares with later are in the file as numbers, not only in its notes.
     #[test]
     fn a_prediction_is_data() {
         let (model, rates) = Sketch::case_a().build();

@@ -1,7 +1,7 @@
-//! What any plan should do to the CPUs, by the costs of this host where they were measured.
+//! Predicted effect of any plan on the CPUs, by the costs of this host where they were measured.
 //!
-//! RPS masks, RFS tables and interrupts that move to one CPU are in the model. Other settings are not: a plan that has
-//! some is predicted without them, and says so.
+//! The model covers RPS masks, RFS tables and interrupts that move to one CPU. The prediction ignores other
+//! settings, and says so.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,7 +26,7 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
     }
     let mut moves: Vec<Move> = nics().flat_map(|nic| asked.moves(nic)).collect();
     let basis = measure(rates, &mut moves);
-    let nothing = || format!("by the model it moves no receive work{}", in_brackets(&left_out(model, plan)));
+    let nothing = || format!("in the model it moves no receive work{}", in_brackets(&left_out(model, plan)));
     let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets);
     prediction.basis = basis;
     prediction.left_out = left_out(model, plan);
@@ -37,7 +37,7 @@ fn in_brackets(lines: &[String]) -> String {
     if lines.is_empty() { String::new() } else { format!(" ({})", lines.join("; ")) }
 }
 
-/// Puts the measured cost to each hand-over that begins. Says what predictions rest on.
+/// Adds the measured cost to each hand-over that begins. Returns the basis of predictions.
 fn measure(rates: &Rates, moves: &mut [Move]) -> String {
     let times: BTreeMap<CpuId, f64> = rates.cpus.iter().map(|cpu| (cpu.cpu, receiving(cpu))).collect();
     let shares = Shares::new(times.clone(), moves);
@@ -56,25 +56,25 @@ fn measure(rates: &Rates, moves: &mut [Move]) -> String {
     let resteered = moves.iter().any(Move::is_resteered);
     basis
         + if resteered {
-            "; what a mask in use has handed over already is told apart by fixed fractions"
+            "; what a mask in use has handed over already is separated by fixed fractions"
         } else {
             ""
         }
 }
 
-/// What a plan asks of queues.
+/// The plan's requests for queues.
 struct Asked<'a> {
     model: &'a Model,
     rates: &'a Rates,
-    /// The value that it has for each knob of a target at the end.
+    /// The final value for each knob of a target.
     values: HashMap<(&'a Target, &'a str), &'a str>,
-    /// Where it sends interrupts: queues that share one move together, whichever of them it names.
+    /// Targets of interrupts: queues that share one move together, whichever of them it names.
     sent: HashMap<IrqId, &'a str>,
-    /// The interfaces that it names.
+    /// Interfaces that it names.
     named: BTreeSet<&'a NicName>,
-    /// Whether there is a global table of flows now, and then.
+    /// True if there is a global table of flows, before and after.
     tables: [bool; 2],
-    /// CPUs that the kernel leaves in a mask: it drops others without a word.
+    /// CPUs that the kernel keeps in a mask: it silently drops others.
     masks: CpuMask,
 }
 
@@ -102,13 +102,14 @@ impl<'a> Asked<'a> {
         Self { model, rates, values, sent, named, tables: [now, then], masks }
     }
 
-    /// Whether the plan names the interface, or the global table changes and it has tables of its own.
+    /// True if the plan names the interface, or the global table changes and the interface has tables of its
+    /// own.
     fn is_about(&self, nic: &Nic) -> bool {
         let [now, then] = self.tables;
         self.named.contains(&nic.name) || now != then && nic.rx.iter().any(has_flows)
     }
 
-    /// What the queues of an interface bring, wherever their interrupts land.
+    /// The work that the queues of an interface bring, wherever their interrupts land.
     fn moves(&self, nic: &Nic) -> Vec<Move> {
         let readers = readers(self.model, self.rates, nic);
         nic.rx.iter().flat_map(|queue| self.of_queue(nic, queue, readers.as_ref())).collect()
@@ -130,7 +131,7 @@ impl<'a> Asked<'a> {
         let wanted = wanted.map(|wanted| wanted.intersection(&self.masks)).unwrap_or_else(|| mask.clone());
         let [now, then] = self.tables;
         let steering = |flows: bool, mask: &CpuMask| match readers.filter(|_| flows) {
-            // Where the reader of a flow is known RFS decides, so the readers' CPUs get the work.
+            // If the reader of a flow is known RFS decides, so the readers' CPUs get the work.
             Some(readers) => readers.clone(),
             None => even(mask),
         };
@@ -164,8 +165,8 @@ fn mask_of(text: &str) -> Option<CpuMask> {
     if text == "off" { Some(CpuMask::new()) } else { text.parse().ok() }
 }
 
-/// The CPU that an interrupt goes to when it may go to `cpus` alone; `None` where it can stay, and where the
-/// kernel has the choice.
+/// The CPU that an interrupt goes to when it may go to `cpus` alone; `None` if it can stay, or if the kernel
+/// chooses.
 fn goes_to(cpus: &str, homes: &[CpuId]) -> Option<CpuId> {
     let cpus: CpuMask = cpus.parse().ok()?;
     let stays = homes.iter().all(|home| cpus.contains(*home));
@@ -175,7 +176,7 @@ fn goes_to(cpus: &str, homes: &[CpuId]) -> Option<CpuId> {
 /// Settings that change which queue a packet goes to.
 const QUEUE_CHOICE: [&str; 4] = ["channels", "rss", "rss_context", "ntuple_rule"];
 
-/// What of the plan is not in the model.
+/// The parts of the plan that are not in the model.
 fn left_out(model: &Model, plan: &Plan) -> Vec<String> {
     let out: Vec<&PlannedSetting> =
         plan.settings.iter().filter(|planned| !in_model(model, &planned.set)).collect();

@@ -1,16 +1,16 @@
-//! The CPUs of a machine as planners see them: which may be used, in memory domains, core by core.
+//! The CPUs of a machine for planners: the usable ones, in memory domains, core by core.
 
 use crate::model::{Cpu, Model};
 use crate::units::{CpuId, CpuMask};
 
-/// One memory domain: the CPUs of a NUMA node, or all where the kernel shows none.
+/// One memory domain: the CPUs of a NUMA node, or all if the kernel reports none.
 #[derive(Debug, Clone)]
 pub(super) struct Domain {
     /// Its node.
     pub(super) node: Option<u32>,
     /// Its online CPUs: by last-level cache, then core, then number.
     pub(super) all: Vec<CpuId>,
-    /// Those that may be used, in the same order.
+    /// Usable CPUs, in the same order.
     pub(super) usable: Vec<CpuId>,
     /// The first of these of each core.
     pub(super) cores: Vec<CpuId>,
@@ -22,9 +22,9 @@ pub(super) struct Ground {
     pub(super) online: CpuMask,
     pub(super) usable: CpuMask,
     pub(super) domains: Vec<Domain>,
-    /// By number of the CPU: index of its domain, and its place in there. For online CPUs only.
+    /// By CPU number: index of its domain, and its place in it. For online CPUs only.
     places: Vec<Option<(usize, usize)>>,
-    /// By number of the CPU: the threads of its core.
+    /// By CPU number: the threads of its core.
     siblings: Vec<CpuMask>,
 }
 
@@ -63,7 +63,7 @@ impl Ground {
         ground
     }
 
-    /// Index of the domain of an online CPU, and its place in there.
+    /// Index of the domain of an online CPU, and its place in it.
     pub(super) fn place(&self, cpu: CpuId) -> Option<(usize, usize)> {
         self.places.get(cpu.0 as usize).copied().flatten()
     }
@@ -74,7 +74,7 @@ impl Ground {
         cpus.iter().filter_map(of).fold(CpuMask::new(), |all, some| all.union(some))
     }
 
-    /// The same without `others` in each domain that has at least `load` usable CPUs left then.
+    /// The same without `others` in each domain that still has at least `load` usable CPUs then.
     pub(super) fn clear_of(&self, others: &CpuMask, load: &[usize]) -> Self {
         let mut ground = self.clone();
         for (domain, load) in ground.domains.iter_mut().zip(load) {
@@ -110,7 +110,7 @@ type Key = (Option<u32>, u32, u32, u32);
 fn key(cpu: &Cpu) -> Key {
     let own = cpu.id.0;
     let core = cpu.siblings.first().map_or(own, |first| first.0.min(own));
-    // In some virtual machines each CPU claims a cache of its own, and shares its core nevertheless.
+    // In some virtual machines each CPU reports a cache of its own, but still shares its core.
     let cache = cpu.l3.first().map_or(core, |first| first.0.min(core));
     (cpu.node, cache, core, own)
 }

@@ -1,11 +1,11 @@
-//! Which interrupts a target stands for.
+//! Interrupts that a target stands for.
 
 use super::Target;
 use crate::model::{Irq, Nic};
 use crate::units::Direction;
 
-/// The interrupts of a queue of `nic`, or those of a name, in the order of their numbers; none where the target
-/// has none, or is no such part of an interface.
+/// The interrupts of a queue of `nic`, or those of a name, in the order of their numbers; none if the target
+/// has none or is not such a part of an interface.
 pub fn interrupts<'m>(nic: &'m Nic, target: &Target) -> Vec<&'m Irq> {
     let mut irqs: Vec<&Irq> = match target {
         Target::Queue { queue, .. } if queue.direction == Direction::Rx => {

@@ -1,10 +1,11 @@
-//! Receive work that moves from CPU to CPU: whose part of a CPU's receive time is whose, and where it goes.
+//! Receive work that moves between CPUs: each queue's part of a CPU's receive time, and its destination.
 //!
-//! The model: the CPU that takes a queue's interrupt does all of the work of its packets, or with RPS a fixed part of
-//! it (interrupt, polling, hashing, the inter-processor interrupt), and the rest costs more where it is done. Queues
-//! share the receive time of a CPU by their packets, so that no CPU can give away more than it has. All receive time of
-//! a CPU is taken for that of the queues that are known to bring it, and traffic to stay the same; a CPU that is full
-//! now will do more work, not the same work in less time.
+//! The model: the CPU that takes a queue's interrupt does all of the work of its packets, or with RPS a fixed
+//! part of it (interrupt, polling, hashing, the inter-processor interrupt), and the remaining work costs more
+//! where it is done. Queues share the receive time of a CPU by their packets, so that no CPU can give away
+//! more than it has. All receive time of a CPU is attributed to the queues that are known to bring it, and
+//! traffic is assumed to stay the same; a CPU that is full now will do more work, not the same work in less
+//! time.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,21 +13,21 @@ use std::rc::Rc;
 use crate::model::NicKind;
 use crate::units::CpuId;
 
-/// What the hand-over costs, as fractions of the receive time before it.
+/// Cost of the hand-over, as fractions of the receive time before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cost {
-    /// Of the CPU that received; above 1 where the interrupts take more than what moves.
+    /// On the CPU that received; above 1 if the interrupts take more than what moves.
     pub(super) kept: f64,
-    /// Of the CPUs that the packets go to, together.
+    /// On the CPUs that the packets go to, together.
     pub(super) handed: f64,
 }
 
-/// The cost by what was measured here.
+/// Cost measured on this host.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
-    /// As it should be.
+    /// Expected cost.
     pub(super) likely: Cost,
-    /// As it may be.
+    /// Possible costs.
     pub(super) ends: Vec<Cost>,
 }
 
@@ -34,15 +35,15 @@ pub(super) struct Measured {
 /// inter-processor interrupt serves a whole poll of up to 64 packets: little extra, an assumption.
 const DEVICE: Cost = Cost { kept: 0.48, handed: 0.5408 };
 
-/// A virtual interface hands over almost packet by packet. Measured on a veth pair of a 2-CPU
-/// virtual machine, per packet: half stays, and all CPUs together take 1.8 times as much.
+/// A virtual interface hands over almost packet by packet. Measured on a veth pair of a 2-CPU virtual
+/// machine, per packet: half stays, and all CPUs together take 1.8 times as much.
 const VIRTUAL: Cost = Cost { kept: 0.5, handed: 1.3 };
 
-/// What was seen in runs of ours and in field case A (docs/prediction.md).
+/// Costs seen in our runs and in field case A (docs/prediction.md).
 const DEVICES_SEEN: [Cost; 2] = [Cost { kept: 0.27, handed: 0.7592 }, Cost { kept: 0.60, handed: 0.416 }];
-/// The first with packets that cost something beside a reader that had to be woken from another CPU; the next two of
-/// cheap packets where an inter-processor interrupt costs several times as much; the last of such packets a few at a
-/// time, whose reader was on the CPU that received them.
+/// The first had expensive packets and a reader that had to be woken from another CPU; the next two had cheap
+/// packets, where an inter-processor interrupt costs several times as much; the last had such packets a few
+/// at a time, whose reader was on the CPU that received them.
 const VIRTUAL_SEEN: [Cost; 5] = [
     Cost { kept: 0.0, handed: 0.34 },
     VIRTUAL,
@@ -52,72 +53,72 @@ const VIRTUAL_SEEN: [Cost; 5] = [
 ];
 
 impl Cost {
-    /// Where nothing was measured.
+    /// Cost if nothing was measured.
     pub(super) fn fixed(kind: NicKind) -> Self {
         if kind == NicKind::Device { DEVICE } else { VIRTUAL }
     }
 
-    /// Each that was seen.
+    /// Every cost that was seen.
     fn seen(kind: NicKind) -> &'static [Self] {
         if kind == NicKind::Device { &DEVICES_SEEN } else { &VIRTUAL_SEEN }
     }
 
-    /// What is handed over, in terms of what it took before.
+    /// Part that is handed over, relative to its previous cost.
     fn dearer(self) -> f64 {
         self.handed / (1.0 - self.kept).max(0.01)
     }
 }
 
-/// Which CPUs take the packets of a queue up the stack, in their order, and their parts, adding up to 1; none = the CPU
-/// of its interrupt. Shared: of 64 queues each may go to the same thousand CPUs.
+/// CPUs that take the packets of a queue up the stack, in their order, and their parts, adding up to 1; none
+/// = the CPU of its interrupt. Shared: each of 64 queues may go to the same thousand CPUs.
 pub(super) type Steering = Rc<[(CpuId, f64)]>;
 
-/// The packets of a queue that come in on one CPU: where they go now, and where they go then.
+/// The packets of a queue that arrive on one CPU: their current and future destination.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Move {
-    /// What the queue is of.
+    /// Interface kind of the queue.
     pub(super) kind: NicKind,
-    /// Packets a second.
+    /// Packets per second.
     pub(super) packets: f64,
     /// The CPU that takes them off the queue now.
     pub(super) from: CpuId,
-    /// The one that does then.
+    /// The CPU that takes them then.
     pub(super) then: CpuId,
     /// Steering now.
     pub(super) now: Steering,
     /// Steering then.
     pub(super) to: Steering,
-    /// What it costs to begin to steer, where that was measured.
+    /// Cost of starting to steer, if it was measured.
     pub(super) cost: Option<Measured>,
 }
 
 impl Move {
-    /// Whether it changes anything, which without packets nothing does.
+    /// True if it changes anything; without packets nothing does.
     pub(super) fn changes(&self) -> bool {
         self.packets > 0.0 && (self.from != self.then || self.now != self.to)
     }
 
-    /// Whether packets are handed over that were not before: what that costs is the question.
+    /// True if it hands over packets that were not handed over before: their cost is the open question.
     pub(super) fn begins_to_steer(&self) -> bool {
         self.packets > 0.0 && self.now.is_empty() && !self.to.is_empty()
     }
 
-    /// What it costs to begin to steer, as far as that is known.
+    /// Expected cost of starting to steer.
     pub(super) fn likely(&self) -> Cost {
         self.cost.as_ref().map_or(Cost::fixed(self.kind), |cost| cost.likely)
     }
 
-    /// What it may cost: by the measure, or all that was seen.
+    /// Possible costs: by the measurement, or all that were seen.
     pub(super) fn ends(&self) -> &[Cost] {
         self.cost.as_ref().map_or(Cost::seen(self.kind), |cost| &cost.ends)
     }
 
-    /// Packets that are handed on already go to other CPUs then, or are no longer handed on.
+    /// Packets that are already handed on go to other CPUs then, or are no longer handed on.
     pub(super) fn is_resteered(&self) -> bool {
         self.packets > 0.0 && !self.now.is_empty() && self.now != self.to
     }
 
-    /// What a packet takes of each CPU now, in terms of one that is received and taken up the stack on one CPU.
+    /// Cost of a packet on each CPU now, relative to one that is received and taken up the stack on one CPU.
     fn units(&self) -> impl Iterator<Item = (CpuId, f64)> {
         let cost = Cost::fixed(self.kind);
         let at_home = if self.now.is_empty() { 1.0 } else { cost.kept };
@@ -131,12 +132,12 @@ impl Move {
 pub(super) struct Shares {
     /// Receive time now, as a fraction of wall time.
     times: BTreeMap<CpuId, f64>,
-    /// What one unit takes of a CPU.
+    /// Time that one unit takes on a CPU.
     unit: BTreeMap<CpuId, f64>,
 }
 
 impl Shares {
-    /// `moves` has all queues that take of these CPUs, those that do not change as well.
+    /// `moves` has all queues that use these CPUs, including unchanged ones.
     pub(super) fn new(times: BTreeMap<CpuId, f64>, moves: &[Move]) -> Self {
         let mut units = BTreeMap::<CpuId, f64>::new();
         for (cpu, part) in moves.iter().flat_map(Move::units) {
@@ -152,16 +153,16 @@ impl Shares {
         (cpu, part * self.unit.get(&cpu).copied().unwrap_or_default())
     }
 
-    /// The part of the receive time of its CPU that goes to taking these packets, 0 to 1.
+    /// Part of the receive time of its CPU spent on taking these packets, 0 to 1.
     pub(super) fn part(&self, step: &Move) -> f64 {
         let (cpu, time) = step.units().map(|one| self.takes(one)).next().unwrap_or((step.from, 0.0));
         let all = self.times.get(&cpu).copied().unwrap_or_default();
         if all > 0.0 { (time / all).min(1.0) } else { 0.0 }
     }
 
-    /// Receive time of each CPU when all of this has moved.
+    /// Receive time of each CPU after all moves.
     pub(super) fn after(&self, moves: &[Move], cost: impl Fn(&Move) -> Cost) -> BTreeMap<CpuId, f64> {
-        // By number: 64 queues may each go to a thousand CPUs.
+        // Indexed by number: each of 64 queues may go to a thousand CPUs.
         let cpus = self.times.last_key_value().map_or(0, |(cpu, _)| cpu.0 as usize + 1);
         let mut after = vec![None; cpus];
         self.times.iter().for_each(|(cpu, time)| after[cpu.0 as usize] = Some(*time));
@@ -170,12 +171,12 @@ impl Shares {
                 *time = (*time + more).max(0.0);
             }
         };
-        // All leave before any arrives, so that what is left is never less than nothing.
+        // All leave before any arrives, so that no remainder is ever negative.
         let moving = || moves.iter().filter(|step| step.changes());
         for (cpu, time) in moving().flat_map(Move::units).map(|one| self.takes(one)) {
             add(cpu, -time);
         }
-        // What goes the same way goes there at once: with RFS that is the way of all queues.
+        // Moves to the same destination are added together: with RFS that is the case for all queues.
         let mut handed_to: Vec<(&Steering, f64)> = Vec::new();
         for step in moving() {
             let mut taken = step.units().map(|one| self.takes(one).1);
@@ -194,13 +195,13 @@ impl Shares {
     }
 }
 
-/// What stays with the interrupt and what is handed over then, of what both take now.
+/// Parts that stay with the interrupt and that are handed over, of what both take now.
 fn split(step: &Move, home: f64, handed: f64, cost: Cost) -> (f64, f64) {
     match (step.now.is_empty(), step.to.is_empty()) {
         (true, true) => (home, 0.0),
         (true, false) => (cost.kept * home, cost.handed * home),
         (false, true) => (home + handed / cost.dearer(), 0.0),
-        // The hand-over is paid for already.
+        // The hand-over is already paid for.
         (false, false) => (home, handed),
     }
 }
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(after(&[0.8, 0.0], &[moved, quiet]), [0.696, 0.108]);
     }
 
-    /// Two interfaces on one CPU once gave away the whole of it each, and left it below zero.
+    /// Two interfaces on one CPU once each gave away all of it, and left it below zero.
     #[test]
     fn all_queues_of_a_cpu_share_its_time() {
         let both = [step(10.0, 0, &[], &[1]), step(10.0, 0, &[], &[2])];

@@ -1,27 +1,27 @@
-//! Plans applied on paper: what a model becomes once a setting holds. Policies look at it between two steps, and
-//! tests plan again on it.
+//! Plans applied to a model: its state once a setting holds. Policies use it between two steps, and tests
+//! plan again on it.
 //!
-//! Only the settings that policies make are known here. What the kernel does with a value, `knob` knows.
+//! Only the settings that policies make are known here. `knob` knows what the kernel does with a value.
 
 use super::{Setting, Target, interrupts};
 use crate::model::{Irq, Model, Nic, RxQueue, TxQueue};
 use crate::parse::ethtool::Channels;
 use crate::units::{CpuMask, Fact, IrqId, NicName};
 
-/// Interrupts of queues that are to come have numbers from here on, which no machine has.
+/// First number for interrupts of future queues; no machine has such numbers.
 const TO_COME: u32 = 1 << 31;
-/// As many of one interface: interrupts of two must not have one number.
+/// Numbers reserved per interface: two interfaces must not share an interrupt number.
 const OF_ONE: u32 = 1 << 12;
 
 /// Queues that the RSS table of 82598, 82599 and X540 can name; that of X550 can name more.
 const NAMED_BY_IXGBE: usize = 16;
 
-/// Whether it is the interrupt of a queue that a setting will make: all about it is yet to be decided.
+/// True if it is the interrupt of a queue that a setting will create: nothing about it is decided yet.
 pub(super) fn is_to_come(irq: &Irq) -> bool {
     irq.number.0 >= TO_COME
 }
 
-/// Makes `model` look as it will when `setting` holds. What is not understood changes nothing.
+/// Updates `model` to its state when `setting` holds. Unknown settings change nothing.
 pub(super) fn follow(model: &mut Model, setting: &Setting) {
     let Setting { knob, target, value } = setting;
     let number = || value.parse::<u32>().ok();
@@ -57,7 +57,7 @@ pub(super) fn follow(model: &mut Model, setting: &Setting) {
             let first = TO_COME + u32::try_from(at).unwrap_or_default() % OF_ONE * OF_ONE;
             let was_banned = is_banned(model, name);
             of(model, target, |nic| channels(nic, value, first));
-            // A ban is set again after the queues have changed, and is then one of all interrupts.
+            // A ban is restored after the queues have changed, and then covers all interrupts.
             if was_banned {
                 ban(model, name);
             }
@@ -104,7 +104,7 @@ fn table(number: Option<u32>) -> Fact<u32> {
     Fact::Known(if number == 0 { 0 } else { number.next_power_of_two() })
 }
 
-/// irqbalance is told every number of the interface.
+/// irqbalance receives every number of the interface.
 fn ban(model: &mut Model, name: &NicName) {
     let Some(own) = model.nic(name).map(all_irqs) else { return };
     if let Fact::Known(Some(irqbalance)) = &mut model.irqbalance
@@ -142,8 +142,8 @@ fn send(nic: &mut Nic, target: &Target, mask: &CpuMask, online: &CpuMask) {
     }
 }
 
-/// Queues that come are fresh: no mask, no table, an interrupt that is nowhere yet. An even RSS table is made
-/// anew for the queues that are there then.
+/// New queues have no mask, no table, and an interrupt that has not landed yet. An even RSS table is rebuilt
+/// for the new queues.
 fn channels(nic: &mut Nic, value: &str, first_irq: u32) {
     let words: Vec<&str> = value.split_whitespace().collect();
     let count = |kind: &str| {
@@ -185,8 +185,8 @@ fn channels(nic: &mut Nic, value: &str, first_irq: u32) {
     }
 }
 
-/// Whether each receive queue has as many entries of the default RSS table as any other, or one more. Of a device
-/// whose table can name only the first queues, each of these.
+/// True if each receive queue has as many entries of the default RSS table as any other, or one more. For a
+/// device whose table can name only the first queues, only these count.
 pub(super) fn is_even(nic: &Nic) -> bool {
     let named = match nic.driver.as_deref() {
         Some("ixgbe") => NAMED_BY_IXGBE.min(nic.rx.len()),

@@ -1,7 +1,7 @@
-//! What a plan is for: one policy a file, each a list of steps from topology to settings.
+//! Purposes of a plan: one policy per file, each a list of steps from topology to settings.
 //!
-//! A policy looks at where CPUs, memory and devices are, and only for the question how busy a queue is at the
-//! rates. Planning again on a machine that is set by the plan gives no settings.
+//! A policy uses the location of CPUs, memory and devices, and uses rates only to judge how busy a queue is.
+//! Planning again on a machine set by the plan gives no settings.
 
 mod full;
 mod isolate;
@@ -18,33 +18,33 @@ use super::{Plan, forecast, place};
 use crate::model::{Function, Model, Rates};
 use crate::units::{CpuMask, NicName};
 
-/// What a plan is for.
+/// Purpose of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Receive work of one interface on several CPUs, with as little change as that takes.
+    /// Spread the receive work of one interface over several CPUs, with as few changes as possible.
     Spread,
-    /// Every interrupt and its packets in the memory domain of the device.
+    /// Keep every interrupt and its packets in the memory domain of the device.
     NumaLocal,
-    /// Receive work on few CPUs, so that the others have none.
+    /// Confine receive work to few CPUs, so that the others have none.
     Isolate,
-    /// Packets as early as possible, for more CPU time.
+    /// Deliver packets as early as possible, for more CPU time.
     Latency,
-    /// Only what is safe and needs no looking after.
+    /// Set only what is safe and needs no upkeep.
     Minimal,
-    /// All that may help, whatever it takes.
+    /// Set everything that may help, at any cost.
     Full,
 }
 
-/// What is decided at a time, and can be tried at a time: settings that are of no use without one another.
+/// Settings that are decided and tried together because they are of no use without one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
-    /// How many queues.
+    /// Number of queues.
     Channels,
     /// The device's table of them.
     Rss,
-    /// How long interrupts are held back.
+    /// Delay of interrupts.
     Moderation,
-    /// Where interrupts land, and that irqbalance leaves them there.
+    /// CPUs of interrupts, and that irqbalance leaves them there.
     Irq,
     /// Transmit queues by CPU.
     Xps,
@@ -56,12 +56,12 @@ pub enum Variable {
     Clocksource,
 }
 
-/// What the caller of a policy may choose.
+/// Options of a policy.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// For these interfaces; empty = the policy's own choice.
+    /// Interfaces to plan for; empty = the policy's own choice.
     pub nics: Vec<NicName>,
-    /// How many CPUs a queue hands packets to at most; as many as there are without.
+    /// Maximum number of CPUs that a queue hands packets to; unlimited if absent.
     pub cpus_per_queue: Option<usize>,
     /// CPUs that receive work is kept away from.
     pub keep_clean: CpuMask,
@@ -70,16 +70,16 @@ pub struct Options {
 /// A plan by a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policed {
-    /// The plan; without settings where there is nothing to change.
+    /// The plan; without settings if nothing has to change.
     pub plan: Plan,
-    /// The variables that it has settings of.
+    /// Variables that it has settings of.
     pub variables: Vec<Variable>,
-    /// Why something is left alone, one line each.
+    /// Reasons for what is left alone, one line each.
     pub reasons: Vec<String>,
 }
 
 impl Policy {
-    /// Every policy, by the name that people give it.
+    /// Every policy, by its name.
     pub const ALL: [(&'static str, Policy); 6] = [
         ("spread", Policy::Spread),
         ("numa-local", Policy::NumaLocal),
@@ -103,9 +103,9 @@ impl Policy {
         }
         if self != Policy::Isolate {
             let idle = std::mem::take(&mut draft.idle);
-            draft
-                .reasons
-                .extend(idle.iter().map(|nic| format!("{nic} is idle and left alone; --nic names it")));
+            draft.reasons.extend(
+                idle.iter().map(|nic| format!("{nic} is idle and left alone; use --nic to include it")),
+            );
         }
         match self {
             Policy::Spread => spread::draft(&mut draft),
@@ -119,7 +119,7 @@ impl Policy {
     }
 }
 
-/// Puts a draft into the order of applying and gives it its name.
+/// Puts a draft into the order of applying and names it.
 fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Policed {
     let Draft { model, mut settings, variables, reasons, mut notes, seen, .. } = draft;
     settings.sort_by_key(|planned| place(&planned.set.knob));
@@ -135,7 +135,7 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
     if variables.len() > 1 {
         let names: Vec<String> = variables.iter().map(|variable| format!("{policy}.{variable}")).collect();
         notes.push(format!(
-            "{} variables; each is a plan of its own for a trial, in this order: {}",
+            "{} variables; try each as a separate plan, in this order: {}",
             names.len(),
             names.join(", ")
         ));
@@ -148,16 +148,16 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
     Policed { plan, variables, reasons }
 }
 
-/// Says where a device of the host would do more than any setting.
+/// Recommends a host device where it would do more than any setting.
 fn advise_virtual_functions(draft: &mut Draft<'_>) {
     let paravirtual = draft.planned().filter(|nic| nic.hardware.function == Function::Paravirtual);
     let advice: Vec<String> = paravirtual
         .map(|nic| {
             format!(
-                "{} is made up by the hypervisor ({}): a virtual function (SR-IOV), where the provider has one, comes \
-                 before any setting",
+                "{} is paravirtual ({}): if the provider offers a virtual function (SR-IOV), use it before \
+                 changing any setting",
                 nic.name,
-                nic.driver.as_deref().unwrap_or("driver unknown")
+                nic.driver.as_deref().unwrap_or("unknown driver")
             )
         })
         .collect();
@@ -165,7 +165,7 @@ fn advise_virtual_functions(draft: &mut Draft<'_>) {
 }
 
 impl Variable {
-    /// Every variable, by the name that people give it.
+    /// Every variable, by its name.
     pub const ALL: [(&'static str, Variable); 8] = [
         ("channels", Variable::Channels),
         ("rss", Variable::Rss),
@@ -188,7 +188,7 @@ fn named<T: Copy>(all: &[(&'static str, T)], text: &str) -> Result<T, String> {
     let found = all.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        format!("`{text}` is none of {}", names.join(", "))
+        format!("`{text}` is not one of {}", names.join(", "))
     })
 }
 

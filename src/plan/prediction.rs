@@ -1,5 +1,5 @@
-//! What a plan should do to the receive time of each CPU: a sum on paper, for people to compare
-//! with what a trial measures. The sum is in `moves`.
+//! Predicted effect of a plan on the receive time of each CPU, to compare with the measurement of a trial.
+//! The calculation is in `moves`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::diagnose::figures::{percent, times};
 use crate::model::Rates;
 use crate::units::CpuId;
 
-/// What should happen to receive time, as fractions of wall time.
+/// Predicted receive time, as fractions of wall time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Prediction {
@@ -20,47 +20,48 @@ pub struct Prediction {
     pub cpu: CpuId,
     /// Its receive time now.
     pub before: f64,
-    /// Its receive time then.
+    /// Its receive time after the plan.
     pub after: f64,
-    /// The CPU with most receive time then.
+    /// The CPU with most receive time after the plan.
     pub busiest: CpuId,
-    /// Receive time of that CPU now.
+    /// Current receive time of that CPU.
     pub busiest_before: f64,
-    /// Receive time of that CPU then.
+    /// Receive time of that CPU after the plan.
     pub busiest_after: f64,
     /// Change of the receive time of all CPUs together (0.02 = 2 % more).
     pub total_change: f64,
-    /// Headroom now.
+    /// Current headroom.
     pub headroom_before: Headroom,
-    /// Headroom then.
+    /// Headroom after the plan.
     pub headroom_after: Headroom,
-    /// Headroom now of the CPU with most receive time while its other work stays: what sends the packets or reads them
-    /// cannot leave. The same as in `headroom_before` unless that CPU is full.
+    /// Current headroom of the CPU with most receive time while its other work stays: programs that send or
+    /// read the packets cannot leave. The same as in `headroom_before` unless that CPU is full.
     #[serde(default)]
     pub hottest_as_it_runs: f64,
-    /// Packets a second of the interface in the look that this is made of; 0 = not known.
+    /// Packets per second of the interface in the sample that this is based on; 0 = not known.
     #[serde(default)]
     pub packets: f64,
-    /// Packets a second at which a CPU is full with receive work, or the machine with all its work, as it is now.
+    /// Packets per second at which a CPU is currently full with receive work, or the machine with all its
+    /// work.
     #[serde(default)]
     pub most_before: f64,
-    /// The same then.
+    /// The same after the plan.
     #[serde(default)]
     pub most_after: f64,
-    /// What it rests on, in one line.
+    /// Basis of the prediction, in one line.
     #[serde(default)]
     pub basis: String,
-    /// The CPU with most receive time of all now, whoever brings it.
+    /// The CPU with most receive time now, from any interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hottest: Option<CpuId>,
-    /// The CPU that has more to do than there is time then, its other work counted: what the scheduler has to move
-    /// away from it, or cannot.
+    /// The CPU that has more to do than there is time after the plan, including its other work: the scheduler
+    /// has to move some of it away, or cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overfull: Option<Overfull>,
-    /// `None` where nothing is handed over that was not before.
+    /// `None` if nothing is handed over that was not handed over before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
-    /// What of the plan is not in the model, and what that means.
+    /// Parts of the plan that are not in the model, and their effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Receive time of each CPU that has some.
@@ -72,75 +73,76 @@ pub struct Prediction {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuLoad {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Now.
+    /// Current value.
     pub before: f64,
-    /// Then.
+    /// Value after the plan.
     pub after: f64,
-    /// Lowest and highest of what it may be then; `None` where nothing is handed over that was not before.
+    /// Lowest and highest possible value after the plan; `None` if nothing is handed over that was not handed
+    /// over before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
 }
 
-/// A CPU with more to do than there is time.
+/// A CPU with more work than time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Overfull {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
-    /// All its work then, as a fraction of wall time; above 1.
+    /// All its work after the plan, as a fraction of wall time; above 1.
     pub busy: f64,
 }
 
-/// The uncertainty of a prediction: lowest and highest by how far the model was off where costs were measured, and else by
-/// the costs that were seen elsewhere.
+/// The uncertainty of a prediction: lowest and highest by the model's known error where costs were measured,
+/// and otherwise by the costs seen elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Range {
-    /// Receive time of the CPU that receives now, then.
+    /// Receive time after the plan of the CPU that receives now.
     pub after: [f64; 2],
-    /// Receive time of the CPU named as the busiest, then.
+    /// Receive time after the plan of the CPU named as the busiest.
     pub busiest: [f64; 2],
     /// Change of the receive time of all CPUs together.
     pub total: [f64; 2],
-    /// Headroom then, of the CPU with most receive time.
+    /// Headroom after the plan, of the CPU with most receive time.
     pub hottest: [f64; 2],
-    /// Headroom then, of the machine.
+    /// Headroom after the plan, of the machine.
     pub machine: [f64; 2],
-    /// How many times today's traffic fits then.
+    /// How many times today's traffic fits after the plan.
     pub fits: [f64; 2],
 }
 
-/// Receive time that is worth a line.
+/// Smallest receive time that is listed.
 const SOME: f64 = 0.005;
 
-/// What spreading must promise to be said to add capacity. Field case A had 1.2 on paper and took no more requests: no
-/// machine has all of its CPUs busy to the end.
+/// Gain from which spreading is said to add capacity. Field case A had a predicted 1.2 and took no more
+/// requests: no machine has all of its CPUs busy to the end.
 const MORE: f64 = 1.25;
 
-/// Part of its time that a CPU is busy from which it is full.
+/// Busy part of a CPU's time from which it counts as full.
 const FULL: f64 = 0.95;
 
-/// Part of today's capacity that has to come or go for it to be said: less is rounding.
+/// Smallest change of today's capacity that is reported: less is rounding.
 const CHANGE: f64 = 0.05;
 
-/// What predictions without measured costs rest on.
-pub(super) const FIXED: &str = "fixed fractions: about half of the receive work stays where it is; \
-                                in our runs 27 to 60 % did on a device, 0 to 420 % on a virtual interface";
+/// Basis of predictions without measured costs.
+pub(super) const FIXED: &str = "fixed fractions: about half of the receive work stays where it is; in our \
+                                runs 27 to 60 % did on a device, 0 to 420 % on a virtual interface";
 
-/// Receive time of CPUs then, and what fits.
+/// Receive time of CPUs and capacity after the plan.
 struct Then {
     times: BTreeMap<CpuId, f64>,
-    /// More or less of all CPUs together.
+    /// Change for all CPUs together.
     extra: f64,
     headroom: Headroom,
     /// The same if the other work of a full CPU does not grow with the packets.
     at_most: Headroom,
 }
 
-/// Works the moves out, by fixed fractions where costs were not measured. `moves` has all queues that bring the CPUs
-/// work. `None` when nothing moves by this model.
+/// Calculates the effect of the moves, by fixed fractions where costs were not measured. `moves` has all
+/// queues that bring the CPUs work. `None` if nothing moves in this model.
 pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     let before: BTreeMap<CpuId, f64> = rates.cpus.iter().map(|cpu| (cpu.cpu, receiving(cpu))).collect();
     let shares = Shares::new(before.clone(), moves);
@@ -148,7 +150,8 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     let all_busy: f64 = rates.cpus.iter().map(busy).sum();
     let hottest = most(&before).map(|(cpu, _)| cpu);
     let full = hottest.and_then(|cpu| rates.cpu(cpu)).filter(|cpu| busy(cpu) >= FULL);
-    // What else a full CPU does may be to send, or to read, as much as it gets to: it need not grow with the packets.
+    // Other work of a full CPU may be sending or reading as much as it gets to: it need not grow with the
+    // packets.
     let elastic = full.map_or(0.0, |cpu| busy(cpu) - before[&cpu.cpu]);
     let work_out = |cost: &dyn Fn(&Move) -> Cost| {
         let times = shares.after(moves, cost);
@@ -184,7 +187,7 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
         machine: [among(&|then| then.headroom.machine)[0], among(&|then| then.at_most.machine)[1]],
         fits: [among(&|then| then.headroom.fits())[0], among(&|then| then.at_most.fits())[1]],
     });
-    // Said only where all cases agree.
+    // Reported only if all cases agree.
     let overfull = rates.cpus.iter().map(|cpu| {
         let [least, _] = among(&|then| then.times[&cpu.cpu]);
         Overfull { cpu: cpu.cpu, busy: busy(cpu) - before[&cpu.cpu] + least }
@@ -224,7 +227,7 @@ fn most(times: &BTreeMap<CpuId, f64>) -> Option<(CpuId, f64)> {
 }
 
 impl Prediction {
-    /// With the packets a second that the look had.
+    /// Adds the packets per second of the sample.
     #[must_use]
     pub(super) fn at(mut self, packets: f64) -> Self {
         let most = |room: Headroom| packets * room.fits();
@@ -233,7 +236,7 @@ impl Prediction {
         self
     }
 
-    /// What becomes of the traffic that the host can take.
+    /// Describes the change in the traffic that the host can take.
     pub fn regime(&self) -> String {
         let as_it_runs = self.hottest_as_it_runs.min(self.headroom_before.machine);
         let before = [as_it_runs, self.headroom_before.fits()];
@@ -252,7 +255,7 @@ impl Prediction {
         format!("this may add capacity, a trial says whether: the host can take {instead}")
     }
 
-    /// How many times today's traffic fits, now and after the plan of this name.
+    /// Describes how many times today's traffic fits, now and after the plan of this name.
     pub fn room(&self, plan: &str) -> String {
         let (before, after) = (self.headroom_before, self.headroom_after);
         let hottest = self.range.map_or([after.hottest; 2], |range| range.hottest);
@@ -278,14 +281,14 @@ impl Prediction {
     }
 }
 
-/// `1.0x to 1.9x`, or one figure where both read the same.
+/// `1.0x to 1.9x`, or one figure if both read the same.
 fn between([low, high]: [f64; 2], shown: impl Fn(f64) -> String) -> String {
     let (low, high) = (shown(low), shown(high));
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// `CPU 2 98 -> 26 to 59 %, total +2 %`, with the CPU that becomes the busiest when that is another one. A range where
-/// costs were not measured.
+/// `CPU 2 98 -> 26 to 59 %, total +2 %`, with the CPU that becomes the busiest if that is another one. A
+/// range if costs were not measured.
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let change = |cpu: CpuId, now: f64, then: [f64; 2]| {
@@ -331,7 +334,7 @@ mod tests {
         of_a_device(&Sketch::case_a().build().1, current, "0-1,3-7")
     }
 
-    /// The machine as a whole is all but full: to spread is all that can be done.
+    /// The machine as a whole is almost full: spreading cannot do more.
     #[test]
     fn field_case_a() {
         let prediction = from_cpu_2("").expect("work moves");
@@ -352,7 +355,7 @@ mod tests {
         assert!((prediction.most_after / prediction.most_before - 1.0 / 0.48).abs() < 0.01, "{prediction:?}");
     }
 
-    /// Where the kernel counts hard interrupts apart, the CPU has them to do beside its softirqs.
+    /// If the kernel counts hard interrupts separately, the CPU handles them in addition to its softirqs.
     #[test]
     fn hard_interrupts_are_receive_work() {
         let (_, mut rates) = Sketch::new(8).receives(2, 0.5, 42_000.0).build();
@@ -386,7 +389,7 @@ mod tests {
         );
     }
 
-    /// A target that gets more than there is time was once said to fit today's traffic just so.
+    /// A target that gets more than there is time was once said to just fit today's traffic.
     #[test]
     fn more_than_fits_is_said() {
         let (_, rates) = Sketch::new(2).veth("veth0").works(1, 0.8).receives(0, 0.9, 5e5).build();
@@ -404,8 +407,9 @@ mod tests {
         );
     }
 
-    /// The practice range with policy routing rules: CPU 0 sends, receives, and is full; 100,000 packets/s without RPS,
-    /// 280,000 with it. Once "this costs capacity: the host can take 1.0x instead of 1.2x" was said of it.
+    /// The practice range with policy routing rules: CPU 0 sends, receives, and is full; 100,000 packets/s
+    /// without RPS, 280,000 with it. The prediction was once "this costs capacity: the host can take 1.0x
+    /// instead of 1.2x".
     #[test]
     fn nothing_is_said_against_what_may_win() {
         let (_, rates) =

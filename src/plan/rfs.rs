@@ -7,12 +7,12 @@ use crate::diagnose::figures::plural;
 use crate::model::{Model, Nic};
 use crate::units::QueueId;
 
-/// Entries of the global table when there is none: the kernel document's suggestion for a
-/// moderately loaded server, and that of field cases A, B and D.
+/// Default entries of the global table: the kernel document's suggestion for a moderately loaded server, and
+/// that of field cases A, B and D.
 const ENTRIES: u32 = 32_768;
 
-/// The settings that complete RFS on an interface, global table first as they must be applied;
-/// empty when it is complete or a table cannot be read.
+/// The settings that complete RFS on an interface, global table first as they must be applied; empty if it is
+/// complete or a table cannot be read.
 pub(super) fn settings(model: &Model, nic: &Nic) -> Vec<PlannedSetting> {
     let global = model.rps_sock_flow_entries.known().copied();
     let tables: Option<Vec<u32>> = nic.rx.iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
@@ -47,7 +47,7 @@ fn part(entries: u32, queues: usize) -> u32 {
     (entries / queues).max(1).next_power_of_two()
 }
 
-/// Whether the tables work together as they are: all set, and neither side mostly wasted.
+/// True if the tables work together as they are: all set, and neither side mostly wasted.
 fn fits(tables: &[u32], entries: u32) -> bool {
     let sum: u64 = tables.iter().map(|table| u64::from(*table)).sum();
     let entries = u64::from(entries);

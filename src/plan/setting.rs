@@ -1,4 +1,4 @@
-//! One value for one tunable, and plans made of them, in the forms people write.
+//! One value for one tunable, and plans made of them, in their text forms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,9 +15,9 @@ use crate::model::DeviceAddress;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Setting {
-    /// Name of the knob, such as `rps`. Whether it exists is for the registry to say.
+    /// Name of the knob, such as `rps`. The registry decides if it exists.
     pub knob: String,
-    /// What it acts on.
+    /// The target.
     pub target: Target,
     /// The value in the knob's own text form; the knob checks it.
     pub value: String,
@@ -27,24 +27,24 @@ pub struct Setting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlannedSetting {
-    /// What to set.
+    /// The setting.
     pub set: Setting,
-    /// Why this value, in one line.
+    /// The reason for this value, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// What setting it can do to traffic; `None` where the knob is not known.
+    /// Effect of setting it on traffic; `None` if the knob is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<Risk>,
-    /// What it takes to keep it right.
+    /// Effort to keep it right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<Upkeep>,
-    /// The device meant, when the plan was made for a known one: a plan for another host is refused.
+    /// The device meant, if the plan was made for a known one: a plan for another host is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceAddress>,
 }
 
 impl PlannedSetting {
-    /// The same where the driver of its interface is known, which may make it a greater risk, or a smaller one.
+    /// Adjusts the risk to the driver of its interface, which may make it greater or smaller.
     #[must_use]
     pub fn with_driver(mut self, driver: Option<&str>) -> Self {
         if let Some((risk, upkeep)) = care_with(&self.set.knob, driver) {
@@ -66,17 +66,17 @@ impl PlannedSetting {
 pub struct Plan {
     /// `rxlab.plan/1`.
     pub schema: String,
-    /// One word for it, such as `rps`.
+    /// A one-word name, such as `rps`.
     pub name: String,
     /// Host name of the machine it was made for; checked before applying when given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What to set.
+    /// Settings of the plan.
     pub settings: Vec<PlannedSetting>,
-    /// What the plan does not do, such as "adds no capacity".
+    /// Limits of the plan, such as "adds no capacity".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What it should do to the receive time of CPUs; `None` when the model cannot say.
+    /// Predicted effect on the receive time of CPUs; `None` if the model cannot predict it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
 }
@@ -85,7 +85,7 @@ impl Plan {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.plan/1";
 
-    /// A plan of `settings` that somebody wrote by hand: without reasons, for whatever machine.
+    /// A hand-written plan of `settings`: without reasons, for any machine.
     pub fn of(name: &str, settings: &[Setting]) -> Self {
         let planned = |set: &Setting| PlannedSetting::new(set.clone(), "", None);
         Self {
@@ -98,7 +98,7 @@ impl Plan {
         }
     }
 
-    /// Takes a prediction, or none, in place of the one that it has. Notes tell of the one that it has and of no other.
+    /// Replaces the prediction. Notes describe only the current prediction.
     pub fn set_prediction(&mut self, prediction: Option<Prediction>) {
         let name = &self.name;
         let told = |of: &Option<Prediction>| {
@@ -112,14 +112,14 @@ impl Plan {
     }
 }
 
-/// Text that is no setting.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingError {
     /// Not `KNOB TARGET = VALUE`.
-    #[error("`{0}` is not a setting (write KNOB TARGET = VALUE, such as rps eth0/rx-0 = 2-7)")]
+    #[error("`{0}` is not a setting (expected KNOB TARGET = VALUE, such as rps eth0/rx-0 = 2-7)")]
     Form(String),
     /// Not a target.
-    #[error("`{0}` is not a target (write host, NIC, NIC/QUEUE, cpu:N, pid:N, cgroup:PATH or unit:NAME)")]
+    #[error("`{0}` is not a target (expected host, NIC, NIC/QUEUE, cpu:N, pid:N, cgroup:PATH or unit:NAME)")]
     Target(String),
 }
 

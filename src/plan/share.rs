@@ -1,9 +1,10 @@
-//! How the CPUs around interrupts are shared out to the queues that hand packets to them, for any number of interfaces.
+//! Shares out the CPUs around interrupts to the queues that hand packets to them, for any number of
+//! interfaces.
 //!
-//! The rules, from kernel documentation (networking/scaling) and field case C: CPUs of the memory domain of the queue's
-//! interrupt, never one that takes an interrupt, at high packet rates none of its core, and none for two queues of two
-//! CPUs. Queues whose interrupts come to one CPU may have one mask where there are fewer CPUs than queues: their work
-//! is that of one CPU.
+//! The rules, from kernel documentation (networking/scaling) and field case C: CPUs of the memory domain of
+//! the queue's interrupt, never one that takes an interrupt, at high packet rates none of its core, and none
+//! for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are fewer
+//! CPUs than queues: their work is that of one CPU.
 
 use super::ground::{Domain, Ground};
 use super::rps::{HIGH_LOAD, HIGH_RATE};
@@ -12,7 +13,7 @@ use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, Fact, NicName};
 
-/// The machine that CPUs are shared out of.
+/// The machine whose CPUs are shared out.
 #[derive(Clone, Copy)]
 pub(super) struct Machine<'a> {
     pub(super) model: &'a Model,
@@ -20,12 +21,12 @@ pub(super) struct Machine<'a> {
     pub(super) ground: &'a Ground,
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Copy)]
 pub(super) struct Wish {
-    /// As many CPUs a queue hands packets to at most.
+    /// Maximum number of CPUs that a queue hands packets to.
     pub(super) width: usize,
-    /// The other threads of a busy core are left out although nothing else is left.
+    /// Leaves out the other threads of a busy core even if nothing else is left.
     pub(super) whole_cores: bool,
 }
 
@@ -33,41 +34,41 @@ pub(super) struct Wish {
 pub(super) struct Part {
     pub(super) nic: NicName,
     pub(super) queue: u32,
-    /// Empty where there is none for it.
+    /// Empty if there is no CPU for it.
     pub(super) mask: CpuMask,
-    /// Whether the mask that it has is this one or a part of it, where no width was asked for: fewer CPUs won in field
-    /// case C.
+    /// True if its current mask is this one or a part of it, and no width was requested: fewer CPUs won in
+    /// field case C.
     pub(super) has_part: bool,
-    /// Whether the masks that it and the other queues around have are as sound together as the new ones.
+    /// True if its current mask and those of the other queues around are as sound together as the new ones.
     pub(super) as_sound: bool,
     pub(super) why: String,
 }
 
-/// A queue on its way to a part.
+/// A queue before it gets its part.
 struct Asking<'a> {
     nic: &'a Nic,
     queue: &'a RxQueue,
     home: CpuId,
-    /// Where that CPU stands among all: domain by domain, and in its domain.
+    /// Place of that CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
     is_busy: bool,
 }
 
 impl Machine<'_> {
-    /// The CPU that takes the packets of a queue first; `None` where nobody knows.
+    /// The CPU that takes the packets of a queue first; `None` if unknown.
     pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
         let one =
             |mask: &CpuMask| mask.first().filter(|cpu| mask.len() == 1 && self.ground.online.contains(*cpu));
         let irq = queue.irqs.first();
-        // One that is on its way goes by itself to where it was sent.
+        // An interrupt that is moving counts where it was sent.
         let sent = irq.filter(|irq| irq.is_pending()).and_then(|irq| irq.affinity.known()).and_then(one);
         let told = || irq.and_then(|irq| irq.effective.known()).and_then(one);
-        // The CPU of a signal of Hyper-V is no interrupt's.
+        // With Hyper-V, the CPU of a signal is not that of an interrupt.
         sent.or_else(told).or_else(|| irq_cpus(queue, self.model, self.rates).first()).or(queue.channel_cpu)
     }
 
-    /// Whether the queues of `nic` bring packets to every CPU that may be used, to all alike: handing them on is then
-    /// redundant. A number of queues alone says nothing: their interrupts may all land on one CPU.
+    /// True if the queues of `nic` bring packets to every usable CPU, about equally: handing them on is then
+    /// redundant. The number of queues alone is not enough: their interrupts may all land on one CPU.
     pub(super) fn is_covered_by(&self, nic: &Nic) -> bool {
         if nic.rx.len() < self.ground.usable.len() {
             return false;
@@ -86,8 +87,8 @@ impl Machine<'_> {
         self.ground.usable.difference(&homes).is_empty() && most * nic.rx.len() as f64 <= all * EVEN_QUEUES
     }
 
-    /// A part for each queue of `nics`, those of one interface together, and the queues of which nobody knows where
-    /// their packets are taken.
+    /// Returns a part for each queue of `nics`, those of one interface together, and the queues whose
+    /// receiving CPU is not known.
     pub(super) fn share_out(&self, nics: &[&Nic], wish: Wish) -> (Vec<Part>, Vec<(NicName, u32)>) {
         let ground = self.ground;
         let (mut asking, homeless) = self.asking(nics);
@@ -102,7 +103,7 @@ impl Machine<'_> {
             while let Some(next) = asking.next_if(|next| next.place.0 == at) {
                 group.push(next);
             }
-            // A domain without a second CPU is none.
+            // A domain without a second CPU does not count.
             if domain.usable.len() < 2 {
                 alone.extend(group);
             } else if !group.is_empty() {
@@ -141,7 +142,7 @@ impl Machine<'_> {
         self.rates.cpu(cpu).map_or(0.0, receive_time)
     }
 
-    /// CPUs that take interrupts of interfaces with traffic that get no part here.
+    /// CPUs that take interrupts of busy interfaces that get no part here.
     pub(super) fn others(&self, nics: &[&Nic]) -> CpuMask {
         let with_traffic =
             |nic: &&Nic| self.rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
@@ -151,13 +152,13 @@ impl Machine<'_> {
     }
 }
 
-/// What one group of queues is served from.
+/// The CPUs available to one group of queues.
 struct Share<'a> {
     /// The CPUs of this domain, or all that are left.
     around: Option<&'a Domain>,
-    /// CPUs that take the interrupts of any queue that asks.
+    /// CPUs that take the interrupts of any requesting queue.
     irqs: &'a CpuMask,
-    /// CPUs that others have got.
+    /// CPUs that are already given to others.
     given: &'a CpuMask,
     others: &'a CpuMask,
     wish: Wish,
@@ -201,15 +202,15 @@ impl Share<'_> {
             let without = without.join(" and ");
             let why = match (mask.is_empty(), is_shared) {
                 (true, _) if free.is_empty() => {
-                    format!("{place} without those of {without} are none: there is no CPU to hand packets to")
+                    format!("{place} except those of {without}: none left to hand packets to")
                 }
                 (true, _) => format!(
-                    "{place} without those of {without} are fewer than CPUs with a queue to hand over"
+                    "{place} except those of {without}: fewer than the CPUs with a queue to hand over"
                 ),
-                (false, _) if group.len() == 1 => format!("{place} without those of {without}"),
-                (false, false) => format!("{place} without those of {without}, for this queue alone"),
+                (false, _) if group.len() == 1 => format!("{place} except those of {without}"),
+                (false, false) => format!("{place} except those of {without}, for this queue alone"),
                 (false, true) => {
-                    format!("{place} without those of {without}, for the queues of CPU {}", asking.home)
+                    format!("{place} except those of {without}, for the queues of CPU {}", asking.home)
                 }
             };
             let current = asking.queue.rps_cpus.known().filter(|current| !current.is_empty());
@@ -223,8 +224,9 @@ impl Share<'_> {
         parts.collect()
     }
 
-    /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts; nothing where there are fewer
-    /// CPUs than these, as RPS would crowd the work of many CPUs onto few. With it whether others have the same.
+    /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts; nothing if there are
+    /// fewer CPUs than these, as RPS would crowd the work of many CPUs onto few. Also returns if others have
+    /// the same.
     fn masks(&self, group: &[Asking<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
         let part =
             |turn: usize, count: usize| &free[turn * free.len() / count..(turn + 1) * free.len() / count];
@@ -250,8 +252,8 @@ impl Share<'_> {
         masks
     }
 
-    /// Whether the masks that the queues have hold no CPU that these may not hold, and none twice that these hold
-    /// once. Loads change with the masks themselves: what is sound has to stay, or no plan would be the last.
+    /// True if the queues' current masks hold no forbidden CPU, and share none that the new ones do not
+    /// share. Loads change with the masks themselves: sound masks must stay, or planning would never end.
     fn is_as_sound(&self, group: &[Asking<'_>], masks: &[(CpuMask, bool)], free: &[CpuId]) -> bool {
         let free: CpuMask = free.iter().copied().collect();
         let (mut seen, mut of_home) = (CpuMask::new(), CpuMask::new());

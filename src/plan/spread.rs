@@ -1,8 +1,7 @@
-//! Spreading receive work in software: RPS and RFS for one interface, each as a plan of its own so
-//! that each can be tried alone, and both together.
+//! Spreading receive work in software: RPS and RFS for one interface, each as a separate plan so that each
+//! can be tried alone, and both together.
 //!
-//! Only queues whose values are not sound get a setting, so a machine that follows the plan gets
-//! none.
+//! Only queues whose values are not sound get a setting, so a machine that follows the plan gets none.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,13 +24,13 @@ pub struct Proposal {
     pub plan: Plan,
 }
 
-/// Proposals, and the reasons for those that are not made.
+/// Proposals, and the reasons for those that are missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
     /// `rps`, `rfs` and `rps+rfs`, as far as they would change something.
     pub proposals: Vec<Proposal>,
-    /// Why a variable is left alone, one line each.
+    /// Reasons why a variable is left alone, one line each.
     pub reasons: Vec<String>,
 }
 
@@ -41,13 +40,12 @@ impl Spread {
     }
 }
 
-/// Plans for `nic`, or for the interface that receives most. Says what would be set whether or not
-/// there is need for it: need is for `diagnose` to find.
+/// Plans for `nic`, or for the interface that receives most, regardless of need: `diagnose` finds the need.
 pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
     within(model, rates, nic, usize::MAX)
 }
 
-/// The same with no more CPUs than `width` for a queue.
+/// The same with at most `width` CPUs for a queue.
 pub(super) fn within(model: &Model, rates: &Rates, nic: Option<&NicName>, width: usize) -> Spread {
     let named = match nic {
         Some(name) => match model.nic(name) {
@@ -79,7 +77,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
     }
     let usable = model.usable();
     if usable.len() < 2 {
-        return Spread::nothing("there is no second CPU to give work to".to_owned());
+        return Spread::nothing("no second CPU to give work to".to_owned());
     }
     if nic.napi.threaded.known() == Some(&true) {
         return Spread::nothing(threaded(name));
@@ -97,28 +95,30 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
     propose(model, rates, nic, width)
 }
 
-/// Why RPS and RFS are left alone where kernel threads poll the queues.
+/// Reason to leave RPS and RFS alone if kernel threads poll the queues.
 pub(super) fn threaded(nic: &NicName) -> String {
     format!(
         "{nic} is polled by kernel threads (threaded NAPI), which the scheduler spreads: RPS stays as it is"
     )
 }
 
-/// Links that receive in the round of the device below: RPS and RFS were asked before, for that device.
+/// Links that receive in the same round as their lower device: RPS and RFS were already applied for that
+/// device.
 const SAME_ROUND: [&str; 5] = ["bond", "team", "vlan", "macvlan", "ipvlan"];
 
-/// The devices below an interface whose own masks have no effect, those that are looked at; `None` for all others.
+/// The lower devices of an interface whose own masks have no effect, as far as they are in the model; `None`
+/// for all others.
 pub(super) fn below<'a>(model: &'a Model, nic: &Nic) -> Option<Vec<&'a Nic>> {
     nic.stack.kind.as_deref().filter(|kind| SAME_ROUND.contains(kind))?;
     let devices: Vec<&Nic> = nic.stack.physical.iter().filter_map(|name| model.nic(name)).collect();
     Some(devices).filter(|devices| !devices.is_empty())
 }
 
-/// What is said of the devices that stand in for an interface.
+/// Note about the devices that stand in for an interface.
 pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
     format!(
-        "{} is a {} on {}: packets are handed on where the device takes them, and masks above it have no effect",
+        "{} is a {} on {}: packets are handed on at the device, and masks above it have no effect",
         nic.name,
         nic.stack.kind.as_deref().unwrap_or("link"),
         names.join(", ")
@@ -150,19 +150,18 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
     spread.reasons.extend(rps.is_empty().then(|| match (readable, off) {
         (false, _) => format!("rps: a mask of {} cannot be read", nic.name),
         (true, true) => {
-            format!("rps: fewer CPUs are free of interrupts than {} has queues to hand over", nic.name)
+            format!("rps: {} has more queues to hand over than there are CPUs without interrupts", nic.name)
         }
-        (true, false) => format!("rps: the masks of {} are sound as they are", nic.name),
+        (true, false) => format!("rps: the masks of {} need no change", nic.name),
     }));
     let sizes = model.rps_sock_flow_entries.known().is_some()
         && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some());
     spread.reasons.extend(rfs.is_empty().then(|| {
         match sizes {
             true => format!("rfs: the tables of {} are complete", nic.name),
-            false => {
-                "rfs: a table cannot be read (the global one is seen from the initial network namespace only)"
-                    .into()
-            }
+            false => "rfs: a table cannot be read (the global one is visible only in the initial network \
+                      namespace)"
+                .into(),
         }
     }));
 
@@ -203,8 +202,8 @@ pub(super) fn even(mask: &CpuMask) -> Steering {
     mask.iter().map(|cpu| (cpu, part)).collect()
 }
 
-/// Where sockets are read, by the time that processes run: the best guess that rates allow. There
-/// is none for virtual interfaces, as their senders run on this machine too.
+/// CPUs where sockets are read, by the time that processes run: the best guess from rates. None for virtual
+/// interfaces, as their senders run on this machine too.
 pub(super) fn readers(model: &Model, rates: &Rates, nic: &Nic) -> Option<Steering> {
     if nic.kind != NicKind::Device {
         return None;

@@ -1,4 +1,4 @@
-//! The steps that policies are made of, one variable a file: which value it should have, given the values before it.
+//! The steps that policies are made of, one variable per file: its value, given the previous values.
 
 mod back;
 pub(super) mod channels;

@@ -1,4 +1,4 @@
-//! What a setting acts on, in the form people write.
+//! Target of a setting, in its text form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::SettingError;
 use crate::units::{CpuId, NicName, QueueId};
 
-/// What a knob acts on.
+/// Target of a knob.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -17,33 +17,33 @@ pub enum Target {
     Host,
     /// One CPU; written `cpu:2`.
     Cpu(CpuId),
-    /// One interface; written `eth0`, or `nic:host` for one that is called like the machine.
+    /// One interface; written `eth0`, or `nic:host` for one that is named like the machine.
     Nic(NicName),
     /// One queue of one interface; written `eth0/rx-0`.
     Queue {
-        /// The interface by its present name.
+        /// Current name of the interface.
         nic: NicName,
         /// The queue.
         queue: QueueId,
     },
-    /// One place in the table of flow rules of an interface; written `eth0/rule-7`.
+    /// One slot in the table of flow rules of an interface; written `eth0/rule-7`.
     Rule {
-        /// The interface by its present name.
+        /// Current name of the interface.
         nic: NicName,
-        /// Where in the table.
+        /// The slot.
         location: u32,
     },
-    /// One further RSS context of an interface; written `eth0/context-1`.
+    /// One additional RSS context of an interface; written `eth0/context-1`.
     Context {
-        /// The interface by its present name.
+        /// Current name of the interface.
         nic: NicName,
-        /// The context; 0 is the interface's own table and no further one.
+        /// The context; 0 is the interface's own table and not an additional one.
         id: u32,
     },
-    /// The interrupts of one interface that have this name in `/proc/interrupts` and are of no queue; written
-    /// `eth0/irq-virtio0-config`.
+    /// The interrupts of one interface that have this name in `/proc/interrupts` and belong to no queue;
+    /// written `eth0/irq-virtio0-config`.
     Irq {
-        /// The interface by its present name.
+        /// Current name of the interface.
         nic: NicName,
         /// The name.
         name: String,
@@ -57,7 +57,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The interface, where it is part of one.
+    /// The interface, if it is part of one.
     pub fn nic(&self) -> Option<&NicName> {
         match self {
             Target::Nic(nic)
@@ -69,12 +69,12 @@ impl Target {
         }
     }
 
-    /// The interrupts of `nic` of that name; `None` for a name that no setting could be written with.
+    /// The interrupts of `nic` of that name; `None` for a name that cannot be written in a setting.
     pub fn irq(nic: NicName, name: &str) -> Option<Self> {
         is_plain(name).then(|| Target::Irq { nic, name: name.to_owned() })
     }
 
-    /// The same of an interface under its name of now; itself where it is not part of one.
+    /// The same target of an interface under its current name; itself if it is not part of one.
     #[must_use]
     pub fn of_nic(&self, nic: &NicName) -> Self {
         let nic = nic.clone();
@@ -88,7 +88,7 @@ impl Target {
         }
     }
 
-    /// What of it lasts when its interface is renamed: everything else.
+    /// The part that survives renaming its interface: everything else.
     pub fn lasting(&self) -> String {
         match self {
             Target::Nic(_) => "nic".to_owned(),
@@ -129,7 +129,7 @@ impl FromStr for Target {
     }
 }
 
-/// What stands behind the interface and the slash.
+/// Parses the part after the interface and the slash.
 fn of_part(nic: NicName, part: &str) -> Option<Target> {
     if let Some(location) = part.strip_prefix("rule-") {
         return Some(Target::Rule { nic, location: number(location)? });
@@ -143,7 +143,7 @@ fn of_part(nic: NicName, part: &str) -> Option<Target> {
     Some(Target::Queue { nic, queue: part.parse().ok()? })
 }
 
-/// Whether it can stand in a setting, on the left of the equals sign.
+/// True if it can be written in a setting, left of the equals sign.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '=')
 }

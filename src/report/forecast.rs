@@ -186,7 +186,7 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("not predicted: other settings: xps_cpus (1 setting)"), "{told}");
-        assert!(told.contains("no prediction: by the model it moves no receive work"), "{told}");
+        assert!(told.contains("no prediction: in the model it moves no receive work"), "{told}");
     }
 
     /// Figures by fixed fractions once stood beside measured ones.

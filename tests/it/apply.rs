@@ -48,7 +48,7 @@ fn wrong_settings_leave_the_machine_alone() {
     let tree = Tree::new();
     for (setting, message) in [
         ("rps eth7/rx-0 = 2", "there is no interface eth7 (there are: eth0, veth0)"),
-        ("rps eth0/rx-5 = 2", "eth0 has no queue rx-5 (it has: rx-0, rx-1)"),
+        ("rps eth0/rx-5 = 2", "eth0 has no queue rx-5 (it has rx-0, rx-1)"),
         ("rps eth0/rx-0 = 2,7", "rps eth0/rx-0: CPU 7 is offline (online: 0-6)"),
         ("rps eth0/rx-0 = 6", "CPU 6 is isolated"),
         ("rps eth0/rx-0 = 99", "CPU 99 does not exist"),

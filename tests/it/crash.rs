@@ -247,7 +247,7 @@ fn a_refusal_of_every_file_puts_the_others_back() {
         // With a driver that throws values away, a file that is always refused cannot be put back.
         let failed = apply_these(&settings(&SETTINGS), &tree.store(), &host, &tree.root());
         let Err(Some(failure)) = failed else { panic!("{file}: refused") };
-        assert!(failure.error.to_string().contains("the kernel refuses it"), "{}", failure.error);
+        assert!(failure.error.to_string().contains("the kernel rejected it"), "{}", failure.error);
         assert!(failure.undo.is_clean(), "{file}: {:?}", failure.undo);
         assert_eq!(tree.values(), original, "{file}");
         assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{file}");

@@ -54,8 +54,8 @@ fn a_veth_is_changed_and_changed_back() {
     assert_eq!(values(), settings.each_ref().map(|setting| setting.value.clone()));
     for (refused, why) in [
         ("lro kv0 = on", "kv0 has no lro: the device has no rx-lro"),
-        ("ring_rx kv0 = 64", "has no ring_rx on kv0"),
-        ("ntuple_rule kv0/rule-1 = tcp4 action 1", "the driver has no flow rules"),
+        ("ring_rx kv0 = 64", "does not support ring_rx on kv0"),
+        ("ntuple_rule kv0/rule-1 = tcp4 action 1", "the driver does not support flow rules"),
     ] {
         let (code, text) = rxlab(&["apply", "--setting", refused]);
         assert!(code == 3 && text.contains(why), "{refused}: {code}: {text}");

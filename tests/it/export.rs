@@ -52,8 +52,8 @@ fn what_cannot_be_said_is_said() {
     let out = export("sysctl", &[]);
     let (text, said_too) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success() && text.contains("\nnet.core.rps_sock_flow_entries = 4096\n"), "{text}");
-    assert!(text.contains("# Not in here:\n#   rps eth0/rx-0 = 1: no sysctl;"), "{text}");
-    assert!(said_too.starts_with("rxlab: not in sysctl: rps eth0/rx-0 = 1: no sysctl;"), "{said_too}");
+    assert!(text.contains("# Not in here:\n#   rps eth0/rx-0 = 1: not a sysctl;"), "{text}");
+    assert!(said_too.starts_with("rxlab: not in sysctl: rps eth0/rx-0 = 1: not a sysctl;"), "{said_too}");
     assert_eq!(said_too.lines().count(), 1);
     let (code, text) = said(&export("irqbalance-policy", &[]));
     assert!(
@@ -62,7 +62,7 @@ fn what_cannot_be_said_is_said() {
     );
     assert_eq!(text.lines().count(), 3);
     let (code, text) = said(&export("yaml", &[]));
-    assert!(code == 2 && text.contains("write one of sh, sysctl, systemd-link"), "{text}");
+    assert!(code == 2 && text.contains("expected one of sh, sysctl, systemd-link"), "{text}");
     let (code, text) = said(&export("sh", &["-o", "/dev/null"]));
     assert!(code == 5 && text.contains("cannot write /dev/null: it is not a regular file"), "{text}");
     // Without a plan: what is applied and confirmed.

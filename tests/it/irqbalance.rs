@@ -119,7 +119,7 @@ fn irqbalance_is_told_what_to_leave_alone() {
     let (code, text) = run(&["undo"]);
     assert!(code == 0 && text.contains("gone, and its value with it"), "{text}");
     let (code, text) = run(&["apply", "--setting", &setting]);
-    assert!(code == 2 && text.contains("irqbalance does not run"), "{code}: {text}");
+    assert!(code == 2 && text.contains("irqbalance is not running"), "{code}: {text}");
 }
 
 /// Every numbered interrupt.

@@ -83,7 +83,7 @@ fn a_refusal_of_any_puts_all_others_back() {
         let transaction = begin(&tree.store(), &model, &tree.root());
         let result = transaction.apply(&host, &model, &settings(), &AtomicBool::new(false));
         let failure = result.expect_err(setting);
-        assert!(failure.error.to_string().contains("the kernel refuses it"), "{setting}: {}", failure.error);
+        assert!(failure.error.to_string().contains("the kernel rejected it"), "{setting}: {}", failure.error);
         assert!(failure.undo.is_clean() && failure.undo.closed, "{setting}: {:?}", failure.undo);
         assert_eq!(values_in(&tree.host(), &model), original, "{setting}");
     }
@@ -171,5 +171,5 @@ fn a_thread_to_come_is_awaited_from_what_makes_it_alone() {
     assert!(text.contains("nothing is changed"), "{text}");
     assert_eq!(tree.values(), original);
     let (code, text) = said(&tree.rxlab(&["apply", "--setting", priority]));
-    assert!(code == 2 && text.contains("`threaded eth0 = on` makes one"), "{code}: {text}");
+    assert!(code == 2 && text.contains("`threaded eth0 = on` creates one"), "{code}: {text}");
 }

@@ -174,7 +174,7 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
     tree.link("sys/class/net/lan0", "../../devices/pci0000:00/0000:00:03.0/net/lan0");
     std::fs::rename(device.join("lan0/queues/rx-1"), device.join("later")).expect("renamed");
     let (code, text) = said(&tree.rxlab(&["restore", "--nic", "lan0"]));
-    assert!(code == 4 && text.contains("lan0 has no queue rx-1 (it has: rx-0)"), "{text}");
+    assert!(code == 4 && text.contains("lan0 has no queue rx-1 (it has rx-0)"), "{text}");
     let waiting = Running::start(&mut tree.command(&["restore", "--nic", "lan0", "--wait", "30s"]));
     std::thread::sleep(Duration::from_millis(300));
     std::fs::rename(device.join("later"), device.join("lan0/queues/rx-1")).expect("renamed");
@@ -238,9 +238,9 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     let (code, text) = said(&tree.rxlab(&["restore"]));
     assert_eq!(code, 4, "{text}");
     for why in [
-        "irqbalance: eth0: irqbalance does not run",
-        "affinity: unit:web: no control group has the name of this unit: it does not run",
-        "napi_priority: eth0/rx-0: its thread, process 500, is not to be seen",
+        "irqbalance: eth0: irqbalance is not running",
+        "affinity: unit:web: no control group has this unit's name: the unit is not running",
+        "napi_priority: eth0/rx-0: its thread, process 500, is not visible",
     ] {
         assert!(text.contains(why), "{text}");
     }

@@ -101,7 +101,7 @@ fn a_policy_s_plan_has_risk_upkeep_and_parts() {
     let (code, text) = planned("virtio-32cpu-2node", &["minimal"]);
     assert!(code == 0 && text.starts_with("nothing to plan\n"), "{text}");
     let (code, text) = planned("virtio-32cpu-2node", &["full.all"]);
-    assert!(code == 2 && text.contains("`all` is none of channels, rss"), "{text}");
+    assert!(code == 2 && text.contains("`all` is not one of channels, rss"), "{text}");
     let (code, text) = planned("virtio-32cpu-2node", &["isolate", "--keep-clean", "31-32"]);
     assert!(code == 2 && text.contains("there is no CPU 32"), "{text}");
 }

@@ -111,7 +111,7 @@ fn a_queue_to_come_is_set_when_it_is_there() {
 fn a_queue_that_will_be_gone_is_refused_before_anything_is_done() {
     let tree = tuned();
     let error = apply::check(&tree.host(), &model(), &plan(&["rps eth0/rx-1 = 1", "channels eth0 = 1"]));
-    assert_eq!(error.expect_err("refused").to_string(), "eth0 has no queue rx-1 (it has: rx-0)");
+    assert_eq!(error.expect_err("refused").to_string(), "eth0 has no queue rx-1 (it has rx-0)");
     let error = apply::check(&tree.host(), &model(), &plan(&["rps eth0/rx-4 = 1", "channels eth0 = 4"]));
     assert!(error.expect_err("refused").to_string().starts_with("eth0 has no queue rx-4"));
 }

@@ -216,7 +216,7 @@ fn rules_of_somebody_else_are_not_thrown_away() {
     let id = bench.set(&with_rules(false, &[7]), &["ntuple eth0 = on"]);
     let host = with_rules(true, &[7, 9]);
     let undo = bench.undo(&id, &host, &model());
-    let why = "`off` is no value for ntuple: eth0 has a flow rule that would go away; take out first: \
+    let why = "invalid value `off` for ntuple: eth0 has a flow rule that would be removed; remove first: \
                ntuple_rule eth0/rule-9 = none";
     assert_eq!(outcomes(&undo), [Outcome::Failed { why: why.into() }]);
     assert!(!undo.closed && !undo.is_clean());

@@ -1,4 +1,4 @@
-//! Control groups with a cpuset: where they are, in either version, and which one a systemd unit has.
+//! Control groups with a cpuset: their location, in either version, and the group of a systemd unit.
 
 use super::{DENIED, NAME};
 use crate::host::{Cause, Host};
@@ -7,13 +7,14 @@ use crate::parse::{self, Mount};
 use crate::plan::Target;
 use crate::units::CpuMask;
 
-/// What stands for a group without CPUs of its own.
+/// Stands for a group without CPUs of its own.
 pub(super) const INHERIT: &str = "inherit";
 
-/// Where distributions mount the versions, for hosts whose mounts cannot be read.
+/// Usual mount points of the versions, for hosts whose mounts cannot be read.
 const USUAL: [&str; 3] = ["sys/fs/cgroup/cpuset", "sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
-/// Units live in slices, and those of users below the user's own manager. Deeper than this nobody nests them.
+/// Units live in slices, and those of users below the user's own manager. Nesting deeper than this is not
+/// expected.
 const DEPTH: u32 = 16;
 
 /// The file with the CPUs of a group or a unit.
@@ -23,7 +24,7 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
         Target::Cgroup(path) if !path.split('/').any(|part| part == "..") => {
             path.trim_end_matches('/').to_owned()
         }
-        _ => return Err(not_there(target, "there is no such control group")),
+        _ => return Err(not_there(target, "no such control group")),
     };
     let mut found = false;
     for directory in directories(host) {
@@ -36,10 +37,10 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
         }
     }
     if !found {
-        return Err(not_there(target, "there is no such control group"));
+        return Err(not_there(target, "no such control group"));
     }
-    let why = "the cpuset controller is not enabled for its control group (for a unit, \
-               `systemctl set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N";
+    let why = "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
+               set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N";
     Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
 }
 
@@ -53,27 +54,29 @@ pub(super) fn read(host: &dyn Host, target: &Target, file: &str) -> Result<Strin
 
 /// Writes a canonical value.
 pub(super) fn write(host: &dyn Host, target: &Target, file: &str, value: &str) -> Result<(), KnobError> {
-    // An empty write would be none.
+    // An empty write would be ignored.
     let text = if value == INHERIT { "\n" } else { value };
     host.write(file, text.as_bytes())
         .map_err(|error| KnobError::from_host(NAME, target, Some(value), &error, DENIED, meaning))
 }
 
-/// What the groups above leave of the CPUs, when that is not all of them.
+/// The CPUs that the parent groups withhold, if any.
 pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String> {
     let wanted: CpuMask = value.parse().ok()?;
     let group = file.strip_suffix("cpuset.cpus")?;
     let effective = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
     let text = effective.iter().find_map(|name| host.read_text(&format!("{group}{name}")).ok())?;
     let lost = wanted.difference(&list(file, &text).ok()?);
-    (!lost.is_empty()).then(|| format!("the groups above it, or other partitions, leave it no CPU {lost}"))
+    (!lost.is_empty()).then(|| format!("its parent groups or other partitions withhold CPU {lost}"))
 }
 
 fn meaning(errno: i32) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_raw_os_error(errno) {
         Errno::NOSPC => Some("a group of version 1 with processes in it must have CPUs"),
-        Errno::INVAL => Some("another group has these CPUs for itself, or this kernel has none of them"),
+        Errno::INVAL => {
+            Some("another group has exclusive use of these CPUs, or this kernel has none of them")
+        }
         Errno::RANGE | Errno::OVERFLOW => Some("this kernel has no such CPU"),
         _ => None,
     }
@@ -81,11 +84,11 @@ fn meaning(errno: i32) -> Option<&'static str> {
 
 fn list(file: &str, text: &str) -> Result<CpuMask, KnobError> {
     let broken =
-        |_| KnobError::Broken { path: file.to_owned(), text: text.trim().to_owned(), expected: "CPU list" };
+        |_| KnobError::Broken { path: file.to_owned(), text: text.trim().to_owned(), expected: "a CPU list" };
     text.trim().parse().map_err(broken)
 }
 
-/// Where control groups are, relative to the root: those that can have a cpuset first.
+/// Control group mounts, relative to the root; those that can have a cpuset come first.
 fn directories(host: &dyn Host) -> Vec<String> {
     let text = host.read_text("proc/self/mountinfo").ok();
     let Some(mounts) = text.and_then(|text| parse::mounts(&text).ok()) else {
@@ -108,7 +111,7 @@ fn directories(host: &dyn Host) -> Vec<String> {
     found.into_iter().map(|(_, point)| point).collect()
 }
 
-/// The control group of a unit: the one that has its name, below slices.
+/// The control group of a unit: the one with its name, below slices.
 fn of_unit(host: &dyn Host, target: &Target, name: &str) -> Result<String, KnobError> {
     let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
     for directory in directories(host) {
@@ -134,15 +137,13 @@ fn of_unit(host: &dyn Host, target: &Target, name: &str) -> Result<String, KnobE
             [] => {}
             [one] => return Ok(one.clone()),
             several => {
-                let why = format!(
-                    "several units have this name; write one of cgroup:{}",
-                    several.join(", cgroup:")
-                );
+                let why =
+                    format!("several units have this name; use one of cgroup:{}", several.join(", cgroup:"));
                 return Err(not_there(target, &why));
             }
         }
     }
-    Err(not_there(target, "no control group has the name of this unit: it does not run"))
+    Err(not_there(target, "no control group has this unit's name: the unit is not running"))
 }
 
 fn not_there(target: &Target, why: &str) -> KnobError {

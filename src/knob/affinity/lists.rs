@@ -1,8 +1,8 @@
 //! The CPUs of each thread of a process, as one value.
 //!
-//! `2-5` is every thread's list. What is read of a process with several threads also says whose list it is,
-//! `2-5@810,812-815;0@811` with the main thread's list first: without the numbers nobody could tell, once a
-//! thread has ended, whether the others are back to what they were.
+//! `2-5` is every thread's list. The value read from a process with several threads also names the threads of
+//! each list, `2-5@810,812-815;0@811` with the main thread's list first: without the numbers, once a thread
+//! has ended, undo could not tell if the others are back to their old lists.
 
 use std::ops::RangeInclusive;
 
@@ -11,13 +11,13 @@ use crate::units::CpuMask;
 /// More threads than a kernel can have (PID_MAX_LIMIT of include/linux/threads.h).
 const MOST: u64 = 1 << 22;
 
-/// What stands for every CPU that is online, also those that come online later: the default of the kernel.
+/// Stands for every online CPU, including those that come online later: the kernel's default.
 pub(super) const ALL: &str = "all";
 
 /// Lists of CPUs and the threads that have them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lists {
-    // The first is the main thread's. Without threads it is everybody's, and the only one.
+    // The first is the main thread's. Without threads it applies to all, and is the only one.
     groups: Vec<(String, Vec<RangeInclusive<u32>>)>,
 }
 
@@ -36,7 +36,7 @@ impl Lists {
         Self { groups: groups.into_iter().map(|(list, tids)| (list, runs(tids))).collect() }
     }
 
-    /// Reads a value; `None` when it is none.
+    /// Parses a value; `None` if it is invalid.
     pub(super) fn parse(value: &str) -> Option<Self> {
         if !value.contains('@') {
             return Some(Self { groups: vec![(canonical(value)?, Vec::new())] });
@@ -51,10 +51,10 @@ impl Lists {
         Some(Self { groups: value.split(';').map(&mut group).collect::<Option<Vec<_>>>()? })
     }
 
-    /// The list of a thread. One that is not named came later and was given the main thread's.
+    /// The list of a thread. A thread that is not named was started later and has the main thread's list.
     pub(super) fn list(&self, tid: u32) -> &str {
         let named = self.groups.iter().find(|(_, runs)| runs.iter().any(|run| run.contains(&tid)));
-        // There is a first one: an empty text is no value, and a process has a thread.
+        // Never empty: an empty text is not a value, and a process has a thread.
         named.or(self.groups.first()).map_or(ALL, |(list, _)| list)
     }
 
@@ -66,8 +66,8 @@ impl Lists {
         self.groups.iter().any(|(known, _)| known == list)
     }
 
-    /// Whether the thread may have this list when the process has these: its own one, or, of a thread that came
-    /// later, that of any which may have started it.
+    /// True if the thread may have this list when the process has these: its own or, for a thread started
+    /// later, that of any thread that may have started it.
     fn allow(&self, tid: Option<u32>, list: &str) -> bool {
         match tid {
             Some(tid) if self.names(tid) => self.list(tid) == list,
@@ -77,7 +77,7 @@ impl Lists {
         }
     }
 
-    /// Whether every thread that is there has a list that one of `values` allows it.
+    /// True if every live thread has a list that one of `values` allows it.
     pub(super) fn explained_by(&self, values: &[&Self]) -> bool {
         let allowed = |tid, list: &str| values.iter().any(|value| value.allow(tid, list));
         self.groups.iter().all(|(list, runs)| match runs[..] {

@@ -33,7 +33,7 @@ fn each_thread_goes_and_goes_back() {
     assert_eq!(read(&host, "pid:812").as_ref(), Ok(&before));
 }
 
-/// The kernel knows `all` as every CPU there could ever be: one that comes online later is in it again.
+/// For the kernel `all` means every possible CPU: one that comes online later is included again.
 #[test]
 fn going_back_to_all_names_no_cpus() {
     let host = host();
@@ -56,29 +56,29 @@ fn refusals_of_one_thread_name_the_reason() {
     };
     let (result, _) = moved(Cause::Errno(22));
     let text = result.expect_err("refused");
-    assert!(text.starts_with("affinity pid:812 = 4: the kernel refuses it: its cpuset has none"), "{text}");
+    assert!(text.starts_with("affinity pid:812 = 4: the kernel rejected it: its cpuset has none"), "{text}");
     assert!(moved(Cause::Denied).0.expect_err("refused").contains("CAP_SYS_NICE"));
-    // A thread that has ended meanwhile is no reason to stop.
+    // A thread that has ended in the meantime does not stop the write.
     assert_eq!(moved(Cause::Missing), (Ok(()), "4@812,814;2@813".to_owned()));
 }
 
 #[test]
 fn who_is_not_there_is_told_so() {
-    let error = Affinity.check(&host(), &model(), &target("pid:9"), "1").expect_err("nobody");
+    let error = Affinity.check(&host(), &model(), &target("pid:9"), "1").expect_err("no such process");
     assert!(matches!(error, KnobError::NotThere { .. }));
-    assert_eq!(error.to_string(), "pid:9: there is no such process");
+    assert_eq!(error.to_string(), "pid:9: no such process");
     for group in ["cgroup:/x", "cgroup:/a/../b"] {
-        assert_eq!(read(&host(), group), Err(format!("{group}: there is no such control group")));
+        assert_eq!(read(&host(), group), Err(format!("{group}: no such control group")));
     }
     let unit = read(&host(), "unit:web.service").expect_err("no unit");
-    assert!(unit.starts_with("unit:web.service: no control group has the name"), "{unit}");
+    assert!(unit.starts_with("unit:web.service: no control group has this unit's name"), "{unit}");
     let says = |at: &str, value: &str| {
         Affinity.check(&host(), &model(), &target(at), value).expect_err(value).to_string()
     };
     assert!(says("eth0", "1").starts_with("affinity acts on a process (pid:N), a control group"));
     assert_eq!(says("pid:812", "6-7"), "affinity pid:812: CPU 7 is offline (online: 0-6)");
-    assert!(says("pid:812", "1@812").contains("is no value for affinity"));
-    assert!(says("pid:812", "inherit").contains("is no value for affinity"));
+    assert!(says("pid:812", "1@812").contains("invalid value"));
+    assert!(says("pid:812", "inherit").contains("invalid value"));
 }
 
 const GROUP: &str = "sys/fs/cgroup/system.slice/web.service";
@@ -103,7 +103,7 @@ fn a_group_without_cpus_of_its_own_inherits() {
     assert_eq!(read(&host, at).as_deref(), Ok("2,5"));
     assert_eq!(
         Affinity.remark(&host, &model(), &target(at), "2,5").as_deref(),
-        Some("the groups above it, or other partitions, leave it no CPU 5")
+        Some("its parent groups or other partitions withhold CPU 5")
     );
     assert_eq!(Affinity.remark(&host, &model(), &target(at), "2-3"), None);
     write(&Affinity, &host, at, "inherit").expect("written");
@@ -119,7 +119,7 @@ fn a_unit_is_found_by_the_name_of_its_group() {
     assert_eq!(read(&host, "unit:own").as_deref(), Ok("0-1"));
     let several = read(&host, "unit:web.service").expect_err("two");
     assert!(
-        several.contains("write one of cgroup:/system.slice/web.service, cgroup:/user.slice/"),
+        several.contains("use one of cgroup:/system.slice/web.service, cgroup:/user.slice/"),
         "{several}"
     );
     let plain = read(&host, "unit:plain.service").expect_err("no cpuset");
@@ -138,5 +138,5 @@ fn version_1_is_looked_at_first_and_the_usual_places_last() {
     assert_eq!(read(&host, "cgroup:/web").as_deref(), Ok("0-3"));
     let usual = RecordedHost::new().with("sys/fs/cgroup/cpuset/web/cpuset.cpus", "x\n");
     let broken = read(&usual, "cgroup:/web").expect_err("no list");
-    assert_eq!(broken, "/sys/fs/cgroup/cpuset/web/cpuset.cpus holds `x`, which is no CPU list");
+    assert_eq!(broken, "/sys/fs/cgroup/cpuset/web/cpuset.cpus contains `x`, expected a CPU list");
 }

@@ -1,4 +1,4 @@
-//! The threads of a process: where each may run, and moving them.
+//! The threads of a process: the CPUs each may run on, and how they are moved.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::units::{CpuId, CpuMask};
 /// CPUs that sched_setaffinity(2) can be given (rustix's `CpuSet`).
 const NAMEABLE: u32 = 1024;
 
-/// How often to look for threads that were started while the others were moved. Each was started by one that
-/// had not been moved yet, so these get fewer.
+/// Passes over threads that were started while the others were moved. Each was started by a thread that had
+/// not been moved yet, so every pass finds fewer.
 const ROUNDS: u32 = 10;
 
-/// Where each thread may run, the main one first. Those that end meanwhile are left out.
+/// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out.
 pub(super) fn read(host: &dyn Host, model: &Model, target: &Target, pid: u32) -> Result<Lists, KnobError> {
     let online = model.online();
     let mut threads = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn write(
             move_to(host, model, target, (pid, tid), lists.list(tid))?;
         }
     }
-    // Whoever starts threads this fast has some that were not moved: the read back tells.
+    // A process that starts threads this fast has some that were not moved: reading back reveals them.
     Ok(())
 }
 
@@ -66,7 +66,7 @@ fn move_to(
         list => list.parse().unwrap_or_default(),
     };
     let online = model.online();
-    // The way back from a move that was refused halfway must not ask the refusing thread for what it has.
+    // Undoing a move that was refused halfway must not ask the refusing thread for the list it already has.
     let Some(now) = allowed(host, target, pid, tid)? else { return Ok(()) };
     if now == cpus || (list == ALL && online.difference(&now).is_empty()) {
         return Ok(());
@@ -81,10 +81,8 @@ fn move_to(
 fn meaning(errno: i32) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_raw_os_error(errno) {
-        Errno::INVAL => {
-            Some("its cpuset has none of these CPUs, or it is a thread of the kernel that stays where it is")
-        }
-        Errno::OVERFLOW => Some("rxlab can name CPUs up to 1023 here"),
+        Errno::INVAL => Some("its cpuset has none of these CPUs, or it is a kernel thread bound to its CPU"),
+        Errno::OVERFLOW => Some("rxlab supports CPUs up to 1023 here"),
         _ => None,
     }
 }
@@ -101,7 +99,7 @@ fn tids(host: &dyn Host, target: &Target, pid: u32) -> Result<Vec<u32>, KnobErro
     Ok(tids)
 }
 
-/// Where a thread may run; `None` when it has ended.
+/// CPUs that a thread may run on; `None` if it has ended.
 fn allowed(host: &dyn Host, target: &Target, pid: u32, tid: u32) -> Result<Option<CpuMask>, KnobError> {
     let path = format!("proc/{pid}/task/{tid}/status");
     let text = match host.read_text(&path) {
@@ -112,11 +110,11 @@ fn allowed(host: &dyn Host, target: &Target, pid: u32, tid: u32) -> Result<Optio
     let broken = |error: parse::ParseError| KnobError::Broken {
         path: path.clone(),
         text: error.to_string(),
-        expected: "status of a thread",
+        expected: "the status of a thread",
     };
     parse::allowed_cpus(&text).map(Some).map_err(broken)
 }
 
 fn gone(target: &Target) -> KnobError {
-    KnobError::NotThere { target: target.clone(), why: "there is no such process".to_owned() }
+    KnobError::NotThere { target: target.clone(), why: "no such process".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Queues with several interrupts, interrupts of no receive queue, one that is just being moved, and errnos.
+//! Queues with several interrupts, interrupts of no receive queue, one that is being moved, and errnos.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use crate::knob::testbed::{armed, model, target};
 use crate::model::Irq;
 use crate::units::IrqId;
 
-/// An interrupt that moves: at one look its affinity is shown as it is not.
+/// An interrupt that moves: one read shows a wrong affinity.
 struct Moving {
     inner: RecordedHost,
     shows: (u32, &'static [u8]),
@@ -45,7 +45,7 @@ impl Host for Moving {
     }
 }
 
-/// A guest once showed an empty affinity in the middle of a move, and a whole plan was put back for it.
+/// A guest once showed an empty affinity in the middle of a move, and a whole plan was rolled back for it.
 #[test]
 fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
     let host = Moving { inner: host(), shows: (0, b"00\n"), looks: AtomicU32::new(0) };
@@ -53,7 +53,7 @@ fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
     assert_eq!(host.looks.into_inner(), 2);
 }
 
-/// And another, under traffic, the old one again after the write.
+/// Under traffic, another showed the old one again after the write.
 #[test]
 fn a_write_ends_when_the_new_affinity_is_shown() {
     let host = Moving { inner: host(), shows: (1, b"01\n"), looks: AtomicU32::new(0) };
@@ -120,7 +120,7 @@ fn a_virtual_interface_has_no_interrupt() {
     assert!(IrqAffinity.targets(&model()).iter().all(|t| t.to_string().starts_with("eth0/")));
 }
 
-/// Of `eth0` below, 27 is of a queue that is not in use.
+/// Of `eth0` below, 27 belongs to a queue that is not in use.
 #[test]
 fn interrupts_of_transmit_queues_and_of_the_device() {
     let mut model = model();
@@ -137,13 +137,14 @@ fn interrupts_of_transmit_queues_and_of_the_device() {
     for (at, why) in [
         (
             "eth0/tx-0",
-            "eth0/tx-0 has no interrupt: none is the queue's alone; that of a receive queue may serve it as well",
+            "eth0/tx-0 has no interrupt: it has none of its own; a receive queue's interrupt may serve it \
+             too",
         ),
-        ("eth0/tx-2", "eth0 has no queue tx-2 (it has: tx-0, tx-1)"),
+        ("eth0/tx-2", "eth0 has no queue tx-2 (it has tx-0, tx-1)"),
         (
             "eth0/irq-virtio0-input.27",
-            "eth0/irq-virtio0-input.27 has no interrupt: beside those of its queues eth0 has: virtio0-config; \
-             many drivers have theirs only while the interface is up",
+            "eth0/irq-virtio0-input.27 has no interrupt: apart from those of its queues, eth0 has: \
+             virtio0-config; many drivers request theirs only while the interface is up",
         ),
         (
             "eth0",
@@ -166,16 +167,16 @@ fn each_errno_says_what_it_means() {
         (5, "the kernel manages this interrupt itself"),
         (22, "none of these CPUs is online"),
         (75, "this kernel has no such CPU"),
-        (28, "vectors of these CPUs are used up"),
-        (16, "busy just now"),
-        (11, "busy just now"),
-        (12, "no memory for it just now"),
+        (28, "these CPUs have no free interrupt vectors"),
+        (16, "it is busy"),
+        (11, "it is busy"),
+        (12, "not enough memory"),
     ] {
         let text = says(Cause::Errno(errno));
-        assert!(text.starts_with("irq_affinity eth0/rx-0 = 2: the kernel refuses it: "), "{text}");
+        assert!(text.starts_with("irq_affinity eth0/rx-0 = 2: the kernel rejected it: "), "{text}");
         assert!(text.contains(meaning), "{errno}: {text}");
     }
     assert!(says(Cause::Denied).contains("manages this interrupt itself"));
-    let error = host().write("proc/irq/99/smp_affinity", b"1").expect_err("not there");
+    let error = host().write("proc/irq/99/smp_affinity", b"1").expect_err("does not exist");
     assert_eq!(error.cause, Cause::Missing);
 }

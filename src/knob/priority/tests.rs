@@ -11,7 +11,7 @@ fn stat(pid: u32, name: &str, parent: u32, (policy, priority, nice): (u32, u32, 
     )
 }
 
-/// A process of somebody who calls it like the kernel's thread, and the thread.
+/// A process that takes the name of the kernel's thread, and the thread.
 fn host() -> RecordedHost {
     let mut napis = Vec::new();
     for (id, pid) in [(8193u32, Some(500u32)), (8194, None)] {
@@ -57,7 +57,7 @@ fn what_others_have_set_can_be_gone_back_to() {
     assert_eq!(host.read_text("proc/500/stat"), Ok(stat(500, "napi/eth0-8193", 2, (3, 0, 4))));
     let deadline = host.with("proc/500/stat", stat(500, "napi/eth0-8193", 2, (6, 0, 0)));
     let error = NAPI_PRIORITY.read(&deadline, &model(), &rx).expect_err("no way back");
-    assert!(error.to_string().contains("could not put back"), "{error}");
+    assert!(error.to_string().contains("could not restore"), "{error}");
 }
 
 /// The value goes with the thread: undo has nothing to do.
@@ -66,13 +66,13 @@ fn a_queue_without_a_thread_is_told_from_one_that_is_not_there() {
     let says = |at: &str| NAPI_PRIORITY.read(&host(), &model(), &target(at)).expect_err(at);
     let none = says("eth0/rx-1");
     assert!(matches!(none, KnobError::NotThere { .. }));
-    assert_eq!(none.to_string(), "eth0/rx-1: its NAPI has no thread; `threaded eth0 = on` makes one");
-    assert!(says("veth0/rx-0").to_string().contains("does not say which NAPI"));
+    assert_eq!(none.to_string(), "eth0/rx-1: its NAPI has no thread; `threaded eth0 = on` creates one");
+    assert!(says("veth0/rx-0").to_string().contains("does not report which NAPI"));
     assert!(matches!(says("eth0/rx-7"), KnobError::UnknownQueue { .. }));
     assert_eq!(NAPI_PRIORITY.check(&host(), &model(), &target("eth0/rx-1"), "rr:1").as_deref(), Ok("rr:1"));
     let elsewhere = host().with("proc/500/comm", "bash\n");
     let error = NAPI_PRIORITY.read(&elsewhere, &model(), &target("eth0/rx-0")).expect_err("another process");
-    assert!(error.to_string().contains("process 500, is not to be seen from here"), "{error}");
+    assert!(error.to_string().contains("process 500, is not visible from here"), "{error}");
     let cpu = KSOFTIRQD_PRIORITY.read(&host(), &model(), &target("cpu:1")).expect_err("not recorded");
     assert!(matches!(cpu, KnobError::NotThere { .. }), "{cpu}");
 }
@@ -82,7 +82,7 @@ fn bad_values_and_refusals() {
     let says = |at: &str, value: &str| {
         KSOFTIRQD_PRIORITY.check(&host(), &model(), &target(at), value).expect_err(value).to_string()
     };
-    assert!(says("cpu:2", "high").ends_with("write other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)"));
+    assert!(says("cpu:2", "high").ends_with("expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)"));
     assert_eq!(says("cpu:8", "other"), "ksoftirqd_priority cpu:8: CPU 8 does not exist on this machine");
     assert_eq!(says("host", "other"), "ksoftirqd_priority acts on a CPU (cpu:N), not on host");
     let refused = |cause| {
@@ -92,7 +92,7 @@ fn bad_values_and_refusals() {
     };
     assert_eq!(
         refused(Cause::Denied).to_string(),
-        "cannot write /proc/31/stat: permission denied (it needs CAP_SYS_NICE)"
+        "cannot write /proc/31/stat: permission denied (needs CAP_SYS_NICE)"
     );
     assert!(refused(Cause::Errno(22)).to_string().contains("no such policy or priority"));
     assert!(matches!(refused(Cause::Missing), KnobError::NotThere { .. }));

@@ -1,12 +1,14 @@
-//! Scheduling in words: `other`, `nice:-5`, `fifo:10`; `batch nice:3` and `rr:5 nice:-1` for what others may have set.
+//! Scheduling in words: `other`, `nice:-5`, `fifo:10`; `batch nice:3` and `rr:5 nice:-1` for values that
+//! others may have set.
 
 use crate::parse::Scheduling;
 
-/// Policies of include/uapi/linux/sched.h that a nice value and a priority describe. SCHED_DEADLINE (6) is none.
+/// Policies of include/uapi/linux/sched.h that a nice value and a priority describe. SCHED_DEADLINE (6) is
+/// not one of them.
 const FAIR: [(u32, &str); 4] = [(0, "other"), (3, "batch"), (5, "idle"), (7, "ext")];
 const REALTIME: [(u32, &str); 2] = [(1, "fifo"), (2, "rr")];
 
-/// In words.
+/// Formats a policy.
 pub(super) fn of(scheduling: &Scheduling) -> String {
     let Scheduling { policy, priority, nice } = *scheduling;
     let named =
@@ -20,7 +22,7 @@ pub(super) fn of(scheduling: &Scheduling) -> String {
     if nice == 0 { first } else { format!("{first} nice:{nice}") }
 }
 
-/// From words.
+/// Parses a policy.
 pub(super) fn parse(text: &str) -> Option<Scheduling> {
     let mut words = text.split(' ');
     let (first, second) = (words.next()?, words.next());
@@ -43,7 +45,7 @@ pub(super) fn parse(text: &str) -> Option<Scheduling> {
     words.next().is_none().then_some(Scheduling { policy, priority, nice })
 }
 
-/// What may be asked for: a normal thread or a realtime one.
+/// Allowed values: a normal thread or a realtime one.
 pub(super) fn asked(text: &str) -> Option<Scheduling> {
     parse(text).filter(|asked| asked.policy <= 2 && !text.contains(' '))
 }

@@ -1,7 +1,7 @@
 //! RSS tables in words: each table has one text, and each text but `default` gives one table.
 
-/// A table in its canonical words. `rings` is over how many queues the kernel's default spreads, for tables
-/// that have a default.
+/// Formats a table. `rings` is the number of queues that the kernel's default spreads over, for tables that
+/// have a default.
 pub(in crate::knob) fn text(table: &[u32], rings: Option<u32>) -> String {
     if rings.is_some_and(|rings| rings > 0 && table == equal(rings, table.len())) {
         return "default".to_owned();
@@ -26,9 +26,9 @@ pub(in crate::knob) fn text(table: &[u32], rings: Option<u32>) -> String {
     format!("table {}", list(&table[..pattern]))
 }
 
-/// The table of `size` entries that `value` describes; what is wrong with it otherwise.
+/// Returns the table of `size` entries that `value` describes, or what is wrong with it.
 pub(in crate::knob) fn table(value: &str, size: usize) -> Result<Vec<u32>, String> {
-    let usage = || "write default, equal N, weights W,W,... or table Q,Q,...".to_owned();
+    let usage = || "expected default, equal N, weights W,W,... or table Q,Q,...".to_owned();
     let (word, rest) = value.split_once(' ').ok_or_else(usage)?;
     let numbers: Vec<u32> = rest
         .trim()
@@ -37,26 +37,26 @@ pub(in crate::knob) fn table(value: &str, size: usize) -> Result<Vec<u32>, Strin
         .collect::<Option<_>>()
         .ok_or_else(usage)?;
     match (word, &numbers[..]) {
-        ("equal", [0]) => Err("at least one queue has to receive".to_owned()),
+        ("equal", [0]) => Err("at least one queue must receive".to_owned()),
         ("equal", [queues]) => Ok(equal(*queues, size)),
         ("weights", weights) => weighted(weights, size),
         ("table", queues) if size.is_multiple_of(queues.len()) => {
             Ok(queues.iter().copied().cycle().take(size).collect())
         }
         ("table", queues) => Err(format!(
-            "{} entries do not fill the table of {size}: write that many, or as many as divide it",
+            "{} entries do not fill the table of {size}: use that many, or a divisor of it",
             queues.len()
         )),
         _ => Err(usage()),
     }
 }
 
-/// What the kernel calls its default: one queue after another.
+/// The kernel's default: one queue after another.
 pub(in crate::knob) fn equal(queues: u32, size: usize) -> Vec<u32> {
     (0..queues.max(1)).cycle().take(size).collect()
 }
 
-/// Whether each of `queues` queues, and no other, has as many entries as any other of them, or one more.
+/// True if each of `queues` queues, and no other, has as many entries as any other of them, or one more.
 pub(in crate::knob) fn is_even(table: &[u32], queues: u32) -> bool {
     let count = |queue: u32| table.iter().filter(|entry| **entry == queue).count();
     let counts: Vec<usize> = (0..queues).map(count).collect();
@@ -65,13 +65,13 @@ pub(in crate::knob) fn is_even(table: &[u32], queues: u32) -> bool {
         && fewest.zip(most).is_some_and(|(fewest, most)| fewest + 1 >= most)
 }
 
-/// Blocks of the table in proportion to the weights, divided up as `ethtool -X weight` does it.
+/// Blocks of the table in proportion to the weights, divided as in `ethtool -X weight`.
 fn weighted(weights: &[u32], size: usize) -> Result<Vec<u32>, String> {
     let sum: u64 = weights.iter().copied().map(u64::from).sum();
     let entries = size as u64;
     if sum == 0 || sum > entries {
         return Err(format!(
-            "the weights have to add up to 1 to {size}, the length of the table; here {sum}"
+            "the weights must add up to 1 to {size}, the length of the table; they add up to {sum}"
         ));
     }
     let mut table = Vec::new();
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(text(&[0, 4_000_000_000], Some(2)), "table 0,4000000000");
     }
 
-    /// As ethtool 6.1 divides a table of 10 up: `ethtool -X eth0 weight 1 2 1` gives the queues 2, 5 and 3.
+    /// As ethtool 6.1 divides a table of 10: `ethtool -X eth0 weight 1 2 1` gives the queues 2, 5 and 3.
     #[test]
     fn weights_are_blocks() {
         assert_eq!(table("weights 1,2,1", 8), Ok(vec![0, 0, 1, 1, 1, 1, 2, 2]));
@@ -138,15 +138,15 @@ mod tests {
         assert_eq!(table("table 3,2", 4), Ok(vec![3, 2, 3, 2]));
         for (value, why) in [
             ("equal 0", "at least one queue"),
-            ("equal", "write default, equal N"),
-            ("equal 1,2", "write default, equal N"),
-            ("equal -1", "write default, equal N"),
-            ("spread 1", "write default, equal N"),
-            ("weights 0,0", "the weights have to add up to 1 to 8"),
-            ("weights 4,5", "the weights have to add up to 1 to 8, the length of the table; here 9"),
+            ("equal", "expected default, equal N"),
+            ("equal 1,2", "expected default, equal N"),
+            ("equal -1", "expected default, equal N"),
+            ("spread 1", "expected default, equal N"),
+            ("weights 0,0", "the weights must add up to 1 to 8"),
+            ("weights 4,5", "the weights must add up to 1 to 8, the length of the table; they add up to 9"),
             ("weights 4294967295,4294967295", "here 8589934590"),
             ("table 1,2,3", "3 entries do not fill the table of 8"),
-            ("table 1,,2", "write default, equal N"),
+            ("table 1,,2", "expected default, equal N"),
         ] {
             let says = table(value, 8).expect_err(value);
             assert!(says.contains(why), "{value}: {says}");

@@ -1,5 +1,5 @@
 //! A playbook of builtin modules: sysctls go into /etc/sysctl.d for the next boot, and the script of the sh
-//! form sets everything now. In check mode the script says what it would change.
+//! format sets everything now. In check mode the script reports what it would change.
 
 use super::sh::{self, PRELUDE};
 use super::sysctl;
@@ -17,11 +17,11 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
         format!("{head}---\n- name: {name}\n  hosts: all\n  become: true\n  gather_facts: false\n  tasks:\n");
     let keys: String = said.iter().filter_map(sysctl::key).collect();
     if !keys.is_empty() {
-        text += "    - name: Sysctls of the next boot\n      ansible.builtin.copy:\n        \
+        text += "    - name: Sysctls for the next boot\n      ansible.builtin.copy:\n        \
                  dest: /etc/sysctl.d/90-rxlab.conf\n        mode: \"0644\"\n        content: |\n";
         text += &indented(&keys, 10);
     }
-    text += "    - name: Values of now\n      ansible.builtin.shell:\n        cmd: !unsafe |\n";
+    text += "    - name: Current values\n      ansible.builtin.shell:\n        cmd: !unsafe |\n";
     text += &indented(&script(&said), 10);
     text += "      environment:\n        RXLAB_CHECK: \"{{ '1' if ansible_check_mode else '' }}\"\n      \
              check_mode: false\n      register: rxlab\n      changed_when: rxlab.stdout | length > 0\n";
@@ -32,7 +32,7 @@ fn script(said: &[Said<'_>]) -> String {
     format!("set -eu\n{PRELUDE}\n{}exit $failed\n", sh::lines(said))
 }
 
-/// A block of YAML: lines that hold nothing stay empty.
+/// A block of YAML: empty lines stay empty.
 fn indented(text: &str, by: usize) -> String {
     let line = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") };
     text.lines().map(line).collect()

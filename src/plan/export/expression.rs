@@ -1,11 +1,11 @@
-//! What each setting is to the kernel and its tools: a row for each knob, in the order of applying.
+//! Kernel and tool form of each setting: a row for each knob, in the order of applying.
 
 use super::nic_of;
 use crate::model::{Model, NicKind};
 use crate::plan::{Setting, Target, interrupts};
 use crate::units::{CpuMask, Direction, NicName};
 
-/// What a setting is, in words that no form owns.
+/// A setting in a form that no export format owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
     /// A key of sysctl(8).
@@ -14,20 +14,20 @@ pub(super) enum Expression {
     File { path: String, value: Text },
     /// Values that ethtool(8) sets in one go.
     Ethtool { nic: NicName, option: Ethtool, values: Vec<(Word, String)> },
-    /// Where interrupts of a device may go: the action name of each, and its CPUs.
+    /// CPUs of the interrupts of a device: the action name of each, and its CPUs.
     Irqs { nic: NicName, pci: Option<String>, irqs: Vec<(String, CpuMask)> },
-    /// irqbalance keeps away from every interrupt of a device.
+    /// irqbalance leaves every interrupt of a device alone.
     Banned { pci: String },
 }
 
-/// A value as it is written, and as it is shown then without commas and leading zeros.
+/// A value as it is written, and as it is shown, without commas and leading zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) written: String,
     pub(super) shown: String,
 }
 
-/// An option of ethtool(8) that sets, such as `-G`, and the one that shows: `-g`.
+/// The option of ethtool(8) that sets, such as `-G`, and the one that shows: `-g`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ethtool {
     pub(super) set: &'static str,
@@ -37,13 +37,13 @@ pub(super) struct Ethtool {
 /// One value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
-    /// What the value is called when it is set: `rx`.
+    /// Name of the value when it is set: `rx`.
     pub(super) word: &'static str,
-    /// What stands before it when it is shown, as a basic regular expression; the last such line counts.
+    /// Text before it when it is shown, as a basic regular expression; the last such line counts.
     pub(super) label: &'static str,
 }
 
-/// How a value is spelt.
+/// Spelling of a value.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     /// Digits; `off` is 0.
@@ -54,23 +54,23 @@ enum Form {
     Switch,
     /// A list of CPUs or queues, in the file a mask; `off` is the empty one.
     Mask,
-    /// Itself.
+    /// The value itself.
     Itself,
 }
 
-/// What a knob is.
+/// Form of a knob.
 enum Kind {
     Sysctl(&'static str, Form),
     HostFile(&'static str, Form),
     NicFile(&'static str, Form),
     QueueFile(Direction, &'static str, Form),
-    /// A number or `on` and `off`, as ethtool has them: option to set, word, option to show, label.
+    /// A number or `on` and `off`, as in ethtool: option to set, word, option to show, label.
     Ethtool(&'static str, &'static str, &'static str, &'static str),
-    /// Words and numbers, as ethtool takes them: option to set, option to show, each word and its label.
+    /// Words and numbers, as in ethtool: option to set, option to show, each word and its label.
     Words(&'static str, &'static str, &'static [(&'static str, &'static str)]),
     IrqAffinity,
     Irqbalance,
-    /// Why no form has words for it.
+    /// Reason why no format supports it.
     Never(&'static str),
 }
 
@@ -78,10 +78,10 @@ use Direction::{Rx, Tx};
 use Form::{Itself, Mask, Number, PowerOfTwo, Switch};
 use Kind::{Ethtool as Tool, HostFile, IrqAffinity, Irqbalance, Never, NicFile, QueueFile, Sysctl, Words};
 
-const RSS: &str = "an RSS table is no single value; `ethtool -X` sets it";
-const RULE: &str = "a flow rule is no single value; `ethtool -N` sets it";
-const PROCESS: &str = "processes do not outlive a boot; give their unit CPUAffinity= or AllowedCPUs=";
-const THREAD: &str = "kernel threads are found by process id; `chrt` or `renice` sets their priority";
+const RSS: &str = "an RSS table is not a single value; set it with `ethtool -X`";
+const RULE: &str = "a flow rule is not a single value; set it with `ethtool -N`";
+const PROCESS: &str = "processes do not survive a reboot; set CPUAffinity= or AllowedCPUs= in their unit";
+const THREAD: &str = "kernel threads are found by process id; set their priority with `chrt` or `renice`";
 
 /// Every knob, in the order of applying.
 const ROWS: [(&str, Kind); 39] = [
@@ -100,7 +100,7 @@ const ROWS: [(&str, Kind); 39] = [
     ("rx_frames", Tool("-C", "rx-frames", "-c", "rx-frames")),
     ("tx_usecs", Tool("-C", "tx-usecs", "-c", "tx-usecs")),
     ("tx_frames", Tool("-C", "tx-frames", "-c", "tx-frames")),
-    // A veth has NAPI, and so threads for it, only with GRO.
+    // A veth has NAPI, and so NAPI threads, only with GRO.
     ("gro", Tool("-K", "gro", "-k", "generic-receive-offload")),
     ("lro", Tool("-K", "lro", "-k", "large-receive-offload")),
     ("rx_checksum", Tool("-K", "rx", "-k", "rx-checksumming")),
@@ -125,7 +125,7 @@ const ROWS: [(&str, Kind); 39] = [
     ("unit_affinity", Never(PROCESS)),
     ("ksoftirqd_priority", Never(THREAD)),
     ("napi_priority", Never(THREAD)),
-    ("irqbalance_service", Never("starting and stopping irqbalance is for its unit")),
+    ("irqbalance_service", Never("start or stop irqbalance through its unit")),
 ];
 
 /// The place of a knob in the order of applying.
@@ -133,9 +133,9 @@ pub(super) fn place(knob: &str) -> Option<usize> {
     ROWS.iter().position(|(name, _)| *name == knob)
 }
 
-/// What a setting is, or why it is nothing that could be written down.
+/// Returns the form of a setting, or why it has none.
 pub(super) fn of(setting: &Setting, model: &Model) -> Result<Expression, String> {
-    let (_, kind) = place(&setting.knob).map(|at| &ROWS[at]).ok_or("this knob is not known here")?;
+    let (_, kind) = place(&setting.knob).map(|at| &ROWS[at]).ok_or("unknown knob")?;
     let value = |form: Form| form.text(&setting.value).ok_or_else(|| bad_value(setting));
     let of_queue = |direction: Direction| match &setting.target {
         Target::Queue { nic, queue } if queue.direction == direction => Ok((nic, queue)),
@@ -178,17 +178,17 @@ pub(super) fn of(setting: &Setting, model: &Model) -> Result<Expression, String>
         Irqbalance => match setting.value.as_str() {
             "banned" => {
                 of_nic()?;
-                let why = "only the interrupts of a PCI device can be told apart by irqbalance";
+                let why = "irqbalance can tell apart only the interrupts of a PCI device";
                 Ok(Expression::Banned { pci: pci(setting, model).ok_or(why)? })
             }
-            _ => Err("leaving interrupts to irqbalance is what happens anyway".to_owned()),
+            _ => Err("irqbalance manages interrupts by default".to_owned()),
         },
         Never(why) => Err((*why).to_owned()),
     }
 }
 
 fn bad_value(setting: &Setting) -> String {
-    format!("`{}` is no value for it", setting.value)
+    format!("invalid value `{}`", setting.value)
 }
 
 fn bad_target(setting: &Setting) -> String {
@@ -234,7 +234,7 @@ impl Form {
     }
 }
 
-/// A set as the kernel's files take it, and as the script of the sh form compares it.
+/// A set as the kernel's files accept it, and as the script of the sh format compares it.
 pub(super) fn mask(set: &CpuMask) -> Text {
     let written = set.to_hex();
     let digits = written.replace(',', "");
@@ -248,7 +248,7 @@ pub(super) fn pci(setting: &Setting, model: &Model) -> Option<String> {
     Some(address.split('/').next().unwrap_or(address).to_owned())
 }
 
-/// Interrupts are known by their action names: their numbers are given out anew at each boot.
+/// Interrupts are identified by their action names: their numbers change at each boot.
 fn irqs(setting: &Setting, model: &Model) -> Result<Expression, String> {
     let missing = || format!("{} is not on this machine, so its interrupts are not known", setting.target);
     let nic = nic_of(setting, model).ok_or_else(missing)?;
@@ -332,17 +332,17 @@ mod tests {
     #[test]
     fn what_cannot_be_said_has_a_reason() {
         for (setting, why) in [
-            ("speed eth0 = 5", "this knob is not known here"),
+            ("speed eth0 = 5", "unknown knob"),
             ("rps eth0 = 2", "it does not act on eth0"),
             ("rps eth0/tx-0 = 2", "it does not act on eth0/tx-0"),
             ("rfs_entries eth0 = 2", "it does not act on eth0"),
-            ("rps eth0/rx-0 = x", "`x` is no value for it"),
-            ("rfs eth0/rx-0 = +5", "`+5` is no value for it"),
-            ("rfs eth0/rx-0 = 18446744073709551615", "`18446744073709551615` is no value for it"),
-            ("channels eth0 = 4", "`4` is no value for it"),
-            ("channels eth0 = rx 2 tx", "`rx 2 tx` is no value for it"),
-            ("ring_rx eth0 = rx 2", "`rx 2` is no value for it"),
-            ("gro eth0 = maybe", "`maybe` is no value for it"),
+            ("rps eth0/rx-0 = x", "invalid value `x`"),
+            ("rfs eth0/rx-0 = +5", "invalid value `+5`"),
+            ("rfs eth0/rx-0 = 18446744073709551615", "invalid value `18446744073709551615`"),
+            ("channels eth0 = 4", "invalid value `4`"),
+            ("channels eth0 = rx 2 tx", "invalid value `rx 2 tx`"),
+            ("ring_rx eth0 = rx 2", "invalid value `rx 2`"),
+            ("gro eth0 = maybe", "invalid value `maybe`"),
             (
                 "irq_affinity eth9/rx-0 = 2",
                 "eth9/rx-0 is not on this machine, so its interrupts are not known",
@@ -351,11 +351,8 @@ mod tests {
             ("irq_affinity eth0/tx-1 = 2", "no interrupt is known to belong to this queue"),
             ("irq_affinity eth0/irq-eth1 = 2", "eth0 has no interrupt of that name"),
             ("irq_affinity eth0 = 2", "it does not act on eth0"),
-            ("irq_affinity eth0/rx-1 = 0;1;2", "`0;1;2` is no value for it"),
-            (
-                "irqbalance veth0 = banned",
-                "only the interrupts of a PCI device can be told apart by irqbalance",
-            ),
+            ("irq_affinity eth0/rx-1 = 0;1;2", "invalid value `0;1;2`"),
+            ("irqbalance veth0 = banned", "irqbalance can tell apart only the interrupts of a PCI device"),
         ] {
             assert_eq!(say(setting), Err(why.to_owned()), "{setting}");
         }

@@ -1,5 +1,5 @@
-//! A policy script of irqbalance (`--policyscript`): it is asked about each interrupt, with the device's
-//! directory and the number, and answers `ban=true` for those that the plan places.
+//! A policy script of irqbalance (`--policyscript`): irqbalance calls it for each interrupt, with the
+//! device's directory and the number, and it answers `ban=true` for those that the plan places.
 
 use super::expression::Expression;
 use super::text::shell;
@@ -7,7 +7,7 @@ use super::{Draft, ExportFile, Said};
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     let patterns = draft.pick(|said| match patterns(said) {
-        patterns if patterns.is_empty() => Err("irqbalance only knows interrupts".to_owned()),
+        patterns if patterns.is_empty() => Err("irqbalance handles only interrupts".to_owned()),
         patterns => Ok(patterns),
     });
     if patterns.is_empty() {
@@ -18,11 +18,11 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
         lines += &format!("    # {}\n", super::one_line(&said.setting.to_string()));
         patterns.iter().for_each(|pattern| lines += &format!("    {pattern}) echo ban=true ;;\n"));
     }
-    let head = draft.head("keeps irqbalance from the interrupts that the plan places");
+    let head = draft.head("keeps irqbalance away from the interrupts that the plan places");
     let text = format!(
         "#!/bin/sh\n{head}#\n\
          # For irqbalance --policyscript: $1 is the directory of a device, $2 the number of an interrupt.\n\
-         # Where the interrupts go is set by others; numbers are given out anew at each boot, so names count.\n\
+         # This does not place the interrupts. They are matched by name, as numbers change at each boot.\n\
          line=$(grep \"^ *$2:\" /proc/interrupts) || exit 0\n\
          case \"${{1##*/}} $line\" in\n{lines}esac\n"
     );

@@ -1,5 +1,5 @@
 //! Files for /etc/systemd/network: udev sets an interface up by the first one that matches it
-//! (systemd.link(5)), so each also says what the default file says of names and addresses.
+//! (systemd.link(5)), so each also repeats what the default file sets for names and addresses.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::model::{Model, Nic, NicKind};
 use crate::plan::{Setting, Target};
 use crate::units::{CpuMask, NicName, QueueId};
 
-/// What udev does to every interface by 99-default.link; it reads only the first file that matches.
+/// Settings that udev applies to every interface by 99-default.link; it reads only the first file that
+/// matches.
 const DEFAULTS: &str = "NamePolicy=keep kernel database onboard slot path\n\
                         AlternativeNamesPolicy=database onboard slot path\n\
                         MACAddressPolicy=persistent\n";
@@ -37,13 +38,13 @@ const OPTIONS: [(&str, &str, &str); 15] = [
 pub(super) fn files(draft: &mut Draft<'_>, model: &Model) -> Vec<ExportFile> {
     let rps = same_rps(draft, model);
     let options = draft.pick(|said| {
-        let nic = nic_of(said.setting, model).ok_or("it is of no interface that is here")?;
+        let nic = nic_of(said.setting, model).ok_or("its interface is not on this machine")?;
         Ok((nic.name.clone(), matched(nic)?, option(said, &rps)?))
     });
     let mut links: BTreeMap<NicName, (String, Vec<String>)> = BTreeMap::new();
     for (_, (nic, matched, option)) in options {
         let (_, lines) = links.entry(nic).or_insert((matched, Vec::new()));
-        // Queues that have the same RPS are one line.
+        // Queues with the same RPS are one line.
         if !lines.contains(&option) {
             lines.push(option);
         }
@@ -51,7 +52,7 @@ pub(super) fn files(draft: &mut Draft<'_>, model: &Model) -> Vec<ExportFile> {
     let file = |(nic, (matched, lines)): (&NicName, &(String, Vec<String>))| {
         let mut head = draft.head(&format!("{nic}, for /etc/systemd/network (systemd.link(5))"));
         if lines.iter().any(|line| line.starts_with(RPS)) {
-            head += &format!("#\n# {RPS} needs systemd 256; older ones say that they ignore it.\n");
+            head += &format!("#\n# {RPS} needs systemd 256; older versions log that they ignore it.\n");
         }
         let lines = lines.concat();
         let text = format!("{head}\n[Match]\n{matched}\n[Link]\n# As in 99-default.link.\n{DEFAULTS}{lines}");
@@ -60,7 +61,7 @@ pub(super) fn files(draft: &mut Draft<'_>, model: &Model) -> Vec<ExportFile> {
     links.iter().map(file).collect()
 }
 
-/// How udev finds the interface again.
+/// Match by which udev finds the interface again.
 fn matched(nic: &Nic) -> Result<String, String> {
     if nic.kind == NicKind::Loopback {
         return Err("udev does not set up lo".to_owned());
@@ -69,7 +70,7 @@ fn matched(nic: &Nic) -> Result<String, String> {
         // Several ports of one function have one path.
         Some(address) if !address.contains('/') => Ok(format!("Path=pci-{address}\n")),
         _ if is_plain_name(nic.name.as_str()) => Ok(format!("OriginalName={}\n", nic.name)),
-        _ => Err("the name of the interface has characters with a meaning there".to_owned()),
+        _ => Err("the name of the interface has characters with a special meaning there".to_owned()),
     }
 }
 
@@ -79,7 +80,7 @@ fn option(said: &Said<'_>, rps: &BTreeMap<NicName, CpuMask>) -> Result<String, S
     if said.setting.knob == "rps" {
         let mask = said.setting.target.nic().and_then(|nic| rps.get(nic));
         let mask =
-            mask.ok_or("a .link file gives all queues of an interface the same RPS, and some at all")?;
+            mask.ok_or("a .link file can only give all queues of an interface the same, non-empty RPS mask")?;
         return Ok(format!("{RPS}={mask}\n"));
     }
     let none = "a .link file has no option for it";
@@ -98,7 +99,7 @@ fn option(said: &Said<'_>, rps: &BTreeMap<NicName, CpuMask>) -> Result<String, S
     Ok(lines)
 }
 
-/// The RPS of the interfaces where the plan gives every receive queue the same, which is not none.
+/// RPS of the interfaces for which the plan gives every receive queue the same, non-empty mask.
 fn same_rps(draft: &Draft<'_>, model: &Model) -> BTreeMap<NicName, CpuMask> {
     let settings: Vec<&Setting> =
         draft.said.iter().map(|said| said.setting).filter(|setting| setting.knob == "rps").collect();

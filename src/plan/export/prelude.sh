@@ -1,19 +1,19 @@
-# With RXLAB_CHECK=1 it says what it would change, and changes nothing.
+# With RXLAB_CHECK=1 it reports what it would change, and changes nothing.
 check=${RXLAB_CHECK:-}
 failed=0 changed=0
 
-# fail WHY: says that the setting at hand could not be made, and goes on with the next one.
+# fail WHY: reports that the current setting failed, and continues with the next one.
 fail() {
     printf '%s: %s\n' "$setting" "$1" >&2
     failed=1
 }
 
-# plain VALUE: as it is compared, which is without commas and leading zeros.
+# plain VALUE: the value for comparison, without commas and leading zeros.
 plain() {
     printf '%s\n' "$1" | tr -d , | sed 's/^0*\(.\)/\1/'
 }
 
-# begin NOW WANTED: whether anything has to be written, and may be.
+# begin NOW WANTED: true if the value has to be written, and may be.
 begin() {
     [ "$1" != "$2" ] || return 1
     changed=1
@@ -23,7 +23,7 @@ begin() {
     fi
 }
 
-# kept NOW WANTED: what the machine made of it.
+# kept NOW WANTED: reports the value after the write.
 kept() {
     if [ "$1" = "$2" ]; then
         printf '%s: set\n' "$setting"
@@ -40,19 +40,19 @@ file() {
         if error=$( { printf '%s\n' "$2" >"$1"; } 2>&1); then
             kept "$(plain "$(cat "$1")")" "$3"
         else
-            # What shells call an I/O error here is any answer of the kernel.
-            case $error in *'I/O error'*) error='the kernel refuses it' ;; esac
+            # Shells report any error of the kernel as an I/O error here.
+            case $error in *'I/O error'*) error='the kernel rejected it' ;; esac
             fail "cannot write $2 to $1: $error"
         fi
     fi
 }
 
-# shown NIC OPTION LABEL: a value as ethtool shows it; the last one, for maxima come first.
+# shown NIC OPTION LABEL: a value as ethtool shows it; the last one, as maxima come first.
 shown() {
     ethtool "$2" "$1" 2>/dev/null | sed -n "s/^[[:space:]]*$3:[[:space:]]*\([^[:space:]]*\).*/\1/p" | tail -n 1
 }
 
-# values_now NIC SHOW {WORD LABEL VALUE}...: the words with their values of now.
+# values_now NIC SHOW {WORD LABEL VALUE}...: the words with their current values.
 values_now() (
     nic=$1 show=$2 text=
     shift 2
@@ -63,7 +63,7 @@ values_now() (
     printf '%s\n' "${text# }"
 )
 
-# values_wanted {WORD LABEL VALUE}...: the words with the values that they are to have.
+# values_wanted {WORD LABEL VALUE}...: the words with the values to set.
 values_wanted() (
     text=
     while [ $# -gt 0 ]; do
@@ -73,15 +73,15 @@ values_wanted() (
     printf '%s\n' "${text# }"
 )
 
-# option NIC SET SHOW {WORD LABEL VALUE}...: values that ethtool sets, all in one go.
+# option NIC SET SHOW {WORD LABEL VALUE}...: sets values with ethtool, all in one call.
 option() {
     nic=$1 set=$2 show=$3
     shift 3
     now=$(values_now "$nic" "$show" "$@")
     wanted=$(values_wanted "$@")
-    case "$now " in *'  '*) fail "ethtool $show $nic shows no value for it: $now" && return ;; esac
+    case "$now " in *'  '*) fail "ethtool $show $nic does not show the value: $now" && return ;; esac
     if begin "$now" "$wanted"; then
-        # Words and numbers: they are to be split.
+        # Words and numbers, split on purpose.
         # shellcheck disable=SC2086
         if error=$(ethtool "$set" "$nic" $wanted 2>&1); then
             kept "$(values_now "$nic" "$show" "$@")" "$wanted"
@@ -91,8 +91,7 @@ option() {
     fi
 }
 
-# irq NIC ACTION MASK SHOWN: interrupts of a device by their action name; a number is given out anew at
-# each boot.
+# irq NIC ACTION MASK SHOWN: interrupts of a device by their action name, as numbers change at each boot.
 irq() {
     any=
     for found in $(ACTION="$2" awk '

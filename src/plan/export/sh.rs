@@ -1,11 +1,11 @@
-//! A POSIX shell script: sets each value that is not there yet, reads it back, goes on after a failure
-//! and ends with 1 then.
+//! A POSIX shell script: sets each value that differs, reads it back, continues after a failure and then
+//! exits with 1.
 
 use super::expression::{Expression, mask};
 use super::text::{one_line, shell};
 use super::{Draft, ExportFile, Said};
 
-/// What the lines of [`lines`] call.
+/// Functions called by the lines of [`lines`].
 pub(super) const PRELUDE: &str = include_str!("prelude.sh");
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
@@ -13,16 +13,16 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     if said.is_empty() {
         return Vec::new();
     }
-    let head = draft.head("sets what the plan says, and reads it back");
+    let head = draft.head("sets the values of the plan and reads them back");
     let text = format!("#!/bin/sh\n{head}#\nset -eu\n\n{PRELUDE}\n{}exit $failed\n", lines(&said));
     vec![ExportFile { name: "rxlab.sh".to_owned(), text, executable: true }]
 }
 
-/// What a script has words for; the rest is left out.
+/// Picks what a script supports and leaves out the rest.
 pub(super) fn script<'a>(draft: &mut Draft<'a>) -> Vec<Said<'a>> {
     let picked = draft.pick(|said| {
         match &said.expression {
-            Expression::Banned { .. } => Err("irqbalance takes no word from a script; see irqbalance-policy"),
+            Expression::Banned { .. } => Err("a script cannot configure irqbalance; see irqbalance-policy"),
             _ => Ok(()),
         }
         .map_err(str::to_owned)
@@ -30,7 +30,7 @@ pub(super) fn script<'a>(draft: &mut Draft<'a>) -> Vec<Said<'a>> {
     picked.into_iter().map(|(said, ())| said).collect()
 }
 
-/// A line for the name of each setting and one, or more, that make it.
+/// A line with the name of each setting and one or more that make it.
 pub(super) fn lines(said: &[Said<'_>]) -> String {
     said.iter().map(line).collect()
 }
@@ -84,7 +84,9 @@ mod tests {
         );
         let (head, _) = text.split_once("set -eu").expect("a shell script");
         assert!(
-            head.contains("# Not in here:\n#   ntuple_rule eth0/rule-1 = x: a flow rule is no single value")
+            head.contains(
+                "# Not in here:\n#   ntuple_rule eth0/rule-1 = x: a flow rule is not a single value"
+            )
         );
         let (_, lines) = text.split_once("(is its link up?)\"\n}\n\n").expect("the prelude");
         insta::assert_snapshot!(lines);

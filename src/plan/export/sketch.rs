@@ -1,5 +1,5 @@
-//! The small machine that the tests of the forms look at: `eth0` on a bus with two queues, the second
-//! with two interrupts and the first transmit queue with its own, and `veth0`.
+//! The small machine used by the tests of the formats: `eth0` on a bus with two queues, the second with two
+//! interrupts and the first transmit queue with its own, and `veth0`.
 
 use super::{Export, Format, export};
 use crate::model::{DeviceAddress, Irq, Model, Nic, NicKind, RxQueue};

@@ -5,7 +5,7 @@ use super::{Draft, ExportFile, Said};
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     let keys = draft
-        .pick(|said| key(said).ok_or_else(|| "no sysctl; see the forms sh, tuned or ansible".to_owned()));
+        .pick(|said| key(said).ok_or_else(|| "not a sysctl; see the forms sh, tuned or ansible".to_owned()));
     if keys.is_empty() {
         return Vec::new();
     }
@@ -14,7 +14,7 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     vec![ExportFile { name: "90-rxlab.conf".to_owned(), text, executable: false }]
 }
 
-/// `KEY = VALUE` of a setting that is a sysctl, with the value that the kernel makes of it: readers compare.
+/// `KEY = VALUE` of a setting that is a sysctl, with the value as the kernel shows it: readers compare.
 pub(super) fn key(said: &Said<'_>) -> Option<String> {
     let Expression::Sysctl { key, value } = &said.expression else { return None };
     Some(format!("{key} = {}\n", value.shown))

@@ -1,11 +1,11 @@
-//! Words that may hold anything, in files that give some characters a meaning.
+//! Arbitrary words, for files in which some characters have a meaning.
 
-/// Without line ends and other control characters: what goes into a comment or a name.
+/// Removes line ends and other control characters, for a comment or a name.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// One word of the shell, whatever is in it.
+/// Quotes any text as one word of the shell.
 pub(crate) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -14,8 +14,8 @@ pub(crate) fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A name that means itself in every form: no quoting, no wildcard, no specifier. Kernels allow
-/// stranger ones.
+/// True for a name that needs no quoting in any format: no wildcard, no specifier. Kernels allow stranger
+/// ones.
 pub(super) fn is_plain_name(name: &str) -> bool {
     !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.@".contains(c))
 }
@@ -37,7 +37,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the shell itself makes of a quoted word is the word.
+        /// The shell itself reads a quoted word as the word.
         #[test]
         #[allow(clippy::disallowed_methods)]
         fn the_shell_reads_the_word(word in "[^\0]{0,12}") {

@@ -1,4 +1,4 @@
-//! A profile directory of TuneD: what its plugins have words for, and a script for the rest.
+//! A profile directory of TuneD: what its plugins support, and a script for the rest.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Draft, ExportFile, Said, nic_of};
 use crate::model::{Model, NicKind};
 use crate::units::NicName;
 
-/// What the net plugin calls ethtool's options.
+/// The net plugin's names for ethtool's options.
 const OPTIONS: [(&str, &str); 4] =
     [("-G", "ring"), ("-L", "channels"), ("-C", "coalesce"), ("-K", "features")];
 
@@ -64,7 +64,7 @@ fn script(draft: &Draft<'_>, said: &[Said<'_>]) -> String {
     )
 }
 
-/// The option of the net plugin for a setting. The plugin passes virtual interfaces over.
+/// The option of the net plugin for a setting. The plugin skips virtual interfaces.
 fn in_plugin(said: &Said<'_>, model: &Model) -> Option<(NicName, &'static str, String)> {
     let Expression::Ethtool { nic, option, values } = &said.expression else { return None };
     let device = nic_of(said.setting, model)?.kind == NicKind::Device;

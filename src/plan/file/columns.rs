@@ -1,26 +1,26 @@
-//! Fits the text of a plan file to a terminal: a long string goes on in the next line, and is the same string.
+//! Fits the text of a plan file to a terminal: a long string continues in the next line, and stays the same
+//! string.
 //!
-//! TOML has strings of several lines, in which a backslash at the end of a line takes the line break and the
-//! blanks behind it away.
+//! TOML has multi-line strings, in which a backslash at the end of a line removes the line break and the
+//! blanks after it.
 
 /// Columns of a line.
 const WIDTH: usize = 80;
-/// In front of the further lines of a string.
+/// Indentation of the continuation lines of a string.
 const INDENT: &str = "    ";
-/// Behind the last of them.
+/// End of the last of them.
 const END: &str = "\"\"\",";
 
 /// The same document in lines of at most 80 columns, as far as its strings have blanks or commas to break at.
 pub(super) fn fit(text: &str) -> String {
-    // Strings of several lines are there when their text has line breaks: what looks like a key may be part
-    // of one.
+    // Multi-line strings occur if their text has line breaks: what looks like a key may be part of one.
     if text.contains("\"\"\"") || text.contains("'''") {
         return text.to_owned();
     }
     text.lines().map(|line| fitted(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
 }
 
-/// A long line that is a key and a string, or a string of a list, in several lines.
+/// Splits a long line that is a key and a string, or a string of a list.
 fn fitted(line: &str) -> Option<String> {
     if line.chars().count() <= WIDTH {
         return None;
@@ -44,7 +44,7 @@ fn fitted(line: &str) -> Option<String> {
     let body = if quote == '\'' { body.replace('\\', "\\\\").replace('"', "\\\"") } else { body.to_owned() };
     // The last line ends in quotes and a comma.
     let lines = broken(&body, WIDTH - INDENT.len() - END.len());
-    // Blanks at the beginning would go with the line break.
+    // Blanks at the beginning would be removed with the line break.
     (lines.len() > 1 && !body.starts_with([' ', '\t'])).then(|| {
         let joined = lines.join(&format!("\\\n{INDENT}"));
         format!("{head}\"\"\"\\\n{INDENT}{joined}\"\"\"{comma}")
@@ -55,7 +55,7 @@ fn is_key(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
-/// Parts of an escaped string. No part begins with a blank, which would be taken away.
+/// Parts of an escaped string. No part begins with a blank, which would be removed.
 fn broken(body: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -71,7 +71,7 @@ fn broken(body: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Cut behind each blank and comma.
+/// Cuts after each blank and comma.
 fn pieces(body: &str) -> impl Iterator<Item = &str> {
     body.split_inclusive([' ', ','])
 }

@@ -1,4 +1,4 @@
-//! Plans of one's own and of the planner, with and without measured costs.
+//! Hand-written and generated plans, with and without measured costs.
 
 use super::forecast;
 use crate::diagnose::sketch::Sketch;
@@ -11,7 +11,7 @@ fn plan(settings: &[&str]) -> Plan {
     Plan::of("own", &settings)
 }
 
-/// A machine of which the costs were measured: `part` of what CPU `cpu` does can be handed over.
+/// A machine with measured costs: `part` of what CPU `cpu` does can be handed over.
 fn measured((model, mut rates): (Model, Rates), cpu: u32, part: f64) -> (Model, Rates) {
     let work = StackWork { part, interrupts: Some(0.0), waking: Some(0.0) };
     let hand_over = HandOver { send_ns: 1_500.0, take_ns: 500.0, packet_ns: 500.0, cycle_ns: 10_000.0 };
@@ -59,7 +59,7 @@ fn measured_costs_take_the_place_of_fractions() {
     );
 }
 
-/// Where a cost is not known fixed fractions stand in, and a mask in use was never measured without it.
+/// If a cost is not known, fixed fractions are used; a mask in use was never measured without it.
 #[test]
 fn what_was_not_measured_is_said() {
     let of = |(model, rates): (Model, Rates)| {
@@ -81,10 +81,10 @@ fn settings_that_the_model_does_not_know_are_named() {
     let left_out = forecast(&model, &rates, &own).expect("RPS moves").left_out;
     assert_eq!(left_out, ["packets go to other queues: channels (1 setting)"]);
     let why = |settings: &[&str]| forecast(&model, &rates, &plan(settings)).expect_err("nothing moves");
-    assert_eq!(why(&["rps eth0/rx-0 = off"]), "by the model it moves no receive work");
+    assert_eq!(why(&["rps eth0/rx-0 = off"]), "in the model it moves no receive work");
     assert_eq!(
         why(&["irq_affinity eth0/rx-0 = 4-7", "xps_cpus eth0/tx-0 = 1"]),
-        "by the model it moves no receive work (the kernel chooses where interrupts go: irq_affinity (1 setting); \
+        "in the model it moves no receive work (the kernel chooses where interrupts go: irq_affinity (1 setting); \
          other settings: xps_cpus (1 setting))"
     );
 }
@@ -134,7 +134,7 @@ fn queues_of_one_interrupt_move_together() {
     }
 }
 
-/// Hyper-V: the signals of a channel come to one CPU, and no interrupt says so.
+/// Hyper-V: the signals of a channel come to one CPU, and no interrupt shows it.
 #[test]
 fn a_channel_brings_its_cpu_the_packets() {
     let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4);
@@ -149,7 +149,7 @@ fn a_channel_brings_its_cpu_the_packets() {
     assert!((moved.busiest, moved.busiest_after) == (CpuId(3), 0.9), "{moved:?}");
 }
 
-/// A queue without packets has no cost, and once brought a measured prediction the range of a guess.
+/// A queue without packets has no cost, and once gave a measured prediction the range of a guess.
 #[test]
 fn an_idle_queue_makes_no_prediction_a_guess() {
     let sketch = Sketch::case_a().device("eth1", &[3, 4]).queue_traffic("eth1", &[4e4, 0.0]);
@@ -161,7 +161,7 @@ fn an_idle_queue_makes_no_prediction_a_guess() {
     assert!(range.after[1] - range.after[0] < 0.1, "{range:?}");
 }
 
-/// A mask that is changed was once said to move nothing, and one that is taken away as well.
+/// A mask that is changed was once said to move nothing, and so was one that is removed.
 #[test]
 fn a_mask_in_use_can_change() {
     let sketch =

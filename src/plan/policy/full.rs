@@ -1,6 +1,6 @@
-//! `full`: all that may help. Published: field case C's advice for the record.
+//! `full`: everything that may help. Published: field case C's advice for the record.
 //!
-//! Some of it stops traffic for a moment, and some has to be looked after: each setting says so.
+//! Some of it stops traffic for a moment, and some needs upkeep: each setting says so.
 
 use super::{Variable, advise_virtual_functions};
 use crate::plan::draft::Draft;

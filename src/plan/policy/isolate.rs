@@ -1,14 +1,14 @@
 //! `isolate`: receive work on few CPUs, and none on those of the application.
 //!
-//! Published: field cases B and D gave the last CPUs to the interrupts and the others to the server. It costs what
-//! these CPUs would have done: 8.6 % of computing with 16 of 128 (published, case D).
+//! Published: field cases B and D gave the last CPUs to the interrupts and the others to the server. It costs
+//! the other work of these CPUs: 8.6 % of computing with 16 of 128 (published, case D).
 
 use super::Variable;
 use crate::plan::draft::Draft;
 use crate::plan::step;
 use crate::units::{CpuId, CpuMask};
 
-/// Where nobody says which CPUs to keep clean: at most one CPU in so many takes receive work.
+/// Without a choice of CPUs to keep clean, at most one CPU in this many takes receive work.
 const ONE_OF: usize = 4;
 
 pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
@@ -25,18 +25,19 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
     if clean.is_empty() {
         draft.nics.clear();
         return draft.leave(
-            "receive work takes whole cores, and that leaves none to be kept clean; --keep-clean says which CPUs to \
-             keep"
+            "receive work takes whole cores, which leaves none to keep clean; name the CPUs with \
+             --keep-clean"
                 .to_owned(),
         );
     }
     draft.notes.push(format!("receive work on CPU {usable}, none on CPU {clean}"));
     draft.notes.push(format!(
-        "processes go where they like: an affinity keeps them on CPU {clean}, which is a variable of its own"
+        "processes are not pinned: to keep them on CPU {clean}, set an affinity, which is a separate \
+         variable"
     ));
     let idle = std::mem::take(&mut draft.idle);
     draft.step(Variable::Irq, |draft| {
-        const WHY: &str = "not on a CPU that is to be kept clean";
+        const WHY: &str = "away from the CPUs to keep clean";
         step::irqs::near(draft);
         idle.iter().for_each(|nic| step::irqs::anywhere_in(draft, nic, &usable, WHY));
         let all = draft.nics.iter().chain(&idle).cloned().collect();
@@ -48,7 +49,7 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
     draft.step(Variable::Rfs, step::rfs::off);
 }
 
-/// A CPU for each queue and whole cores, from the end: of the nodes of the devices as far as these are known.
+/// A CPU for each queue and whole cores, from the end, in the nodes of the devices as far as these are known.
 fn last_cores(draft: &Draft<'_>) -> CpuMask {
     let ground = &draft.ground;
     let queues = |of: &dyn Fn(Option<u32>) -> bool| {

@@ -1,7 +1,7 @@
 //! `spread`: the receive work of one interface on several CPUs.
 //!
-//! What is sound stays: of the interrupts only those move that share a CPU, and a mask that somebody chose is left
-//! alone until a CPU of it drowns.
+//! Sound values stay: only interrupts that share a CPU move, and a mask chosen by hand stays until one of its
+//! CPUs is drowning.
 
 use super::{Options, Variable};
 use crate::model::{Model, NicKind, Rates};
@@ -10,7 +10,7 @@ use crate::plan::spread::{busiest, within};
 use crate::plan::{Plan, PlannedSetting, step};
 use crate::units::NicName;
 
-/// How many times more packets have to fit for RFS to go beside RPS: predictions are no better than that.
+/// How many times more packets must fit before RFS is added to RPS: predictions are no better than that.
 const BETTER: f64 = 1.1;
 
 /// The interface that receives most, unless some are named.
@@ -21,7 +21,7 @@ pub(super) fn nics(model: &Model, rates: &Rates, options: &Options) -> Vec<NicNa
     }
 }
 
-/// Masks are for virtual interfaces too, and reasons say why there are none.
+/// Virtual interfaces get masks too, and reasons say why there are none.
 pub(super) fn draft(draft: &mut Draft<'_>) {
     if draft.nics.is_empty() {
         return draft.leave("no interface receives packets".to_owned());
@@ -34,7 +34,7 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
     if !devices.is_empty() {
         of(draft, &devices, |draft| draft.step(Variable::Irq, step::irqs::apart));
     }
-    // What several interfaces get has to be shared out among them together.
+    // Several interfaces must share out the CPUs among them.
     if draft.cpus_per_queue.is_some() || devices.len() > 1 {
         of(draft, &devices, |draft| {
             draft.step(Variable::Rps, step::rps::near);
@@ -46,14 +46,14 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
     others.iter().for_each(|name| alone(draft, name));
 }
 
-/// Does something as if only these interfaces were planned for.
+/// Runs a step as if only these interfaces were planned for.
 fn of(draft: &mut Draft<'_>, nics: &[NicName], work: impl FnOnce(&mut Draft<'_>)) {
     let all = std::mem::replace(&mut draft.nics, nics.to_vec());
     work(draft);
     draft.nics = all;
 }
 
-/// One interface by the spreading planner.
+/// Plans one interface with the spreading planner.
 fn alone(draft: &mut Draft<'_>, name: &NicName) {
     let width = draft.cpus_per_queue.unwrap_or(usize::MAX);
     let found = within(&draft.model, &draft.rates, Some(name), width);
@@ -68,13 +68,13 @@ fn alone(draft: &mut Draft<'_>, name: &NicName) {
             draft.step(step, |draft| draft.take(own));
         }
     }
-    // Of a plan that moves interrupts too, or of several interfaces, it would be a part.
+    // For a plan that also moves interrupts, or covers several interfaces, it would be incomplete.
     plan.set_prediction(None);
     draft.notes.extend(plan.notes);
 }
 
-/// The widest where RFS is asked for by name. Else the one with which most packets fit, and of equals the one with
-/// fewest settings: RFS goes beside RPS only where the model says that it is better.
+/// The widest proposal if RFS is requested by name. Otherwise the one with which most packets fit, and of
+/// equals the one with fewest settings: RFS is added to RPS only if the model predicts an improvement.
 fn chosen(draft: &mut Draft<'_>, name: &NicName, mut plans: Vec<Plan>) -> Option<Plan> {
     if draft.is_asked(Variable::Rfs) {
         return plans.pop();
@@ -83,7 +83,7 @@ fn chosen(draft: &mut Draft<'_>, name: &NicName, mut plans: Vec<Plan>) -> Option
     let sets = |plan: &Plan, of: Variable| plan.settings.iter().any(|planned| variable(planned) == of);
     let has_rps = is_on || plans.iter().any(|plan| sets(plan, Variable::Rps));
     let fits = |plan: &Plan| plan.prediction.as_ref().map(|prediction| prediction.most_after);
-    // No figure is better than none: what is not predicted may do more.
+    // No figure is better than none: a plan without a prediction may do more.
     let is_better = |plan: &Plan, best: &Plan| {
         fits(plan).zip(fits(best)).is_some_and(|(fits, most)| fits > most * BETTER)
     };
@@ -102,7 +102,7 @@ fn chosen(draft: &mut Draft<'_>, name: &NicName, mut plans: Vec<Plan>) -> Option
     best
 }
 
-/// Of the two that the spreading planner sets.
+/// The variable of a setting of the spreading planner.
 fn variable(planned: &PlannedSetting) -> Variable {
     if planned.set.knob == "rps" { Variable::Rps } else { Variable::Rfs }
 }

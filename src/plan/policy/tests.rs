@@ -24,7 +24,7 @@ fn only(plan: &Plan, knob: &str) -> Vec<String> {
     own.map(|planned| planned.set.to_string().split_once(' ').expect("a target").1.to_owned()).collect()
 }
 
-/// The machine that follows a plan.
+/// The machine after it follows a plan.
 fn follow(model: &Model, plan: &Plan) -> Model {
     let mut model = model.clone();
     plan.settings.iter().for_each(|planned| paper::follow(&mut model, &planned.set));
@@ -76,8 +76,11 @@ fn field_case_c_by_hand_is_numa_local() {
         let found = policed.plan.settings.iter().find(|planned| planned.set.knob == knob);
         found.map(|planned| planned.why.as_str())
     };
-    assert_eq!(why("irq_affinity"), Some("node 0, as the device's own is not known; a core of its own"));
-    assert_eq!(why("rps"), Some("the CPUs of node 0 without those of interrupts, for this queue alone"));
+    assert_eq!(
+        why("irq_affinity"),
+        Some("node 0, because the device's node is not known; a core of its own")
+    );
+    assert_eq!(why("rps"), Some("the CPUs of node 0 except those of interrupts, for this queue alone"));
 }
 
 #[test]
@@ -96,9 +99,11 @@ fn each_variable_is_a_plan_for_the_machine_as_it_is() {
     assert_eq!(
         whole.notes,
         [
-            "rfs: left off for eth0, as RPS hands the packets on and RFS would choose other CPUs; rfs is a plan of its own",
-            "rfs: left off for eth1, as RPS hands the packets on and RFS would choose other CPUs; rfs is a plan of its own",
-            "2 variables; each is a plan of its own for a trial, in this order: numa-local.irq, numa-local.rps"
+            "rfs: left off for eth0, because RPS hands the packets on and RFS would choose other CPUs; plan \
+             rfs separately",
+            "rfs: left off for eth1, because RPS hands the packets on and RFS would choose other CPUs; plan \
+             rfs separately",
+            "2 variables; try each as a separate plan, in this order: numa-local.irq, numa-local.rps"
         ]
     );
 }
@@ -164,7 +169,7 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
         texts(&policed.plan),
         ["irq_affinity eth0/rx-1 = 0", "rps eth0/rx-0 = 5-7", "rps eth0/rx-1 = 1,3-4",]
     );
-    assert_eq!(policed.plan.settings[0].why, "CPU 2 takes another queue's interrupt already");
+    assert_eq!(policed.plan.settings[0].why, "CPU 2 already takes another queue's interrupt");
     let apart = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 9e4).build();
     let plan = of(Policy::Spread, &apart, &Options::default()).plan;
     assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
@@ -194,12 +199,15 @@ fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
     assert!(deaf.reasons[0].contains("stop it first") && deaf.plan.notes[0].contains("stop it first"));
     assert_eq!(only(&deaf.plan, "irqbalance"), [""; 0]);
     let many = (1000..1051).map(IrqId).collect();
-    assert!(plan(Fact::Known(many)).reasons[0].contains("no list as long as"), "irqbalance would cut it off");
+    assert!(
+        plan(Fact::Known(many)).reasons[0].contains("list too long for irqbalance"),
+        "irqbalance would cut it off"
+    );
     let minimal = of(Policy::Minimal, &host(Fact::Known(vec![])), &Options::default());
     assert_eq!(texts(&minimal.plan), [""; 0]);
 }
 
-/// A device of a driver that can do all: 2 of 8 queues, no moderation, an uneven table, on a slow clock.
+/// A device whose driver supports everything: 2 of 8 queues, no moderation, an uneven table, on a slow clock.
 fn able() -> (Model, Rates) {
     let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 6e4).build();
     let nic = &mut model.nics[0];
@@ -237,7 +245,7 @@ fn full_has_all_and_minimal_what_is_safe_and_stays() {
     assert!(careful(&minimal) && !careful(&full.plan));
 }
 
-/// Interrupts that are to come once had one number on two interfaces, and were banned with the first.
+/// Future interrupts once had the same number on two interfaces, and were banned with the first.
 #[test]
 fn queues_to_come_of_two_devices_are_two() {
     let (mut model, mut rates) = able();
@@ -294,22 +302,22 @@ fn a_device_of_the_hypervisor_gets_advice() {
 fn idle_devices_take_no_cpus_from_busy_ones() {
     let host = Sketch::new(8).device("eth0", &[7]).device("eth1", &[7]).traffic("eth1", 5e3).build();
     let policed = of(Policy::NumaLocal, &host, &Options::default());
-    assert_eq!(only(&policed.plan, "irq_affinity"), [""; 0], "CPU 7 is as good as any for eth1");
+    assert_eq!(only(&policed.plan, "irq_affinity"), [""; 0], "CPU 7 is as near as any for eth1");
     assert_eq!(only(&policed.plan, "rps"), ["eth1/rx-0 = 0-6"]);
-    assert_eq!(policed.reasons[0], "eth0 is idle and left alone; --nic names it");
+    assert_eq!(policed.reasons[0], "eth0 is idle and left alone; use --nic to include it");
     let named = Options { nics: vec!["eth0".parse().expect("a name")], ..Options::default() };
     let plan = of(Policy::NumaLocal, &host, &named).plan;
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 1-6"], "CPU 7 takes the interrupt of eth1");
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 0"], "and is not shared with it");
-    let beside = Sketch::new(8).device("eth0", &[1, 1]).device("eth1", &[0]).traffic("eth1", 5e3).build();
-    assert_eq!(only(&of(Policy::NumaLocal, &beside, &named).plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
-    assert_eq!(only(&of(Policy::Spread, &beside, &named).plan, "irq_affinity"), ["eth0/rx-1 = 2"]);
+    let both = Sketch::new(8).device("eth0", &[1, 1]).device("eth1", &[0]).traffic("eth1", 5e3).build();
+    assert_eq!(only(&of(Policy::NumaLocal, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
+    assert_eq!(only(&of(Policy::Spread, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 2"]);
     let veth = Sketch::new(8).veth("veth0").build();
     let named = Options { nics: vec!["veth0".parse().expect("a name")], ..Options::default() };
     assert!(of(Policy::Full, &veth, &named).reasons[0].contains("policy spread"));
 }
 
-/// What people read about the policies is about those that there are, and about all that a plan says.
+/// The documentation covers exactly the existing policies, and everything that a plan says.
 #[test]
 #[allow(clippy::disallowed_methods)] // Reads a file of the tree.
 fn the_document_has_every_policy_and_every_word() {
@@ -335,5 +343,5 @@ fn names_read_as_they_are_written() {
         assert_eq!((name.parse(), variable.to_string().as_str()), (Ok(variable), name));
     }
     let error = "all".parse::<Policy>().expect_err("none");
-    assert_eq!(error, "`all` is none of spread, numa-local, isolate, latency, minimal, full");
+    assert_eq!(error, "`all` is not one of spread, numa-local, isolate, latency, minimal, full");
 }

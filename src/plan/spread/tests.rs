@@ -25,7 +25,7 @@ fn plan(spread: &Spread, name: &str) -> Vec<String> {
     found.map(|proposal| texts(&proposal.plan)).unwrap_or_default()
 }
 
-/// Follows a plan in the model, as a kernel would.
+/// Applies a plan to the model, as a kernel would.
 fn follow(model: &mut Model, plan: &Plan) {
     for setting in &plan.settings {
         let value = &setting.set.value;
@@ -106,7 +106,7 @@ fn a_veth_leaves_out_the_cpu_that_receives_now_and_then_stays() {
     let first = spread(&model, &rates, None);
     assert_eq!(plan(&first, "rps"), ["rps veth0/rx-0 = 1"]);
     follow(&mut model, &first.proposals[0].plan);
-    // With RPS at work the other CPU receives: turning the mask round would gain nothing.
+    // With RPS active the other CPU receives: changing the mask would gain nothing.
     let (_, moved) = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(1, 0.6, 3e5).build();
     assert_eq!(plan(&spread(&model, &moved, None), "rps"), Vec::<String>::new());
 }
@@ -136,10 +136,13 @@ fn refusals_say_why() {
 fn work_of_many_cpus_is_not_crowded_onto_few() {
     let spread = of(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5]));
     assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
-    assert_eq!(spread.reasons, ["rps: fewer CPUs are free of interrupts than eth0 has queues to hand over"]);
+    assert_eq!(
+        spread.reasons,
+        ["rps: eth0 has more queues to hand over than there are CPUs without interrupts"]
+    );
 }
 
-/// Fewer CPUs won in field case C: a mask inside the domain is somebody's choice, until it drowns.
+/// Fewer CPUs won in field case C: a mask inside the domain was chosen by hand, and stays until it drowns.
 #[test]
 fn a_hand_made_mask_is_left_alone_until_it_drowns() {
     let host = |softirq| Sketch::new(8).device("eth0", &[2]).rps("eth0", "4-5").receives(4, softirq, 4e4);

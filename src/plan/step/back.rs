@@ -1,4 +1,4 @@
-//! What the CPUs of interrupts would have to do if no queue handed packets on.
+//! Load of the CPUs of interrupts if no queue handed packets on.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use crate::plan::rps::HIGH_LOAD;
 use crate::plan::share::Machine;
 use crate::units::{CpuId, CpuMask};
 
-/// How much busier than today's busiest a CPU may get: whose work the receive time of a CPU is, is an estimate.
+/// How much busier than today's busiest a CPU may get: the attribution of a CPU's receive time is an
+/// estimate.
 const SLACK: f64 = 1.2;
 
 pub(super) struct Back {
-    /// Of each CPU that takes interrupts: its receive time then, and the most that it or a CPU of a mask of its queues
-    /// has now.
+    /// For each CPU that takes interrupts: its receive time then, and the most that it or a CPU of a mask of
+    /// its queues has now.
     homes: BTreeMap<CpuId, (f64, f64)>,
 }
 
 impl Back {
-    /// Queues share the receive time of a CPU by the packets that they bring there: all of them where the interrupt
-    /// lands, an equal part to each CPU of the mask. A mask that holds CPUs that may not be used is none: it goes,
-    /// whatever this says.
+    /// Queues share the receive time of a CPU by the packets that they bring there: all of them where the
+    /// interrupt lands, an equal part to each CPU of the mask. A mask with unusable CPUs does not count: it
+    /// is removed in any case.
     pub(super) fn new(machine: &Machine<'_>) -> Self {
         let width = machine.model.cpus.iter().map(|cpu| cpu.id.0 as usize + 1).max().unwrap_or_default();
         let mut now = vec![0.0; width];
@@ -64,8 +65,8 @@ impl Back {
         Self { homes }
     }
 
-    /// Whether the CPU of interrupts can do without the masks of its queues: it has time, or is no busier then than one
-    /// of them is now.
+    /// True if the CPU of interrupts can do without the masks of its queues: it has time, or is then no
+    /// busier than one of them is now.
     pub(super) fn is_bearable(&self, home: CpuId) -> bool {
         let (then, most) = self.homes.get(&home).copied().unwrap_or_default();
         then < HIGH_LOAD || then <= most * SLACK

@@ -1,4 +1,4 @@
-//! As many queues as there are cores for them, where the driver has them.
+//! As many queues as there are cores for them, if the driver has them.
 
 use crate::parse::ethtool::{ChannelKind, Channels};
 use crate::plan::draft::{Draft, What};
@@ -9,7 +9,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
         let Some(channels) = nic.hardware.channels.known() else {
-            draft.leave(format!("channels: {name} does not say how many queues it could have"));
+            draft.leave(format!("channels: {name} does not report its maximum number of queues"));
             continue;
         };
         let domains = draft.ground.domains.iter();

@@ -4,7 +4,7 @@ use crate::diagnose::{FAST_CLOCK, SLOW_CLOCKS};
 use crate::plan::draft::Draft;
 use crate::plan::{PlannedSetting, Setting, Target};
 
-/// `tsc` where a slow clock is in use and the kernel offers it, which it does not while it finds it unstable.
+/// `tsc` if a slow clock is in use and the kernel offers it, which it does not while `tsc` is unstable.
 pub(in crate::plan) fn fast(draft: &mut Draft<'_>) {
     let Some(clock) = draft.model.settings.clocksource.known() else { return };
     if SLOW_CLOCKS.contains(&clock.current.as_str()) && clock.available.iter().any(|name| name == FAST_CLOCK)

@@ -1,4 +1,4 @@
-//! Where interrupts land, and that nobody moves them from there.
+//! CPUs of interrupts, and bans that keep irqbalance from moving them.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,11 @@ use crate::plan::draft::{Draft, What};
 use crate::plan::{Target, interrupts, paper};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
 
-/// Bytes that irqbalance takes as a list of interrupts; the knob sends no longer one.
+/// Longest list of interrupts, in bytes, that irqbalance accepts; the knob sends no longer one.
 const LONGEST_BAN: usize = 255;
 
-/// Each queue's interrupt on a core of its own, near the device; those of transmit queues beside them.
+/// Gives each queue's interrupt a core of its own, near the device; those of transmit queues go to the same
+/// core.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     let placed = placement::near(draft);
     for nic in draft.nics.clone() {
@@ -24,23 +25,23 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         }
         let sends = draft.model.nic(nic).map(|nic| nic.tx.iter().map(|tx| tx.index).collect::<Vec<_>>());
         let received = |tx: &u32| of_nic.iter().find(|placed| placed.queue == *tx);
-        // Of more transmit queues than receive queues the last have no receive queue of their number.
+        // With more transmit queues than receive queues, the last have no receive queue of their number.
         let mut turns = of_nic.iter().cycle();
         for tx in sends.unwrap_or_default() {
-            let Some(beside) = received(&tx).or_else(|| turns.next()) else { break };
-            let why = format!("where the packets of rx-{} are taken", beside.queue);
-            send(draft, nic, QueueId::tx(tx), &only(beside.cpu), &why);
+            let Some(partner) = received(&tx).or_else(|| turns.next()) else { break };
+            let why = format!("same CPU as rx-{}", partner.queue);
+            send(draft, nic, QueueId::tx(tx), &only(partner.cpu), &why);
         }
     }
     for nic in draft.nics.clone() {
         let none = |nic: &Nic| nic.rx.iter().all(|queue| queue.irqs.is_empty());
         if draft.model.nic(&nic).is_some_and(none) {
-            draft.leave(format!("irq: the interrupts of {nic} are not known by queue"));
+            draft.leave(format!("irq: cannot tell which interrupts of {nic} belong to which queue"));
         }
     }
 }
 
-/// Every interrupt of an interface to these CPUs, whichever of them: it has next to nothing to do.
+/// Sends every interrupt of an interface to these CPUs, any of them: it has almost nothing to do.
 pub(in crate::plan) fn anywhere_in(draft: &mut Draft<'_>, name: &NicName, cpus: &CpuMask, why: &str) {
     let Some(nic) = draft.model.nic(name) else { return };
     let receive = nic.rx.iter().map(|rx| QueueId::rx(rx.index));
@@ -56,8 +57,8 @@ pub(in crate::plan) fn anywhere_in(draft: &mut Draft<'_>, name: &NicName, cpus: 
     outside.into_iter().for_each(|queue| send(draft, name, queue, cpus, why));
 }
 
-/// Moves interrupts away from a CPU that already takes one of the planned interfaces or is to be kept clean, to the
-/// nearest that takes none. All others stay where they are.
+/// Moves interrupts away from a CPU that already takes one of the planned interfaces or should be kept clean,
+/// to the nearest that takes none. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
     let mut taken = CpuMask::new();
     let mut seen: BTreeSet<IrqId> = BTreeSet::new();
@@ -69,7 +70,7 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
             let why = if draft.clean.contains(cpu) {
                 format!("CPU {cpu} is to be kept clean")
             } else if taken.contains(cpu) {
-                format!("CPU {cpu} takes another queue's interrupt already")
+                format!("CPU {cpu} already takes another queue's interrupt")
             } else {
                 taken.insert(cpu);
                 continue;
@@ -91,11 +92,12 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
         let stay: CpuMask = stay.filter(|cpu| draft.clean.contains(*cpu)).collect();
         if !stay.is_empty() {
             draft.leave(format!(
-                "irq: there is no CPU without an interrupt for those of {name} on CPU {stay}, which is to be kept clean"
+                "irq: no CPU without an interrupt is left for those of {name} on CPU {stay}, which should \
+                 be kept clean"
             ));
         } else if moves.is_empty() {
             draft.leave(format!(
-                "irq: there is no CPU without an interrupt for those of {name} that share one"
+                "irq: no CPU without an interrupt is left for those of {name} that share one"
             ));
         }
         if moves.is_empty() {
@@ -112,7 +114,7 @@ fn only(cpu: CpuId) -> CpuMask {
     [cpu].into_iter().collect()
 }
 
-/// A usable CPU that takes none of the interrupts, of the same domain if there is one, on a free core if there is one.
+/// A usable CPU that takes none of the interrupts, of the same domain and on a free core if possible.
 fn free_near(draft: &Draft<'_>, from: CpuId, taken: &CpuMask) -> Option<CpuId> {
     let ground = &draft.ground;
     let cores = ground.siblings(taken);
@@ -123,7 +125,7 @@ fn free_near(draft: &Draft<'_>, from: CpuId, taken: &CpuMask) -> Option<CpuId> {
     pick(near, &cores.union(taken)).or_else(|| pick(near, taken)).or_else(|| pick(&all, taken))
 }
 
-/// The interrupts that are of no queue, to these CPUs.
+/// Sends the interrupts that belong to no queue to these CPUs.
 pub(in crate::plan) fn queueless(draft: &mut Draft<'_>, cpus: &CpuMask, why: &str) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
@@ -139,7 +141,7 @@ pub(in crate::plan) fn queueless(draft: &mut Draft<'_>, cpus: &CpuMask, why: &st
     }
 }
 
-/// Whether all interrupts of a target are sent to some of these CPUs.
+/// True if all interrupts of a target are sent to some of these CPUs.
 fn are_inside(nic: &Nic, target: &Target, cpus: &CpuMask) -> bool {
     let sent = |irq: &&Irq| irq.affinity.known().is_some_and(|mask| mask.difference(cpus).is_empty());
     interrupts(nic, target).iter().all(sent)
@@ -155,35 +157,36 @@ fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask,
         _ => !paper::is_to_come(irq),
     });
     if unreadable {
-        return draft.leave(format!("irq: where the interrupt of {target} may go cannot be read"));
+        return draft.leave(format!("irq: the affinity of the interrupt of {target} cannot be read"));
     }
     if irqs.iter().any(|irq| irq.affinity.known() != Some(wanted)) {
         draft.set("irq_affinity", name, What::Queue(queue), wanted.to_string(), why.to_owned());
     }
 }
 
-/// Tells irqbalance to leave the interface alone, where it runs and does not do so.
+/// Tells irqbalance to leave the interface alone, if it runs and does not do so.
 fn ban(draft: &mut Draft<'_>, name: &NicName) {
     let Fact::Known(Some(irqbalance)) = &draft.model.irqbalance else { return };
     let Some(nic) = draft.model.nic(name) else { return };
     let Fact::Known(banned) = &irqbalance.banned_irqs else {
         return draft.leave(
-            "irq: irqbalance runs and cannot be told from here to leave the interrupts; stop it first"
+            "irq: irqbalance is running and cannot be told from here to leave the interrupts alone; stop it \
+             first"
                 .to_owned(),
         );
     };
     let mut list: BTreeSet<IrqId> = banned.iter().copied().collect();
     let before = list.len();
-    // It leaves interrupt 0 alone by itself.
+    // irqbalance ignores interrupt 0.
     list.extend(paper::all_irqs(nic).into_iter().filter(|irq| irq.0 != 0));
     if list.len() == before {
         return;
     }
-    // Numbers of interrupts to come are not known; they have four digits at most on most machines.
+    // Numbers of future interrupts are not known; they have four digits at most on most machines.
     let length: usize = list.iter().map(|irq| irq.to_string().len().min(4) + 1).sum();
     if length > LONGEST_BAN + 1 {
         return draft.leave(format!(
-            "irq: irqbalance takes no list as long as that of the interrupts of {name}; stop it first, or it moves \
+            "irq: the interrupts of {name} make a list too long for irqbalance; stop it first, or it moves \
              them back"
         ));
     }

@@ -1,4 +1,4 @@
-//! How long devices hold their interrupts back: fewer interrupts, or no delay.
+//! Interrupt delays of devices: fewer interrupts, or no delay.
 
 use crate::diagnose::evidence::{adapts, queue_packets};
 use crate::diagnose::{INTERRUPTS, moderation_is_off};
@@ -9,22 +9,22 @@ use crate::plan::care::care_with;
 use crate::plan::draft::{Draft, What};
 use crate::units::{Fact, NicName};
 
-/// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts a second of a queue,
-/// for a delay that only latency-bound services notice.
+/// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts per second
+/// and queue, for a delay that only latency-bound services notice.
 const MODERATE: u32 = 20;
 
-/// Of a driver that shows moderation whether or not the device has it (VIRTIO_NET_F_NOTF_COAL).
+/// Driver that reports moderation even if the device does not have it (VIRTIO_NET_F_NOTF_COAL).
 const SHOWS_ANYWAY: &str = "virtio_net";
 
-/// A fixed small delay where every packet may raise an interrupt and many do.
+/// A fixed small delay if every packet may raise an interrupt and many do.
 pub(in crate::plan) fn fixed(draft: &mut Draft<'_>) {
     off_and_busy(draft, |draft, nic, _| {
-        let why = "every packet may raise an interrupt: one for many takes less time";
+        let why = "every packet may raise an interrupt: one for several packets takes less time";
         set(draft, nic, "rx_usecs", &MODERATE.to_string(), why);
     });
 }
 
-/// The same where no write of it stops traffic.
+/// The same, only if writing it never stops traffic.
 pub(in crate::plan) fn safe(draft: &mut Draft<'_>) {
     let is_safe = |draft: &Draft<'_>, name: &NicName| {
         let driver = draft.model.nic(name).and_then(|nic| nic.driver.as_deref());
@@ -38,16 +38,16 @@ pub(in crate::plan) fn safe(draft: &mut Draft<'_>) {
     off_and_busy(draft, |draft, nic, _| {
         let driver = nic.driver.as_deref().unwrap_or_default();
         draft.leave(format!(
-            "moderation: rx_usecs of {} is left alone: {driver} may reset the link for it",
+            "moderation: rx_usecs of {} is left alone: {driver} may reset the link to change it",
             nic.name
         ));
     });
     draft.nics = all;
 }
 
-/// The driver's own choice where it has one, else [`fixed`].
+/// The driver's own choice if it has one, otherwise [`fixed`].
 pub(in crate::plan) fn adaptive(draft: &mut Draft<'_>) {
-    const WHY: &str = "the driver holds interrupts back as the load asks for it";
+    const WHY: &str = "the driver adapts the interrupt delay to the load";
     each(draft, |draft, nic, coalesce| {
         if coalesce.adaptive_rx == Some(false) {
             set(draft, nic, "adaptive_rx", "on", WHY);
@@ -56,20 +56,20 @@ pub(in crate::plan) fn adaptive(draft: &mut Draft<'_>) {
     off_and_busy(draft, |draft, nic, coalesce| {
         let driver = nic.driver.as_deref().unwrap_or_default();
         if coalesce.adaptive_rx.is_none() && adapts_by_1(nic, coalesce) {
-            set(draft, nic, "rx_usecs", "1", &format!("{driver} reads 1 as adaptive: {WHY}"));
+            set(draft, nic, "rx_usecs", "1", &format!("{driver} treats 1 as adaptive: {WHY}"));
         }
     });
     fixed(draft);
 }
 
-/// Whether the driver takes a delay of 1 microsecond for adaptive moderation.
+/// True if the driver treats a delay of 1 microsecond as adaptive moderation.
 fn adapts_by_1(nic: &Nic, coalesce: &Coalesce) -> bool {
     let mut then = nic.clone();
     then.hardware.coalesce = Fact::Known(Coalesce { rx_usecs: Some(1), ..*coalesce });
     adapts(&then)
 }
 
-/// Devices whose interrupts nothing holds back although a queue could raise many.
+/// Devices without any interrupt delay although a queue could raise many interrupts.
 fn off_and_busy(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
     each(draft, |draft, nic, coalesce| {
         // A packet raises one interrupt at most.
@@ -80,9 +80,9 @@ fn off_and_busy(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coal
     });
 }
 
-/// No delay: not by the device, not by its driver, and not by the kernel.
+/// No delay by the device, its driver or the kernel.
 pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
-    const WHY: &str = "an interrupt as soon as there is a packet";
+    const WHY: &str = "an interrupt as soon as a packet arrives";
     each(draft, |draft, nic, coalesce| {
         if coalesce.adaptive_rx == Some(true) {
             set(draft, nic, "adaptive_rx", "off", WHY);
@@ -93,7 +93,7 @@ pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
     });
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name).cloned() else { continue };
-        let why = "the kernel holds packets back for others to be merged with them";
+        let why = "the kernel delays packets to merge others with them";
         if nic.napi.defer_hard_irqs.known().is_some_and(|polls| *polls > 0) {
             set(draft, &nic, "napi_defer_hard_irqs", "0", why);
         }
@@ -108,7 +108,7 @@ fn each(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
         let Some(nic) = draft.model.nic(&name).cloned() else { continue };
         let Some(coalesce) = nic.hardware.coalesce.known() else { continue };
         if nic.driver.as_deref() == Some(SHOWS_ANYWAY) {
-            let why = "virtio_net shows moderation also where the device has none";
+            let why = "virtio_net reports moderation even if the device has none";
             if !draft.reasons.iter().any(|reason| reason.ends_with(why)) {
                 draft.leave(format!("moderation: {name} is left alone: {why}"));
             }

@@ -1,6 +1,6 @@
-//! Which CPU should take the interrupt of each receive queue: near the device, and each on a core of its own.
+//! CPU for the interrupt of each receive queue: near the device, and each on a core of its own.
 //!
-//! An interrupt that has that already stays where it is.
+//! An interrupt that already has such a CPU stays.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::plan::draft::Draft;
 use crate::plan::ground::{Domain, Ground};
 use crate::units::{CpuId, IrqId, NicName};
 
-/// Why a CPU gets more than one.
-const SHARED: &str = "shared: there are more queues than CPUs";
+/// Reason for more than one on a CPU.
+const SHARED: &str = "shared: more queues than CPUs";
 
 /// A queue and the CPU for its interrupt.
 pub(super) struct Placed {
     pub(super) nic: NicName,
     pub(super) queue: u32,
     pub(super) cpu: CpuId,
-    /// Why there.
+    /// The reason.
     pub(super) why: String,
 }
 
@@ -25,27 +25,28 @@ pub(super) struct Placed {
 struct Vector {
     nic: NicName,
     queues: Vec<u32>,
-    /// Where it lands now, if that CPU may be used.
+    /// CPU where it lands now, if that CPU is usable.
     now: Option<CpuId>,
-    /// Whether no more vectors land there than have to.
+    /// True if no more vectors land there than necessary.
     has_room: bool,
-    /// The domain of its device, where that is known.
+    /// The domain of its device, if known.
     home: Option<usize>,
-    /// Node of its device, where that is known.
+    /// Node of its device, if known.
     node: Option<u32>,
     domain: usize,
 }
 
 /// A CPU for the interrupt of every queue that has one.
 ///
-/// Interrupts of a device whose node is known stay in that node while it has CPUs for them. Those of others are spread
-/// over all: neighbours together, as drivers do it, or where there are fewer interrupts than nodes, to the nodes that
-/// have least. In a node each gets an equal part, and its interrupt the first core of that part.
+/// Interrupts of a device whose node is known stay in that node while it has CPUs for them. Those of other
+/// devices are spread over all nodes: neighbours together, as drivers do it, or if there are fewer interrupts
+/// than nodes, on the nodes that have fewest. In a node each gets an equal part, and its interrupt the first
+/// core of that part.
 pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     let ground = &draft.ground;
     let mut load = vec![0usize; ground.domains.len()];
     let mut vectors = vectors(draft);
-    // Those that have no choice come first: the others make room for them.
+    // Those without a choice come first: the others make room for them.
     for vector in &mut vectors {
         if let Some(home) = vector.home {
             vector.domain = home;
@@ -58,7 +59,7 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
         domains.iter().for_each(|domain| load[*domain] += 1);
         turns.push(domains);
     }
-    // A CPU that takes interrupts of a busy interface which is not planned for is taken.
+    // A CPU that takes interrupts of a busy interface outside the plan is not available.
     let others = draft.machine().others(&draft.planned().collect::<Vec<_>>());
     let cleared = (!others.is_empty()).then(|| ground.clear_of(&others, &load));
     let ground = cleared.as_ref().unwrap_or(ground);
@@ -84,7 +85,7 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     placed
 }
 
-/// The vectors of all planned interfaces, those of one together; none where no CPU may be used.
+/// The vectors of all planned interfaces, those of one together; none if no CPU is usable.
 fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
     let ground = &draft.ground;
     if ground.usable.is_empty() {
@@ -104,8 +105,8 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
     vectors
 }
 
-/// Marks the vectors that land where no more do than have to, given how many each domain gets: one, while there are
-/// CPUs enough.
+/// Marks the vectors that land where no more do than necessary, given how many each domain gets: one, while
+/// there are enough CPUs.
 fn see_room(ground: &Ground, vectors: &mut [Vector], load: &[usize]) {
     let with_load = || ground.domains.iter().map(|domain| domain.usable.len()).zip(load.iter().copied());
     let mut room: usize = with_load().map(|(cpus, load)| cpus.saturating_sub(load)).sum();
@@ -130,7 +131,7 @@ fn domain_now(ground: &Ground, vector: &Vector) -> Option<usize> {
     ground.place(now).map(|(domain, _)| domain)
 }
 
-/// Gives the vectors of one interface these domains, in order; who is in one of them already keeps it.
+/// Gives the vectors of one interface these domains, in order; a vector that is already in one of them stays.
 fn take_turns(ground: &Ground, vectors: &mut [Vector], mut domains: Vec<usize>) {
     let mut open: Vec<&mut Vector> = Vec::new();
     for vector in vectors {
@@ -143,7 +144,7 @@ fn take_turns(ground: &Ground, vectors: &mut [Vector], mut domains: Vec<usize>) 
     open.into_iter().zip(domains).for_each(|(vector, domain)| vector.domain = domain);
 }
 
-/// Vectors for which a domain has no CPU go to where there is one; who is out of it already goes first.
+/// Vectors for which a domain has no CPU go to another one; those already outside go first.
 fn spill(ground: &Ground, vectors: &mut [Vector], load: &mut [usize]) {
     let room = |load: &[usize], at: usize| ground.domains[at].usable.len().saturating_sub(load[at]);
     for full in 0..load.len() {
@@ -167,7 +168,7 @@ fn spill(ground: &Ground, vectors: &mut [Vector], load: &mut [usize]) {
     }
 }
 
-/// A CPU of the domain for each vector of it, and how it has it.
+/// A CPU of the domain for each vector of it, and a description.
 fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
     let count = vectors.len();
     let (places, how, already) = match () {
@@ -184,7 +185,7 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
         true => (0..count).map(|turn| turn % places.len().max(1)).collect(),
         false => (0..count).map(|turn| turn * places.len() / count).collect(),
     };
-    // Who has what it would get keeps it, and the slot that is nearest to it is no other's.
+    // A vector that is already in its place stays, and the slot nearest to it is reserved.
     let ranks = ranks(domain, places);
     let mut kept: Vec<Option<CpuId>> = Vec::new();
     let mut taken = vec![false; places.len()];
@@ -212,7 +213,7 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
     kept.into_iter().map_while(cpu).collect()
 }
 
-/// For each usable CPU of the domain the index of its core, or of itself, in `places`.
+/// For each usable CPU of the domain, the index of its core, or of itself, in `places`.
 fn ranks(domain: &Domain, places: &[CpuId]) -> BTreeMap<CpuId, usize> {
     let mut rank = 0;
     let ranked = domain.usable.iter().map(|cpu| {
@@ -225,18 +226,20 @@ fn ranks(domain: &Domain, places: &[CpuId]) -> BTreeMap<CpuId, usize> {
     ranked.collect()
 }
 
-/// Which node it is, and why that one.
+/// Describes the node, and the reason for it.
 fn place(ground: &Ground, vector: &Vector) -> String {
     let Some(node) = ground.domains[vector.domain].node else { return String::new() };
     match (vector.node, vector.home) {
         (Some(own), _) if own == node => format!("node {node}, where the device is; "),
         (Some(own), Some(_)) => {
-            format!("node {node}, as node {own}, where the device is, has fewer CPUs than queues; ")
+            format!("node {node}, because the device's node {own} has fewer CPUs than queues; ")
         }
         (Some(own), None) => {
-            format!("node {node}, as none of node {own}, where the device is, may be used; ")
+            format!("node {node}, because no CPU of the device's node {own} may be used; ")
         }
-        (None, _) if ground.domains.len() > 1 => format!("node {node}, as the device's own is not known; "),
+        (None, _) if ground.domains.len() > 1 => {
+            format!("node {node}, because the device's node is not known; ")
+        }
         _ => String::new(),
     }
 }
@@ -256,12 +259,12 @@ fn by_interrupt(nic: &Nic) -> Vec<Vec<u32>> {
     vectors
 }
 
-/// A domain for each of `count` interrupts; empty where no domain has a CPU.
+/// A domain for each of `count` interrupts; empty if no domain has a CPU.
 fn spread(ground: &Ground, count: usize, load: &[usize]) -> Vec<usize> {
     let domains = &ground.domains;
     let mut with_cpus: Vec<usize> = (0..domains.len()).filter(|at| !domains[*at].usable.is_empty()).collect();
     if count < with_cpus.len() {
-        // Fewest interrupts a core first; the sort is stable.
+        // Fewest interrupts per core first; the sort is stable.
         with_cpus.sort_by(|a, b| {
             let weight = |at: usize, other: usize| load[at] * domains[other].cores.len();
             weight(*a, *b).cmp(&weight(*b, *a))

@@ -1,4 +1,4 @@
-//! Whether flows follow their readers, and how many of them.
+//! Flows that follow their readers, and the table sizes.
 
 use crate::model::{Nic, NicKind};
 use crate::plan::draft::{Draft, What};
@@ -7,8 +7,8 @@ use crate::plan::rfs;
 use crate::plan::spread::threaded;
 use crate::units::{CpuMask, QueueId};
 
-/// Tables for every interface whose packets stay on too few CPUs. Not beside RPS unless they are asked for by name:
-/// RFS sends packets to the CPU of their reader, whatever the mask.
+/// Tables for every interface whose packets stay on too few CPUs. Not in addition to RPS unless requested by
+/// name: RFS sends packets to the CPU of their reader, regardless of the mask.
 pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
@@ -23,7 +23,8 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
             && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some());
         if !readable {
             draft.leave(format!(
-                "rfs: a table of {name} cannot be read (the global one is seen from the initial network namespace only)"
+                "rfs: a table of {name} cannot be read (the global one is visible only in the initial \
+                 network namespace)"
             ));
             continue;
         }
@@ -36,35 +37,36 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
     }
 }
 
-/// Whether RPS is on.
+/// True if RPS is on.
 pub(in crate::plan) fn is_handed_on(nic: &Nic) -> bool {
     nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(|mask| !CpuMask::is_empty(mask)))
 }
 
-/// Why RFS is left as it is where RPS is on.
+/// Reason to leave RFS as it is while RPS is on.
 pub(in crate::plan) fn beside_rps(draft: &Draft<'_>, nic: &Nic) -> String {
     let global = draft.model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0);
     let tables = nic.rx.iter().any(|queue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0));
     let name = &nic.name;
     match global && tables {
         true => format!(
-            "rfs: it is on for {name} and comes before the masks: only packets whose reader is not known follow these"
+            "rfs: already on for {name} and takes precedence over the masks: they apply only to packets \
+             whose reader is not known"
         ),
         false => format!(
-            "rfs: left off for {name}, as RPS hands the packets on and RFS would choose other CPUs; rfs is a plan of \
-             its own"
+            "rfs: left off for {name}, because RPS hands the packets on and RFS would choose other CPUs; \
+             plan rfs separately"
         ),
     }
 }
 
-/// No tables: RFS hands packets to the CPU of their reader, whatever the masks say.
+/// No tables: RFS hands packets to the CPU of their reader, regardless of the masks.
 pub(in crate::plan) fn off(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
         let on = nic.rx.iter().filter(|queue| queue.rps_flow_cnt.known().is_some_and(|flows| *flows > 0));
         let on: Vec<u32> = on.map(|queue| queue.index).collect();
         for queue in on {
-            let why = "RFS hands packets to the CPU of their reader, which is to be kept clean".to_owned();
+            let why = "RFS hands packets to the CPU of their reader, which should be kept clean".to_owned();
             draft.set("rfs", &name, What::Queue(QueueId::rx(queue)), "0".to_owned(), why);
         }
     }

@@ -1,4 +1,4 @@
-//! Which CPUs each queue hands its packets to, for all interfaces at once, by the rules of `plan::share`.
+//! CPUs that each queue hands its packets to, for all interfaces at once, by the rules of `plan::share`.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,17 @@ use crate::plan::share::Wish;
 use crate::plan::spread::threaded;
 use crate::units::{CpuMask, NicName, QueueId};
 
-/// Why RPS is redundant.
+/// Reason why RPS is redundant.
 const COVERED: &str = "every CPU has a queue of its own";
 
-/// Gives each queue a part of the CPUs around its interrupt that is its alone; RPS off where there is none for each.
+/// Gives each queue a part of the CPUs around its interrupt for itself; RPS off if there are not enough for
+/// all.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
     give_parts(draft, nics, Vec::new());
 }
 
-/// Switches RPS off where the queues bring packets to every CPU.
+/// Switches RPS off if the queues bring packets to every CPU.
 pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
     let (covered, _) = covered(draft, nics);
@@ -28,7 +29,8 @@ pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
     switch_off(draft, off);
 }
 
-/// Switches RPS off on interfaces with few packets, where the hand-over only costs time; [`near`] for all others.
+/// Switches RPS off on interfaces with few packets, where the hand-over only costs time; [`near`] for all
+/// others.
 pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
     let machine = draft.machine();
@@ -40,11 +42,11 @@ pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     };
     let (busy, calm): (Vec<NicName>, Vec<NicName>) =
         nics.into_iter().partition(|name| draft.model.nic(name).is_some_and(is_busy));
-    let off = queues(draft, &calm, "few packets: handing them to another CPU only takes time");
+    let off = queues(draft, &calm, "few packets: handing them to another CPU only costs time");
     give_parts(draft, busy, off);
 }
 
-/// The planned interfaces but those that kernel threads poll.
+/// The planned interfaces except those that kernel threads poll.
 fn polled_by_interrupts(draft: &mut Draft<'_>) -> Vec<NicName> {
     let is_threaded = |nic: &&Nic| nic.napi.threaded.known() == Some(&true);
     let (threads, interrupts): (Vec<&Nic>, Vec<&Nic>) = draft.planned().partition(is_threaded);
@@ -54,10 +56,11 @@ fn polled_by_interrupts(draft: &mut Draft<'_>) -> Vec<NicName> {
     names
 }
 
-/// A queue that is to have no mask, and why.
+/// A queue that should have no mask, and the reason.
 type Without = (NicName, u32, String);
 
-/// Gives these interfaces their parts, and switches RPS off where there is none, and on the queues of `off`.
+/// Gives these interfaces their parts, and switches RPS off on queues without a part, and on the queues of
+/// `off`.
 fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) {
     let (covered, sharing) = covered(draft, nics);
     off.extend(queues(draft, &covered, COVERED));
@@ -65,7 +68,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) 
     let wish = Wish { width: draft.cpus_per_queue.unwrap_or(usize::MAX), whole_cores: true };
     let (parts, homeless) = draft.machine().share_out(&sharing, wish);
     for (nic, queue) in homeless {
-        draft.leave(format!("rps: which CPU takes the interrupt of {nic}/rx-{queue} is not known"));
+        draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {nic}/rx-{queue}"));
     }
     for part in parts {
         match part.mask.is_empty() {
@@ -90,8 +93,8 @@ fn queues(draft: &Draft<'_>, nics: &[NicName], why: &str) -> Vec<Without> {
     queues.map(|(nic, queue)| (nic.name.clone(), queue, why.to_owned())).collect()
 }
 
-/// No mask for these queues, but where the CPU of the interrupt cannot take back what the mask moves. All of them
-/// are judged at once, by the masks that the others have got.
+/// Removes the masks of these queues, unless the CPU of the interrupt cannot take back the work. All of them
+/// are judged together, by the new masks of the others.
 fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>) {
     let none = CpuMask::new();
     let is_on = |(nic, queue, _): &Without| mask_of(draft, nic, *queue) != Some(Some(CpuMask::new()));
@@ -105,7 +108,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>) {
         let found = draft.model.nic(&nic).and_then(|nic| nic.rx.iter().find(|rx| rx.index == queue));
         let stays = found.is_some_and(|rx| {
             let mask = rx.rps_cpus.known().unwrap_or(&none);
-            // CPUs that are to be kept clean are left at any price.
+            // CPUs that should be kept clean are left at any cost.
             let may = !mask.is_empty() && mask.difference(&draft.ground.usable).is_empty();
             may && !draft.home(rx).is_some_and(|home| back.is_bearable(home))
         });
@@ -123,13 +126,13 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>) {
     }
 }
 
-/// The mask of a queue, where there is one and where it can be read.
+/// The mask of a queue, if the queue exists and its mask can be read.
 fn mask_of(draft: &Draft<'_>, nic: &NicName, queue: u32) -> Option<Option<CpuMask>> {
     let queue = draft.model.nic(nic)?.rx.iter().find(|rx| rx.index == queue)?;
     Some(queue.rps_cpus.known().cloned())
 }
 
-/// Sets a mask that is not there yet.
+/// Sets a mask that differs from the current one.
 fn give(draft: &mut Draft<'_>, nic: &NicName, queue: u32, mask: &CpuMask, why: String) {
     let Some(current) = mask_of(draft, nic, queue) else { return };
     let Some(current) = current else {

@@ -1,10 +1,10 @@
-//! Which transmit queue each CPU sends through: one whose completions are handled near it.
+//! The transmit queue that each CPU sends through: one whose completions are handled near it.
 
 use crate::model::{Fact, Nic, TxQueue};
 use crate::plan::draft::{Draft, What};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
 
-/// Gives every CPU one transmit queue of its memory domain, where that is not so already.
+/// Gives every CPU one transmit queue of its memory domain, unless it already has one.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
@@ -13,7 +13,7 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         }
         if nic.tx.iter().any(|tx| tx.xps_by_rxq == Fact::Known(true)) {
             draft.leave(format!(
-                "xps: {name} sends by receive queue (xps_rxqs), which goes before masks of CPUs"
+                "xps: {name} sends by receive queue (xps_rxqs), which takes precedence over CPU masks"
             ));
             continue;
         }
@@ -23,7 +23,7 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         }
         let homes: Vec<Option<(usize, usize)>> = nic.tx.iter().map(|tx| home(draft, nic, tx)).collect();
         if homes.iter().any(Option::is_none) {
-            draft.leave(format!("xps: which CPUs take the interrupts of {name} is not known"));
+            draft.leave(format!("xps: cannot tell which CPUs take the interrupts of {name}"));
             continue;
         }
         let homes: Vec<(usize, usize)> = homes.into_iter().flatten().collect();
@@ -52,8 +52,8 @@ fn set(draft: &mut Draft<'_>, name: &NicName, masks: Vec<(u32, CpuMask)>) {
     }
 }
 
-/// Domain and place of the CPU that handles what a transmit queue has sent: by its own interrupt, else by that of
-/// the receive queue of the same number.
+/// Domain and place of the CPU that handles completions of a transmit queue: by its own interrupt, otherwise
+/// by that of the receive queue of the same number.
 fn home(draft: &Draft<'_>, nic: &Nic, tx: &TxQueue) -> Option<(usize, usize)> {
     let own = nic.tx_irqs(tx.index).next().and_then(|irq| irq.effective.known()).and_then(CpuMask::first);
     let cpu = own.or_else(|| {
@@ -63,7 +63,7 @@ fn home(draft: &Draft<'_>, nic: &Nic, tx: &TxQueue) -> Option<(usize, usize)> {
     draft.ground.place(cpu?)
 }
 
-/// Whether every online CPU has exactly one queue, of its own domain where that has one.
+/// True if every online CPU has exactly one queue, of its own domain if that has one.
 fn is_sound(draft: &Draft<'_>, nic: &Nic, homes: &[(usize, usize)]) -> bool {
     let ground = &draft.ground;
     let mut seen = CpuMask::new();
@@ -84,7 +84,7 @@ fn is_sound(draft: &Draft<'_>, nic: &Nic, homes: &[(usize, usize)]) -> bool {
     ground.online.difference(&seen).is_empty()
 }
 
-/// Equal parts of each domain to the queues that are at home there; of a domain without one to all queues.
+/// Equal parts of each domain to the queues in it; of a domain without any to all queues.
 fn share_out(draft: &Draft<'_>, homes: &[(usize, usize)]) -> Vec<CpuMask> {
     let mut masks = vec![CpuMask::new(); homes.len()];
     for (at, domain) in draft.ground.domains.iter().enumerate() {

@@ -158,7 +158,7 @@ fn a_napi_of_its_own_thread() {
     let knob = find("napi_priority").expect("registered");
     let read = knob.read(&bench.host, &model, &"srv0/rx-0".parse().expect("a target"));
     let text = read.expect_err("which of the two?").to_string();
-    assert!(text.starts_with("srv0/rx-0: the kernel does not say which NAPI polls it"), "{text}");
+    assert!(text.starts_with("srv0/rx-0: the kernel does not report which NAPI polls it"), "{text}");
     assert_eq!(open.undo(), [Outcome::Restored]);
     assert_eq!(bench.read("threaded srv0 = on"), "off");
 }
@@ -287,5 +287,5 @@ fn a_process_moved_by_the_program() {
     assert!(code == 0 && text.contains("back to all"), "{text}");
     assert_ne!(allowed(), "1");
     let (code, text) = run(&["apply", "--setting", "affinity pid:2147483647 = 1"]);
-    assert!(code == 2 && text.contains("pid:2147483647: there is no such process"), "{code}: {text}");
+    assert!(code == 2 && text.contains("pid:2147483647: no such process"), "{code}: {text}");
 }

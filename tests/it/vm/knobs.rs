@@ -22,9 +22,9 @@ const VALUES: [(&str, &str); 9] = [
 /// What these drivers refuse, and a word of why.
 const REFUSED: [(&str, &str); 6] = [
     ("channels eth0 = 2", "or the RSS table"),
-    ("ring_rx eth1 = 1001", "asked for 1001, the driver made 1008 of it"),
-    ("rx_usecs eth1 = 20000", "the driver does not take this value"),
-    ("rx_usecs eth0 = 10", "the driver shows it and does not let it be set"),
+    ("ring_rx eth1 = 1001", "asked for 1001, the driver rounded it to 1008"),
+    ("rx_usecs eth1 = 20000", "the driver does not accept this value"),
+    ("rx_usecs eth0 = 10", "the driver reports it but does not let it be set"),
     ("adaptive_rx eth1 = on", "the driver has no such setting"),
     ("rss_context eth0/context-1 = equal 1", "Linux can since 6.12"),
 ];

@@ -1,4 +1,4 @@
-//! Machines on which a plan would do harm: each has what a rule of thumb does not see.
+//! Machines on which a plan would do harm: each has something that a rule of thumb misses.
 
 use super::{able, follow, of, only, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
@@ -8,7 +8,7 @@ use crate::plan::Risk;
 use crate::plan::policy::{Options, Policy, Variable};
 use crate::units::IrqId;
 
-/// The queues may outnumber the CPUs and all land on one of them: RPS is then all that spreads their work.
+/// The queues may outnumber the CPUs and all land on one of them: then only RPS spreads their work.
 #[test]
 fn many_queues_on_one_cpu_are_no_reason_to_switch_rps_off() {
     let crowded = || {
@@ -45,7 +45,7 @@ fn many_queues_on_one_cpu_are_no_reason_to_switch_rps_off() {
     );
 }
 
-/// One CPU was at 98 % with fewer than 50,000 packets a second, and masks kept it from being so.
+/// One CPU was at 98 % with fewer than 50,000 packets a second, and masks had prevented that.
 #[test]
 fn latency_leaves_work_where_its_cpu_cannot_take_it() {
     let policed = |sketch: Sketch| of(Policy::Latency, &sketch.build(), &Options::default());
@@ -145,14 +145,14 @@ fn a_node_with_one_cpu_does_not_get_all_queues() {
     let policed = Policy::NumaLocal.plan(&model, &rates, &options, None);
     assert_eq!(only(&policed.plan, "irq_affinity"), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
     let why = &policed.plan.settings[0].why;
-    assert_eq!(why, "node 1, as node 0, where the device is, has fewer CPUs than queues; a core of its own");
+    assert_eq!(why, "node 1, because the device's node 0 has fewer CPUs than queues; a core of its own");
     assert_eq!(
         texts(&Policy::NumaLocal.plan(&follow(&model, &policed.plan), &rates, &options, None).plan),
         [""; 0]
     );
     let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
     let plan = of(Policy::NumaLocal, &host(1).build(), &only_two).plan;
-    assert!(plan.settings[0].why.ends_with("shared: there are more queues than CPUs"), "{plan:?}");
+    assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs"), "{plan:?}");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn isolation_takes_all_interrupts_along_and_leaves_something() {
     let threads = Sketch::new(2).smt().device("eth0", &[0]).build();
     let refused = of(Policy::Isolate, &threads, &Options::default());
     assert_eq!(texts(&refused.plan), [""; 0]);
-    assert!(refused.reasons[0].contains("leaves none to be kept clean"), "{:?}", refused.reasons);
+    assert!(refused.reasons[0].contains("leaves none to keep clean"), "{:?}", refused.reasons);
     assert_eq!(refused.plan.notes.iter().filter(|note| note.contains("CPU ,")).count(), 0);
     let (mut model, rates) = Sketch::new(16).nodes(2).device("eth0", &[0, 1]).device("eth1", &[8, 9]).build();
     (model.nics[0].node, model.nics[1].node) = (Some(0), Some(1));
@@ -272,7 +272,7 @@ fn isolation_takes_all_interrupts_along_and_leaves_something() {
     );
 }
 
-/// An idle interrupt stays where it was until it fires: it was once sent back to there.
+/// An idle interrupt stays where it was until it fires: it was once sent back there.
 #[test]
 fn an_interrupt_that_was_sent_counts_where_it_goes() {
     let idle = || {
@@ -286,7 +286,7 @@ fn an_interrupt_that_was_sent_counts_where_it_goes() {
     assert_eq!(only(&plan(Policy::Spread, apart), "irq_affinity"), ["eth0/rx-1 = 0"], "both go to CPU 4");
 }
 
-/// The figures of the masks alone once stood beside a plan that moves interrupts too.
+/// Predictions of the masks alone once appeared next to a plan that also moves interrupts.
 #[test]
 fn spread_tells_of_the_whole_plan() {
     let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
@@ -298,7 +298,7 @@ fn spread_tells_of_the_whole_plan() {
     assert_eq!(told, [&format!("predicted: {prediction}")]);
 }
 
-/// The model has RFS decide where a queue has a table: it says nothing of the mask there.
+/// In the model RFS decides for a queue with a table: the mask there has no effect.
 #[test]
 fn no_figure_is_better_than_none() {
     let sketch = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 6e4).rps("eth0", "5-7");
@@ -320,8 +320,7 @@ fn a_width_is_one_for_virtual_interfaces_too() {
     let options = Options { cpus_per_queue: Some(2), ..Options::default() };
     let plan = of(Policy::Spread, &host("").build(), &options).plan;
     assert_eq!(only(&plan, "rps"), ["veth0/rx-0 = 1-2"]);
-    let why =
-        "no interrupt: as many CPUs as were asked for without CPU 0, where the packets are received now";
+    let why = "no interrupt: the requested number of CPUs, without CPU 0, which receives the packets now";
     assert_eq!(plan.settings[0].why, why);
     assert_eq!(
         only(&of(Policy::Spread, &host("4-5").build(), &options).plan, "rps"),
@@ -331,7 +330,7 @@ fn a_width_is_one_for_virtual_interfaces_too() {
     assert_eq!(only(&of(Policy::Spread, &host("1-7").build(), &options).plan, "rps"), ["veth0/rx-0 = 1-2"]);
 }
 
-/// An interrupt once stayed on a CPU that was to be kept clean, and no word of it.
+/// An interrupt once stayed on a CPU that was to be kept clean, without a note.
 #[test]
 fn interrupts_leave_cpus_that_are_to_be_kept_clean() {
     let plan = |irqs: &[u32], clean: &str| {
@@ -344,11 +343,11 @@ fn interrupts_leave_cpus_that_are_to_be_kept_clean() {
     let full = plan(&[0, 1, 2, 3], "2-3");
     assert_eq!(only(&full.plan, "irq_affinity"), [""; 0]);
     let why =
-        "irq: there is no CPU without an interrupt for those of eth0 on CPU 2-3, which is to be kept clean";
+        "irq: no CPU without an interrupt is left for those of eth0 on CPU 2-3, which should be kept clean";
     assert!(full.reasons.contains(&why.to_owned()), "{:?}", full.reasons);
 }
 
-/// The doctor and the planner each had a list of slow clocks and of drivers that adapt by number.
+/// The doctor and the planner once had separate lists of slow clocks and of drivers that adapt by number.
 #[test]
 fn what_the_doctor_calls_slow_or_adaptive_the_planner_does() {
     let (mut model, rates) = able();
@@ -367,13 +366,13 @@ fn what_the_doctor_calls_slow_or_adaptive_the_planner_does() {
     }
 }
 
-/// Receive queues were named for them by hand, and masks of CPUs would not count.
+/// Receive queues were assigned to them by hand, and masks of CPUs would have no effect.
 #[test]
 fn transmit_queues_by_receive_queue_get_no_cpus() {
     let (mut model, rates) = able();
     model.nics[0].tx[1].xps_by_rxq = Fact::Known(true);
     let policed = Policy::NumaLocal.plan(&model, &rates, &Options::default(), None);
     assert_eq!(only(&policed.plan, "xps_cpus"), [""; 0]);
-    let why = "xps: eth0 sends by receive queue (xps_rxqs), which goes before masks of CPUs";
+    let why = "xps: eth0 sends by receive queue (xps_rxqs), which takes precedence over CPU masks";
     assert!(policed.reasons.contains(&why.to_owned()), "{:?}", policed.reasons);
 }

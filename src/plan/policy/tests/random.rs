@@ -13,7 +13,7 @@ use crate::plan::policy::{Options, Policy};
 use crate::plan::{Plan, Target, interrupts};
 use crate::units::{CpuId, CpuMask, IrqId};
 
-/// What a random machine is made of.
+/// Parameters of a random machine.
 #[derive(Debug, Clone)]
 struct Dice {
     nodes: u32,
@@ -24,7 +24,7 @@ struct Dice {
     balanced: bool,
 }
 
-/// A machine by the dice: CPUs that are offline or isolated, interrupts anywhere, values of any kind.
+/// A random machine: offline and isolated CPUs, interrupts anywhere, values of any kind.
 fn machine(dice: &Dice) -> (Model, Rates) {
     let count = dice.nodes * dice.per_node;
     let throw = |at: usize, sides: u32| {
@@ -60,7 +60,7 @@ fn machine(dice: &Dice) -> (Model, Rates) {
     }
     for (at, nic) in model.nics.iter_mut().enumerate() {
         astray(nic, at, &throw, count);
-        // Nor does a signal come to one.
+        // A signal does not come to one either.
         for cpu in nic.rx.iter_mut().filter_map(|queue| queue.channel_cpu.as_mut()) {
             *cpu = if online.contains(*cpu) { *cpu } else { CpuId(0) };
         }
@@ -109,11 +109,12 @@ fn busy(model: &Model, rates: &mut Rates, throw: &impl Fn(usize, u32) -> u32) {
     }
 }
 
-/// Interrupts that were sent elsewhere and have not moved, and queues with channels of Hyper-V in place of them.
+/// Interrupts that were sent elsewhere and have not moved, and queues with Hyper-V channels instead of
+/// interrupts.
 fn astray(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: u32) {
     let has_channels = throw(at + 21, 4) == 0;
     for queue in &mut nic.rx {
-        // By interrupt, as two queues may have one.
+        // By interrupt, as two queues may share one.
         let own = queue.irqs.first().map_or(0, |irq| irq.number.0 as usize);
         let elsewhere = CpuId(throw(own + 2, count));
         match queue.irqs.first_mut() {
@@ -129,14 +130,14 @@ fn astray(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: u
     }
 }
 
-/// Where an interrupt is once it has fired.
+/// CPU of an interrupt once it has fired.
 fn lands(irq: &Irq, online: &CpuMask) -> CpuMask {
     let [sent, now] = [&irq.affinity, &irq.effective].map(|mask| mask.known().cloned().unwrap_or_default());
     let goes = sent.len() == 1 && sent.difference(online).is_empty();
     if goes { sent } else { now }
 }
 
-/// A bond of all devices, which has the packets of all.
+/// A bond of all devices, with the packets of all.
 fn bond(model: &mut Model) {
     let mut bond =
         Nic::new("bond0".parse().expect("a name"), DeviceAddress("virtual:bond0".into()), NicKind::Virtual);
@@ -146,7 +147,7 @@ fn bond(model: &mut Model) {
     model.nics.push(bond);
 }
 
-/// Gives a device what a driver may have.
+/// Gives a device random driver features.
 fn furnish(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: u32) {
     nic.driver = Some(["ixgbe", "virtio_net"][throw(at, 2) as usize].to_owned());
     let queues = nic.rx.len() as u32;
@@ -166,7 +167,7 @@ fn furnish(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: 
     nic.napi.gro_flush_timeout_ns = Fact::Known(u64::from(throw(at + 5, 3)));
     nic.napi.threaded = Fact::Known(throw(at + 8, 6) == 0);
     if throw(at + 9, 4) == 0 {
-        // Two queues on one interrupt, as some drivers do where vectors are short.
+        // Two queues on one interrupt, as some drivers do when vectors are short.
         for pair in nic.rx.chunks_exact_mut(2) {
             pair[1].irqs = pair[0].irqs.clone();
         }
@@ -201,7 +202,7 @@ fn furnish(nic: &mut Nic, at: usize, throw: &impl Fn(usize, u32) -> u32, count: 
     nic.other_irqs.push(Irq { number, action, effective: affinity.clone(), affinity, ..Irq::default() });
 }
 
-/// What must hold of a plan and of the machine that follows it.
+/// Checks the invariants of a plan and of the machine that follows it.
 fn sound(model: &Model, plan: &Plan, after: &Model, clean: &CpuMask) -> Result<(), String> {
     let may = model.usable().difference(clean);
     let mut masks: Vec<(String, CpuMask, CpuMask)> = Vec::new();
