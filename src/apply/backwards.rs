@@ -41,7 +41,7 @@ pub enum UndoError {
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),
     /// A newer one has to be undone first.
-    #[error("transaction {newer} has changed the same values after {id}")]
+    #[error("transaction {newer} changed the same values after {id}")]
     Covered {
         /// The one that was asked for.
         id: String,

@@ -179,7 +179,7 @@ mod tests {
         other.settings[0].device = Some(DeviceAddress("pci:0000:00:09.0".into()));
         let error = check(&RecordedHost::new(), &model(), &other).expect_err("another device");
         assert_eq!(error.kind(), crate::error::Kind::Changed);
-        assert!(error.to_string().contains("here it is pci:0000:00:03.0"), "{error}");
+        assert!(error.to_string().contains("but here it is pci:0000:00:03.0"), "{error}");
         other.settings[0].device = Some(DeviceAddress("pci:0000:00:03.0".into()));
         assert!(check(&RecordedHost::new(), &model(), &other).is_ok());
     }
@@ -194,7 +194,7 @@ mod tests {
         let unknown =
             check(&RecordedHost::new(), &model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
         let names: Vec<&str> = crate::knob::KNOBS.iter().map(|knob| knob.name()).collect();
-        assert_eq!(unknown.to_string(), format!("there is no knob `rpx` (there are: {})", names.join(", ")));
+        assert_eq!(unknown.to_string(), format!("unknown knob `rpx` (known: {})", names.join(", ")));
     }
 
     /// The table `equal 2` is the default of the two queues of now, and not of the four to come: once it was

@@ -15,10 +15,10 @@ pub enum ConfirmError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Nothing has a deadline that is still running.
-    #[error("nothing waits for a confirmation")]
+    #[error("no change is waiting for confirmation")]
     NothingWaits,
     /// Its deadline ended while we waited for the lock.
-    #[error("transaction {0} no longer waits for a confirmation")]
+    #[error("transaction {0} is no longer waiting for confirmation")]
     TooLate(String),
     /// Only part of it was set.
     #[error("transaction {0} was stopped before everything was set")]

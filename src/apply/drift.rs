@@ -45,11 +45,11 @@ impl fmt::Display for Culprit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Culprit::DeviceGone => "the device is gone",
-            Culprit::NewQueues => "new queues made by the driver",
+            Culprit::NewQueues => "new queues created by the driver",
             Culprit::LinkReset => "a link reset",
             Culprit::CpuHotplug => "CPU hotplug",
             Culprit::Irqbalance => "irqbalance",
-            Culprit::AnotherRxlab => "another rxlab",
+            Culprit::AnotherRxlab => "another rxlab process",
         })
     }
 }
@@ -134,7 +134,7 @@ impl Suspect {
 
 /// The suspects in words, without a line break: `probably irqbalance: ...; or CPU hotplug: ...`.
 pub fn in_words(suspects: &[Suspect]) -> String {
-    let Some(first) = suspects.first() else { return "unknown who did it".to_owned() };
+    let Some(first) = suspects.first() else { return "cause unknown".to_owned() };
     let adverb = match first.likelihood {
         Likelihood::Probable => "probably",
         Likelihood::Possible => "possibly",
@@ -153,7 +153,7 @@ mod tests {
     fn without_evidence_it_is_unknown() {
         let suspects = Case::new("rps eth0/rx-0 = 2").live("4").suspects();
         assert_eq!(suspects, []);
-        assert_eq!(in_words(&suspects), "unknown who did it");
+        assert_eq!(in_words(&suspects), "cause unknown");
     }
 
     /// A value that only looks like the work of the driver is no match for a link that was seen to go.
@@ -168,7 +168,7 @@ mod tests {
         assert!(possible.iter().all(|suspect| suspect.likelihood == Likelihood::Possible));
         let words = in_words(&possible);
         assert!(
-            words.starts_with("possibly new queues made by the driver: ")
+            words.starts_with("possibly new queues created by the driver: ")
                 && words.contains("; or CPU hotplug: "),
             "{words}"
         );

@@ -15,7 +15,7 @@ use crate::plan::{Setting, Target};
 #[derive(Debug, Error)]
 pub enum ApplyError {
     /// No knob has this name.
-    #[error("there is no knob `{name}` (there are: {})", knob_names())]
+    #[error("unknown knob `{name}` (known: {})", knob_names())]
     UnknownKnob {
         /// As asked for.
         name: String,
@@ -29,7 +29,7 @@ pub enum ApplyError {
         target: Target,
     },
     /// The plan names another host.
-    #[error("the plan is for the host {plan}, this is {here}")]
+    #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
         /// As the plan says.
         plan: String,
@@ -37,9 +37,7 @@ pub enum ApplyError {
         here: String,
     },
     /// The plan names another device than the one that has the name now.
-    #[error(
-        "the plan means {target} of the device {plan}, here it is {here}: the plan is for another machine"
-    )]
+    #[error("the plan has {target} on device {plan}, but here it is {here}: the plan is for another machine")]
     OtherDevice {
         /// On what.
         target: Target,
@@ -66,7 +64,7 @@ pub enum ApplyError {
         why: String,
     },
     /// A value that the write of another one threw away cannot be set again.
-    #[error("{setting}, which the driver had thrown away, cannot be set again: {error}")]
+    #[error("the driver reset {setting}, which cannot be set again: {error}")]
     NotReplayed {
         /// What was lost.
         setting: Box<Setting>,
@@ -82,7 +80,7 @@ pub enum ApplyError {
         target: Target,
     },
     /// Between the note in the journal and the write, another program was there.
-    #[error("{subject} was changed meanwhile: {why}")]
+    #[error("{subject} changed in the meantime: {why}")]
     ChangedMeanwhile {
         /// Knob and target.
         subject: String,
@@ -109,7 +107,7 @@ pub enum ApplyError {
         id: String,
     },
     /// An earlier change has a deadline that is still running.
-    #[error("transaction {id} waits for its confirmation")]
+    #[error("transaction {id} is waiting for confirmation")]
     Pending {
         /// Which one.
         id: String,
@@ -125,7 +123,7 @@ fn knob_names() -> String {
 
 impl ApplyError {
     pub(super) fn another_interface(knob: &str, target: &Target) -> Self {
-        let why = "it is another interface now".to_owned();
+        let why = "it is now another interface".to_owned();
         Self::ChangedMeanwhile { subject: format!("{knob} {target}"), why }
     }
 

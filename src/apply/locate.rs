@@ -114,7 +114,7 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     }
     if !is_known && host.namespace().is_some() {
         return Place::Unknown(
-            "written by an earlier version, which did not note what sysfs calls it".to_owned(),
+            "written by an earlier version, which did not record its inode in sysfs".to_owned(),
         );
     }
     elsewhere(host, begin, device, touched).unwrap_or_else(|hidden| Place::Unknown(hidden.to_string()))

@@ -296,7 +296,7 @@ mod tests {
         );
         assert_eq!(
             value.suspects[0].evidence,
-            ["eth0 had the interface number 4 and has 9: it was made anew"]
+            ["interface number of eth0 changed from 4 to 9: it was recreated"]
         );
         assert!(!found.is_fine());
     }

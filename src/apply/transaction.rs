@@ -138,7 +138,7 @@ impl Transaction {
             let ids = transactions.into_iter().map(|(id, _)| id).filter(|id| !seen.contains(id));
             ids.chain(files.into_iter().filter(|file| !unreadable.contains(file)).map(|file| file.id)).next()
         });
-        let why = "the journal could not be seen for a moment".to_owned();
+        let why = "the journal was unreadable for a moment".to_owned();
         match hidden {
             Ok(None) => Ok(Self { journal, archived, unreadable }),
             hidden => {
@@ -384,10 +384,10 @@ fn still_so(
     let subject = format!("{} {target}", knob.name());
     let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
     if ids_of(host, target) != ids {
-        return changed("it is another interface or queue now".to_owned());
+        return changed("it is now another interface or queue".to_owned());
     }
     match knob.read(host, model, target)? {
         live if knob.same(before, &live) => Ok(()),
-        live => changed(format!("it was {before} and is {live} now")),
+        live => changed(format!("it was {before} and is now {live}")),
     }
 }

@@ -158,7 +158,7 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
 }
 
 fn another_interface() -> Outcome {
-    Outcome::Failed { why: "another interface has its name now".to_owned() }
+    Outcome::Failed { why: "its name now belongs to another interface".to_owned() }
 }
 
 fn put_back(
@@ -188,7 +188,7 @@ fn put_back(
         Err(error @ KnobError::NotThere { .. }) => {
             return match host.namespaces() {
                 Ok(_) => Outcome::Gone,
-                Err(hidden) => failed(format!("{error}, or out of sight: {hidden}")),
+                Err(hidden) => failed(format!("{error}, or hidden: {hidden}")),
             };
         }
         Err(error @ KnobError::UnknownQueue { .. }) => {
@@ -231,7 +231,7 @@ fn put_back(
         }
         match knob.read(host, model, target) {
             Ok(now) if knob.same(&live, &now) => {}
-            Ok(now) => return failed(format!("it was changed to {now} meanwhile")),
+            Ok(now) => return failed(format!("it changed to {now} in the meantime")),
             Err(error) => return failed(error.to_string()),
         }
         let written = knob

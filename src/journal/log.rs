@@ -79,7 +79,7 @@ impl Journal {
     pub(super) fn set_aside(&self, bytes: u64) -> Result<(), JournalError> {
         let Some(needed) = self.room.needed() else { return Ok(()) };
         let done = self.storage.set_aside(&self.id, needed + bytes);
-        done.map_err(|error| self.error("set room aside in", error))
+        done.map_err(|error| self.error("reserve space in", error))
     }
 
     /// Lets the original value of intent `seq` be written back. Needs nothing on disk but what is

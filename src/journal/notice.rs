@@ -33,7 +33,7 @@ impl fmt::Display for Lapse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Lapse::NotConfirmed => "was not confirmed in time",
-            Lapse::Killed => "was left by a process that had been killed",
+            Lapse::Killed => "was left behind by a killed process",
             Lapse::Unguarded => "lost its guard",
         })
     }

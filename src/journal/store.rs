@@ -45,13 +45,13 @@ pub enum JournalError {
     },
     /// A later version has written records that are not understood here: only that one knows what else there is
     /// to undo.
-    #[error("a later version of rxlab has written to the journal {}: undo with that version", path.display())]
+    #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
     LaterVersion {
         /// The file.
         path: PathBuf,
     },
     /// No open transaction has this id.
-    #[error("there is no open transaction `{id}`{}", open_list(open))]
+    #[error("no open transaction `{id}`{}", open_list(open))]
     Unknown {
         /// As asked for.
         id: String,
@@ -67,7 +67,7 @@ fn other_boot(begin: &Begin, boot_id: &str) -> bool {
 }
 
 fn open_list(open: &[String]) -> String {
-    if open.is_empty() { " (none is open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
+    if open.is_empty() { " (none open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
 }
 
 impl JournalError {
@@ -259,7 +259,7 @@ impl Store {
             let path = self.storage.path(Folder::Open, &id);
             let (readable, why) = match self.parse(&id) {
                 Ok(None) if self.is_archived(&id) => continue,
-                Ok(None) => (None, "it is listed, but cannot be found".to_owned()),
+                Ok(None) => (None, "it is listed but missing".to_owned()),
                 Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
                     continue;
                 }
@@ -267,9 +267,7 @@ impl Store {
                     open.transactions.push((id, history));
                     continue;
                 }
-                Ok(Some(Ok(history))) => {
-                    (Some(history), "a later version of rxlab has written it".to_owned())
-                }
+                Ok(Some(Ok(history))) => (Some(history), "written by a later version of rxlab".to_owned()),
                 Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
                     (Some(damage.readable), format!("line {} is damaged", damage.line))
                 }

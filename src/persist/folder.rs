@@ -53,7 +53,7 @@ pub enum PersistError {
         error: io::Error,
     },
     /// It is somebody else's, or was edited.
-    #[error("{} was edited or is not of rxlab: nothing was {done}", path.display())]
+    #[error("{} was edited or is not from rxlab: nothing was {done}", path.display())]
     Foreign {
         /// Where.
         path: PathBuf,
@@ -285,7 +285,7 @@ mod tests {
             let error = error.expect("refused");
             assert_eq!(error.kind(), Kind::Changed);
             assert!(
-                error.to_string().contains("a.service was edited or is not of rxlab: nothing was "),
+                error.to_string().contains("a.service was edited or is not from rxlab: nothing was "),
                 "{error}"
             );
         }

@@ -54,9 +54,9 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
         false => format!("--etc {} ", word(&restore.etc.to_string_lossy())),
     };
     let mut text = format!(
-        "[Unit]\nDescription=Receive path settings{of} that rxlab keeps\n\
+        "[Unit]\nDescription=Receive path settings{of} kept by rxlab\n\
          ConditionPathExists={}\nConditionKernelCommandLine=!{OFF}\nRequiresMountsFor={} {}\n\
-         # Interrupts are there only once the link is up, so this comes before no network unit.\n\
+         # Interrupts exist only once the link is up, so no network unit waits for this one.\n\
          After=sysinit.target network-pre.target irqbalance.service\n\n\
          [Service]\nType=oneshot\nExecStart={} {options}restore {etc}{nic}--wait {WAIT}\nTimeoutStartSec=120\n",
         specifiers(&plan.to_string_lossy()),
@@ -88,8 +88,7 @@ fn word(text: &str) -> String {
 /// A line for each interface of the plan. `systemctl` only asks for the unit: a rule must not wait. `$name` is
 /// the name that udev is about to give, where it gives one.
 fn rules(plan: &Plan) -> String {
-    let mut text =
-        String::from("# An interface of the persisted plan has appeared, or has got another name.\n");
+    let mut text = String::from("# Start the unit of a persisted interface that appears or is renamed.\n");
     let mut lines: Vec<String> = Vec::new();
     for planned in &plan.settings {
         let matched = match (&planned.device, &planned.set.target) {

@@ -52,7 +52,7 @@ pub enum FactorError {
     #[error("changed from outside: {0}")]
     Changed(String),
     /// A command.
-    #[error("the command of arm {arm:?}, `{command}`, {why}")]
+    #[error("arm {arm:?} command `{command}` {why}")]
     Command {
         /// Which arm.
         arm: Arm,
@@ -306,7 +306,7 @@ mod tests {
         let mut pair = Pair::new("echo a >> said", "echo half >> said; echo no >&2; exit 1");
         pair.set(Arm::A).expect("it echoes");
         let error = pair.set(Arm::B).expect_err("it exits with 1").to_string();
-        let command = "the command of arm B, `echo half >> said; echo no >&2; exit 1`, ";
+        let command = "arm B command `echo half >> said; echo no >&2; exit 1` ";
         assert_eq!(error, format!("{command}ended with exit status: 1: no"));
         assert_eq!(pair.undo(), "a half a ");
     }

@@ -37,7 +37,7 @@ pub enum LiveError {
     #[error(transparent)]
     Interval(IntervalError),
     /// CPU time counts in ticks of 10 ms, and there was not one.
-    #[error("the slot was too short for the counters: let the command run for 50 ms or more")]
+    #[error("the slot was too short for the counters: the command must run for at least 50 ms")]
     Short,
     /// The record cannot be saved.
     #[error(transparent)]

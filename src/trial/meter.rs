@@ -28,7 +28,7 @@ pub enum MeterError {
     #[error("the probe thread cannot run on CPU {0}: {1}")]
     Pin(CpuId, Errno),
     /// The programs were attached, and cannot be read.
-    #[error("cannot read what the eBPF programs counted: {0}")]
+    #[error("cannot read the counters of the eBPF programs: {0}")]
     Read(#[from] libbpf_rs::Error),
 }
 

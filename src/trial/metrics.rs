@@ -88,10 +88,10 @@ pub fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
     let full = rates.cpus.iter().filter(receives).max_by(|a, b| a.softirq.total_cmp(&b.softirq));
     let lost = lost(rates);
     match full {
-        Some(cpu) => (name::THROUGHPUT, format!("CPU {} receives and is full", cpu.cpu)),
+        Some(cpu) => (name::THROUGHPUT, format!("CPU {} receives packets and is full", cpu.cpu)),
         None if lost >= LOST => (name::THROUGHPUT, format!("{} packets/s are lost", count(lost))),
         None if is_timed => {
-            (name::HOTTEST_SOFTIRQ, "no CPU that receives is full, and nothing is lost".to_owned())
+            (name::HOTTEST_SOFTIRQ, "no receiving CPU is full, and no packets are lost".to_owned())
         }
         None => (name::THROUGHPUT, "softirq time is only sampled here".to_owned()),
     }
@@ -233,7 +233,7 @@ mod tests {
             (name::THROUGHPUT, "softirq time is only sampled here".to_owned())
         );
         let full = chosen(quiet().works(0, 0.6), true);
-        assert_eq!(full, (name::THROUGHPUT, "CPU 0 receives and is full".to_owned()));
+        assert_eq!(full, (name::THROUGHPUT, "CPU 0 receives packets and is full".to_owned()));
         assert_eq!(chosen(quiet().works(1, 1.0), true).0, name::HOTTEST_SOFTIRQ, "another one is full");
         let (_, mut rates) = quiet().build();
         rates.cpus[1].dropped = 12.0;

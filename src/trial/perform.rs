@@ -29,7 +29,8 @@ use crate::sample::Inventory;
 use crate::units::Fact;
 
 /// The remark on kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is not known.
-const TICKS: &str = "Softirq times are sampled by timer ticks on this kernel and can be off by much in short slots; NET_RX shares are counted.";
+const TICKS: &str =
+    "This kernel samples softirq time at timer ticks: short slots can be far off. NET_RX shares are counted.";
 
 /// What a trial needs beside its specification.
 pub struct Setup<'a> {
@@ -86,7 +87,7 @@ pub enum PerformError {
     #[error(transparent)]
     Begin(#[from] ApplyError),
     /// No process holds the deadline; nothing was changed.
-    #[error("nothing was changed, because no guard stands: {0}")]
+    #[error("nothing was changed, because the guard did not start: {0}")]
     Guard(io::Error),
     /// The record cannot be written; nothing was changed.
     #[error(transparent)]

@@ -198,8 +198,7 @@ fn standstill(slots: &[Slot]) -> Option<String> {
     let last = slots.last().filter(|slot| slot.arm == Arm::B)?;
     let before: Vec<f64> = slots.iter().filter(|slot| slot.arm == Arm::A).filter_map(work).collect();
     let worked = !before.is_empty() && before.iter().all(|work| *work > 0.0);
-    (work(last) == Some(0.0) && worked)
-        .then(|| "nothing got through any more while the change was set".to_owned())
+    (work(last) == Some(0.0) && worked).then(|| "nothing got through while the change was set".to_owned())
 }
 
 fn next_pair(record: &TrialRecord, phase: Phase) -> usize {

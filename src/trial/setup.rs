@@ -27,17 +27,17 @@ const AS_IS: &str = "as-is";
 pub enum SetupError {
     /// Nothing in it.
     #[error(
-        "a setup is `as-is`, settings such as `rps eth0/rx-0 = 2-7; rfs eth0/rx-0 = 4096`, or `cmd: COMMAND`"
+        "expected `as-is`, settings such as `rps eth0/rx-0 = 2-7; rfs eth0/rx-0 = 4096`, or `cmd: COMMAND`"
     )]
     Empty,
     /// One of the settings is none.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// The two are the machine as it was.
-    #[error("both setups are the machine as it was")]
+    #[error("neither setup changes anything")]
     Same,
     /// What a command did nobody else can undo.
-    #[error("a command on one side needs a command on the other: it is what switches back")]
+    #[error("a command on one side needs one on the other, to switch back")]
     Mixed,
 }
 

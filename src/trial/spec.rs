@@ -197,7 +197,7 @@ pub enum SpecError {
     #[error("[design] {0}")]
     Design(String),
     /// A metric is none that this workload has, or none of the probe's.
-    #[error("{key} = `{name}`: there is no such metric (there are: {})", known.join(", "))]
+    #[error("{key} = `{name}`: no such metric (known: {})", known.join(", "))]
     Metric {
         /// Where it was asked for.
         key: &'static str,
@@ -210,10 +210,10 @@ pub enum SpecError {
     #[error("[probe] spin: `steal.inferred` needs the CPU of the probe thread")]
     Spin,
     /// A probe that measures nothing.
-    #[error("[probe] no metric takes it: name some as `metrics` (there are: {})", probed::NAMES.join(", "))]
+    #[error("[probe] no metric needs it: list some in `metrics` (known: {})", probed::NAMES.join(", "))]
     Probe,
     /// A load that ends within the trial, or is another one later.
-    #[error("[workload.load] {0}: a trial compares slots of a load that goes on and stays the same")]
+    #[error("[workload.load] {0}: a trial needs a load that neither ends nor changes")]
     Load(&'static str),
     /// A guard that would never look.
     #[error("[guards] p99_us: {0} has no latency")]
@@ -225,7 +225,7 @@ impl Workload {
     pub fn in_words(&self) -> String {
         match (&self.load, &self.command) {
             (Some(load), _) => format!("{}, {}", load.url, load::shape(load)),
-            (None, Some(command)) => format!("command `{command}`, once for each slot"),
+            (None, Some(command)) => format!("command `{command}`, once per slot"),
             (None, None) => "live traffic, nothing driven".to_owned(),
         }
     }
@@ -285,16 +285,16 @@ impl Spec {
         let design = &self.design;
         let bad = |what: String| Err(SpecError::Design(what));
         if !(2..=10_000).contains(&design.pairs) {
-            return bad(format!("pairs = {}: 2 to 10000 expected", design.pairs));
+            return bad(format!("pairs = {}: must be 2 to 10000", design.pairs));
         }
         if design.min_pairs > design.pairs {
             return bad(format!("min_pairs = {}: at most pairs = {}", design.min_pairs, design.pairs));
         }
         if !(design.margin > 0.0 && design.margin < 1.0) {
-            return bad(format!("margin = {}: a fraction between 0 and 1 expected", design.margin));
+            return bad(format!("margin = {}: must be a fraction between 0 and 1", design.margin));
         }
         if design.measure.0 < Duration::from_millis(50) {
-            return bad("measure: at least 50ms expected".to_owned());
+            return bad("measure: must be at least 50ms".to_owned());
         }
         self.check_metrics()
     }

@@ -154,7 +154,7 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
         return Err(failed(format!("ended with {status}")));
     }
     let text = reader.join().expect("the reader does not panic");
-    text.map_err(|error| failed(format!("printed what is not text: {error}")))
+    text.map_err(|error| failed(format!("printed output that is not text: {error}")))
 }
 
 /// One number, or one JSON object with numbers. `p99_us` and `error_rate` (a fraction) are what
@@ -167,7 +167,7 @@ fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     }
     let Ok(object) = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) else {
         let shown: String = text.chars().take(60).collect();
-        return Err(CommandFailed(format!("printed `{shown}`: one number or one JSON object is expected")));
+        return Err(CommandFailed(format!("printed `{shown}`: expected one number or one JSON object")));
     };
     let numbers = object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
     let mut values: BTreeMap<String, f64> = numbers.collect();

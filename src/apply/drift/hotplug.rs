@@ -27,7 +27,7 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
     }
     let everywhere = changed && scene.knob.cpus(live).as_ref() == Some(online) && wanted != *online;
     if evidence.is_empty() && everywhere {
-        evidence.push("it is every online CPU, as when the last CPU of a value goes offline".to_owned());
+        evidence.push("all online CPUs, as after the last CPU of a value goes offline".to_owned());
     }
     Suspect::of(Culprit::CpuHotplug, probable, evidence)
 }

@@ -37,7 +37,8 @@ fn calibration_notes(calibration: &Calibration) -> Vec<String> {
     }
     if calibration.lag1.abs() > LAG1_LIMIT {
         notes.push(format!(
-            "Calibration: neighbouring pairs correlate (lag-1 {:.2}, limit {LAG1_LIMIT}); double the length of the slots.",
+            "Calibration: neighbouring pairs correlate (lag-1 {:.2}, limit {LAG1_LIMIT}); \
+             double the slot length.",
             calibration.lag1
         ));
     }
@@ -56,7 +57,8 @@ fn drifting_effect(primary: &Sample) -> Option<String> {
     let limit = LAG1_LIMIT.max(LAG1_ERRORS / (primary.d.len() as f64).sqrt());
     let lag1 = lag1(&primary.d).filter(|lag1| lag1.abs() > limit)?;
     Some(format!(
-        "The effect changes over the trial (lag-1 of the pairs {lag1:.2}, limit {limit:.2}): its interval is about an average."
+        "The effect changes over the trial (lag-1 of the pairs {lag1:.2}, limit {limit:.2}): \
+         its interval describes the average."
     ))
 }
 
@@ -83,7 +85,8 @@ fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
         |slots: &[&Slot]| slots.iter().filter(|slot| slot.at_least.contains(&sample.metric.name)).count();
     (bounded(&a) + bounded(&b) > 0).then(|| {
         format!(
-            "{}: a lower bound in {} of {} slots of arm A and {} of {} of arm B, where requests had no answer at the end.",
+            "{}: a lower bound in {} of {} slots of arm A and {} of {} of arm B, \
+             where requests were unanswered at the end.",
             sample.metric.title,
             bounded(&a),
             a.len(),

@@ -203,7 +203,7 @@ pub fn render(found: &Found) -> String {
 fn write(found: &Found, out: &mut String) -> std::fmt::Result {
     writeln!(out, "{}", found.spec.url)?;
     writeln!(out, "  {}", load::shape(&found.spec).replace("closed loop", "open loop"))?;
-    writeln!(out, "  limits: {}; 99 % of what is due answered\n", found.slo)?;
+    writeln!(out, "  limits: {}; 99 % of due requests answered\n", found.slo)?;
     write!(out, "  {:>12} {:>5} {:>5}", "rate", "runs", "kept")?;
     found.slo.limits().iter().try_for_each(|limit| write!(out, " {:>10}", limit.on))?;
     writeln!(out, "  {:>8}", "answered")?;
@@ -224,26 +224,22 @@ fn write(found: &Found, out: &mut String) -> std::fmt::Result {
         };
         writeln!(out, "  {:>6.1} %{verdict}", 100.0 * middle(&mut answered))?;
     }
-    writeln!(out, "  (values: the middle one of the runs)\n")?;
+    writeln!(out, "  (values: median of the runs)\n")?;
     let sure = format!("{:.0} % sure", 100.0 * found.confidence);
     match (found.holds, found.fails) {
         (Some(holds), Some(fails)) => {
             writeln!(out, "  highest rate  {}/s holds, {}/s fails ({sure})", number(holds), number(fails))?;
         }
         (Some(holds), None) => {
-            writeln!(
-                out,
-                "  highest rate  at least {}/s; none that fails was found ({sure})",
-                number(holds)
-            )?;
+            writeln!(out, "  highest rate  at least {}/s; no failing rate found ({sure})", number(holds))?;
         }
         (None, Some(fails)) => {
-            writeln!(out, "  highest rate  below {}/s; none that holds was found ({sure})", number(fails))?;
+            writeln!(out, "  highest rate  below {}/s; no holding rate found ({sure})", number(fails))?;
         }
-        (None, None) => writeln!(out, "  highest rate  unknown: the runs do not say")?,
+        (None, None) => writeln!(out, "  highest rate  unknown: the runs are inconclusive")?,
     }
     if found.interrupted {
-        writeln!(out, "                ended early: more runs make it narrower")?;
+        writeln!(out, "                ended early: more runs would narrow it")?;
     }
     match found.client_limited {
         None => writeln!(out, "  limit         no sign that this client was the limit")?,
@@ -259,7 +255,7 @@ fn number(rate: f64) -> String {
 
 fn shown(on: Limited, value: f64) -> String {
     match on {
-        _ if value.is_infinite() => "endless".to_owned(),
+        _ if value.is_infinite() => "unanswered".to_owned(),
         Limited::Errors => format!("{:.2} %", 100.0 * value),
         Limited::Latency(_) if value < 1000.0 => format!("{value:.0} us"),
         Limited::Latency(_) if value < 1e6 => format!("{:.2} ms", value / 1e3),

@@ -37,7 +37,7 @@ pub struct Slo {
 
 /// Not a list of limits.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no limit: write p50, p90, p99, p99.9 or max below a time (p99<5ms), or errors<0.1%")]
+#[error("invalid limit `{0}`: expected p50, p90, p99, p99.9 or max below a time (p99<5ms), or errors<0.1%")]
 pub struct SloError(String);
 
 const QUANTILES: [(&str, f64); 5] =

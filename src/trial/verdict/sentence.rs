@@ -8,19 +8,19 @@ use crate::trial::record::{Call, Effect, MetricResult, Verdict};
 pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
     match claim {
         Verdict::CannotMatter { ceiling } => format!(
-            "By the CPU time that the receive path takes, a gain would be at most {}, below the margin of {}.",
+            "Given the CPU time of the receive path, a gain would be at most {}, below the margin of {}.",
             percent(*ceiling),
             percent(margin)
         ),
         Verdict::ServerIdle { busiest } => {
-            format!("The busiest CPU of the server was {} busy.", percent(*busiest))
+            format!("The server's busiest CPU was {} busy.", percent(*busiest))
         }
         Verdict::ClientLimited { reason } => {
             format!("The load generator was at its limit ({reason}), which can hide part of an effect.")
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after, .. } => format!(
-            "Work moved off the hottest CPU, whose receive work fits {headroom_after:.1} times, {headroom_before:.1} \
-             times before; a packet is not proven to cost less softirq time."
+            "Work moved off the hottest CPU, whose receive work fits {headroom_after:.1} times \
+             ({headroom_before:.1} before); softirq time per packet is not proven lower."
         ),
         Verdict::NotApplied { reason } => {
             format!("The change did not take hold in the last slots: {reason}.")
@@ -46,7 +46,7 @@ pub(super) fn measured(primary: &MetricResult) -> Option<String> {
         Call::Inconclusive | Call::Unmeasured => "undecided",
     };
     let pairs = count(primary.pairs, "pair");
-    Some(format!("Measured all the same: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
+    Some(format!("Measured anyway: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
 }
 
 /// `+12.3 % (+10.1 % to +14.6 %)`.
@@ -90,7 +90,7 @@ mod tests {
     fn an_aside_states_the_fact_without_the_conclusion() {
         assert_eq!(
             aside(&Verdict::ServerIdle { busiest: 0.42 }, 0.03),
-            "The busiest CPU of the server was 42 % busy."
+            "The server's busiest CPU was 42 % busy."
         );
     }
 }
