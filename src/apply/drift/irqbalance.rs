@@ -1,4 +1,4 @@
-//! irqbalance moves every interrupt that was not banned there, every 10 s unless told otherwise.
+//! irqbalance moves every interrupt that is not banned in it, by default every 10 s.
 
 use super::{Culprit, Scene, Suspect};
 use crate::model::Fact;

@@ -1,5 +1,5 @@
-//! The driver made the interface or its queues anew: a module loaded again, a virtual interface
-//! deleted and added, a change of the channel count. New queues begin with the kernel's defaults.
+//! The driver recreated the interface or its queues: a reloaded module, a virtual interface
+//! deleted and added, a changed channel count. New queues start with the kernel's defaults.
 
 use super::{Culprit, Scene, Suspect};
 
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_began_anew_is_no_lost_link() {
+    fn a_count_that_was_reset_is_not_a_lost_link() {
         let suspects = Case::new("rps eth0/rx-0 = 2").live("off").downs(5, 1).suspects();
         assert_eq!((suspects.len(), suspects[0].who), (1, Culprit::NewQueues));
     }
