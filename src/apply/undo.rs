@@ -294,12 +294,12 @@ fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
 /// set since. In order of certainty:
 ///
 /// - Once the original is restored, the values recorded by the last undo before its write count: the current
-/// ones are leftovers of that write.
+///   ones are leftovers of that write.
 /// - After an interrupted write of ours, the current values are driver leftovers, and those from
-/// before it count.
+///   before it count.
 /// - While the value is ours, the current values are what others want, and are recorded before being reset.
 /// - If the original is restored and nothing was recorded, values of new queues were reset; others may be
-/// deliberate and stay.
+///   deliberate and stay.
 ///
 /// `None` if another interface took the name while its values were read.
 fn beside_values(
