@@ -1,20 +1,20 @@
-//! Guards: limits for a single slot, beyond which the change is rolled back at once.
+//! Guards: limits for a single slot, beyond which the change is rolled back immediately.
 
 use super::spec::Guards;
 use crate::model::Rates;
 
-/// What may trip a guard, of one slot.
+/// Figures of one slot that may trip a guard.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trouble {
     /// Failed requests as a fraction of all.
     pub error_rate: f64,
-    /// p99 latency in microseconds, where there are enough requests to tell.
+    /// p99 latency in microseconds, if there are enough requests.
     pub p99_us: Option<f64>,
-    /// Which sign says that the load generator was the limit.
+    /// Sign that the load generator was the limit.
     pub client_limited: Option<String>,
 }
 
-/// The guard that tripped, with its figures.
+/// The tripped guard, with its figures.
 pub fn tripped(guards: &Guards, trouble: &Trouble, rates: &Rates) -> Option<String> {
     let over = |value: f64, limit: Option<f64>| limit.filter(|limit| value > *limit);
     if let Some(limit) = over(trouble.error_rate, guards.error_rate) {

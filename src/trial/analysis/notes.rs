@@ -1,4 +1,4 @@
-//! Remarks for a careful reader: assumptions that did not hold, and what was left out.
+//! Remarks for a careful reader: violated assumptions and omissions.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::trial::stats::lag1;
 
 /// Neighbouring pairs that correlate more than this are not independent enough.
 const LAG1_LIMIT: f64 = 0.3;
-/// Where the rejection rate of a sound 5 % test lies.
+/// Range of rejection rates of a sound 5 % test.
 const SOUND_REJECTIONS: std::ops::RangeInclusive<f64> = 0.03..=0.07;
-/// An autocorrelation of independent pairs is beyond this many standard errors 1 / sqrt n in one
+/// An autocorrelation of independent pairs exceeds this many standard errors 1 / sqrt n in one
 /// trial of a hundred.
 const LAG1_ERRORS: f64 = 2.6;
 
-/// Below this many pairs a calibration's shape figures are chance.
+/// With fewer pairs, a calibration's shape figures are chance.
 const ENOUGH_PAIRS: usize = 10;
 
 /// All remarks on a record and its samples, primary first.
@@ -51,8 +51,8 @@ fn calibration_notes(calibration: &Calibration) -> Vec<String> {
     notes
 }
 
-/// The coins make the machine's own rhythm independent from pair to pair; what still correlates is
-/// the effect itself.
+/// The coins make the machine's own rhythm independent from pair to pair; any remaining correlation
+/// is the effect itself.
 fn drifting_effect(primary: &Sample) -> Option<String> {
     let limit = LAG1_LIMIT.max(LAG1_ERRORS / (primary.d.len() as f64).sqrt());
     let lag1 = lag1(&primary.d).filter(|lag1| lag1.abs() > limit)?;
@@ -77,7 +77,7 @@ fn gaps(sample: &Sample, pairs: usize) -> Vec<String> {
     notes
 }
 
-/// Requests without an answer at the end of a slot count with their age.
+/// Unanswered requests at the end of a slot count with their age.
 fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
     let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
     let (b, a): (Vec<&Slot>, Vec<&Slot>) = slots.partition(|slot| slot.arm == Arm::B);
