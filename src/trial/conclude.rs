@@ -9,7 +9,8 @@ use super::runner::Ending;
 use super::stats::mean;
 use super::verdict::{Circumstances, FULL_FROM, rank};
 
-/// Fraction of the offered rate from which a paced load counts as kept: no more can get through, whatever fits.
+/// Fraction of the offered rate from which a paced load counts as kept: no more can get through, whatever
+/// fits.
 const KEPT: f64 = 0.97;
 
 /// Analyses `record` and ranks the verdict by circumstances outside the metrics. `steers`: the change

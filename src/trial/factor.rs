@@ -73,8 +73,8 @@ impl Factor {
         Self { transaction, arms, now: None, watched, foreign: Vec::new() }
     }
 
-    /// Sets `arm`. Writes nothing if a target was set from outside since last seen, or its interface was renamed; the
-    /// error names the target.
+    /// Sets `arm`. Writes nothing if a target was set from outside since last seen, or its interface was
+    /// renamed; the error names the target.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         if self.now == Some(arm) {
             return Ok(());
@@ -156,7 +156,8 @@ impl Factor {
     /// commands the machine is left in arm A. Values set from outside are left alone and count as trouble.
     pub fn undo(mut self, host: &dyn Host) -> Undo {
         let model = look(host);
-        // Finds values set since the last slot. An error, such as a full disk, must not block the rest of the undo.
+        // Finds values set since the last slot. An error, such as a full disk, must not block the rest of
+        // the undo.
         let _ = self.compare(host, &model);
         let touched = self.transaction.journal().history().touched();
         let left = self.foreign.into_iter().map(|foreign| {

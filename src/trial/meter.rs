@@ -68,8 +68,8 @@ pub struct Metered {
 }
 
 impl Meter {
-    /// Attaches the programs for the metrics of `spec`, or reports the missing requirement in one line. `None` if no
-    /// metric needs them.
+    /// Attaches the programs for the metrics of `spec`, or reports the missing requirement in one line.
+    /// `None` if no metric needs them.
     pub fn start(host: &dyn Host, spec: &Spec) -> Result<Option<Self>, MeterError> {
         let wanted: Vec<(String, Probed)> = spec
             .design

@@ -78,11 +78,12 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
     names
 }
 
-/// The metric that decides a trial of live traffic, and the reason, from a prior sample of the machine. Never the place
-/// where packets are counted: the change moves that. `is_timed`: softirq time is measured, not sampled.
+/// The metric that decides a trial of live traffic, and the reason, from a prior sample of the machine.
+/// Never the place where packets are counted: the change moves that. `is_timed`: softirq time is measured,
+/// not sampled.
 ///
-/// If a receiving CPU is full or packets are lost, more capacity would raise throughput. Otherwise everything gets
-/// through already, and only the time it takes can change.
+/// If a receiving CPU is full or packets are lost, more capacity would raise throughput. Otherwise
+/// everything gets through already, and only the time it takes can change.
 pub fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
     let receives = |cpu: &&CpuRates| in_softirq(cpu) >= SOME && busy(cpu) >= FULL_FROM;
     let full = rates.cpus.iter().filter(receives).max_by(|a, b| a.softirq.total_cmp(&b.softirq));
@@ -174,8 +175,8 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     values
 }
 
-/// Packets per second that were received and not dropped by a full backlog: devices count those too, while a veth
-/// counts only packets that the backlog accepted.
+/// Packets per second that were received and not dropped by a full backlog: devices count those too, while a
+/// veth counts only packets that the backlog accepted.
 fn live_packets(rates: &Rates, nic: Option<&NicName>, drops_counted: bool) -> Option<f64> {
     let received = match nic {
         Some(nic) => rates.nic(nic)?.rx_packets,

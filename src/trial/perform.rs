@@ -235,8 +235,8 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guar
     Ok((Factor::new(transaction, arms, setup.host), guard))
 }
 
-/// Working directory of commands, also those that another process runs to restore the machine. `None` if it has no
-/// name: then they run in that process's directory.
+/// Working directory of commands, also those that another process runs to restore the machine. `None` if it
+/// has no name: then they run in that process's directory.
 fn directory() -> Option<String> {
     std::env::current_dir().ok()?.into_os_string().into_string().ok()
 }

@@ -1,4 +1,4 @@
-//! Specifications that can be run, and what is said of others.
+//! Valid specifications, and the errors for invalid ones.
 
 use super::{ProbeSlots, Spec, SpecError};
 use crate::units::CpuId;
@@ -33,9 +33,9 @@ fn exactly_one_change_and_one_workload() {
     assert_eq!(Spec::parse(&none), Err(SpecError::Change));
 }
 
-/// A guard that cannot see anything once passed for one that sees nothing wrong.
+/// A guard that cannot trip was once accepted.
 #[test]
-fn a_guard_that_would_never_look_is_refused() {
+fn a_guard_that_could_never_trip_is_refused() {
     let guarded = |text: &str| Spec::parse(&format!("{text}[guards]\np99_us = 500\n"));
     assert_eq!(guarded(LIVE), Err(SpecError::Guard("live traffic")));
     let load = |url| LIVE.replace("live = true", &format!("load = {{ url = \"{url}\" }}"));
@@ -77,7 +77,7 @@ fn metrics_of_the_probe_go_with_any_workload() {
     assert_eq!(spec.expect("a specification").design.metrics, ["victim.web.stolen"]);
     let inferred = "[design]\nmetrics = [\"steal.inferred\"]\n";
     assert_eq!(with(inferred), Err(SpecError::Spin));
-    assert_eq!(with("[probe]\nspin = 3\n"), Err(SpecError::Probe), "nobody would look");
+    assert_eq!(with("[probe]\nspin = 3\n"), Err(SpecError::Probe), "no metric needs it");
     let spec = with(&format!("{inferred}[probe]\nspin = 3\nslots = \"detached\"\ncpus = \"0-3\"\n"));
     let probe = spec.expect("a specification").probe;
     assert_eq!((probe.spin, probe.slots, probe.cpus.len()), (Some(CpuId(3)), ProbeSlots::Detached, 4));

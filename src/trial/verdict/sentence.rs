@@ -1,9 +1,8 @@
-//! What a reader should still know of what did not become the verdict. The verdict's own sentence
-//! belongs to the report.
+//! Remarks on facts that did not become the verdict. The report has the verdict's own sentence.
 
 use crate::trial::record::{Call, Effect, MetricResult, Verdict};
 
-/// What is left to say of a claim that another verdict outranks: the fact, without the conclusion
+/// Remark on an outranked claim: the fact, without the conclusion
 /// that did not prevail.
 pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
     match claim {
@@ -28,7 +27,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
         Verdict::MachineChanged { reason } => format!("Changed from outside: {reason}."),
         Verdict::Interrupted => "The trial was interrupted.".to_owned(),
         Verdict::GuardTripped { reason } => format!("A guard tripped: {reason}."),
-        // What the primary metric says is never a claim beside itself.
+        // The primary metric's result is never a claim in addition to itself.
         Verdict::Helps
         | Verdict::Hurts
         | Verdict::NoMeasurableEffect { .. }
@@ -36,7 +35,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
     }
 }
 
-/// What the primary metric showed, for a reader whose verdict is another one.
+/// Result of the primary metric, for a reader with another verdict.
 pub(super) fn measured(primary: &MetricResult) -> Option<String> {
     let effect = primary.effect.as_ref()?;
     let what = match primary.call {
@@ -59,7 +58,7 @@ fn change(effect: &Effect) -> String {
 }
 
 fn signed(ratio: f64) -> String {
-    // A change that rounds to nothing has no sign.
+    // A change that rounds to zero has no sign.
     let rounded = (ratio * 1000.0).round() / 10.0;
     if rounded == 0.0 { "0.0 %".to_owned() } else { format!("{rounded:+.1} %") }
 }
