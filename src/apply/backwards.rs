@@ -34,7 +34,7 @@ pub enum UndoError {
     Lost {
         /// Transaction id.
         id: String,
-        /// What is hidden.
+        /// The hidden namespaces.
         hidden: Hidden,
     },
     /// No open transaction matches.

@@ -1,4 +1,4 @@
-//! How an archived transaction ended, derived from its file alone.
+//! End state of an archived transaction, derived from its file alone.
 
 use serde::Serialize;
 

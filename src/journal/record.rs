@@ -186,7 +186,7 @@ pub enum Outcome {
     /// The original value was written but the machine stored another one: CPUs that were
     /// online then are now offline.
     Altered {
-        /// What was read back.
+        /// The value read back.
         kept: String,
     },
     /// Another program or an administrator changed the value since; it was left alone.

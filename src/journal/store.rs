@@ -16,7 +16,7 @@ use super::recover::{Damage, History};
 use super::storage::{Folder, Lock, LockError, Storage};
 use crate::error::Kind;
 
-/// How often a taken lock is tried again.
+/// Interval between attempts to take the lock.
 const RETRY: Duration = Duration::from_millis(20);
 
 /// A journal operation failed.

@@ -58,7 +58,7 @@ pub enum FactorError {
         arm: Arm,
         /// The command.
         command: String,
-        /// How it ended.
+        /// Reason or exit status.
         why: String,
     },
 }

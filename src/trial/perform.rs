@@ -69,7 +69,7 @@ pub struct Setup<'a> {
     pub progress: &'a mut dyn FnMut(&TrialRecord),
 }
 
-/// How a trial ended.
+/// Outcome of a trial.
 #[derive(Debug)]
 pub struct Outcome {
     /// The record, concluded and saved.

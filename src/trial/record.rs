@@ -233,7 +233,7 @@ pub enum Verdict {
     },
     /// The work moved off the hottest CPU; higher throughput is not proven.
     SpreadsOnly {
-        /// How many times the softirq work of the hottest CPU fits into its time, before.
+        /// Times that the softirq work of the hottest CPU fits into its time, before.
         headroom_before: f64,
         /// The same after.
         headroom_after: f64,

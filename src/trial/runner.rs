@@ -58,7 +58,7 @@ pub trait Bench {
     fn stopped(&self) -> bool;
 }
 
-/// How a trial ended, in addition to its slots.
+/// End of a trial, in addition to its slots.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ending {
     /// Values set from outside, with expected and found values.

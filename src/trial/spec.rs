@@ -32,7 +32,7 @@ pub struct Spec {
     /// Limits that stop and roll back immediately.
     #[serde(default)]
     pub guards: Guards,
-    /// How receive time is measured, for metrics that need it.
+    /// Measurement of receive time, for metrics that need it.
     #[serde(default)]
     pub probe: Probe,
 }
@@ -119,7 +119,7 @@ impl Default for Design {
     }
 }
 
-/// How receive time is measured.
+/// Measurement of receive time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {

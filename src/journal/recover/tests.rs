@@ -47,7 +47,7 @@ fn any_cut_gives_the_whole_lines_before_it() {
     let ends: Vec<usize> = (0..=3).map(|n| file(&records[..n]).len()).collect();
     for cut in 0..=bytes.len() {
         let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
-        let history = History::parse(&bytes[..cut]).expect("a cut is no damage");
+        let history = History::parse(&bytes[..cut]).expect("a cut is not damage");
         assert_eq!(history.records, records[..whole], "cut at {cut}");
         assert_eq!(history.valid_bytes, ends[whole] as u64);
     }
