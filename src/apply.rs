@@ -1,7 +1,7 @@
-//! Changes the machine and changes it back: the only caller of `Knob::write`.
+//! Changes the machine and reverts changes: the only caller of `Knob::write`.
 //!
 //! Every write goes through a [`Transaction`], whose journal has the old value on disk before the
-//! new one is written. What a value should be does not belong here, nor does how it is written.
+//! new one is written. Which value to set and how to write it are decided elsewhere.
 
 mod abandoned;
 mod backwards;

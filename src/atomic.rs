@@ -1,8 +1,8 @@
-//! Files written whole: each is made under a name of its own in the same directory, synced, and renamed. A full
-//! disk or a crash leaves the old file or the new one, and a link that another user planted at either name is
-//! never followed.
+//! Atomic file writes: each file is created under a temporary name in the same directory, synced, and
+//! renamed. A full disk or a crash leaves the old file or the new one, and links planted by other users at
+//! either name are never followed.
 //!
-//! Where a file goes and what is in it does not belong here.
+//! File locations and contents are decided elsewhere.
 
 #![allow(clippy::disallowed_methods)] // Writes files.
 
@@ -12,14 +12,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Drafts have names that neither systemd nor udev reads.
+/// Drafts have names that systemd and udev ignore.
 const PREFIX: &str = ".rxlab-";
 const SUFFIX: &str = ".part";
 
-/// Attempts to find a free name. Names are random: whoever takes one of them has guessed it.
+/// Attempts to find a free name. Names are random: a taken one was guessed.
 const ATTEMPTS: u32 = 16;
 
-/// A file or link under a name of its own, removed unless it is put in place.
+/// A file or link under a temporary name, removed unless it is moved into place.
 #[derive(Debug)]
 pub(crate) struct Draft {
     draft: PathBuf,
@@ -28,13 +28,13 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Makes a file, open for writing, in the directory of `path`. Without a `mode` it gets that of our own file
-    /// which it will replace, else what the umask leaves.
+    /// Creates a file, open for writing, in the directory of `path`. Without a `mode` it gets that of our
+    /// own file which it will replace, else the umask default.
     pub(crate) fn file(path: &Path, mode: Option<u32>) -> io::Result<(Self, File)> {
         let replaced = replaceable(path)?.filter(|about| about.uid() == rustix::process::geteuid().as_raw());
         let mode = mode.or(replaced.map(|about| about.mode() & 0o777));
         let (draft, file) = Self::new(path, |draft| {
-            // `create_new` is O_EXCL: an existing name is an error, also when it is a link to nothing.
+            // `create_new` is O_EXCL: an existing name is an error, even a dangling link.
             OpenOptions::new().write(true).create_new(true).mode(mode.unwrap_or(0o666)).open(draft)
         })?;
         if let Some(mode) = mode {
@@ -43,7 +43,7 @@ impl Draft {
         Ok((draft, file))
     }
 
-    /// Makes a symbolic link in the directory of `path`.
+    /// Creates a symbolic link in the directory of `path`.
     pub(crate) fn link(path: &Path, target: &str) -> io::Result<Self> {
         Ok(Self::new(path, |draft| symlink(target, draft))?.0)
     }
@@ -63,7 +63,7 @@ impl Draft {
         }
     }
 
-    /// Renames it to the path it was made for.
+    /// Renames it to its final path.
     pub(crate) fn put_in_place(mut self) -> io::Result<()> {
         std::fs::rename(&self.draft, &self.path)?;
         self.in_place = true;
@@ -80,8 +80,8 @@ impl Drop for Draft {
     }
 }
 
-/// Replaces the file at `path`, or makes it, with `bytes`. For `mode` see [`Draft::file`]. Anything but a regular
-/// file is an error.
+/// Replaces the file at `path`, or creates it, with `bytes`. For `mode` see [`Draft::file`]. Anything but a
+/// regular file is an error.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     let (draft, mut file) = Draft::file(path, mode)?;
     file.write_all(bytes)?;
@@ -89,7 +89,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Resul
     draft.put_in_place()
 }
 
-/// Puts an empty file at `path` and returns it open for writing: for what grows while it is written. Anything but a
+/// Creates an empty file at `path` and returns it open for writing: for files that grow. Anything but a
 /// regular file is an error.
 pub(crate) fn begin(path: &Path) -> io::Result<File> {
     let (draft, file) = Draft::file(path, None)?;
@@ -97,7 +97,7 @@ pub(crate) fn begin(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns an error where [`replace`] would refuse what is at `path`, or could not make a file in its directory.
+/// Returns an error if [`replace`] would refuse the file at `path`, or could not create one in its directory.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     Draft::file(path, None).map(drop)
 }
@@ -120,13 +120,13 @@ pub(crate) fn sweep(directory: &Path) {
     let is_draft = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_draft) {
-            // A draft that stays is harmless: nothing reads it.
+            // A leftover draft is harmless: nothing reads it.
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// The directory that `path` is in: `.` for a relative path of one name.
+/// The parent directory of `path`: `.` for a relative path of one name.
 pub(crate) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("there"), b"a line");
     }
 
-    /// Once `FILE.part` was opened and truncated whatever it pointed to.
+    /// `FILE.part` was once opened and truncated through any link.
     #[test]
     fn planted_links_are_not_followed() {
         let folder = tempfile::tempdir().expect("a temporary directory");
@@ -197,7 +197,8 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("there"), b"x");
     }
 
-    /// A user who guesses the name of the draft can plant a link there: that is an error, not a way to the victim.
+    /// A user who guesses the draft's name can plant a link there: that is an error and does not reach the
+    /// victim.
     #[test]
     fn a_draft_is_never_what_was_there() {
         let folder = tempfile::tempdir().expect("a temporary directory");

@@ -1,8 +1,8 @@
-//! The write-ahead journal: what a value was is on disk before the value changes.
+//! The write-ahead journal: the old value is on disk before it changes.
 //!
 //! One transaction is one file below `STATE/journal/`; the lines of the file are [`Record`]s. The
-//! journal does not know what a knob is or how a value is written; it hands out [`Armed`], the
-//! proof that a write may happen, and keeps what was said. `docs/journal.md` gives the format.
+//! journal does not know about knobs or how values are written; it hands out [`Armed`], the
+//! proof that a write may happen, and keeps the records. `docs/journal.md` gives the format.
 
 mod command;
 mod disk;

@@ -1,9 +1,9 @@
-//! Values that hold over a boot: the files that say so to systemd and udev, how they get to disk and how
-//! they go again.
+//! Values that survive a boot: the files for systemd and udev, their installation and
+//! removal.
 //!
-//! [`texts`] makes the files, [`find`] brings a persisted plan back to the interfaces of a machine, and
-//! [`groups()`] says what of it is set together; all are functions of values. [`folder`] writes the files,
-//! [`trust`] says who else can change what root runs and reads at boot; only these two touch a disk.
+//! [`texts`] creates the files, [`find`] maps a persisted plan to the interfaces of a machine, and
+//! [`groups()`] groups the settings that are applied together; all are pure. [`folder`] writes the files,
+//! [`trust`] reports who else can change what root runs and reads at boot; only these two access the disk.
 
 mod find;
 mod folder;

@@ -1,6 +1,6 @@
 //! The trial: flip one factor many times in random order, compare pairs of neighbouring slots.
 //!
-//! `docs/statistics.md` gives the method. The runner is the program's only loop: it composes apply,
+//! `docs/statistics.md` describes the method. The runner is the program's only loop: it composes apply,
 //! load, sample and undo, and nothing calls back into it.
 
 pub mod analysis;

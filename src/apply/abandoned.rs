@@ -1,4 +1,4 @@
-//! Changes that a killed process has left behind, put back by the next command as their guard would have done.
+//! Changes left behind by a killed process: the next command reverts them as their guard would have.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::host::{Host, ProcessId};
 use crate::journal::{History, JournalError, Lapse, Store};
 use crate::model::Identity;
 
-/// How long to wait for the lock: the guard may be at it.
+/// Longest wait for the lock, which the guard may hold.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A transaction that had lapsed.
+/// A transaction that lapsed.
 #[derive(Debug)]
 pub struct Abandoned {
     /// Purpose of the transaction, in one line.
     pub what: String,
-    /// Reason why it goes back.
+    /// Reason for the undo.
     pub lapse: Lapse,
     /// Outcome for its values.
     pub undo: Undo,
 }
 
-/// Puts back the transactions of the machine below `root` whose deadline has passed or whose process has died before
-/// everything was set, the newest first. A value that another program has changed since is left alone. `own` is the
+/// Undoes transactions of the machine below `root` whose deadline has passed, or whose process died before
+/// setting everything, newest first. Values changed since by another program are left alone. `own` is the
 /// machine seen from our own network namespace.
 pub fn undo_abandoned(
     store: &Store,
@@ -38,11 +38,11 @@ pub fn undo_abandoned(
     for (id, history) in open.iter().rev().filter(|(_, history)| lapse(history).is_some()) {
         let transaction = match Transaction::resume(store, id, PATIENCE) {
             Ok(transaction) => transaction,
-            // Its guard was faster.
+            // The guard was faster.
             Err(JournalError::Unknown { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
-        // Under the lock nothing changes any more: it may have been confirmed meanwhile.
+        // Under the lock the state is stable: it may have been confirmed before.
         let Some(lapse) = lapse(transaction.journal().history()) else { continue };
         let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
         let undo = undo_one(transaction, own, UndoOptions::default())?;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     impl Scene {
-        /// `rps eth0/rx-0 = 4` with a deadline 10 s after boot, by a process that may have set everything.
+        /// Sets `rps eth0/rx-0 = 4` with a deadline 10 s after boot; the process may have set everything.
         fn new(is_complete: bool) -> Self {
             let state = tempfile::tempdir().expect("a temporary directory");
             let store = Store::new(Disk::new(state.path()));
@@ -97,7 +97,7 @@ mod tests {
             Self { _state: state, store, host }
         }
 
-        /// What is put back `seconds` after boot.
+        /// Transactions reverted `seconds` after boot.
         fn lapsed(&mut self, seconds: u64, is_alive: bool) -> Vec<(Lapse, bool)> {
             self.host = std::mem::take(&mut self.host).at_ns(seconds * 1_000_000_000);
             let machine = ("/", &model().identity);
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_goes_back() {
         assert_eq!(Scene::new(false).lapsed(1, false), [(Lapse::Killed, true)]);
-        assert_eq!(Scene::new(false).lapsed(1, true), [], "it is still at it");
+        assert_eq!(Scene::new(false).lapsed(1, true), [], "still applying");
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(scene.lapsed(11, false), []);
     }
 
-    /// What another program has set since is not ours to overwrite, and the next command is not blocked by it.
+    /// A value set since by another program is not overwritten, and does not block the next command.
     #[test]
     fn drift_is_left_alone() {
         let mut scene = Scene::new(false);

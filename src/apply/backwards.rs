@@ -1,4 +1,4 @@
-//! Open transactions put back, the newest first. How a value goes back is not decided here.
+//! Undo of open transactions, newest first. How a value is restored is decided elsewhere.
 
 use std::time::Duration;
 
@@ -13,67 +13,67 @@ use crate::host::{Hidden, Host, OverlayHost};
 use crate::journal::{Archived, History, JournalError, Open, Store, Unreadable};
 use crate::model::Identity;
 
-/// A transaction that was left alone: a newer one with the same values could not be put back. To the
-/// older one the newer one's value would be somebody else's, and it would be closed over it.
+/// A transaction left alone because a newer one with the same values could not be undone. The older one would
+/// take the newer one's value for a foreign one, and be closed over it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
-    /// Which transaction.
+    /// Transaction id.
     pub id: String,
     /// The newer one that has to go first.
     pub behind: String,
 }
 
-/// A transaction could not be tried.
+/// A transaction could not be undone.
 #[derive(Debug, Error)]
 pub enum UndoError {
-    /// The journal.
+    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Where its values are is not known. It stays open.
+    /// The location of its values is unknown. It stays open.
     #[error("the network namespace of transaction {id} was not found: {hidden}")]
     Lost {
-        /// Which transaction.
+        /// Transaction id.
         id: String,
-        /// What is out of sight.
+        /// The hidden namespaces.
         hidden: Hidden,
     },
-    /// Nothing open is meant.
+    /// No open transaction matches.
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),
     /// A newer one has to be undone first.
-    #[error("transaction {newer} has changed the same values after {id}")]
+    #[error("transaction {newer} changed the same values after {id}")]
     Covered {
-        /// The one that was asked for.
+        /// The transaction asked for.
         id: String,
         /// The newer one.
         newer: String,
     },
 }
 
-/// Which of the open transactions are put back.
+/// The open transactions to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
     /// All of them.
     All,
     /// The newest.
     Last,
-    /// The one whose id begins so.
+    /// The one whose id starts with this.
     Id(&'a str),
 }
 
-/// What [`undo`] did.
+/// Result of [`undo`].
 #[derive(Debug)]
 pub struct Undone {
-    /// Transactions that were put into the archive: nothing of them can be undone.
+    /// Transactions moved to the archive: nothing in them can be undone.
     pub archived: Vec<Archived>,
-    /// Files that were passed over, because they cannot be read.
+    /// Files skipped because they cannot be read.
     pub unreadable: Vec<Unreadable>,
-    /// What became of those that were chosen.
+    /// Results for the chosen transactions.
     pub done: Backwards<UndoError>,
 }
 
-/// Puts open transactions of the machine below `root` back. `own` is the machine seen from our own network
-/// namespace; that of each transaction is found from there, anew under the lock.
+/// Undoes open transactions of the machine below `root`. `own` is the machine seen from our own network
+/// namespace; the namespace of each transaction is looked up from there again under the lock.
 pub fn undo(
     store: &Store,
     own: &dyn Host,
@@ -91,7 +91,7 @@ pub fn undo(
         unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?))).collect();
     let done = backwards(&chosen, stuck, |id, history| {
         let transaction = Transaction::resume(store, id, Duration::ZERO)?;
-        // One may have been made while the lock was free.
+        // One may have begun while the lock was free.
         let newer = store.open_besides(id, root, &identity.boot_id)?.transactions;
         let newer: Vec<_> = newer.into_iter().filter(|(other, _)| !known.contains(other)).collect();
         if let Some(newer) = covered_by(history, &newer) {
@@ -102,8 +102,8 @@ pub fn undo(
     Ok(Undone { archived, unreadable, done })
 }
 
-/// Goes through [`undo`] on copies in memory of the journal and of the machine. Writes nothing, and runs no shell
-/// command.
+/// Runs [`undo`] on in-memory copies of the journal and the machine. Writes nothing and runs no
+/// shell command.
 pub fn rehearse_undo(
     store: &Store,
     own: &dyn Host,
@@ -114,7 +114,7 @@ pub fn rehearse_undo(
     undo(&store.rehearsal()?, &OverlayHost::new(own), machine, which, options)
 }
 
-/// Puts one transaction back on the machine that it was made on.
+/// Undoes one transaction on the machine it was made on.
 pub(super) fn undo_one(
     transaction: Transaction,
     own: &dyn Host,
@@ -140,7 +140,7 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
     };
     let id = store.find(text)?;
     let Some(at) = transactions.iter().position(|(open, _)| *open == id) else {
-        // Damage of the one that was asked for is an error of its own.
+        // Damage of the transaction asked for is an error of its own.
         store.load(&id)?;
         return Err(UndoError::OtherRoot(id));
     };
@@ -153,19 +153,19 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
     Ok((chosen, unreadable))
 }
 
-/// What became of several transactions.
+/// Results for several transactions.
 #[derive(Debug)]
 pub struct Backwards<E> {
-    /// Those that were undone, in order, each as far as it says.
+    /// Undone transactions in order, each as far as its result says.
     pub undone: Vec<Undo>,
-    /// Those that were left alone.
+    /// Transactions left alone.
     pub waiting: Vec<Waiting>,
-    /// Why the first of those that could not be tried was not; older ones with the same values wait for it.
+    /// Reason why the first failed one was not undone; older ones with the same values wait for it.
     pub error: Option<E>,
 }
 
-/// Undoes `open` (the oldest first, as [`crate::journal::Store::open_of`] gives them) from the newest on
-/// with `undo`. Those that cannot be put back at all are `stuck`.
+/// Undoes `open` (oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
+/// with `undo`. Transactions that cannot be undone at all are `stuck`.
 fn backwards<E>(
     open: &[(String, History)],
     mut stuck: Vec<(String, History)>,
@@ -241,8 +241,8 @@ mod tests {
         assert_eq!(outcomes(rehearsed), outcomes(undo_all(&store, &host).undone));
     }
 
-    /// The kernel is busy while the newer of two goes back. The older one once took the newer one's
-    /// value for somebody else's, and was closed: the first value of all was lost.
+    /// The kernel is busy while the newer of two is undone. The older one once took the newer one's
+    /// value for a foreign one and was closed: the very first value was lost.
     #[test]
     fn an_older_transaction_waits_for_a_newer_one_that_is_stuck() {
         let state = tempfile::tempdir().expect("a temporary directory");

@@ -1,6 +1,6 @@
-//! Values that the write of another one throws away: kept before it, set again after it.
+//! Dependent values, which writing another value resets: saved before the write, set again after it.
 //!
-//! A driver that is told to have other queues makes all of them anew, and forgets what was set for them.
+//! A driver told to use other queues recreates all of them and forgets the values set for them.
 
 use super::ApplyError;
 use super::check::knob_of;
@@ -13,8 +13,8 @@ use crate::plan::{Setting, Target};
 use crate::sample::{Inventory, Scope};
 use crate::units::NicName;
 
-/// The values that a write of `knob` to `target` may throw away, as they are. One that exists and cannot be read
-/// just now is an error: it could not be set again.
+/// Current values that writing `knob` to `target` may reset. One that exists but cannot be read
+/// is an error: it could not be set again.
 pub(super) fn beside(
     host: &dyn Host,
     model: &Model,
@@ -23,7 +23,7 @@ pub(super) fn beside(
 ) -> Result<Vec<Beside>, ApplyError> {
     let mut values = Vec::new();
     for name in knob.disturbs() {
-        // A name without a knob fails the registry's test.
+        // The registry's test rejects a name without a knob.
         let Ok(knob) = knob_of(name) else { continue };
         for target in knob.targets(model).into_iter().filter(|other| other.nic() == target.nic()) {
             match knob.read(host, model, &target) {
@@ -36,9 +36,9 @@ pub(super) fn beside(
     Ok(values)
 }
 
-/// What a write of a target may throw away: the values `there` now, and those of queues that an earlier write of
-/// the transaction took away and this one may bring back. After a write that was cut short the values now are
-/// what the driver happened to leave, and those from before it count.
+/// Values that writing a target may reset: those `there` now, and those of queues that an earlier write of
+/// the transaction removed and this one may bring back. After an interrupted write the current values are
+/// driver leftovers, and those from before it count.
 pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Beside>) -> Vec<Beside> {
     let Some(earlier) = earlier else { return there };
     let gone = earlier.beside.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
@@ -49,7 +49,7 @@ pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Beside>) -> Vec<Besi
     all
 }
 
-/// What of `values` the driver has chosen by itself, as the values that ask it to choose anew, and the others.
+/// Splits `values` into those the driver chose (as requests to choose again) and the others.
 pub(super) fn by_whom(host: &dyn Host, model: &Model, values: &[Beside]) -> (Vec<Beside>, Vec<Beside>) {
     let (mut chosen, mut set) = (Vec::new(), Vec::new());
     for value in values {
@@ -61,7 +61,7 @@ pub(super) fn by_whom(host: &dyn Host, model: &Model, values: &[Beside]) -> (Vec
     (chosen, set)
 }
 
-/// Those of `chosen` that the driver has not chosen anew for the queues of now.
+/// Those of `chosen` that the driver has not chosen again for the current queues.
 pub(super) fn left_over(host: &dyn Host, model: &Model, chosen: Vec<Beside>) -> Vec<Beside> {
     let is_anew = |value: &Beside| {
         let live = knob_of(&value.knob).ok()?.read(host, model, &value.target).ok()?;
@@ -74,8 +74,8 @@ fn choice(host: &dyn Host, model: &Model, value: &Beside, target: &Target) -> Op
     knob_of(&value.knob).ok()?.driver_s_choice(host, model, target, &value.value)
 }
 
-/// Those of `values` that are still there, as they are now. What the driver has chosen for the queues of now
-/// is nobody's will for others: such a one stays as it was.
+/// Current values of those in `values` that still exist. A value the driver chose for the current queues
+/// was not set by others: it keeps its earlier value.
 pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Beside]) -> Vec<Beside> {
     let read = |value: &Beside| {
         let target = value.target.of_nic(nic);
@@ -89,7 +89,7 @@ pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Besid
     values.iter().filter_map(read).collect()
 }
 
-/// `values`, with those of `others` in the place of the same ones.
+/// `values`, with matching ones replaced by those of `others`.
 pub(super) fn overlaid(values: &[Beside], others: &[Beside]) -> Vec<Beside> {
     let other = |value: &Beside| others.iter().find(|other| is_same(value, other));
     values.iter().map(|value| other(value).unwrap_or(value).clone()).collect()
@@ -99,16 +99,16 @@ fn is_same(value: &Beside, other: &Beside) -> bool {
     value.knob == other.knob && value.target.lasting() == other.target.lasting()
 }
 
-/// Those of `values` in whose place there is now what a new queue has.
+/// Those of `values` whose current value is that of a new queue.
 pub(super) fn made_anew(host: &dyn Host, model: &Model, nic: &NicName, values: &[Beside]) -> Vec<Beside> {
     let is_fresh = |live: &Beside| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
     let live: Vec<Beside> = now(host, model, nic, values).into_iter().filter(is_fresh).collect();
     values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect()
 }
 
-/// Sets every one of `values` again that is not so any more and gives those. A queue that has gone took its
-/// values with it. `armed` is that of the write that threw them away: its journal entry has them. `nic` is the name of
-/// the interface that sysfs calls `inode`; once another one has it, nothing more is written.
+/// Sets all of `values` again that have changed, and returns those. A removed queue took its values with it.
+/// `armed` is that of the write that reset them: its journal entry has them. `nic` is the name of the
+/// interface with inode `inode` in sysfs; once another interface has it, nothing more is written.
 pub(super) fn replay(
     host: &dyn Host,
     model: &Model,
@@ -129,7 +129,7 @@ pub(super) fn replay(
         }
         match knob.read(host, model, &setting.target) {
             Ok(live) if knob.same(value, &live) => continue,
-            // These two live in the queue's own object: what is there is not what a driver left.
+            // These two live in the queue's own object: the current value is not a driver leftover.
             Ok(live)
                 if ["rps", "rfs"].contains(&knob.name())
                     && !knob.is_fresh(host, &live)
@@ -152,13 +152,13 @@ pub(super) fn replay(
     Ok(replayed)
 }
 
-/// Whether a value does not exist just now, so that no write can throw it away: also what this kernel or device
-/// does not have.
+/// True if a value does not exist now, or this kernel or device does not have it, so that no write can
+/// reset it.
 fn is_absent(error: &KnobError) -> bool {
     is_gone(error) || matches!(error, KnobError::Lacks { .. })
 }
 
-/// Whether a value cannot be had because what it belonged to is no more.
+/// True if a value is unavailable because its owner is gone.
 pub(super) fn is_gone(error: &KnobError) -> bool {
     matches!(
         error,
@@ -170,8 +170,8 @@ pub(super) fn is_gone(error: &KnobError) -> bool {
     )
 }
 
-/// The machine as it is now, of the interfaces that `before` has: what else there may be in the namespace
-/// looked at does not belong to the change.
+/// The current machine, reduced to the interfaces in `before`: others in the namespace do
+/// not belong to the change.
 pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
     let mut model = Model::new(&Inventory::take(host, Scope::Path));
     model.nics.retain(|nic| before.nics.iter().any(|known| known.address == nic.address));
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A value that was busy just then was once taken for none, thrown away by the write, and never set again.
+    /// A busy value was once taken for a missing one, reset by the write, and never set again.
     #[test]
     fn a_value_that_cannot_be_read_is_not_thrown_away() {
         let channels = knob::find("channels").expect("a knob");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_write_that_was_cut_short_left_is_nobodys_choice() {
+    fn what_a_write_that_was_cut_short_left_is_not_a_choice() {
         let carried = carried(Some(&earlier(&["combined 1"])), vec![rps(0, "off"), rps(2, "off")]);
         assert_eq!(carried, [rps(0, "1"), rps(2, "off"), rps(1, "2")]);
     }

@@ -1,4 +1,4 @@
-//! Everything that can be known to be wrong before the first write.
+//! Everything that can be checked before the first write.
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
     knob::find(name).ok_or_else(|| ApplyError::UnknownKnob { name: name.to_owned() })
 }
 
-/// The lasting address of a target's device or process; `None` for the whole machine and what is in it for good,
-/// and for an interface or a process that is not there.
+/// The persistent address of a target's device or process; `None` for the whole machine and its permanent
+/// parts, and for a missing interface or process.
 pub(super) fn device_of(host: &dyn Host, model: &Model, target: &Target) -> Option<DeviceAddress> {
     match target {
         Target::Process(_) => process_of(host, target).ok()?,
@@ -24,8 +24,8 @@ pub(super) fn device_of(host: &dyn Host, model: &Model, target: &Target) -> Opti
     }
 }
 
-/// The lasting address of the process that a target names; `None` when there is none, and for other targets. An
-/// error where that cannot be known.
+/// The persistent address of the process that a target names; `None` when there is none, and for other
+/// targets. An error when it cannot be determined.
 pub(super) fn process_of(host: &dyn Host, target: &Target) -> Result<Option<DeviceAddress>, HostError> {
     let Target::Process(pid) = target else { return Ok(None) };
     let path = format!("proc/{pid}/stat");
@@ -39,10 +39,10 @@ pub(super) fn process_of(host: &dyn Host, target: &Target) -> Result<Option<Devi
     }
 }
 
-/// Checks a whole plan against the machine: the host, the devices, every target, every value.
-/// Gives the settings in the order of applying, values in canonical form. A value for a queue that another
-/// setting will make is left as it is: it can be checked only when the queue is there. So is the RSS table of
-/// an interface that another setting gives other queues.
+/// Checks a whole plan against the machine: host, devices, every target, every value.
+/// Returns the settings in the order of applying, with canonical values. A value for a queue that another
+/// setting will create is unchanged: it can only be checked once the queue exists. The same holds for the RSS
+/// table of an interface whose queues another setting changes.
 pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>, ApplyError> {
     if let Some(host) = plan.host.as_ref().filter(|host| **host != model.identity.hostname) {
         let here = model.identity.hostname.clone();
@@ -60,7 +60,7 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
     // The registry is in the order of applying; the sort is stable.
     planned.sort_by_key(|planned| KNOBS.iter().position(|knob| knob.name() == planned.set.knob));
     let mut settings: Vec<Setting> = Vec::new();
-    // As the machine will be when a setting's turn comes.
+    // The machine as foreseen at the setting's turn.
     let mut foreseen = Cow::Borrowed(model);
     for planned in planned {
         let Setting { knob: name, target, value } = &planned.set;
@@ -75,12 +75,12 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
                 });
             }
         }
-        // Of a queue to come nothing is known but that it will be there; it is checked when it is.
+        // A future queue can only be checked once it exists.
         let value = if has(&foreseen, target) && !has(model, target) {
             value.clone()
         } else {
             let canonical = knob.check(host, &foreseen, target, value)?;
-            // What a value of the interface is called may depend on its queues: so it is called when they are there.
+            // The canonical form of an interface value may depend on its queues, so wait for them.
             let by_queues = matches!(target, Target::Nic(_)) && is_made_anew(&settings, name, target);
             if by_queues { value.clone() } else { canonical }
         };
@@ -92,8 +92,8 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
     Ok(settings)
 }
 
-/// Why `setting` has to wait: the process or thread that it acts on is not there, and no other of `settings`
-/// makes it. `None` for what can be tried, and for what is there as long as the machine is.
+/// Reason why `setting` has to wait: its process or thread does not exist, and no other of `settings`
+/// creates it. `None` for settings that can be tried and for permanent targets.
 pub fn awaits(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Setting]) -> Option<KnobError> {
     let Setting { knob, target, value } = setting;
     let knob = knob::find(knob).filter(|knob| knob.is_fleeting())?;
@@ -105,7 +105,7 @@ pub fn awaits(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Set
     }
 }
 
-/// Whether one of `settings` may throw away what the knob `name` has set on `target`, as making other queues does.
+/// True if one of `settings` may reset the value of knob `name` on `target`, as changing queues does.
 pub(super) fn is_made_anew(settings: &[Setting], name: &str, target: &Target) -> bool {
     settings.iter().any(|other| {
         other.target.nic() == target.nic()
@@ -113,7 +113,7 @@ pub(super) fn is_made_anew(settings: &[Setting], name: &str, target: &Target) ->
     })
 }
 
-/// Whether a queue is there; other targets are.
+/// True for an existing queue and for all other targets.
 pub(super) fn has(model: &Model, target: &Target) -> bool {
     let Target::Queue { nic, queue } = target else { return true };
     model.nic(nic).is_some_and(|nic| match queue.direction {
@@ -179,7 +179,7 @@ mod tests {
         other.settings[0].device = Some(DeviceAddress("pci:0000:00:09.0".into()));
         let error = check(&RecordedHost::new(), &model(), &other).expect_err("another device");
         assert_eq!(error.kind(), crate::error::Kind::Changed);
-        assert!(error.to_string().contains("here it is pci:0000:00:03.0"), "{error}");
+        assert!(error.to_string().contains("but here it is pci:0000:00:03.0"), "{error}");
         other.settings[0].device = Some(DeviceAddress("pci:0000:00:03.0".into()));
         assert!(check(&RecordedHost::new(), &model(), &other).is_ok());
     }
@@ -194,11 +194,11 @@ mod tests {
         let unknown =
             check(&RecordedHost::new(), &model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
         let names: Vec<&str> = crate::knob::KNOBS.iter().map(|knob| knob.name()).collect();
-        assert_eq!(unknown.to_string(), format!("there is no knob `rpx` (there are: {})", names.join(", ")));
+        assert_eq!(unknown.to_string(), format!("unknown knob `rpx` (known: {})", names.join(", ")));
     }
 
-    /// The table `equal 2` is the default of the two queues of now, and not of the four to come: once it was
-    /// applied as that.
+    /// The table `equal 2` is the default of the two current queues, but not of the four future ones: it was
+    /// once applied as the default.
     #[test]
     fn a_table_for_other_queues_keeps_its_words() {
         let (mut table, mut rings) = (Vec::new(), vec![0; 192]);

@@ -1,7 +1,7 @@
-//! Shell commands inside a transaction: what takes one back is on disk before it runs, and undo runs it.
+//! Shell commands inside a transaction: the command that reverts one is on disk before it runs; undo runs it.
 //!
-//! rxlab does not know what a command changes. It knows which other command takes the change back, and expects that
-//! this one may run at any time: twice, or after a command that never began.
+//! rxlab does not know what a command changes. It knows which command reverts the change, and expects that it
+//! may run at any time: twice, or after a command that never started.
 
 use serde::Serialize;
 
@@ -9,20 +9,20 @@ use super::{ApplyError, Transaction};
 use crate::host::{Action, Host, HostError};
 use crate::journal::{BackCommand, Journal, JournalError, Outcome};
 
-/// The result of undoing the shell commands of a transaction.
+/// Result of undoing the shell commands of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandUndo {
-    /// The command that takes the others back.
+    /// The command that reverts the others.
     #[serde(flatten)]
     pub command: BackCommand,
-    /// [`Outcome::Restored`] when it ran with success, else [`Outcome::Failed`].
+    /// [`Outcome::Restored`] on success, else [`Outcome::Failed`].
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 impl Transaction {
-    /// Runs `command` in the directory of `back`, which takes its effect back. After an error the effect may be there
-    /// in part, and undo runs `back`.
+    /// Runs `command` in the directory of `back`, which reverts it. After an error the effect may be partial,
+    /// and undo runs `back`.
     pub fn run(&mut self, host: &dyn Host, command: &str, back: &BackCommand) -> Result<(), ApplyError> {
         self.note_back(back)?;
         Ok(shell(host, command, back, true)?)
@@ -30,7 +30,7 @@ impl Transaction {
 
     /// Runs `back`, after which undo has nothing to run.
     pub fn run_back(&mut self, host: &dyn Host, back: &BackCommand) -> Result<(), ApplyError> {
-        // It can be stopped halfway like any other command.
+        // Like any command, it can be interrupted.
         self.note_back(back)?;
         shell(host, &back.back, back, true)?;
         Ok(self.journal.command_undone(&Outcome::Restored)?)
@@ -44,15 +44,15 @@ impl Transaction {
     }
 }
 
-/// Runs the command that takes back what the commands of a transaction did; `None` when there is nothing to take
-/// back. `journal_error` keeps the first error of the journal.
+/// Runs the command that reverts those of a transaction; `None` when there is nothing to revert.
+/// `journal_error` keeps the first journal error.
 pub(super) fn take_back(
     journal: &mut Journal,
     host: &dyn Host,
     journal_error: &mut Option<JournalError>,
 ) -> Option<CommandUndo> {
     let command = journal.history().pending_command()?.command;
-    // An impatient user presses Ctrl-C twice; the second one must not stop the way back.
+    // An impatient user presses Ctrl-C twice; the second must not interrupt the undo.
     let outcome = match shell(host, &command.back, &command, false) {
         Ok(()) => Outcome::Restored,
         Err(error) => Outcome::Failed { why: error.to_string() },
@@ -104,13 +104,13 @@ mod tests {
             Transaction::begin(store, info).expect("begun")
         }
 
-        /// The working directory is that of the scene.
+        /// Uses the working directory of the scene.
         fn back(&self, text: &str) -> BackCommand {
             let directory = self.folder.path().to_str().expect("text").to_owned();
             BackCommand { back: text.to_owned(), directory: Some(directory) }
         }
 
-        /// As the next process undoes it.
+        /// Undoes as the next process would.
         fn undo(&self, id: &str) -> Undo {
             let transaction = Transaction::resume(&self.store(), id, Duration::ZERO).expect("open");
             transaction.undo(&self.host, &model())
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((outcome(&undo), scene.said().as_str()), (None, "b a "));
     }
 
-    /// Killed between the record and the command: `back` runs although nothing had happened.
+    /// Killed between record and command: `back` runs although nothing happened.
     #[test]
     fn a_command_that_never_ran_is_taken_back_all_the_same() {
         let scene = Scene::new();
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(scene.said(), "b a ");
     }
 
-    /// Without the record on disk the command must not run; the way back needs no room.
+    /// Without the record on disk the command must not run; undo needs no disk space.
     #[test]
     fn a_disk_that_fills_up_at_any_operation() {
         let run = |trouble: Option<Trouble>| {

@@ -1,4 +1,4 @@
-//! A change that has a deadline is confirmed, so that it stays.
+//! Confirmation of a change that has a deadline, so that it stays.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use super::Transaction;
 use crate::journal::{JournalError, Store};
 use crate::model::Identity;
 
-/// Why a change was not confirmed.
+/// Reason why a change was not confirmed.
 #[derive(Debug, Error)]
 pub enum ConfirmError {
-    /// The journal.
+    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Nothing has a deadline that is still running.
-    #[error("nothing waits for a confirmation")]
+    /// No running deadline.
+    #[error("no change is waiting for confirmation")]
     NothingWaits,
-    /// Its deadline ended while we waited for the lock.
-    #[error("transaction {0} no longer waits for a confirmation")]
+    /// Its deadline passed while we waited for the lock.
+    #[error("transaction {0} is no longer waiting for confirmation")]
     TooLate(String),
     /// Only part of it was set.
     #[error("transaction {0} was stopped before everything was set")]
     Incomplete(String),
-    /// Its deadline has passed, and part of it could not be put back yet.
+    /// Its deadline passed, and part of it could not be reverted yet.
     #[error("transaction {0} is being put back")]
     GoesBack(String),
 }
 
-/// How long a confirmation waits for the lock: a guard or another command may just have it.
+/// Longest wait for the lock, which a guard or another command may hold.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Confirms the transaction whose id begins with `id`, or the one that waits, and gives its id.
+/// Confirms the transaction whose id starts with `id`, or the waiting one, and returns its id.
 pub fn confirm(
     store: &Store,
     (root, identity): (&str, &Identity),
@@ -45,7 +45,7 @@ pub fn confirm(
     }
     let (id, _) = waiting.pop().ok_or(ConfirmError::NothingWaits)?;
     let transaction = Transaction::resume(store, &id, PATIENCE)?;
-    // Under the lock the guard cannot act; what it did before shows here.
+    // Under the lock the guard cannot act; its earlier actions are visible here.
     let history = transaction.journal().history();
     if history.pending_deadline().is_none() {
         return Err(ConfirmError::TooLate(id));

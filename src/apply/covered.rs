@@ -1,10 +1,10 @@
-//! Which of two transactions has to go back first: the one that found, or threw away, what the other set.
+//! Order of undo: the transaction that found, or reset, values of another one goes first.
 
 use crate::journal::{Beside, History, Outcome, Touched};
 use crate::model::DeviceAddress;
 
-/// The newest of `others` that touches a target of `history`, or may have thrown it away. Such a one has to be
-/// undone first: the value that it found, or sets again, is the one that `history` set.
+/// The newest of `others` that touches a target of `history` or may have reset one. It has to be
+/// undone first: the value it found, or sets again, is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();
     let covers = |other: &History| {
@@ -16,7 +16,7 @@ pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Opt
     others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
 }
 
-/// The newest of `others` that has set a target of `history` and not put it back yet.
+/// The newest of `others` that set a target of `history` and has not reverted it yet.
 pub(super) fn covering<'a>(
     mine: &Touched,
     history: &History,
@@ -30,20 +30,20 @@ pub(super) fn covering<'a>(
     others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
 }
 
-/// Whether a target of one transaction is a target of another.
+/// True if the two share a target.
 fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &History) -> bool {
     mine.is_same(theirs) && in_one_namespace(history, theirs, other)
 }
 
-/// Virtual interfaces of one name in two namespaces are two. What sysfs calls them tells them apart by itself; only
-/// journals of earlier versions do not have it.
+/// Virtual interfaces of the same name in two namespaces differ. Their sysfs inodes distinguish them; only
+/// journals of earlier versions lack those.
 fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
     let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
     let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
     !is_virtual || theirs.ids.is_some() || netns(other) == netns(history)
 }
 
-/// Whether the write of one target may have thrown away another, and undo of it sets that again.
+/// True if writing one target may have reset the other, and undo sets that again.
 fn throws_away(writer: &Touched, value: &Touched) -> bool {
     let is_it =
         |beside: &Beside| beside.knob == value.knob && beside.target.lasting() == value.target.lasting();

@@ -1,10 +1,10 @@
-//! The deadline of an unconfirmed change, held by another process than the one that applies.
+//! The deadline of an unconfirmed change, held by a separate process.
 //!
-//! The guard is the program itself (`rxlab guard ID`) in a session of its own. It knows the
-//! transaction from the journal alone, so it does its work also when the process that applied was
+//! The guard is the program itself (`rxlab guard ID`) in its own session. It knows the
+//! transaction only from the journal, so it works even if the process that applied was
 //! killed.
 
-#![allow(clippy::disallowed_methods)] // Starting the guard is this file's purpose, and it kills who keeps the lock.
+#![allow(clippy::disallowed_methods)] // Starts the guard; kills stuck lock holders.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
@@ -25,24 +25,24 @@ use crate::host::{Host, LiveHost, OpenError, ProcessId};
 use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store};
 use crate::parse;
 
-/// How often the guard reads the journal while it waits.
+/// Polling interval of the journal while the guard waits.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The first and the longest pause between two attempts to put a change back.
+/// First and longest pause between two attempts to revert a change.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
-/// How long a journal may be absent after the deadline, without a break, before the guard ends: whoever deletes it
-/// leaves nothing to put back from.
+/// Uninterrupted absence of the journal after the deadline until the guard ends: a deleted journal
+/// leaves nothing to restore from.
 const ABSENT: Duration = Duration::from_secs(60);
 
-/// How long after the deadline one process may keep the lock, from when the guard first finds it there, before it is
-/// killed.
+/// Time after the deadline that one process may keep the lock, from when the guard first sees it, before it
+/// is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long a guard may take to say that it stands.
+/// Longest startup time of a guard.
 const STAND: Duration = Duration::from_secs(10);
 
-/// What the guard says on its standard output once it stands.
+/// Printed by the guard on its standard output once it is ready.
 const READY: &str = "ready";
 
 /// CLOCK_BOOTTIME in nanoseconds: monotonic, also counting sleep, and the same for every process.
@@ -52,22 +52,22 @@ pub fn boottime() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// A standing guard. Dropping this leaves it standing.
+/// A running guard. Dropping this does not stop it.
 #[derive(Debug)]
 pub struct Guard {
     process: Child,
 }
 
 impl Guard {
-    /// Waits for its end, which comes soon after its transaction is closed or confirmed.
+    /// Waits for the guard to end, soon after its transaction is closed or confirmed.
     pub fn join(mut self) {
-        // Fails only for a process that is no child of ours, which it is.
+        // Fails only for a process that is not our child.
         let _ = self.process.wait();
     }
 }
 
-/// Starts this program again with `arguments` as a guard, and returns once it says that it stands.
-/// An error means that no guard stands and nothing may be written.
+/// Starts this program again with `arguments` as a guard, and returns once it is ready.
+/// After an error no guard is running and nothing may be written.
 pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
     let mut guard = Command::new(std::env::current_exe()?)
         .args(arguments)
@@ -85,41 +85,41 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
     if line.trim_end() == READY {
         return Ok(Guard { process: guard });
     }
-    // Both fail only when the guard has ended by itself.
+    // Both fail only if the guard has ended.
     let _ = guard.kill();
     let _ = guard.wait();
     let said = if line.trim().is_empty() { "it did not answer" } else { line.trim() };
     Err(io::Error::other(said.to_owned()))
 }
 
-/// What a guard needs of the world outside the journal. A test simulates it.
+/// The environment of a guard outside the journal. Tests simulate it.
 pub trait Watchpost {
     /// CLOCK_BOOTTIME in nanoseconds.
     fn now(&self) -> u64;
 
-    /// Waits.
+    /// Sleeps.
     fn sleep(&self, pause: Duration);
 
-    /// Whether the guard was told to end. It puts the change back first: nothing would guard it any more.
+    /// True if the guard was told to end. It reverts the change first, which would be unguarded.
     fn is_told_to_end(&self) -> bool;
 
-    /// Whether a process still runs or is stopped.
+    /// True if a process is running or stopped.
     fn is_alive(&self, process: ProcessId) -> bool;
 
-    /// Kills the process that holds the lock `path`, after making sure that it still does.
+    /// Kills the process that holds the lock `path`, after checking that it still does.
     fn kill_holder(&self, path: &Path, holder: ProcessId);
 
-    /// The machine seen from our own network namespace, opened anew.
+    /// The machine seen from our own network namespace, opened again.
     fn open(&self) -> Result<Box<dyn Host>, OpenError>;
 }
 
-/// Holds the deadline of a transaction: returns once it is confirmed or closed, or once what is left of it is for a
-/// user to decide. `history` is what the journal says by now.
+/// Holds the deadline of a transaction: returns once it is confirmed or closed, or once the rest needs a
+/// user's decision. `history` is the journal so far.
 ///
-/// The change is put back at the deadline, when told to end, and as soon as the applier has died before everything was
-/// set. What fails is tried again, with pauses of up to 5 s, for as long as it takes; a journal that cannot be
-/// read for a while ends nothing. A process that keeps the lock for 5 s beyond the deadline is killed: it is stopped, or
-/// hangs, and undo does the rest of its work.
+/// The change is reverted at the deadline, when told to end, and as soon as the applier dies before setting
+/// everything. Failures are retried, with pauses of up to 5 s, for as long as it takes; a temporarily
+/// unreadable journal does not end the guard. A process that keeps the lock for 5 s beyond the deadline is
+/// killed: it is stopped or hangs, and undo finishes its work.
 pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut known = history.clone();
     let lapse = loop {
@@ -129,11 +129,11 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
                 true
             }
             Ok(None) if store.is_archived(id) => return,
-            // Not readable just now. What was known still holds.
+            // Temporarily unreadable. The last known state still holds.
             Ok(None) | Err(_) => false,
         };
         let Some(deadline) = known.pending_deadline() else { return };
-        // What was known before says nothing about the process that applies.
+        // The last known state says nothing about the applying process.
         let is_alive = |applier| !is_fresh || post.is_alive(applier);
         if let Some(lapse) = lapse(&known, post.now(), is_alive) {
             break lapse;
@@ -176,8 +176,8 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
     }
 }
 
-/// Returns the reason why a transaction goes back now: its deadline has passed at `now_ns` of CLOCK_BOOTTIME, or the process that applied
-/// it has died before everything was set. `None` while it may stand.
+/// Returns the reason to revert a transaction at `now_ns` of CLOCK_BOOTTIME: its deadline has passed, or its
+/// process died before setting everything. `None` while it may stay.
 pub(super) fn lapse(
     history: &History,
     now_ns: u64,
@@ -194,15 +194,15 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How one attempt to put a change back ended.
+/// Result of one attempt to revert a change.
 enum Attempt {
-    /// It is back, was confirmed meanwhile, or waits for a user.
+    /// Reverted, confirmed in the meantime, or waiting for a user.
     Over,
     /// Another process has the lock.
     Locked(PathBuf, Option<ProcessId>),
-    /// The journal is neither among the open ones nor in the archive.
+    /// The journal is neither open nor archived.
     Absent,
-    /// It may go better the next time.
+    /// A later attempt may succeed.
     Failed,
 }
 
@@ -221,7 +221,7 @@ fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Atte
     let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
     let Ok(own) = post.open() else { return Attempt::Failed };
     let Ok(undo) = undo_one(transaction, &*own, UndoOptions::default()) else { return Attempt::Failed };
-    // What is left of these needs a decision.
+    // The rest needs a user's decision.
     let is_for_user = |outcome: &Outcome| outcome.settles() || matches!(outcome, Outcome::Drift { .. });
     let is_taken_back = undo.command.as_ref().is_none_or(|command| command.outcome.settles());
     let only_user = is_taken_back
@@ -230,14 +230,14 @@ fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Atte
     if !undo.closed && !only_user {
         return Attempt::Failed;
     }
-    // The values are dealt with whether or not the disk takes a notice.
+    // The values are settled even if the disk rejects the notice.
     let _ = store.leave_notice(&Notice { id: undo.id, what, lapse, is_closed: undo.closed });
     Attempt::Over
 }
 
 /// This process as a guard.
 pub struct LiveWatchpost {
-    /// The root of the machine.
+    /// Root of the machine.
     pub root: PathBuf,
     /// Set when it is told to end.
     pub stop: Arc<AtomicBool>,
@@ -261,7 +261,7 @@ impl Watchpost for LiveWatchpost {
     }
 
     fn kill_holder(&self, path: &Path, holder: ProcessId) {
-        // A process that cannot be opened or signalled has ended meanwhile, or the next attempt tries again.
+        // A process that cannot be opened or signalled has ended, or the next attempt tries again.
         let _ = kill_holder(path, holder);
     }
 
@@ -270,8 +270,8 @@ impl Watchpost for LiveWatchpost {
     }
 }
 
-/// Kills the holder if the kernel says that it has the lock. The process is opened before it is asked about, so that
-/// no other one of the same number is hit.
+/// Kills the holder if the kernel lists it as owner of the lock. The process is opened first, so that
+/// no other process with the same pid is hit.
 fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
     let pid = Pid::from_raw(holder.pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;

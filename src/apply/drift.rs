@@ -1,8 +1,8 @@
-//! Who probably changed a value of ours: suspects, each with the evidence that speaks for it.
+//! Suspects for a changed value of ours, each with the evidence against it.
 //!
-//! Nothing on a machine says who wrote a file. What can be seen is what has happened since, and what
-//! goes about: so nobody is named without evidence, and where nothing speaks for anybody the answer is
-//! that it is unknown. One suspect a file; [`SUSPECTS`] is the only list. Reads only.
+//! Nothing on a machine records who wrote a file. Only later events and running programs are visible, so
+//! no suspect is named without evidence; without any suspect the cause is unknown.
+//! One file per suspect; [`SUSPECTS`] is the only list. Reads only.
 
 mod device;
 mod hotplug;
@@ -23,13 +23,13 @@ use crate::knob::Knob;
 use crate::model::{Model, Nic};
 use crate::plan::Target;
 
-/// Who, or what, changes values behind our back.
+/// Possible causes of a change we did not make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Culprit {
     /// The device is gone, and its values with it.
     DeviceGone,
-    /// The driver made the interface or its queues anew.
+    /// The driver recreated the interface or its queues.
     NewQueues,
     /// The link went down and up, or the driver reset the device.
     LinkReset,
@@ -37,7 +37,7 @@ pub enum Culprit {
     CpuHotplug,
     /// irqbalance moves interrupts.
     Irqbalance,
-    /// Another rxlab, with a journal of its own.
+    /// Another rxlab with its own journal.
     AnotherRxlab,
 }
 
@@ -45,37 +45,37 @@ impl fmt::Display for Culprit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Culprit::DeviceGone => "the device is gone",
-            Culprit::NewQueues => "new queues made by the driver",
+            Culprit::NewQueues => "new queues created by the driver",
             Culprit::LinkReset => "a link reset",
             Culprit::CpuHotplug => "CPU hotplug",
             Culprit::Irqbalance => "irqbalance",
-            Culprit::AnotherRxlab => "another rxlab",
+            Culprit::AnotherRxlab => "another rxlab process",
         })
     }
 }
 
-/// How much the evidence says.
+/// Strength of the evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Likelihood {
-    /// Something has happened that does such a thing to such a value.
+    /// An event that changes such values this way has happened.
     Probable,
-    /// The value looks like it, or somebody goes about who could have done it; no more.
+    /// The value matches, or a possible cause is running; no more.
     Possible,
 }
 
-/// Who may have done it, and what speaks for it.
+/// A possible cause and its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suspect {
-    /// Who.
+    /// The cause.
     pub who: Culprit,
-    /// How much the evidence says.
+    /// Strength of the evidence.
     pub likelihood: Likelihood,
-    /// What was seen, each in a few words; never empty.
+    /// Observations, each in a few words; never empty.
     pub evidence: Vec<String>,
 }
 
-/// One value that is not what we set, and what there is to know about it.
+/// A value that differs from ours, with its context.
 pub(super) struct Scene<'a> {
     pub(super) host: &'a dyn Host,
     pub(super) model: &'a Model,
@@ -83,21 +83,21 @@ pub(super) struct Scene<'a> {
     pub(super) id: &'a str,
     pub(super) knob: &'static dyn Knob,
     pub(super) touched: &'a Touched,
-    /// By the names of now; `None` when the device is gone.
+    /// By current names; `None` when the device is gone.
     pub(super) target: Option<&'a Target>,
     /// `None` when the target is gone.
     pub(super) live: Option<&'a str>,
-    /// When the values were set; `None` when nobody wrote it down.
+    /// State when the values were set; `None` if not recorded.
     pub(super) then: Option<&'a Surroundings>,
     pub(super) now: &'a Surroundings,
 }
 
-/// Every suspect, those who take most along first.
+/// All suspects, those that affect most values first.
 static SUSPECTS: &[fn(&Scene<'_>) -> Option<Suspect>] =
     &[device::suspect, queues::suspect, link::suspect, hotplug::suspect, irqbalance::suspect, rxlab::suspect];
 
-/// Who probably did it; who possibly did it, when nobody probably did; empty when nothing speaks for
-/// anybody.
+/// Probable suspects; the possible ones if there are no probable ones; empty without
+/// evidence.
 pub(super) fn suspects(scene: &Scene<'_>) -> Vec<Suspect> {
     let mut all: Vec<Suspect> = SUSPECTS.iter().filter_map(|suspect| suspect(scene)).collect();
     if all.iter().any(|suspect| suspect.likelihood == Likelihood::Probable) {
@@ -118,7 +118,7 @@ impl Scene<'_> {
         self.model.nic(self.target?.nic()?)
     }
 
-    /// Whether the value is the one that a queue or an interrupt made anew has.
+    /// True if the value is that of a recreated queue or interrupt.
     fn is_fresh(&self) -> bool {
         self.live.is_some_and(|live| self.knob.is_fresh(self.host, live))
     }
@@ -134,7 +134,7 @@ impl Suspect {
 
 /// The suspects in words, without a line break: `probably irqbalance: ...; or CPU hotplug: ...`.
 pub fn in_words(suspects: &[Suspect]) -> String {
-    let Some(first) = suspects.first() else { return "unknown who did it".to_owned() };
+    let Some(first) = suspects.first() else { return "cause unknown".to_owned() };
     let adverb = match first.likelihood {
         Likelihood::Probable => "probably",
         Likelihood::Possible => "possibly",
@@ -153,10 +153,10 @@ mod tests {
     fn without_evidence_it_is_unknown() {
         let suspects = Case::new("rps eth0/rx-0 = 2").live("4").suspects();
         assert_eq!(suspects, []);
-        assert_eq!(in_words(&suspects), "unknown who did it");
+        assert_eq!(in_words(&suspects), "cause unknown");
     }
 
-    /// A value that only looks like the work of the driver is no match for a link that was seen to go.
+    /// A value that only matches the driver's default is weaker than an observed link loss.
     #[test]
     fn the_probable_leave_no_room_for_the_possible() {
         let case = Case::new("irq_affinity eth0/rx-0 = 2").live("0-6");
@@ -168,7 +168,7 @@ mod tests {
         assert!(possible.iter().all(|suspect| suspect.likelihood == Likelihood::Possible));
         let words = in_words(&possible);
         assert!(
-            words.starts_with("possibly new queues made by the driver: ")
+            words.starts_with("possibly new queues created by the driver: ")
                 && words.contains("; or CPU hotplug: "),
             "{words}"
         );

@@ -1,28 +1,28 @@
-//! How a transaction that is no longer open ended, from its file alone.
+//! End state of an archived transaction, derived from its file alone.
 
 use serde::Serialize;
 
 use crate::journal::{History, Outcome};
 
-/// How a transaction ended.
+/// End state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// It changed nothing.
     Empty,
-    /// Every value was put back or went with its device.
+    /// Every value was restored or went with its device.
     PutBack,
-    /// It had a deadline and was not confirmed; every value was put back.
+    /// It had a deadline and was not confirmed; every value was restored.
     NotConfirmed,
-    /// A value that another program had changed was left alone.
+    /// A value changed by another program was left alone.
     PutBackInPart,
     /// `rxlab undo --forget` left its values as they were.
     GivenUp,
-    /// The machine was rebooted, and its values went with that.
+    /// The machine was rebooted, which reset its values.
     Rebooted,
 }
 
-/// How a transaction in the archive ended; `boot_id` is the present boot of the machine.
+/// End state of an archived transaction; `boot_id` is the current boot of the machine.
 pub fn ending(history: &History, boot_id: &str) -> Ending {
     let touched = history.touched();
     let is_drift = |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. });
@@ -54,7 +54,7 @@ mod tests {
 
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 
-    /// How a transaction ends that sets what `settings` says, and is undone after `meddle`.
+    /// End state of a transaction that sets `settings` and is undone after `meddle`.
     fn ended(settings: &[&str], confirm: Option<Duration>, meddle: impl FnOnce(&RecordedHost)) -> Ending {
         let state = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(Disk::new(state.path()));

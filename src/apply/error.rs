@@ -1,4 +1,4 @@
-//! Why a change was not made, each in one line.
+//! Reasons why a change was not made, each in one line.
 
 use std::path::PathBuf;
 
@@ -15,92 +15,90 @@ use crate::plan::{Setting, Target};
 #[derive(Debug, Error)]
 pub enum ApplyError {
     /// No knob has this name.
-    #[error("there is no knob `{name}` (there are: {})", knob_names())]
+    #[error("unknown knob `{name}` (known: {})", knob_names())]
     UnknownKnob {
-        /// As asked for.
+        /// The name asked for.
         name: String,
     },
     /// One target is given two values.
     #[error("{knob} {target} is set twice")]
     Twice {
-        /// Which knob.
+        /// Knob.
         knob: String,
-        /// On what.
+        /// Target.
         target: Target,
     },
     /// The plan names another host.
-    #[error("the plan is for the host {plan}, this is {here}")]
+    #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
-        /// As the plan says.
+        /// Host in the plan.
         plan: String,
-        /// This one.
+        /// This host.
         here: String,
     },
-    /// The plan names another device than the one that has the name now.
-    #[error(
-        "the plan means {target} of the device {plan}, here it is {here}: the plan is for another machine"
-    )]
+    /// The plan names another device than the one that currently has the name.
+    #[error("the plan has {target} on device {plan}, but here it is {here}: the plan is for another machine")]
     OtherDevice {
-        /// On what.
+        /// Target.
         target: Target,
-        /// As the plan says.
+        /// Device in the plan.
         plan: DeviceAddress,
         /// The device here.
         here: String,
     },
-    /// The knob refuses or cannot.
+    /// The knob rejects it or fails.
     #[error(transparent)]
     Knob(#[from] KnobError),
     /// The journal cannot be kept, so nothing may be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A shell command did not end with success.
+    /// A shell command failed.
     #[error(transparent)]
     Command(#[from] HostError),
-    /// The kernel took the value and made another of it.
+    /// The kernel accepted the value but stored another one.
     #[error("{setting}: {why}")]
     NotKept {
-        /// What was asked for.
+        /// The setting asked for.
         setting: Box<Setting>,
         /// The difference in words.
         why: String,
     },
-    /// A value that the write of another one threw away cannot be set again.
-    #[error("{setting}, which the driver had thrown away, cannot be set again: {error}")]
+    /// A dependent value, reset by the write of another one, cannot be set again.
+    #[error("the driver reset {setting}, which cannot be set again: {error}")]
     NotReplayed {
-        /// What was lost.
+        /// The lost value.
         setting: Box<Setting>,
-        /// Why it cannot be had back.
+        /// Reason why it cannot be restored.
         error: Box<KnobError>,
     },
-    /// A target that this transaction has not touched cannot be set back.
+    /// A target that this transaction did not touch cannot be set back.
     #[error("{knob} {target} was not changed by this transaction")]
     NotTouched {
-        /// Which knob.
+        /// Knob.
         knob: String,
-        /// On what.
+        /// Target.
         target: Target,
     },
-    /// Between the note in the journal and the write, another program was there.
-    #[error("{subject} was changed meanwhile: {why}")]
+    /// Another program interfered between the journal entry and the write.
+    #[error("{subject} changed in the meantime: {why}")]
     ChangedMeanwhile {
         /// Knob and target.
         subject: String,
-        /// What differs.
+        /// The difference.
         why: String,
     },
-    /// A transaction that cannot be read has changed the same target: what it was before is not known.
+    /// An unreadable transaction has changed the same target: its original value is unknown.
     #[error("{}transaction {id} cannot be read: {why}", subject.as_ref().map_or(String::new(), |s| format!("{s}: ")))]
     Unreadable {
-        /// Knob and target, where they are what it has changed.
+        /// Knob and target, if they are what it changed.
         subject: Option<String>,
-        /// Which transaction.
+        /// Transaction id.
         id: String,
-        /// Why it cannot be read.
+        /// Reason why it cannot be read.
         why: String,
     },
-    /// Transactions are open in another journal of this machine: undo of one would take the values of the other for
-    /// a stranger's.
+    /// Transactions are open in another journal of this machine: undo of one would take the values of the
+    /// other for foreign ones.
     #[error("transaction {id} is open in another journal, {}", state.display())]
     OtherJournal {
         /// The state directory of that journal.
@@ -108,10 +106,10 @@ pub enum ApplyError {
         /// One of its transactions.
         id: String,
     },
-    /// An earlier change has a deadline that is still running.
-    #[error("transaction {id} waits for its confirmation")]
+    /// The deadline of an earlier change is still running.
+    #[error("transaction {id} is waiting for confirmation")]
     Pending {
-        /// Which one.
+        /// Transaction id.
         id: String,
     },
     /// Asked to stop.
@@ -125,11 +123,11 @@ fn knob_names() -> String {
 
 impl ApplyError {
     pub(super) fn another_interface(knob: &str, target: &Target) -> Self {
-        let why = "it is another interface now".to_owned();
+        let why = "it is now another interface".to_owned();
         Self::ChangedMeanwhile { subject: format!("{knob} {target}"), why }
     }
 
-    /// What it means for the exit code.
+    /// Exit code class of the error.
     pub fn kind(&self) -> Kind {
         match self {
             ApplyError::UnknownKnob { .. } | ApplyError::Twice { .. } => Kind::Usage,

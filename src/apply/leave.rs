@@ -1,5 +1,5 @@
-//! A value that another program set inside a transaction: left as it is, also where it is one that the transaction
-//! had set itself.
+//! Values set by another program inside a transaction: left alone, even if equal to a value that the
+//! transaction itself had set.
 
 use super::Transaction;
 use super::check::device_of;
@@ -11,10 +11,10 @@ use crate::model::Model;
 use crate::plan::Target;
 
 impl Transaction {
-    /// Takes a target out of what undo puts back, because another program has set it to `live`. Undo by itself
-    /// recognises this by the value alone, and so cannot tell a foreign value that equals one of ours. The target
-    /// counts again with the next write of this transaction to it. One that was never written to, or belongs to
-    /// another device by now, needs nothing.
+    /// Excludes a target from undo because another program set it to `live`. Undo by itself recognises this
+    /// by the value alone, so it cannot detect a foreign value that equals one of ours. The next write of
+    /// this transaction to the target includes it again. A target that was never written, or that now
+    /// belongs to another device, needs nothing.
     pub fn leave(
         &mut self,
         host: &dyn Host,
@@ -27,12 +27,12 @@ impl Transaction {
         let is_it = |t: &Touched| t.is_of(knob, target, (&device, ids));
         let touched = self.journal.history().touched();
         let Some(touched) = touched.into_iter().find(is_it) else { return Ok(()) };
-        // Its name changed hands meanwhile: `live` may be of either interface.
+        // Its name moved to another interface in the meantime: `live` may belong to either.
         if touched.ids.map(|ids| ids.interface) != ids.map(|ids| ids.interface) {
             return Ok(());
         }
         let is_fresh = knob::find(knob).is_some_and(|knob| knob.is_fresh(host, live));
-        // What the kernel reset with its queue is put back by undo.
+        // Undo restores values that the kernel reset with the queue.
         if is_fresh && was_made_again(host, &touched, target, self.journal.history()) {
             return Ok(());
         }
@@ -78,7 +78,7 @@ mod tests {
         // CPU 4 again, which was ours.
         host.write(RPS[0], b"10").expect("written");
         let noted = leave(&mut transaction);
-        assert_eq!(leave(&mut transaction), noted, "said once");
+        assert_eq!(leave(&mut transaction), noted, "noted once");
         let undo = transaction.undo(&host, &model());
         assert!(undo.closed);
         assert_eq!(RPS.map(|path| host.read_text(path).expect("there")), ["10", "3"]);

@@ -1,8 +1,8 @@
-//! Finds the machine of a transaction and the devices of its values again: under another name, in another network
-//! namespace, or proves that they no longer exist.
+//! Finds the machine of a transaction and the devices of its values again: under another name, in another
+//! network namespace; or proves that they no longer exist.
 //!
-//! A list that cannot be read proves nothing. That a device is gone is said only after every network namespace
-//! was searched for it.
+//! A list that cannot be read proves nothing. A device counts as gone only after all network namespaces
+//! were searched for it.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ use crate::units::{NicName, QueueId};
 
 const INTERFACES: &str = "sys/class/net";
 
-/// The machine as the process of a transaction saw it; `None` where `host`, which is seen from our own network
-/// namespace, is that. The home namespace stands in for an entered one that no longer exists. An error where the
-/// namespace was not found and some may be out of sight.
+/// The machine as the process of a transaction saw it; `None` if that is `host`, seen from our own network
+/// namespace. The home namespace replaces an entered one that no longer exists. An error if the
+/// namespace was not found and some may be hidden.
 pub fn reach(host: &dyn Host, begin: &Begin) -> Result<Option<Box<dyn Host>>, Hidden> {
     let is_ours = |namespace: &Namespace| host.namespace().is_some_and(|own| own.is_same(namespace));
     let Some(wanted) = begin.netns.as_ref().or(begin.home.as_ref()).filter(|_| host.namespace().is_some())
@@ -41,7 +41,7 @@ pub fn reach(host: &dyn Host, begin: &Begin) -> Result<Option<Box<dyn Host>>, Hi
     }
 }
 
-/// The machine seen from `namespace`; `None` when that no longer exists.
+/// The machine seen from `namespace`; `None` if that no longer exists.
 fn find(
     host: &dyn Host,
     namespace: &Namespace,
@@ -52,8 +52,8 @@ fn find(
         let is_it = opened.namespace().is_some_and(|found| found.is_same(namespace));
         is_it.then_some(opened)
     };
-    // The file it was entered through may be gone and the namespace not: `/proc/PID/ns/net` goes with its
-    // process, while others live on in there.
+    // The file it was entered through may be gone while the namespace remains: `/proc/PID/ns/net` goes with
+    // its process, while others live on in there.
     if let Some(opened) = open(namespace) {
         return Ok(Some(opened));
     }
@@ -63,19 +63,19 @@ fn find(
         .transpose()
 }
 
-/// Where the target of a value is now.
+/// Current location of a value's target.
 pub(super) enum Place {
-    /// On the machine looked at, by its present name.
+    /// On this machine, by its current name.
     Here(Target),
     /// In another network namespace.
     There(Box<dyn Host>, Box<Model>, Target),
-    /// Nowhere: its device or process no longer exists.
+    /// Gone: its device or process no longer exists.
     Gone,
-    /// Not known, and why.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
-/// Finds the target of a value again. `host` and `model` are the machine of the transaction, as [`reach`] gives it.
+/// Finds the target of a value again. `host` and `model` are the machine of the transaction, from [`reach`].
 pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched: &Touched) -> Place {
     let Some(device) = &touched.device else {
         return match touched.target.nic() {
@@ -86,7 +86,7 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     if touched.target.nic().is_none() {
         return match process_of(host, &touched.target) {
             Ok(Some(now)) if now == *device => Place::Here(touched.target.clone()),
-            // A container sees its own processes only.
+            // A container sees only its own processes.
             Ok(_) => match host.namespaces() {
                 Ok(_) => Place::Gone,
                 Err(hidden) => Place::Unknown(hidden.to_string()),
@@ -99,11 +99,11 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     let is_home =
         begin.is_none_or(|begin| match (begin.netns.as_ref().or(begin.home.as_ref()), host.namespace()) {
             (Some(then), Some(now)) => then.is_same(now),
-            // An earlier version did not note its own namespace.
+            // An earlier version did not record its own namespace.
             (None, Some(_)) => false,
             (_, None) => true,
         });
-    // An interface in another namespace can be told from ours by its id alone, unless it is hardware.
+    // Only its id tells an interface in another namespace from ours, unless it is hardware.
     let is_known = touched.ids.is_some() || !device.is_virtual();
     if is_home || is_known {
         match here() {
@@ -114,7 +114,7 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     }
     if !is_known && host.namespace().is_some() {
         return Place::Unknown(
-            "written by an earlier version, which did not note what sysfs calls it".to_owned(),
+            "written by an earlier version, which did not record its inode in sysfs".to_owned(),
         );
     }
     elsewhere(host, begin, device, touched).unwrap_or_else(|hidden| Place::Unknown(hidden.to_string()))
@@ -127,8 +127,8 @@ fn elsewhere(
     device: &DeviceAddress,
     touched: &Touched,
 ) -> Result<Place, Hidden> {
-    // A device that moves while they are searched, from one not searched yet to one that was, is in neither: it is
-    // looked for once more, in the other order.
+    // A device that moves during the search, from an unsearched namespace to a searched one, is missed:
+    // search again in reverse order.
     let forth = host.namespaces()?;
     let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
     let mut ended = Vec::new();
@@ -137,7 +137,7 @@ fn elsewhere(
         let home = forth.iter().find(is_home);
         let opened = match host.seen_from(namespace, home) {
             Ok(opened) => opened,
-            // If it has ended, what was in it ended too, or is where the second search finds it.
+            // If it has ended, its contents ended too, or the second search finds them.
             Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => {
                 ended.push(namespace);
                 continue;
@@ -160,13 +160,13 @@ fn elsewhere(
     Ok(Place::Gone)
 }
 
-/// The receive path as it is now.
+/// The current receive path.
 pub(super) fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 
-/// What the device is called in the namespace looked at; `None` when it is not there. An error where that cannot
-/// be known.
+/// The device's name in this namespace; `None` if it is not there. An error if that
+/// cannot be determined.
 fn in_one(
     host: &dyn Host,
     model: &Model,
@@ -175,12 +175,12 @@ fn in_one(
 ) -> Result<Option<NicName>, HostError> {
     let mut there = Vec::new();
     let names = host.list(INTERFACES)?;
-    // Every network namespace has its loopback interface: a list of none is not one of all.
+    // Every network namespace has a loopback interface: an empty list is incomplete.
     if names.is_empty() && host.namespace().is_some() {
         return Err(HostError::new(Operation::List, INTERFACES, Errno::AGAIN));
     }
     for name in names {
-        // Files such as bonding_masters stand next to the interfaces.
+        // Files such as bonding_masters are listed next to the interfaces.
         let Ok(nic) = name.parse::<NicName>() else { continue };
         match host.inode(&format!("{INTERFACES}/{nic}")) {
             Ok(inode) => there.push((nic, Some(inode))),
@@ -195,7 +195,7 @@ fn in_one(
             Err(error) => return Err(error),
         }
     }
-    // Two names of one directory: they were exchanged meanwhile.
+    // Two names for one directory: they were swapped in the meantime.
     let twice = |(at, (_, inode)): (usize, &(NicName, Option<u64>))| {
         inode.is_some() && there[..at].iter().any(|(_, other)| other == inode)
     };
@@ -206,38 +206,38 @@ fn in_one(
         ids.is_some_and(|ids| inode.is_some_and(|inode| inode == ids.interface))
     };
     if let Some((name, _)) = there.iter().find(by_id) {
-        // Interrupts are found through the model, which may be of before a rename.
+        // Interrupts are found through the model, which may predate a rename.
         let is_known = model.nic(name).is_some_and(|nic| is_alike(&nic.address, device));
         return if is_known { Ok(Some(name.clone())) } else { Err(changed(name)) };
     }
     for (name, inode) in &there {
-        // A virtual interface with another id is another one, whatever its name is.
+        // A virtual interface with another id is a different one, whatever its name.
         if device.is_virtual() && ids.is_some() && inode.is_some() {
             continue;
         }
         match model.nic(name) {
             Some(nic) if nic.address == *device => return Ok(Some(name.clone())),
             Some(_) => {}
-            // It was not read, or it came since: it may be the one.
+            // Not read, or added since: it may be the one.
             None => return Err(changed(name)),
         }
     }
     Ok(None)
 }
 
-/// Interfaces came, went or were renamed between two looks at them.
+/// Interfaces came, went or were renamed between two listings.
 fn changed(name: impl fmt::Display) -> HostError {
     HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN)
 }
 
-/// Whether a listed name without a directory was that of an interface: it has gone or was renamed meanwhile, or cannot
-/// be read. Plain files such as bonding_masters can be read.
+/// True if a listed name without a directory belonged to an interface that is gone, renamed or unreadable.
+/// Plain files such as bonding_masters can be read.
 fn vanished(host: &dyn Host, nic: &NicName) -> bool {
     host.namespace().is_some() && host.read(&format!("{INTERFACES}/{nic}")).is_err()
 }
 
-/// Whether both may be addresses of one device: both are virtual, or both of one PCI function. What comes after the
-/// function tells its interfaces apart, and may have been noted in the middle of a rename.
+/// True if both may be addresses of one device: both virtual, or both of one PCI function. The part after the
+/// function distinguishes its interfaces, and may have been recorded during a rename.
 fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
     let hardware = |address: &DeviceAddress| address.0.split('/').next().map(str::to_owned);
     match (one.is_virtual(), other.is_virtual()) {
@@ -247,7 +247,7 @@ fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
     }
 }
 
-/// Whether the name of a target belongs to other hardware than `device` now, as far as sysfs says.
+/// True if the name of a target now belongs to other hardware than `device`, according to sysfs.
 pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
     let (Some(nic), Some(DeviceAddress(address))) = (target.nic(), device) else { return false };
     let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };
@@ -261,7 +261,7 @@ pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&Devic
     }
 }
 
-/// What sysfs calls the interface and the queue of a target; `None` for other targets and where nothing is known.
+/// sysfs inodes of the interface and queue of a target; `None` for other targets and if unknown.
 pub(super) fn ids_of(host: &dyn Host, target: &Target) -> Option<SysfsIds> {
     let (nic, interface) = (target.nic()?, interface_id(host, target)?);
     let queue = match target {
@@ -271,18 +271,18 @@ pub(super) fn ids_of(host: &dyn Host, target: &Target) -> Option<SysfsIds> {
     Some(SysfsIds { interface, queue })
 }
 
-/// What sysfs calls the interface of a target.
+/// sysfs inode of the interface of a target.
 pub(crate) fn interface_id(host: &dyn Host, target: &Target) -> Option<u64> {
     host.inode(&format!("{INTERFACES}/{}", target.nic()?)).ok()
 }
 
-/// Whether the queue of a target exists. An error where that cannot be known.
+/// True if the queue of a target exists. An error if that cannot be determined.
 pub(super) fn has_queue(host: &dyn Host, target: &Target) -> Result<bool, HostError> {
     let Target::Queue { nic, queue } = target else { return Ok(true) };
     match host.list(&queue_path(nic, *queue)) {
         Ok(_) => Ok(true),
         Err(error) if error.cause == Cause::Missing => {
-            // The interface itself may have gone or been renamed meanwhile.
+            // The interface itself may be gone or renamed.
             host.list(&format!("{INTERFACES}/{nic}/queues")).map(|_| false)
         }
         Err(error) => Err(error),
@@ -293,14 +293,14 @@ fn queue_path(nic: &NicName, queue: QueueId) -> String {
     format!("{INTERFACES}/{nic}/queues/{queue}")
 }
 
-/// Whether a value lives in the object of its queue, and so is freed with it and with nothing else. A driver may keep
-/// or reset an interrupt whatever becomes of the queue.
+/// True if a value lives in the object of its queue and so is freed only with it. A driver may keep
+/// or reset an interrupt whatever happens to the queue.
 pub(super) fn is_of_queue(knob: &str) -> bool {
     ["rps", "rfs", "xps_cpus", "xps_rxqs"].contains(&knob)
 }
 
-/// Whether what a value belongs to was made again since its last intent, so that the kernel or the driver has
-/// reset it: another interface or queue has taken its place, or `then` and `now` show other numbers of queues.
+/// True if the owner of a value was recreated since its last intent, so that the kernel or driver has
+/// reset it: another interface or queue took its place, or the queue counts of `then` and `now` differ.
 pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target, history: &History) -> bool {
     let (Some(then), Some(now)) = (touched.ids, ids_of(host, target)) else { return false };
     if then.interface != now.interface {

@@ -1,4 +1,4 @@
-//! What has changed between two looks at what is applied: for `rxlab status --watch`.
+//! Differences between two samples of what is applied: for `rxlab status --watch`.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,54 @@ use super::drift::Suspect;
 use super::{Live, State, TransactionStatus, ValueStatus};
 use crate::plan::Target;
 
-/// One thing that has changed since the last look.
+/// One difference from the last sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "news", rename_all = "snake_case")]
 pub enum News {
-    /// A transaction is new, or stands elsewhere than before.
+    /// A transaction is new, or its state changed.
     Transaction {
-        /// Which one.
+        /// Transaction id.
         id: String,
-        /// Where it stands.
+        /// Its state.
         state: State,
     },
-    /// A transaction is open no longer: undone, or put back by its guard.
+    /// A transaction is no longer open: undone, or reverted by its guard.
     Closed {
-        /// Which one.
+        /// Transaction id.
         id: String,
     },
-    /// A value no longer holds, is another one than before, or holds again.
+    /// A value no longer holds, differs from before, or holds again.
     Value {
         /// Its transaction.
         id: String,
-        /// Which knob.
+        /// Knob.
         knob: String,
-        /// On what.
+        /// Target.
         target: Target,
         /// The value asked for.
         wanted: String,
-        /// What is there now.
+        /// The current value.
         #[serde(flatten)]
         live: Live,
-        /// Who may have changed it.
+        /// Possible causes.
         suspects: Vec<Suspect>,
     },
 }
 
-/// Remembers the last look.
+/// Remembers the last sample.
 #[derive(Debug, Default)]
 pub struct NewsDesk {
     last: Option<BTreeMap<String, Seen>>,
 }
 
-/// A transaction as it was seen.
+/// A transaction as last seen.
 #[derive(Debug)]
 struct Seen {
     standing: Standing,
     values: BTreeMap<(String, String), Live>,
 }
 
-/// A state without the seconds that pass.
+/// A state without elapsed seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Applied,
@@ -65,7 +65,7 @@ enum Standing {
 }
 
 impl NewsDesk {
-    /// What is new. The first look tells of what is not as it should be.
+    /// Differences. The first sample reports everything that is wrong.
     pub fn look(&mut self, all: &[TransactionStatus]) -> Vec<News> {
         let mut news = Vec::new();
         let mut seen = BTreeMap::new();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_no_news() {
+    fn what_stays_is_not_news() {
         let mut desk = NewsDesk::default();
         let drifted = || Live::Drifted { value: "4".into() };
         assert_eq!(desk.look(&[transaction("1", State::Applied, Live::Kept)]), []);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_tells_what_is_wrong() {
+    fn the_first_sample_reports_what_is_wrong() {
         let news = NewsDesk::default().look(&[
             transaction("1", State::Applied, Live::Original),
             transaction("2", State::Unfinished, Live::Kept),
@@ -189,7 +189,7 @@ mod tests {
         };
         assert_eq!(ids(desk.look(&[])), [""; 0]);
         assert_eq!(ids(desk.look(&[waiting(9.0)])), ["1 Unconfirmed { seconds_left: 9.0 }"]);
-        assert_eq!(ids(desk.look(&[waiting(7.0)])), [""; 0], "that time passes is no news");
+        assert_eq!(ids(desk.look(&[waiting(7.0)])), [""; 0], "passing time is not news");
         assert_eq!(ids(desk.look(&[waiting(-1.0)])).len(), 1);
         assert_eq!(ids(desk.look(&[])), ["1 closed"]);
         assert_eq!(ids(desk.look(&[])), [""; 0]);

@@ -1,5 +1,5 @@
-//! Sets again what somebody else has changed: only values of open transactions, each as a further
-//! intent of the transaction that set it, so that undo still goes back to the value before all of it.
+//! Restores our values after another program changed them: only those of open transactions, each as another
+//! intent of the transaction that set it, so that undo still restores the value before all of it.
 
 use serde::Serialize;
 
@@ -11,23 +11,23 @@ use crate::journal::{Beside, History};
 use crate::model::Model;
 use crate::plan::Target;
 
-/// What became of one value.
+/// Result for one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reapplied {
-    /// Which knob.
+    /// Knob.
     pub knob: String,
-    /// On what, by the names of now where the device is still there.
+    /// Target, by its current name if the device still exists.
     pub target: Target,
-    /// The value that it should have.
+    /// The value it should have.
     pub wanted: String,
-    /// What was found and done.
+    /// Findings and actions.
     #[serde(flatten)]
     pub outcome: Reapply,
-    /// Who may have changed it.
+    /// Possible causes of the change.
     pub suspects: Vec<Suspect>,
 }
 
-/// What was found and done about one value.
+/// Findings and actions for one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Reapply {
@@ -35,29 +35,29 @@ pub enum Reapply {
     Holds,
     /// A newer transaction has set it since; it was left to that one.
     Covered {
-        /// Which one.
+        /// Transaction id.
         by: String,
     },
-    /// It was somebody else's and is ours again.
+    /// It was foreign and is ours again.
     Reapplied {
-        /// What it was.
+        /// The foreign value.
         was: String,
     },
     /// It would be written; this was a dry run.
     Due {
-        /// What it is.
+        /// The current value.
         was: String,
     },
-    /// The device, queue or namespace is no more.
+    /// The device, queue or namespace is gone.
     Gone,
     /// It could be neither read nor set.
     Failed {
-        /// Why, in one line.
+        /// Reason, in one line.
         why: String,
     },
 }
 
-/// What [`Transaction::reapply`] would do, without doing it; `None` for a transaction that is not
+/// Preview of [`Transaction::reapply`]; `None` for a transaction that is not
 /// applied as a whole. Writes nothing.
 pub fn preview_reapply(
     history: &History,
@@ -73,10 +73,10 @@ pub fn preview_reapply(
 }
 
 impl Transaction {
-    /// Sets each value again that somebody else has changed; one that cannot be set is reported, and
-    /// the others are set all the same. `None` for a transaction that is not applied as a whole: one that
-    /// waits for its confirmation, or is unfinished. `newer` are the open transactions that began after
-    /// it, `model` must be fresh.
+    /// Sets each value again that another program changed; one that cannot be set is reported, and
+    /// the others are still set. `None` for a transaction that is not applied as a whole: one that
+    /// is waiting for confirmation, or is unfinished. `newer` are the open transactions that began after
+    /// it, `model` must be current.
     pub fn reapply(
         &mut self,
         newer: &[(String, History)],
@@ -91,11 +91,11 @@ impl Transaction {
         };
         let all: Vec<Reapplied> = values.into_iter().map(|applied| one(applied, &mut set)).collect();
         let any = |is: fn(&Reapply) -> bool| all.iter().any(|reapplied| is(&reapplied.outcome));
-        // What failed is compared with the same moment as before.
+        // A failed value is compared with the same state as before.
         if any(|outcome| matches!(outcome, Reapply::Reapplied { .. }))
             && !any(|outcome| matches!(outcome, Reapply::Failed { .. }))
         {
-            // The values hold all the same. Later looks then compare with the moment before.
+            // The values still hold. Later comparisons then use the earlier state.
             let _ = self.note(host, &fresh);
         }
         Some(all)
@@ -113,7 +113,7 @@ impl Transaction {
     }
 }
 
-/// A value, and those beside it that are set again when it is written.
+/// A value and its dependent values, which are set again when it is written.
 type Applied = (ValueStatus, Vec<Beside>);
 
 /// The values of a transaction that is applied as a whole and stays.
@@ -127,13 +127,13 @@ fn applied(
     if status.state != State::Applied {
         return None;
     }
-    // Of such a transaction nothing was undone, so that each target has its value, in the same order.
+    // Nothing was undone in such a transaction, so each target has its value, in the same order.
     let beside = history.touched().into_iter().map(|touched| touched.beside);
     Some(status.values.into_iter().zip(beside).collect())
 }
 
-/// The wanted value, checked against the machine of now: a CPU of it may be offline. Values from before
-/// the transaction are the kernel's own and may have a form that nobody would ask for.
+/// The wanted value, checked against the current machine: a CPU in it may be offline. Values from before
+/// the transaction come from the kernel and may have a form that users never write.
 fn canonical(
     value: &ValueStatus,
     beside: &[Beside],
@@ -152,7 +152,7 @@ fn failed(error: ApplyError) -> Reapply {
     Reapply::Failed { why: error.to_string() }
 }
 
-/// `due` decides about a value that drifted, given what it is now.
+/// `due` decides about a drifted value, given its current value.
 fn one(
     (value, beside): Applied,
     mut due: impl FnMut(&ValueStatus, &[Beside], String) -> Reapply,

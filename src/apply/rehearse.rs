@@ -1,4 +1,4 @@
-//! A change gone through without being made: the same executor, on a machine and a journal in memory.
+//! A rehearsed change: the same executor on an in-memory machine and journal.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,23 +12,23 @@ use crate::knob::{self, Knob, KnobError};
 use crate::model::Model;
 use crate::plan::Setting;
 
-/// A value as it is and as it is to be.
+/// Current and future value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What to set, with the value in the knob's canonical form.
+    /// The setting, with its value in the knob's canonical form.
     pub setting: Setting,
-    /// The value now; `None` for a queue or a thread that an earlier setting will make, and for a value that
+    /// Current value; `None` for a queue or thread that an earlier setting will create, and for a value that
     /// names such a queue.
     pub before: Option<String>,
-    /// Whether the value has to be written at all.
+    /// The value has to be written.
     pub needed: bool,
 }
 
-/// Applies checked settings to a copy in memory of what `host` shows. Writes nothing to `host` and
-/// nothing to a disk. Values for queues to come cannot be tried; the rest is, in the same order.
+/// Applies checked settings to an in-memory copy of `host`. Writes nothing to `host` or
+/// to disk. Values for future queues cannot be tried; the rest is, in the same order.
 pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<Vec<Change>, ApplyError> {
     let (mut there, mut to_come) = (Vec::new(), Vec::new());
-    // As the machine will be when a setting's turn comes, where that is another one.
+    // The machine as foreseen at the setting's turn, if it differs.
     let mut foreseen: Option<Model> = None;
     for setting in settings {
         let is_to_come = !has(model, &setting.target)
@@ -60,14 +60,14 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
     Ok(changes)
 }
 
-/// Whether the thread that a setting acts on is not there yet, and another setting may make it.
+/// True if the setting's thread does not exist yet and another setting may create it.
 fn is_awaited(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Setting]) -> bool {
     let missing =
         |knob: &dyn Knob| matches!(knob.read(host, model, &setting.target), Err(KnobError::NotThere { .. }));
     is_made_anew(settings, &setting.knob, &setting.target) && knob::find(&setting.knob).is_some_and(missing)
 }
 
-/// Whether only the machine to come can have the value: it leads to a queue that is not there yet.
+/// True if only the future machine can have the value: it refers to a queue that does not exist yet.
 fn needs(host: &dyn Host, model: &Model, foreseen: &Model, setting: &Setting) -> bool {
     let Setting { knob, target, value } = setting;
     let takes = |knob: &dyn Knob, model| knob.check(host, model, target, value).is_ok();

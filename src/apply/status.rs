@@ -1,4 +1,4 @@
-//! What is applied now, what is still so, and what somebody else has changed. Reads only.
+//! Applied values, those that still hold, and those changed by others. Reads only.
 
 use serde::Serialize;
 
@@ -19,14 +19,14 @@ pub struct TransactionStatus {
     pub id: String,
     /// Start, RFC 3339.
     pub started: String,
-    /// Who began it and for what.
+    /// Author and purpose.
     pub what: String,
-    /// The network namespace, when it was not our own.
+    /// The network namespace, if not our own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub netns: Option<Namespace>,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
-    /// The receive work before it.
+    /// Receive work before the transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
     /// Its values, in the order in which they were first set.
@@ -36,75 +36,75 @@ pub struct TransactionStatus {
     pub command: Option<BackCommand>,
 }
 
-/// Where a transaction stands.
+/// State of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Everything asked for was set, and stays.
+    /// Everything was set and stays.
     Applied,
-    /// Everything asked for was set, and goes back in so many seconds.
+    /// Everything was set and is reverted in this many seconds.
     Unconfirmed {
         /// Negative: the deadline has passed and the guard has not undone it.
         seconds_left: f64,
     },
-    /// The process that applies is at it or was stopped in the middle; or an undo could not put
-    /// everything back.
+    /// The applying process is running or was interrupted; or an undo could not restore
+    /// everything.
     Unfinished,
 }
 
 /// One value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ValueStatus {
-    /// Which knob.
+    /// Knob.
     pub knob: String,
-    /// On what, by the names of now where the device is still there.
+    /// Target, by its current name if the device still exists.
     pub target: Target,
     /// The value before the transaction.
     pub original: String,
     /// The last value asked for.
     pub wanted: String,
-    /// What is there now.
+    /// The current value.
     #[serde(flatten)]
     pub live: Live,
-    /// Who may have changed it, where it does not hold and the transaction is not unfinished; empty when
-    /// nothing speaks for anybody.
+    /// Possible causes, if it does not hold and the transaction is not unfinished; empty without
+    /// evidence.
     pub suspects: Vec<Suspect>,
 }
 
-/// What is there now.
+/// State of the current value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "live", rename_all = "snake_case")]
 pub enum Live {
     /// The value asked for.
     Kept,
-    /// A newer transaction, open as well, has set it since: what it should be is for that one to say.
+    /// A newer open transaction has set it since and decides its value.
     Covered {
-        /// Which one.
+        /// Transaction id.
         by: String,
     },
     /// The value from before the transaction.
     Original,
-    /// Neither: somebody else changed it.
+    /// Neither: changed by another program.
     Drifted {
         /// The value.
         value: String,
     },
-    /// The device, its namespace, the process or the thread is no more.
+    /// The device, its namespace, the process or the thread is gone.
     Gone,
-    /// It cannot be read.
+    /// Unreadable.
     Unreadable {
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
 
 impl TransactionStatus {
-    /// Whether a value is not what the transaction set.
+    /// True if a value is not what the transaction set.
     pub fn drifted(&self) -> bool {
         self.values.iter().any(|value| !value.live.holds())
     }
 
-    /// Whether all is as it should be: set, in time, and nothing drifted.
+    /// True if everything is set, in time, and nothing drifted.
     pub fn is_fine(&self) -> bool {
         let in_time = match self.state {
             State::Applied => true,
@@ -115,8 +115,8 @@ impl TransactionStatus {
     }
 }
 
-/// Compares an open transaction with the machine; `None` when it never began. `newer` are the open
-/// transactions that began after it, the oldest first.
+/// Compares an open transaction with the machine; `None` if it never began. `newer` are the open
+/// transactions that began after it, oldest first.
 pub fn status(
     history: &History,
     newer: &[(String, History)],
@@ -138,7 +138,7 @@ pub fn status(
         }
         values.push(value);
     }
-    // What is being applied just now, or was stopped, need not have been set yet.
+    // An unfinished apply may not have set everything yet.
     if state != State::Unfinished && !drifted.is_empty() {
         let now = surroundings(host, model, &touched);
         for (index, touched) in drifted {
@@ -174,7 +174,7 @@ pub fn status(
     })
 }
 
-/// Where an open transaction stands at `now_ns` of CLOCK_BOOTTIME.
+/// State of an open transaction at `now_ns` of CLOCK_BOOTTIME.
 pub fn state(history: &History, now_ns: u64) -> State {
     let seconds_left = |deadline: u64| (deadline as f64 - now_ns as f64) / 1e9;
     let undo_failed = history.pending_command().is_some_and(|command| command.failure.is_some());
@@ -187,12 +187,12 @@ pub fn state(history: &History, now_ns: u64) -> State {
 }
 
 impl Live {
-    /// Whether it is what it should be.
+    /// True if the value is as it should be.
     pub fn holds(&self) -> bool {
         matches!(self, Live::Kept | Live::Covered { .. })
     }
 
-    /// The value that is there in the place of ours.
+    /// The value in place of ours.
     fn value<'a>(&'a self, original: &'a str) -> Option<&'a str> {
         match self {
             Live::Original => Some(original),
@@ -262,7 +262,7 @@ mod tests {
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
     const IFINDEX: &str = "sys/class/net/eth0/ifindex";
 
-    /// What is said of `rps eth0/rx-0 = 4` after `meddle`.
+    /// Status of `rps eth0/rx-0 = 4` after `meddle`.
     fn after(complete: bool, meddle: impl FnOnce(&RecordedHost)) -> TransactionStatus {
         let state = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(Disk::new(state.path()));
@@ -296,13 +296,13 @@ mod tests {
         );
         assert_eq!(
             value.suspects[0].evidence,
-            ["eth0 had the interface number 4 and has 9: it was made anew"]
+            ["interface number of eth0 changed from 4 to 9: it was recreated"]
         );
         assert!(!found.is_fine());
     }
 
     #[test]
-    fn nobody_is_suspected_where_nothing_is_wrong_or_nothing_is_settled() {
+    fn no_suspects_where_nothing_is_wrong_or_nothing_is_settled() {
         let found = after(true, |host| host.write(IFINDEX, b"9\n").expect("written"));
         assert!(found.is_fine() && found.values[0].suspects.is_empty());
         let found = after(false, |host| host.write(RPS, b"0\n").expect("written"));

@@ -1,12 +1,12 @@
-//! Reads what surrounds the values of a transaction, for the journal and for the comparison with it.
+//! Reads the surroundings of a transaction's values, for the journal and for comparison with it.
 
 use crate::host::Host;
 use crate::journal::{DeviceThen, Surroundings, Touched};
 use crate::model::{DeviceAddress, Model};
 use crate::units::NicName;
 
-/// The machine around `touched` as it is now. Read from the files and not from `model`, which may be
-/// of before the writes: it only tells what the devices are called.
+/// Current surroundings of `touched`. Read from the files and not from `model`, which may predate
+/// the writes: it only provides device names.
 pub(super) fn surroundings(host: &dyn Host, model: &Model, touched: &[Touched]) -> Surroundings {
     let online = host.read_text("sys/devices/system/cpu/online").ok();
     let mut devices: Vec<DeviceThen> = Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn surroundings(host: &dyn Host, model: &Model, touched: &[Touched]) 
     Surroundings { online: online.and_then(|list| list.trim().parse().ok()), devices }
 }
 
-/// Whether an interface has other numbers of queues than `then`.
+/// True if the queue counts of an interface differ from `then`.
 pub(super) fn has_other_queues(host: &dyn Host, then: &DeviceThen, nic: &NicName) -> bool {
     let now = device(host, &then.device, nic);
     let differs = |then: Option<u64>, now: Option<u64>| then.is_some() && now.is_some() && then != now;

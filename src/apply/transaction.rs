@@ -20,28 +20,28 @@ use crate::knob::Knob;
 use crate::model::{Identity, Model};
 use crate::plan::{Setting, Target};
 
-/// What the first line of the journal says.
+/// Contents of the first line of the journal.
 pub struct BeginInfo<'a> {
     /// The machine.
     pub identity: &'a Identity,
-    /// The root it is looked at through.
+    /// Root it is accessed through.
     pub root: &'a Path,
-    /// The network namespace that was entered; `None` for our own.
+    /// The network namespace entered; `None` for our own.
     pub netns: Option<Namespace>,
     /// Our own network namespace, in which `proc/sys/net` is read and written.
     pub home: Option<Namespace>,
     /// The process that applies.
     pub applier: Option<ProcessId>,
-    /// Who and for what, in one line.
+    /// Author and purpose, in one line.
     pub what: String,
     /// Undone after this time unless confirmed.
     pub confirm: Option<Duration>,
-    /// The receive work before it.
+    /// Receive work before the transaction.
     pub seen: Option<Seen>,
 }
 
 impl<'a> BeginInfo<'a> {
-    /// A change of the whole machine without a word, that stays.
+    /// A permanent change of the whole machine without a description.
     pub fn new(identity: &'a Identity) -> Self {
         let (netns, home, applier, confirm) = (None, None, None, None);
         let root = Path::new("/");
@@ -52,56 +52,56 @@ impl<'a> BeginInfo<'a> {
 /// A value that was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kept {
-    /// What was asked for, in canonical form.
+    /// The setting asked for, in canonical form.
     pub setting: Setting,
     /// The value before.
     pub before: String,
     /// The value read back.
     pub kept: String,
-    /// `false`: it was so already, nothing was written, and undo will not touch it.
+    /// `false`: the value was already set, nothing was written, and undo will not touch it.
     pub changed: bool,
-    /// Values that the driver threw away with it, and that were set again.
+    /// Dependent values that the driver reset with it and that were set again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replayed: Vec<Setting>,
-    /// What is worth knowing, such as an interrupt that has not moved yet.
+    /// A remark, such as an interrupt that has not moved yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
 
-/// A failed [`Transaction::apply`] and what became of the values set before the failure.
+/// A failed [`Transaction::apply`] and the result for the values set before the failure.
 #[derive(Debug)]
 pub struct Failure {
-    /// What went wrong.
+    /// The error.
     pub error: ApplyError,
-    /// The way back.
+    /// The result of the undo.
     pub undo: Undo,
 }
 
-/// An open transaction, held under the lock of the state directory until it is dropped.
+/// An open transaction; holds the lock of the state directory until dropped.
 ///
-/// Dropping one changes nothing on the machine and nothing in the journal: what it set stays
+/// Dropping it changes nothing on the machine or in the journal: its values stay
 /// undoable by id.
 pub struct Transaction {
     pub(super) journal: Journal,
     archived: Vec<Archived>,
-    // What they have changed must not be changed again: the values before that are in them alone.
+    // Their values must not be changed again: only they have the earlier values.
     unreadable: Vec<Unreadable>,
 }
 
 impl Transaction {
-    /// Takes the lock, puts away what other boots left, and begins. Refused while an earlier change
-    /// waits for its confirmation: undoing that one from under this one would mix them up.
+    /// Takes the lock, archives transactions of other boots, and begins. Refused while an earlier change
+    /// is waiting for confirmation: undoing that one underneath this one would mix them up.
     pub fn begin(store: &Store, info: BeginInfo<'_>) -> Result<Self, ApplyError> {
         Self::begin_at(store, info, boottime())
     }
 
-    /// [`Transaction::begin`] at `now_ns` of CLOCK_BOOTTIME, which a simulated machine has by itself.
+    /// [`Transaction::begin`] at `now_ns` of CLOCK_BOOTTIME, which a simulated machine provides.
     pub fn begin_at(store: &Store, info: BeginInfo<'_>, now_ns: u64) -> Result<Self, ApplyError> {
         let lock = store.lock(Duration::ZERO)?;
         let root = info.root.to_string_lossy().into_owned();
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
         let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
-        // Whether it waits for its confirmation, and what it has set, may be known the next time.
+        // Its deadline and values may be readable next time.
         if let Some(Unreadable { id, why, .. }) = unreadable.iter().find(|file| file.readable.is_none()) {
             return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why: why.clone() });
         }
@@ -132,13 +132,13 @@ impl Transaction {
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
         let mut journal = store.begin(lock, begin)?;
-        // The journal that was empty a moment ago may have been out of sight.
+        // A journal that looked empty a moment ago may have been unreadable.
         let hidden = store.open_besides(journal.id(), &root, &info.identity.boot_id).map(|open| {
             let Open { transactions, unreadable: files } = open;
             let ids = transactions.into_iter().map(|(id, _)| id).filter(|id| !seen.contains(id));
             ids.chain(files.into_iter().filter(|file| !unreadable.contains(file)).map(|file| file.id)).next()
         });
-        let why = "the journal could not be seen for a moment".to_owned();
+        let why = "the journal was unreadable for a moment".to_owned();
         match hidden {
             Ok(None) => Ok(Self { journal, archived, unreadable }),
             hidden => {
@@ -150,7 +150,7 @@ impl Transaction {
         }
     }
 
-    /// Takes the lock and goes on with an open transaction.
+    /// Takes the lock and resumes an open transaction.
     pub fn resume(store: &Store, id: &str, patience: Duration) -> Result<Self, JournalError> {
         let lock = store.lock(patience)?;
         Ok(Self { journal: store.resume(lock, id)?, archived: Vec::new(), unreadable: Vec::new() })
@@ -161,7 +161,7 @@ impl Transaction {
         self.journal.id()
     }
 
-    /// Transactions that [`Transaction::begin`] put into the archive.
+    /// Transactions that [`Transaction::begin`] archived.
     pub fn archived(&self) -> &[Archived] {
         &self.archived
     }
@@ -172,18 +172,18 @@ impl Transaction {
     }
 
     /// Sets one value: checked, journalled, written, read back. After an error the caller decides
-    /// about [`Transaction::undo`]; the journal knows what has to go back.
+    /// about [`Transaction::undo`]; the journal knows what to revert.
     ///
-    /// `model` is made anew where the value changes what there is on the machine.
+    /// `model` is rebuilt if the value changes the devices or queues of the machine.
     pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
         let value = knob.check(host, model, &setting.target, &setting.value)?;
         self.write(host, model, knob, &setting.target, value, false)
     }
 
-    /// Sets a target of this transaction back to the value it had before the first change, without
-    /// ending the transaction. The value is the kernel's own, so it is not checked: it may have a
-    /// form that nobody would ask for.
+    /// Sets a target of this transaction back to the value before its first change, without
+    /// ending the transaction. The value came from the kernel, so it is not checked: it may have a
+    /// form that users never write.
     pub fn set_back(
         &mut self,
         host: &dyn Host,
@@ -200,7 +200,7 @@ impl Transaction {
         self.write(host, model, knob, target, original, false)
     }
 
-    /// `foreign`: what is there now is somebody else's.
+    /// `foreign`: the current value was set by another program.
     pub(super) fn write(
         &mut self,
         host: &dyn Host,
@@ -217,7 +217,7 @@ impl Transaction {
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
         let (device, ids) = (device_of(host, model, target), ids_of(host, target));
-        // Interrupts are found through the model, which may be of before a rename.
+        // Interrupts are found through the model, which may predate a rename.
         let is_missing = target.nic().is_some() && host.namespace().is_some() && ids.is_none();
         if is_missing || is_another(host, target, device.as_ref()) {
             return Err(ApplyError::another_interface(&setting.knob, target));
@@ -235,7 +235,7 @@ impl Transaction {
             let is_it = |t: &&Touched| t.is_of(knob.name(), target, (&device, ids));
             beside = beside::carried(touched.iter().find(is_it), beside);
         }
-        // Its values would be those to set again, should this process die before it notices.
+        // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, ids, &setting.knob)?;
         let (chosen, set) = beside::by_whom(host, model, &beside);
         let armed = self.journal.arm(Intent {
@@ -249,7 +249,7 @@ impl Transaction {
             beside,
             foreign,
         })?;
-        // The journal took its time: what was set meanwhile is not ours to overwrite.
+        // The journal write took time: a value set in between must not be overwritten.
         if let Err(error) = still_so(knob, host, model, target, (ids, &before)) {
             let _ = self.journal.failed(&armed, &error.to_string(), true);
             return Err(error);
@@ -259,7 +259,7 @@ impl Transaction {
             .and_then(|()| knob.read(host, model, target))
             .map_err(ApplyError::from)
             .and_then(|kept| {
-                // What was read back may be the value of another one.
+                // The value read back may belong to another interface.
                 is_still_named(host, target, ids, &setting.knob)?;
                 if knob.disturbs().is_empty() {
                     return Ok((kept, Vec::new()));
@@ -269,7 +269,7 @@ impl Transaction {
                 let values = [beside::left_over(host, model, chosen), set].concat();
                 Ok((kept, beside::replay(host, model, (nic, ids.map(|ids| ids.interface)), &values, &armed)?))
             });
-        // Only now the write is done: what is there beside it is not what its driver happened to leave.
+        // Only now the write is complete: the dependent values are no longer driver leftovers.
         let (kept, replayed) = match written {
             Ok(written) => written,
             Err(error) => {
@@ -289,7 +289,7 @@ impl Transaction {
     }
 
     /// Sets everything and ends the transaction so that it stays; or, at the first failure or once
-    /// `stop` is set, puts back what it had set.
+    /// `stop` is set, reverts the values set so far.
     pub fn apply(
         mut self,
         host: &dyn Host,
@@ -316,20 +316,20 @@ impl Transaction {
         }
     }
 
-    /// Ends the transaction so that what it set stays, undoable by id. One that set nothing is
+    /// Ends the transaction so that its values stay, undoable by id. One that set nothing is
     /// closed.
     pub fn keep(mut self) -> Result<(), JournalError> {
         self.complete()
     }
 
-    /// [`Transaction::keep`], and the deadline no longer holds.
+    /// [`Transaction::keep`] without a deadline from then on.
     pub fn keep_confirmed(mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
         self.journal.confirm()?;
         self.note(host, model)?;
         self.complete()
     }
 
-    /// Writes down what surrounds the values now, for [`super::status`] to compare with later.
+    /// Records the surroundings of the values, for later comparison by [`super::status`].
     pub(super) fn note(&mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
         let touched = self.journal.history().touched();
         if touched.is_empty() {
@@ -344,14 +344,14 @@ impl Transaction {
         if is_empty { self.journal.close() } else { self.journal.complete() }
     }
 
-    /// The user wants it to stay: the deadline no longer holds.
+    /// Confirms on behalf of the user: the deadline no longer holds.
     pub fn confirm(mut self) -> Result<(), JournalError> {
         self.journal.confirm()
     }
 
-    /// Puts every value back that is still ours, newest target first, and closes the transaction
-    /// when nothing is left to do. `host` is the machine of the transaction, as [`super::reach`] gives it, and
-    /// `model` must be fresh.
+    /// Restores every value that is still ours, newest target first, and closes the transaction
+    /// when nothing is left to do. `host` is the machine of the transaction, from [`super::reach`], and
+    /// `model` must be current.
     pub fn undo(self, host: &dyn Host, model: &Model) -> Undo {
         self.undo_with(host, model, UndoOptions::default())
     }
@@ -362,7 +362,7 @@ impl Transaction {
     }
 }
 
-/// Refuses to go on where the name of a target's interface belongs to another one than that of `ids`.
+/// Fails if the name of a target's interface now belongs to another one than that of `ids`.
 fn is_still_named(
     host: &dyn Host,
     target: &Target,
@@ -373,7 +373,7 @@ fn is_still_named(
     if is_it { Ok(()) } else { Err(ApplyError::another_interface(knob, target)) }
 }
 
-/// Refuses to go on where a value is no longer the one that the journal has, or belongs to another interface.
+/// Fails if a value no longer matches the journal, or belongs to another interface.
 fn still_so(
     knob: &dyn Knob,
     host: &dyn Host,
@@ -384,10 +384,10 @@ fn still_so(
     let subject = format!("{} {target}", knob.name());
     let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
     if ids_of(host, target) != ids {
-        return changed("it is another interface or queue now".to_owned());
+        return changed("it is now another interface or queue".to_owned());
     }
     match knob.read(host, model, target)? {
         live if knob.same(before, &live) => Ok(()),
-        live => changed(format!("it was {before} and is {live} now")),
+        live => changed(format!("it was {before} and is now {live}")),
     }
 }

@@ -1,7 +1,7 @@
-//! The way back: every target of a transaction to the value it had before the first change.
+//! Undo: every target of a transaction returns to the value before the first change.
 //!
-//! Idempotent: what was put back once is not touched again, and a process killed in the middle is
-//! followed by the next one from the journal alone.
+//! Idempotent: restored values are not touched again, and if a process is killed midway, the next one
+//! continues from the journal alone.
 
 use std::borrow::Cow;
 
@@ -19,48 +19,48 @@ use crate::model::{DeviceAddress, Model};
 use crate::plan::Target;
 use crate::units::NicName;
 
-/// What was found and done about one target.
+/// Findings and actions for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UndoOutcome {
-    /// Which knob.
+    /// Knob.
     pub knob: String,
-    /// On what, by the names of now where the device is still there.
+    /// Target, by its current name if the device still exists.
     pub target: Target,
-    /// The value to go back to.
+    /// The value to restore.
     pub original: String,
-    /// The last value that the transaction had asked for.
+    /// The last value that the transaction asked for.
     pub wanted: String,
-    /// What was found and done.
+    /// Findings and actions.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Whether the user should look: the value is not the original one and was not expected to go.
+    /// The user should check: the value is not the original one and was not expected to go.
     pub trouble: bool,
 }
 
 /// The result of undoing one transaction.
 #[derive(Debug)]
 pub struct Undo {
-    /// Which transaction.
+    /// Transaction id.
     pub id: String,
     /// Each target that was not settled before, in the order of undoing.
     pub outcomes: Vec<UndoOutcome>,
-    /// The result for its shell commands; `None` when there was nothing to take back.
+    /// The result for its shell commands; `None` when there was nothing to revert.
     pub command: Option<CommandUndo>,
-    /// Whether nothing is left to undo.
+    /// True if nothing is left to undo.
     pub closed: bool,
-    /// The journal could not be written. The outcomes hold all the same; undoing again will find
+    /// The journal could not be written. The outcomes are still valid; another undo will find
     /// nothing to do.
     pub journal_error: Option<JournalError>,
 }
 
 impl Undo {
-    /// Whether every value is the original one, or went with its device.
+    /// True if every value is the original one, or went with its device.
     pub fn is_clean(&self) -> bool {
         let trouble = self.outcomes.iter().any(|outcome| outcome.trouble);
         self.journal_error.is_none() && !trouble && !self.has_failed()
     }
 
-    /// Returns true when something failed that another attempt may put back.
+    /// True if something failed that another attempt may restore.
     pub fn has_failed(&self) -> bool {
         let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
         let command = self.command.as_ref().map(|command| &command.outcome);
@@ -68,10 +68,10 @@ impl Undo {
     }
 }
 
-/// How undo treats what it finds.
+/// Options of undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UndoOptions {
-    /// Write the original over a value that another program has set.
+    /// Overwrite values set by another program with the original.
     pub force: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
     let mut journal_error = None;
     let command = commands::take_back(&mut journal, host, &mut journal_error);
     let mut settled = command.as_ref().is_none_or(|command| command.outcome.settles());
-    // Queues come and go with the values that are put back.
+    // Queues come and go with the restored values.
     let mut model = Cow::Borrowed(model);
     for touched in journal.history().touched().into_iter().rev() {
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
@@ -101,7 +101,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
             Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
         };
         settled &= outcome.settles();
-        // A guard that tries for days does not fill the disk.
+        // A guard that retries for days must not fill the disk.
         if touched.outcome.as_ref() != Some(&outcome)
             && let Err(error) = journal.undone(touched.seq, &outcome)
         {
@@ -129,7 +129,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
 fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Unchanged | Outcome::Restored => false,
-        // A virtual device takes its values with it when it goes, and so do processes and threads; hardware
+        // Virtual devices take their values with them when they go, and so do processes and threads; hardware
         // should not go.
         Outcome::Gone => {
             let fleeting = knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
@@ -139,11 +139,11 @@ fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether `live` is our doing.
+/// True if we set `live`.
 ///
-/// A value of somebody else that a reapply wrote over is not, should it come back: whoever set it once
-/// more means it, as whoever sets any other value does. What such a write left half done is: of several
-/// interrupts, some may have theirs still and some have ours.
+/// A foreign value that reapply overwrote is not ours if it returns: setting it again is deliberate,
+/// like setting any other value. Reapply may also leave such a value half written: of several
+/// interrupts, some may have the foreign value and some ours.
 fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
     let Touched { ours, foreign, unsettled, .. } = touched;
     let is_one_of = |values: &[String]| values.iter().any(|value| knob.same(value, live));
@@ -158,7 +158,7 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
 }
 
 fn another_interface() -> Outcome {
-    Outcome::Failed { why: "another interface has its name now".to_owned() }
+    Outcome::Failed { why: "its name now belongs to another interface".to_owned() }
 }
 
 fn put_back(
@@ -183,12 +183,12 @@ fn put_back(
     let is_still_it = || interface_id(host, target) == found;
     let live = match knob.read(host, model, target) {
         Ok(live) => live,
-        // The process or thread has ended. An interrupt is not among them: it is missing while its interface is
-        // down, and comes back with its value.
+        // The process or thread has ended. Interrupts are not included: they are missing while their
+        // interface is down, and come back with their values.
         Err(error @ KnobError::NotThere { .. }) => {
             return match host.namespaces() {
                 Ok(_) => Outcome::Gone,
-                Err(hidden) => failed(format!("{error}, or out of sight: {hidden}")),
+                Err(hidden) => failed(format!("{error}, or hidden: {hidden}")),
             };
         }
         Err(error @ KnobError::UnknownQueue { .. }) => {
@@ -224,21 +224,21 @@ fn put_back(
         None => touched.beside.clone(),
     };
     if !is_original {
-        // What was set while the journal was written is not ours to overwrite, nor is another interface that has
-        // the name by now.
+        // A value set while the journal was written must not be overwritten, nor another interface that now
+        // has the name.
         if !is_still_it() {
             return another_interface();
         }
         match knob.read(host, model, target) {
             Ok(now) if knob.same(&live, &now) => {}
-            Ok(now) => return failed(format!("it was changed to {now} meanwhile")),
+            Ok(now) => return failed(format!("it changed to {now} in the meantime")),
             Err(error) => return failed(error.to_string()),
         }
         let written = knob
             .write(host, model, target, &touched.original, &armed)
             .and_then(|()| knob.read(host, model, target));
         match written {
-            // What was read back may be the value of another one.
+            // The value read back may belong to another interface.
             Ok(_) if !is_still_it() => return another_interface(),
             Ok(kept) if knob.same(&touched.original, &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
@@ -254,8 +254,8 @@ fn put_back(
     }
 }
 
-/// The queue is not in the model. Where it does not exist the kernel has freed our value with it; what a new one
-/// begins with is the original, or is not, and then the original waits for the queue.
+/// The queue is not in the model. If it does not exist, the kernel has freed our value with it; a new queue
+/// starts with the original value, or else the original waits for the queue.
 fn without_queue(
     knob: &dyn Knob,
     host: &dyn Host,
@@ -268,7 +268,7 @@ fn without_queue(
         other.is_on_same_device(touched)
             && knob::find(&other.knob).is_some_and(|other| other.disturbs().contains(&knob.name()))
     };
-    // An interrupt may outlive its queue, unless the transaction itself had made both.
+    // An interrupt may outlive its queue, unless the transaction itself created both.
     let went_with_it = || is_of_queue(&touched.knob) || history.touched().iter().any(makes_queues);
     match has_queue(host, target) {
         Ok(false) if knob.is_fresh(host, &touched.original) && went_with_it() => Outcome::Gone,
@@ -278,30 +278,30 @@ fn without_queue(
     }
 }
 
-/// Whether a target that has its original value is all that undo wants: nothing beside it was thrown away that
-/// was not set again.
+/// True if undo has nothing to do for a target that has its original value: every dependent value that was
+/// reset was set again.
 ///
-/// So it is when our last write made it so, whole, as a trial does that flips back: that write has set again what
-/// it threw away, and what differs since is somebody else's. After a write that was cut short, and after an undo
-/// that noted what it found, it is not. Nor is it when the last write made something else of it: then another
-/// program has brought the original back, or an undo that could note nothing, and either had new queues made.
+/// That is so if our last write restored it completely, as when a trial flips back: that write set the
+/// dependent values again, and later differences are foreign. It is not so after an interrupted write, or
+/// after an undo that recorded what it found. Nor if our last write set another value: then another program
+/// restored the original, or an undo that could record nothing; both had the queues recreated.
 fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
     let by_us = knob.same(&touched.original, &touched.wanted);
     touched.beside.is_empty() || (touched.unsettled.is_empty() && touched.held.is_none() && by_us)
 }
 
-/// What has to be set again once the original value is back: what there was before our writes, or what somebody
-/// else has made of it since. In the order of how much is known:
+/// Values to set again once the original value is restored: those before our writes, or what others have
+/// set since. In order of certainty:
 ///
-/// - Once the original is back, what the last undo found and noted before its write counts: whatever is there now, its
-///   write left.
-/// - Of a write of ours that was cut short, what is there now is what the driver happened to leave, and what was
-///   before it counts.
-/// - While the value is ours, what is there now is what others want, and is noted before it is thrown away.
-/// - Where the original is back and nobody noted anything, what a new queue has was thrown away, and anything else
-///   may be somebody's choice and stays.
+/// - Once the original is restored, the values recorded by the last undo before its write count: the current
+///   ones are leftovers of that write.
+/// - After an interrupted write of ours, the current values are driver leftovers, and those from
+///   before it count.
+/// - While the value is ours, the current values are what others want, and are recorded before being reset.
+/// - If the original is restored and nothing was recorded, values of new queues were reset; others may be
+///   deliberate and stay.
 ///
-/// `None` when another interface has taken the name while its values were read.
+/// `None` if another interface took the name while its values were read.
 fn beside_values(
     journal: &mut Journal,
     host: &dyn Host,
@@ -326,7 +326,7 @@ fn beside_values(
         let is_it = |t: &&Touched| t.knob == one.knob && t.target.lasting() == one.target.lasting();
         all.iter().filter(|t| t.is_on_same_device(touched)).find(is_it)
     };
-    // A value of the transaction itself that could not be put back goes with its queue: its original is what comes back.
+    // A value of the transaction itself that could not be restored goes with its queue: its original returns.
     for one in &mut held {
         let knob = knob::find(&one.knob);
         let is_left = |t: &&Touched| !t.outcome.as_ref().is_some_and(Outcome::settles);
@@ -336,8 +336,8 @@ fn beside_values(
             one.value.clone_from(&own.original);
         }
     }
-    // An earlier attempt was refused: what is there still counts, but for queues that it had made anew all the same.
-    // What the transaction itself had set is back by now, and not to be set again.
+    // An earlier attempt was refused: current values still count, except those of queues it recreated anyway.
+    // Values that the transaction itself set are already restored, and not to be set again.
     if let Some(before) = &touched.held {
         let lost = beside::made_anew(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
         held = beside::overlaid(&held, &lost.collect::<Vec<_>>());
@@ -345,8 +345,8 @@ fn beside_values(
     if !is_still_it() {
         return None;
     }
-    // Its room was set aside with the intent. Where no room can be set aside, a full disk must not keep the
-    // machine from being restored all the same.
+    // Its space was reserved with the intent. If none can be reserved, a full disk must not prevent the
+    // machine from being restored.
     let _ = journal.holding(touched.seq, &held);
     Some(beside::overlaid(&touched.beside, &held))
 }

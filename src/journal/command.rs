@@ -1,36 +1,36 @@
-//! Shell commands in a journal: the one that is left to be taken back. Pure.
+//! Shell commands in a journal: the one still to be reverted. Pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{Outcome, Record};
 use super::recover::History;
 
-/// A shell command that takes back the effect of another one.
+/// A shell command that reverts the effect of another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackCommand {
     /// The command, as `sh -c` takes it.
     pub back: String,
-    /// The directory that it runs in; that of the program that runs it without one.
+    /// Its working directory; without one, that of the program that runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
 }
 
-/// A command whose effect was not taken back yet. It may never have begun.
+/// A command whose effect was not reverted yet. It may never have started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCommand {
-    /// The command that takes it back.
+    /// The command that reverts it.
     pub command: BackCommand,
     /// The error of the last undo; `None` before the first.
     pub failure: Option<String>,
 }
 
 impl History {
-    /// Returns true when a shell command was run, or was about to.
+    /// True if a shell command was run, or was about to.
     pub fn ran_command(&self) -> bool {
         self.records.iter().any(|record| matches!(record, Record::Command(_)))
     }
 
-    /// The command that undo has to run; `None` when none was begun since the last one that was taken back.
+    /// The command that undo has to run; `None` if none was started since the last reverted one.
     pub fn pending_command(&self) -> Option<PendingCommand> {
         let mut pending: Option<PendingCommand> = None;
         for record in &self.records {

@@ -1,6 +1,7 @@
-//! Journal files in a directory: `STATE/journal/ID.jsonl`, `STATE/journal/archive/ID.jsonl` and, of a machine that
-//! is only files, `STATE/lock`. The running machine has one lock, `RUN/lock`, whatever state directory is used: a
-//! file system that goes read-only does not take it along, and two journals never change one machine at a time.
+//! Journal files in a directory: `STATE/journal/ID.jsonl`, `STATE/journal/archive/ID.jsonl` and, for a
+//! machine consisting of files, `STATE/lock`. The running machine has one lock, `RUN/lock`, for all state
+//! directories: it survives a read-only file system, and two journals never change one machine at the same
+//! time.
 
 #![allow(clippy::disallowed_methods)] // The journal is kept in files.
 
@@ -21,7 +22,8 @@ use crate::host::ProcessId;
 /// Suffix of the files.
 const SUFFIX: &str = ".jsonl";
 
-/// Files below one state directory. Making one touches nothing; the directories are made with the first file.
+/// Files below one state directory. Constructing it touches nothing; directories are created with the first
+/// file.
 #[derive(Debug, Clone)]
 pub struct Disk {
     state: PathBuf,
@@ -34,7 +36,7 @@ impl Disk {
         Self { state: state.into(), run: None }
     }
 
-    /// Files below `state`, locked in `run`, which is empty after a boot, together with all other journals of
+    /// Files below `state`, locked in `run`, which is empty after a boot, shared with all other journals of
     /// this machine.
     pub fn of_this_machine(state: impl Into<PathBuf>, run: impl Into<PathBuf>) -> Self {
         Self { state: state.into(), run: Some(run.into()) }
@@ -56,17 +58,17 @@ impl Disk {
     }
 }
 
-/// Makes names that were made or taken away in a directory survive a crash.
+/// Makes created and removed names in a directory survive a crash.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes `path` and what is missing above it, each new name synced in the directory that has it.
+/// Creates `path` and missing parents, each new name synced in its directory.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    // A relative path of one name has the empty parent, which stands for `.`.
+    // A relative path of one name has the empty parent, which means `.`.
     let parent = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
@@ -81,12 +83,12 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     sync_directory(parent)
 }
 
-/// Refuses a directory in which others than root and the user of this process can replace files.
+/// Rejects a directory in which users other than root and the current one can replace files.
 fn trusted(directory: &Path) -> Result<(), LockError> {
     let untrusted = |why: String| Err(LockError::Untrusted { path: directory.to_owned(), why });
     let status = match std::fs::metadata(directory) {
         Ok(status) => status,
-        // One that is not there yet will be ours.
+        // A missing directory will be ours.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(LockError::Io { path: directory.to_owned(), error }),
     };
@@ -100,7 +102,7 @@ fn trusted(directory: &Path) -> Result<(), LockError> {
     Ok(())
 }
 
-/// What the lock file says of the process that holds it.
+/// Holder of the lock according to the lock file.
 fn holder(text: &str) -> Option<ProcessId> {
     let (pid, start) = text.trim_end().split_once(' ')?;
     Some(ProcessId { pid: pid.parse().ok()?, start: start.parse().ok()? })
@@ -132,7 +134,7 @@ impl Storage for Disk {
         sync_directory(&self.folder(Folder::Open))
     }
 
-    // A file system that cannot leaves it: the way back then lacks what a full disk refuses.
+    // Without support in the file system nothing is reserved: a full disk may then block undo.
     fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()> {
         let file = self.open_existing(id)?;
         match fallocate(&file, FallocateFlags::KEEP_SIZE, file.metadata()?.len(), bytes) {
@@ -150,8 +152,8 @@ impl Storage for Disk {
     }
 
     fn truncate(&self, id: &str, length: u64) -> io::Result<()> {
-        // Setting the length that it has would give back the room that was set aside, and a file system that has
-        // gone read-only would refuse it.
+        // Setting the current length would release the reserved space, and fail on a file system that has
+        // become read-only.
         if std::fs::metadata(self.path(Folder::Open, id))?.len() == length {
             return Ok(());
         }
@@ -160,8 +162,8 @@ impl Storage for Disk {
         file.sync_all()
     }
 
-    // The room that was set aside does not go along: nothing is appended to an archived file. Where it cannot be
-    // given back, the file takes more of the disk than it has to, and that is all.
+    // Releases the reserved space: nothing is appended to an archived file. If that fails, the file
+    // only takes more disk space than necessary.
     fn archive(&self, id: &str) -> io::Result<()> {
         let _ = self.open_existing(id).and_then(|file| file.set_len(file.metadata()?.len()));
         std::fs::rename(self.path(Folder::Open, id), self.path(Folder::Archive, id))?;
@@ -189,13 +191,13 @@ impl Storage for Disk {
                 return Err(LockError::Held { path, holder });
             }
         }
-        // Who holds it is a courtesy to those who find it taken; a full disk must not keep anyone from undoing.
+        // The holder is informational; a full disk must not prevent undo.
         let own = ProcessId::own().map_or_else(String::new, |own| format!("{} {}\n", own.pid, own.start));
         let _ = file.set_len(0).and_then(|()| file.write_all(own.as_bytes()));
         Ok(Lock::new(file))
     }
 
-    // The list holds paths, each with a NUL behind it.
+    // The list holds NUL-terminated paths.
     fn claim(&self) -> io::Result<Vec<PathBuf>> {
         let Some(run) = &self.run else { return Ok(Vec::new()) };
         make_directory(&self.state)?;
@@ -228,7 +230,7 @@ impl Storage for Disk {
         };
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
         paths.sort();
-        // Whoever removes a file is the one who has taken it.
+        // The process that removes a file has taken it.
         let take =
             |path: &PathBuf| std::fs::read(path).and_then(|text| std::fs::remove_file(path).map(|()| text));
         Ok(paths.iter().filter_map(|path| take(path).ok()).collect())
@@ -264,7 +266,7 @@ mod tests {
         assert_eq!(disk.list(Folder::Archive).expect("listed"), ["1"]);
     }
 
-    /// A journal that has 100,000 bytes set aside.
+    /// A journal with 100,000 reserved bytes.
     fn with_room() -> (tempfile::TempDir, Disk, Lock) {
         let state = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::new(state.path());
@@ -285,7 +287,7 @@ mod tests {
         assert!(blocks * 512 >= 100_000, "{blocks}: every file system for tests can do it");
     }
 
-    /// Each archived journal once kept the room that its undo might have needed.
+    /// Each archived journal once kept the space reserved for its undo.
     #[test]
     fn the_archive_keeps_no_room_set_aside() {
         let (_state, disk, _lock) = with_room();

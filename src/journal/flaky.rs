@@ -2,7 +2,7 @@
 //!
 //! For tests only; no command makes one.
 
-#![allow(clippy::disallowed_methods)] // Looks how much of a file is allocated.
+#![allow(clippy::disallowed_methods)] // Reads the allocated size of a file.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use super::storage::{Folder, Lock, LockError, Storage};
 use crate::host::Fuse;
 
-/// From operation `at` of the fuse on, everything that needs room fails with `errno`. An append
-/// leaves half of its bytes behind, as a full disk does.
+/// From operation `at` of the fuse on, everything that needs space fails with `errno`. An append
+/// writes half of its bytes, as on a full disk.
 ///
-/// A disk that is full (ENOSPC) still has the blocks that a file was given before, when `holds` says so.
+/// A full disk (ENOSPC) still has the blocks already given to a file, if `holds` is set.
 #[derive(Debug, Clone, Copy)]
 pub struct Trouble {
     /// The first operation that fails, counted from 1 on the fuse.
     pub at: u64,
-    /// What it fails with, such as 28 for ENOSPC.
+    /// The error, such as 28 for ENOSPC.
     pub errno: i32,
-    /// Whether the file system can set room aside.
+    /// The file system can reserve space.
     pub holds: bool,
 }
 
@@ -41,7 +41,7 @@ impl<S: Storage> FlakyStorage<S> {
         Self { inner, fuse, trouble }
     }
 
-    /// Whether there is room for `bytes` more, of the file `id` where it is one's that is there.
+    /// Fails without space for `bytes` more, counting blocks of the file `id` if it exists.
     fn room(&self, id: &str, bytes: u64) -> io::Result<()> {
         self.fuse.step();
         match self.trouble {
@@ -53,7 +53,7 @@ impl<S: Storage> FlakyStorage<S> {
         }
     }
 
-    /// Whether the file has the blocks already.
+    /// True if the file already has the blocks.
     fn has(&self, id: &str, bytes: u64) -> bool {
         let path = self.inner.path(Folder::Open, id);
         std::fs::metadata(path).is_ok_and(|file| file.len() + bytes <= file.blocks() * 512)

@@ -1,12 +1,12 @@
-//! What the open transactions hold on the machine, as a plan. Pure.
+//! Values held by the open transactions, as a plan. Pure.
 
 use super::recover::{History, Touched};
 use crate::plan::{Plan, PlannedSetting, Setting};
 
-/// The settings of `open` (the oldest first, as [`super::Store::open_of`] gives them) that are to stay: of
-/// transactions that were finished and, where they had a deadline, confirmed. Of several values for one
-/// target the last counts. What a transaction has put back is none of it, nor are the interfaces of another
-/// network namespace, nor what a shell command did; the ids of transactions left out come second.
+/// Permanent settings of `open` (oldest first, as [`super::Store::open_of`] returns them): those of
+/// transactions that were finished and, if they had a deadline, confirmed. The last of several values for one
+/// target counts. Reverted values, interfaces of another network namespace and effects of shell
+/// commands are excluded; the ids of excluded transactions come second.
 pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
     let mut settings = Vec::new();
     let mut left_out = Vec::new();
@@ -18,7 +18,7 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
             continue;
         }
         for touched in history.touched() {
-            // Put back, it is what an older transaction has made of it.
+            // Reverted: an older transaction decides the value.
             let undone = touched.outcome.as_ref().is_some_and(super::Outcome::settles);
             if !undone {
                 settings.retain(|(other, _): &(Touched, _)| !touched.is_same(other));

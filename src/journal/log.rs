@@ -1,5 +1,5 @@
-//! The journal of one open transaction: appends records, and lets a value be written only after
-//! what it was is on disk.
+//! The journal of one open transaction: appends records, and permits a write only once the
+//! old value is on disk.
 
 use std::io;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use super::storage::{Folder, Lock, Storage};
 use super::store::JournalError;
 use super::surroundings::Surroundings;
 
-/// The proof that a write may happen: the value to go back to is on disk, synced.
+/// The proof that a write may happen: the value to restore is on disk, synced.
 ///
-/// Only [`Journal::arm`] and [`Journal::arm_restore`] make one, so a write without an entry in the
+/// Only [`Journal::arm`] and [`Journal::arm_restore`] create one, so a write without an entry in the
 /// journal does not compile.
 #[derive(Debug)]
 pub struct Armed {
@@ -33,7 +33,7 @@ pub struct Journal {
     storage: Arc<dyn Storage>,
     id: String,
     history: History,
-    // A line may be half there that could not be cut off again. Anything appended after it would
+    // The file may end in a partial line that could not be cut off. Anything appended after it would
     // turn a torn line into damage.
     torn: bool,
     room: Room,
@@ -53,7 +53,7 @@ impl Journal {
         Self { storage, id, history, torn, room, _lock: lock }
     }
 
-    /// The transaction.
+    /// The transaction id.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -63,8 +63,8 @@ impl Journal {
         &self.history
     }
 
-    /// Records `intent` under the next number and syncs it; then the write may happen. What undo will have to
-    /// write down has its room from now on.
+    /// Records `intent` under the next number and syncs it; then the write may happen. From now on the
+    /// records of undo have reserved space.
     pub fn arm(&mut self, intent: Intent) -> Result<Armed, JournalError> {
         let seq = self.history.last_seq() + 1;
         let record = Record::Intent(Intent { seq, ..intent });
@@ -75,61 +75,61 @@ impl Journal {
         Ok(Armed { seq })
     }
 
-    /// Sets aside what the way back needs, and `bytes` more.
+    /// Reserves the space that undo needs, and `bytes` more.
     pub(super) fn set_aside(&self, bytes: u64) -> Result<(), JournalError> {
         let Some(needed) = self.room.needed() else { return Ok(()) };
         let done = self.storage.set_aside(&self.id, needed + bytes);
-        done.map_err(|error| self.error("set room aside in", error))
+        done.map_err(|error| self.error("reserve space in", error))
     }
 
-    /// Lets the original value of intent `seq` be written back. Needs nothing on disk but what is
-    /// there already, so that a full disk cannot keep a machine from being restored. `None` when
+    /// Permits restoring the original value of intent `seq`. Needs no more disk space,
+    /// so that a full disk cannot prevent it. `None` if
     /// there is no such intent.
     pub fn arm_restore(&self, seq: u64) -> Option<Armed> {
         let known = |record: &Record| matches!(record, Record::Intent(intent) if intent.seq == seq);
         self.history.records.iter().any(known).then_some(Armed { seq })
     }
 
-    /// Writes down, and syncs, what others had set beside the value that is about to go back.
+    /// Records and syncs the dependent values set by others before the original is restored.
     pub fn holding(&mut self, seq: u64, values: &[Beside]) -> Result<(), JournalError> {
         self.append(Record::Holding { seq, values: values.to_vec() })?;
         self.sync()
     }
 
-    /// The write was made; `kept` was read back. Not synced: a crash of the program does not lose
-    /// it, and a crash of the machine loses the value with it.
+    /// The write was made; `kept` was read back. Not synced: a program crash does not lose
+    /// it, and a machine crash loses the value too.
     pub fn done(&mut self, armed: &Armed, kept: &str) -> Result<(), JournalError> {
         self.append(Record::Done { seq: armed.seq, kept: kept.to_owned() })
     }
 
-    /// The write was refused, or its outcome is not known; or it was not even tried.
+    /// The write was rejected, its outcome is unknown, or it was not attempted.
     pub fn failed(&mut self, armed: &Armed, why: &str, untried: bool) -> Result<(), JournalError> {
         self.append(Record::Failed { seq: armed.seq, why: why.to_owned(), untried })
     }
 
-    /// What undo did about the target first touched by intent `seq`.
+    /// Result of undo for the target first touched by intent `seq`.
     pub fn undone(&mut self, seq: u64, outcome: &Outcome) -> Result<(), JournalError> {
         self.append(Record::Undone { seq, outcome: outcome.clone() })
     }
 
-    /// Records, and syncs, the command that takes back the one that runs next. After an error that one must not run.
+    /// Records and syncs the command that reverts the next one to run. After an error the next must not run.
     pub fn command(&mut self, back: &BackCommand) -> Result<(), JournalError> {
         self.append(Record::Command(back.clone()))?;
         self.sync()
     }
 
-    /// Records the result of the command that takes the last one back. Not synced: if the line is lost, that command
+    /// Records the result of the reverting command. Not synced: if the line is lost, the command
     /// runs once more, which does no harm.
     pub fn command_undone(&mut self, outcome: &Outcome) -> Result<(), JournalError> {
         self.append(Record::CommandUndone { outcome: outcome.clone() })
     }
 
-    /// What a later look compares with. Not synced: it is lost only with the values themselves.
+    /// Reference for later comparisons. Not synced: it is lost only together with the values.
     pub fn surroundings(&mut self, around: Surroundings) -> Result<(), JournalError> {
         self.append(Record::Surroundings(around))
     }
 
-    /// Everything that was asked for is set.
+    /// Everything asked for is set.
     pub fn complete(&mut self) -> Result<(), JournalError> {
         self.append(Record::Complete)?;
         self.sync()
@@ -141,7 +141,7 @@ impl Journal {
         self.sync()
     }
 
-    /// Nothing is left to undo: the file goes to the archive. One that a later version has written to stays.
+    /// Nothing is left to undo: archives the file. One written by a later version stays.
     pub fn close(&mut self) -> Result<(), JournalError> {
         if self.history.records.contains(&Record::Unknown) {
             let path = self.storage.path(Folder::Open, &self.id);

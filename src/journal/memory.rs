@@ -1,4 +1,4 @@
-//! Journal files that nobody keeps: for a rehearsal, which has nothing to undo.
+//! In-memory journal files: for a rehearsal, which has nothing to undo.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,11 +7,11 @@ use std::sync::Mutex;
 
 use super::storage::{Folder, Lock, LockError, Storage};
 
-/// Files in memory, all of them open ones.
+/// Files in memory, all open.
 #[derive(Debug, Default)]
 pub struct Memory {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
-    // Of what was copied.
+    // Paths of the copied files.
     paths: BTreeMap<String, PathBuf>,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Reason why a change that waited for its confirmation goes back without a command of the user.
+/// Reason for an undo of an unconfirmed change without a user's command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lapse {
@@ -33,7 +33,7 @@ impl fmt::Display for Lapse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Lapse::NotConfirmed => "was not confirmed in time",
-            Lapse::Killed => "was left by a process that had been killed",
+            Lapse::Killed => "was left behind by a killed process",
             Lapse::Unguarded => "lost its guard",
         })
     }

@@ -1,4 +1,4 @@
-//! The lines of a journal file: what they say and how they are spelt. Nothing here touches a file.
+//! The lines of a journal file: meaning and encoding. No file access here.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,60 +12,60 @@ use crate::units::CpuId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// The first line: which transaction.
+    /// The first line: the transaction.
     Begin(Begin),
     /// A value is about to be written. On disk, synced, before the write.
     Intent(Intent),
     /// The write of intent `seq` was made and read back.
     Done {
-        /// Which intent.
+        /// The intent.
         seq: u64,
-        /// What was read back.
+        /// The value read back.
         kept: String,
     },
-    /// The write of intent `seq` was refused, or could not be read back.
+    /// The write of intent `seq` was rejected or could not be read back.
     Failed {
-        /// Which intent.
+        /// The intent.
         seq: u64,
-        /// Why, in one line.
+        /// Reason, in one line.
         why: String,
-        /// It was not even tried: nothing of the value is on the machine.
+        /// It was not attempted: nothing of the value is on the machine.
         #[serde(default, skip_serializing_if = "is_false")]
         untried: bool,
     },
-    /// The machine around the values, once they were set: for a later look to compare with.
+    /// Surroundings of the values once they were set, for later comparison.
     Surroundings(Surroundings),
-    /// Everything that was asked for is set.
+    /// Everything asked for is set.
     Complete,
     /// The user confirmed: the deadline no longer holds.
     Confirmed,
-    /// Undo is about to write the original value of intent `seq`, which may throw these away: they are
-    /// what others had set by then. On disk, synced, before that write.
+    /// Undo is about to write the original value of intent `seq`, which may reset these values set by
+    /// others. On disk, synced, before that write.
     Holding {
         /// The first intent of the target.
         seq: u64,
-        /// Those of the intent's own list, as they were then.
+        /// The dependent values of the intent, as they were then.
         values: Vec<Beside>,
     },
-    /// What undo did about the target that intent `seq` was the first to touch.
+    /// Result of undo for the target first touched by intent `seq`.
     Undone {
         /// The first intent of the target.
         seq: u64,
-        /// What was found and done.
+        /// Findings and actions.
         #[serde(flatten)]
         outcome: Outcome,
     },
-    /// A shell command is about to run; this one takes its effect back. On disk, synced, before it runs.
+    /// A shell command is about to run; this one reverts it. On disk, synced, before it runs.
     Command(BackCommand),
     /// The result of running the `back` of the last [`Record::Command`].
     CommandUndone {
-        /// [`Outcome::Restored`]: it ran with success. [`Outcome::Failed`]: undo could not.
+        /// [`Outcome::Restored`]: it succeeded. [`Outcome::Failed`]: it failed.
         #[serde(flatten)]
         outcome: Outcome,
     },
     /// Nothing of this transaction is left to undo.
     Closed,
-    /// A kind that a later version has added. What it says is not known here, so the transaction is never closed.
+    /// A kind added by a later version. Its meaning is unknown here, so the transaction is never closed.
     #[serde(other)]
     Unknown,
 }
@@ -75,42 +75,42 @@ pub enum Record {
 pub struct Begin {
     /// [`Begin::SCHEMA`].
     pub schema: String,
-    /// The transaction, which is also the name of its file.
+    /// Transaction id, also the name of its file.
     pub id: String,
     /// Boot of the machine. Values do not outlive a boot, so neither does a transaction.
     pub boot_id: String,
-    /// The root that the machine was looked at through, absolute.
+    /// The root through which the machine is accessed, absolute.
     pub root: String,
-    /// The network namespace that was entered; `None` for the process's own.
+    /// The network namespace entered; `None` for the process's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<Namespace>,
     /// The process's own network namespace, in which `proc/sys/net` was read and written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Namespace>,
-    /// The process that applies, by number and start. Its guard need not wait once it has
+    /// The applying process, by pid and start time. Its guard need not wait once it has
     /// ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applier: Option<ProcessId>,
     /// Start, RFC 3339 in UTC; for people only.
     pub started: String,
-    /// Who began it and for what, in one line; for people only.
+    /// Author and purpose, in one line; for people only.
     pub what: String,
-    /// Undone at this CLOCK_BOOTTIME, in nanoseconds, unless confirmed before.
+    /// CLOCK_BOOTTIME, in nanoseconds, at which it is undone unless confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
-    /// The receive work before it; `None` where the plan does not say it.
+    /// Receive work before the transaction; `None` if the plan does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
 }
 
-/// Receive work before a change, as its plan had sampled it: for a later sample to compare with.
+/// Receive work before a change, as sampled for its plan: for comparison with a later sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The CPU that the plan takes work from.
     pub cpu: CpuId,
     /// Its receive time, percent of wall time.
     pub receive_percent: u32,
-    /// Packets a second of the interfaces of the plan.
+    /// Packets per second of the plan's interfaces.
     pub packets: u64,
 }
 
@@ -126,35 +126,35 @@ pub struct Intent {
     pub seq: u64,
     /// Name of the knob.
     pub knob: String,
-    /// What it acts on, by the names of the moment. The queue in it is lasting, the interface's
+    /// Target, by its names at that time. The queue in it is persistent, the interface's
     /// name is not: [`Intent::device`] is.
     pub target: Target,
-    /// The device or process by its lasting address; `None` for a target that is the whole machine or a lasting part
-    /// of it.
+    /// Persistent address of the device or process; `None` for a target that is the whole machine or a
+    /// permanent part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceAddress>,
-    /// What sysfs calls the interface and the queue, under whatever name they are found.
+    /// sysfs inodes of the interface and the queue, independent of their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<SysfsIds>,
     /// The value before, in the knob's text form.
     pub before: String,
     /// The value to be written.
     pub after: String,
-    /// Values of the same interface that the write may throw away, as they are before it.
+    /// Dependent values on the same interface that the write may reset, as they were before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
-    /// `before` is somebody else's: it had come in the place of ours, and ours is set again.
+    /// `before` is foreign: it replaced our value, which is set again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub foreign: bool,
 }
 
-/// Inodes of directories in sysfs. No other directory has them before the next boot, and an interface keeps its
-/// own under another name and in another network namespace (see [`crate::host::Host::inode`]).
+/// Inodes of directories in sysfs. No other directory gets them before the next boot, and an interface keeps
+/// its own under another name and in another network namespace (see [`crate::host::Host::inode`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SysfsIds {
-    /// Of the interface.
+    /// Inode of the interface.
     pub interface: u64,
-    /// Of the queue, for a target that is one.
+    /// Inode of the queue, for a queue target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u64>,
 }
@@ -164,55 +164,55 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// A value that a write of another one may throw away.
+/// A value that writing another one may reset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beside {
     /// Name of the knob.
     pub knob: String,
-    /// What it acts on, by the names of the moment.
+    /// Target, by its names at that time.
     pub target: Target,
     /// The value, in the knob's text form.
     pub value: String,
 }
 
-/// What undo found and did about one target.
+/// Result of undo for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// The value was the original one already.
+    /// The value was already the original.
     Unchanged,
     /// The original value was written and read back.
     Restored,
-    /// The original value was written and the machine made something else of it: CPUs that were
-    /// online then are not online now.
+    /// The original value was written but the machine stored another one: CPUs that were
+    /// online then are now offline.
     Altered {
-        /// What was read back.
+        /// The value read back.
         kept: String,
     },
-    /// Another program or an administrator has changed the value since; it was left alone.
+    /// Another program or an administrator changed the value since; it was left alone.
     Drift {
         /// The value found.
         live: String,
-        /// It is what the kernel gives a new queue, and nothing shows whether the kernel made the queue again or
+        /// It is the kernel's value for a new queue, and it is unclear if the kernel recreated the queue or
         /// the value was set on purpose. The original is kept until that is decided.
         #[serde(default, skip_serializing_if = "is_false")]
         fresh: bool,
     },
-    /// The device, the process or the thread no longer exists, and its value with it. For a device this is
+    /// The device, process or thread no longer exists, nor does its value. For a device this is
     /// proven: every network namespace was searched for it.
     Gone,
-    /// The queue does not exist just now, and the original is not what the kernel gives a new queue: it is put
-    /// back once the queue is there again.
+    /// The queue does not exist now, and the original is not the kernel's value for a new queue: it is
+    /// restored once the queue exists again.
     Away,
     /// The value could be neither read nor restored.
     Failed {
-        /// Why, in one line.
+        /// Reason, in one line.
         why: String,
     },
 }
 
 impl Outcome {
-    /// Whether nothing is left to do about the target.
+    /// True if nothing is left to do for the target.
     pub fn settles(&self) -> bool {
         match self {
             Outcome::Unchanged | Outcome::Restored | Outcome::Gone => true,

@@ -1,26 +1,26 @@
-//! From the bytes of a journal file back to what happened. Pure: files are read elsewhere.
+//! Reconstructs the history from the bytes of a journal file. Pure: files are read elsewhere.
 
 use super::record::{Begin, Beside, Intent, Outcome, Record, SysfsIds};
 use super::surroundings::Surroundings;
 use crate::model::DeviceAddress;
 use crate::plan::Target;
 
-/// What a journal file says.
+/// Contents of a journal file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
     /// Every valid line, in order.
     pub records: Vec<Record>,
-    /// Length of the whole lines in bytes. What comes after is a torn line: the process was killed
-    /// or the disk was full while it was appended, so nothing was done on the strength of it.
+    /// Length of the complete lines in bytes. A torn line may follow: the process was killed
+    /// or the disk was full during the append, so nothing relied on it.
     pub valid_bytes: u64,
 }
 
-/// A whole line that is wrong: no crash does that.
+/// A complete but invalid line: no crash causes that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The first such line, counted from 1.
     pub line: usize,
-    /// What all valid lines say.
+    /// The contents of all valid lines.
     pub readable: History,
 }
 
@@ -29,48 +29,48 @@ pub struct Damage {
 pub struct Touched {
     /// Name of the knob.
     pub knob: String,
-    /// What it acts on, by the names of the first intent.
+    /// Target, by its names in the first intent.
     pub target: Target,
-    /// The device by its lasting address.
+    /// Persistent address of the device.
     pub device: Option<DeviceAddress>,
-    /// What sysfs called the interface and the queue at the last intent.
+    /// sysfs inodes of the interface and the queue at the last intent.
     pub ids: Option<SysfsIds>,
     /// The first intent.
     pub seq: u64,
-    /// The value before the first intent: what undo goes back to.
+    /// The value before the first intent, which undo restores.
     pub original: String,
     /// The last value asked for.
     pub wanted: String,
-    /// Every value that this transaction found, wrote or read back, each once; not those of somebody else
-    /// that it found in the place of its own.
+    /// Every value that this transaction found, wrote or read back, each once; without foreign values that
+    /// replaced its own.
     pub ours: Vec<String>,
-    /// Values of somebody else that were found in the place of ours and written over, each once.
+    /// Foreign values that replaced ours and were overwritten, each once.
     pub foreign: Vec<String>,
-    /// Values of intents without a [`Record::Done`]: the machine may have taken them, in part or
-    /// in its own way.
+    /// Values of intents without a [`Record::Done`]: the machine may have stored them, partly or
+    /// modified.
     pub unsettled: Vec<String>,
-    /// Values of the same interface that the writes may have thrown away: of each the one from before the last
-    /// write that found it there. What the transaction sets itself is as it was before the first.
+    /// Dependent values on the same interface that the writes may have reset: each from before the last
+    /// write that found it. Values set by the transaction itself are those before its first write.
     pub beside: Vec<Beside>,
-    /// The same as an undo found them before it wrote the original value.
+    /// The same as found by an undo before it wrote the original value.
     pub held: Option<Vec<Beside>>,
-    /// What the last undo did about it.
+    /// Result of the last undo.
     pub outcome: Option<Outcome>,
 }
 
 impl Touched {
-    /// Whether both are the same tunable of the same thing.
+    /// True if both are the same knob of the same target.
     pub fn is_same(&self, other: &Self) -> bool {
         self.is_of(&other.knob, &other.target, (&other.device, other.ids))
     }
 
-    /// Whether both belong to the same interface or process, whatever its name was at the time.
+    /// True if both belong to the same interface or process, whatever its name was at the time.
     pub fn is_on_same_device(&self, other: &Self) -> bool {
         is_same_device((&self.device, self.ids), (&other.device, other.ids))
     }
 
-    /// Takes in what a further write found. A queue that an earlier one took away still has the values from
-    /// before that; `own` are values of the transaction's own, which go back to the first.
+    /// Adds the findings of another write. A queue removed by an earlier one keeps the values from
+    /// before that; `own` are the transaction's own values, which return to the first.
     fn found_beside(&mut self, found: &[Beside], own: &[(String, String)]) {
         for one in found {
             let place = (one.knob.clone(), one.target.lasting());
@@ -83,7 +83,7 @@ impl Touched {
         }
     }
 
-    /// Whether it is the tunable `knob` of `target`, which belongs to `device`.
+    /// True if it is the knob `knob` of `target`, which belongs to `device`.
     pub fn is_of(
         &self,
         knob: &str,
@@ -96,8 +96,8 @@ impl Touched {
     }
 }
 
-/// Hardware keeps its address when its driver makes the interface again; a virtual interface that is made again
-/// is another one. Journals of earlier versions have addresses alone.
+/// Hardware keeps its address when its driver recreates the interface; a recreated virtual interface
+/// is a different one. Journals of earlier versions have only addresses.
 fn is_same_device(
     (mine, my_ids): (&Option<DeviceAddress>, Option<SysfsIds>),
     (theirs, their_ids): (&Option<DeviceAddress>, Option<SysfsIds>),
@@ -111,8 +111,8 @@ fn is_same_device(
 }
 
 impl History {
-    /// Reads a file. A last line without its line feed was torn by a crash and is left out: nothing was done on the
-    /// strength of it.
+    /// Parses a file. A last line without a line feed was torn by a crash and is ignored: nothing relied
+    /// on it.
     pub fn parse(bytes: &[u8]) -> Result<Self, Damage> {
         let mut history = Self::default();
         let mut damaged = None;
@@ -122,7 +122,7 @@ impl History {
             let (line, after) = match rest.iter().position(|b| *b == b'\n') {
                 Some(end) => (&rest[..end], &rest[end + 1..]),
                 None => {
-                    // All is there but the line feed, which is another byte: no crash does that.
+                    // Only the line feed is wrong, replaced by another byte: no crash does that.
                     let flipped =
                         rest.split_last().is_some_and(|(_, line)| Record::from_line(line).is_some());
                     damaged = damaged.or(flipped.then_some(number + 1));
@@ -130,7 +130,7 @@ impl History {
                 }
             };
             number += 1;
-            // Only the first line is a begin, and nothing else is the first line.
+            // The first line, and only it, must be a begin.
             let in_place = |record: &Record| matches!(record, Record::Begin(_)) == (number == 1);
             match Record::from_line(line).filter(in_place) {
                 Some(record) => history.records.push(record),
@@ -145,8 +145,8 @@ impl History {
         }
     }
 
-    /// The first line; `None` when the process was killed before it was whole, and so before
-    /// anything was done.
+    /// The first line; `None` if the process was killed before completing it, so before
+    /// doing anything.
     pub fn begin(&self) -> Option<&Begin> {
         match self.records.first() {
             Some(Record::Begin(begin)) => Some(begin),
@@ -154,22 +154,22 @@ impl History {
         }
     }
 
-    /// Whether everything asked for was set.
+    /// True if everything asked for was set.
     pub fn is_complete(&self) -> bool {
         self.records.contains(&Record::Complete)
     }
 
-    /// Whether the user confirmed.
+    /// True if the user confirmed.
     pub fn is_confirmed(&self) -> bool {
         self.records.contains(&Record::Confirmed)
     }
 
-    /// Whether it has the schema of this version. Single records may be of a kind that a later version added.
+    /// True for the schema of this version. Single records may be of a kind that a later version added.
     pub(super) fn is_readable(&self) -> bool {
         self.begin().is_some_and(|begin| begin.schema == Begin::SCHEMA)
     }
 
-    /// Whether nothing is left to undo.
+    /// True if nothing is left to undo.
     pub fn is_closed(&self) -> bool {
         self.records.contains(&Record::Closed)
     }
@@ -189,8 +189,8 @@ impl History {
         self.records.iter().map(seq).max().unwrap_or(0)
     }
 
-    /// The machine around the values when they were last set; `None` in files of earlier versions, and
-    /// when the process was killed before.
+    /// Surroundings of the values when last set; `None` in files of earlier versions, and
+    /// if the process was killed before.
     pub fn surroundings(&self) -> Option<&Surroundings> {
         self.records.iter().rev().find_map(|record| match record {
             Record::Surroundings(around) => Some(around),
@@ -198,10 +198,10 @@ impl History {
         })
     }
 
-    /// The targets in the order in which they were first touched.
+    /// The targets in the order of first touch.
     pub fn touched(&self) -> Vec<Touched> {
         let mut all: Vec<Touched> = Vec::new();
-        // Which target an intent belongs to, by `seq - 1`.
+        // Target of each intent, by `seq - 1`.
         let mut owner: Vec<(u64, usize)> = Vec::new();
         let of = |owner: &[(u64, usize)], seq| owner.iter().rev().find(|(s, _)| *s == seq).map(|(_, i)| *i);
         let untried = |record: &Record| match record {
@@ -241,7 +241,7 @@ impl History {
                     touched.outcome = None;
                     touched.held = None;
                     touched.found_beside(&intent.beside, &own);
-                    // What we had set ourselves at some time is ours, also when somebody set it again.
+                    // A value that we once set is ours, even if others set it again.
                     let known = touched.ours.contains(&intent.before);
                     let found =
                         if intent.foreign && !known { &mut touched.foreign } else { &mut touched.ours };
@@ -252,7 +252,7 @@ impl History {
                 Record::Done { seq, kept } => {
                     if let Some(index) = of(&owner, *seq) {
                         add(&mut all[index].ours, kept);
-                        // A whole write covers whatever an earlier one left half done.
+                        // A complete write supersedes any earlier partial one.
                         all[index].unsettled.clear();
                     }
                 }
@@ -276,7 +276,7 @@ impl History {
     }
 }
 
-/// What the transaction has set on the device of `intent`, where that may throw values away.
+/// Values that the transaction set on the device of `intent`, which may reset them.
 fn own(all: &[Touched], intent: &Intent) -> Vec<(String, String)> {
     if intent.beside.is_empty() {
         return Vec::new();

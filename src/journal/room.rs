@@ -1,19 +1,19 @@
-//! How much of the disk the way back needs: for a disk that is full by the time of the undo.
+//! Disk space that undo needs, in case the disk is full by then.
 
 use std::collections::BTreeMap;
 
 use super::record::Record;
 
-/// The lines behind the intents: done, surroundings, complete, closed.
+/// Records after the intents: done, surroundings, complete, closed.
 const ENDS: u64 = 16 << 10;
-/// What undo says of one target, with a reason of some length.
+/// Undo record of one target, with a reason of moderate length.
 const OUTCOME: u64 = 512;
 
-/// The room that a transaction needs beside its intents.
+/// The space that a transaction needs in addition to its intents.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     intents: u64,
-    /// By knob and target: values beside, in bytes.
+    /// Dependent values in bytes, by knob and target.
     beside: BTreeMap<(String, String), u64>,
 }
 
@@ -28,8 +28,8 @@ impl Room {
         }
     }
 
-    /// `None` where undo does without a full account: nothing is thrown away by a write. The values that undo
-    /// finds beside may be twice as long as those that were there before.
+    /// `None` if undo needs no reservation: no write resets dependent values. The dependent values that undo
+    /// finds may be twice as long as the earlier ones.
     pub(super) fn needed(&self) -> Option<u64> {
         let values: u64 = self.beside.values().sum();
         (values > 0).then_some(2 * values + OUTCOME * self.intents + ENDS)

@@ -1,5 +1,5 @@
-//! Where journal files are kept, as an interface: every operation on one is a point at which a
-//! test may stop the process.
+//! Storage of journal files as an interface: tests may stop the process at every
+//! operation.
 
 use std::any::Any;
 use std::fs::File;
@@ -11,10 +11,10 @@ use thiserror::Error;
 
 use crate::host::ProcessId;
 
-/// Open transactions and finished ones.
+/// Open and finished transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folder {
-    /// Transactions of which something may be left to undo.
+    /// Transactions that may have something left to undo.
     Open,
     /// Transactions that are closed, or of another boot.
     Archive,
@@ -22,23 +22,23 @@ pub enum Folder {
 
 /// Files by transaction id.
 pub trait Storage: Send + Sync {
-    /// The ids in a folder, sorted; none when nothing was ever kept.
+    /// The ids in a folder, sorted; none if nothing was ever stored.
     fn list(&self, folder: Folder) -> io::Result<Vec<String>>;
 
     /// The whole file.
     fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>>;
 
-    /// Makes a new, empty, open file whose existence survives a crash.
+    /// Creates a new, empty, open file whose existence survives a crash.
     fn create(&self, id: &str) -> io::Result<()>;
 
-    /// Sets room aside for so many bytes behind what an open file holds, so that a disk which is full by then
-    /// does not refuse them. The file gets no longer. Cutting it gives the room back, and so does the archive.
+    /// Reserves this many bytes after the contents of an open file, so that a full disk
+    /// does not reject them. The file length is unchanged. Truncating or archiving releases the space.
     fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()>;
 
-    /// Adds bytes at the end of an open file; they survive a crash only after [`Storage::sync`].
+    /// Appends bytes to an open file; they survive a crash only after [`Storage::sync`].
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes what was appended survive a crash.
+    /// Makes appended bytes survive a crash.
     fn sync(&self, id: &str) -> io::Result<()>;
 
     /// Cuts an open file to `length` bytes.
@@ -47,27 +47,27 @@ pub trait Storage: Send + Sync {
     /// Moves an open file into the archive.
     fn archive(&self, id: &str) -> io::Result<()>;
 
-    /// Takes the one lock under which files are changed, or says who has it. Does not wait.
+    /// Takes the one lock under which files are changed, or reports its holder. Does not wait.
     fn lock(&self) -> Result<Lock, LockError>;
 
-    /// Waits before the lock is tried again. A simulated disk lets its own time pass.
+    /// Waits before the lock is tried again. A simulated disk advances its own time.
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
     }
 
-    /// Makes these files known as a journal of the machine, and gives the state directories of the others. Call
-    /// it under the lock.
+    /// Registers these files as a journal of the machine, and returns the state directories of the others.
+    /// Call it under the lock.
     fn claim(&self) -> io::Result<Vec<PathBuf>> {
         Ok(Vec::new())
     }
 
-    /// Leaves a notice about a transaction for the next command; replaces an earlier one about it. A storage that no
-    /// command reads later keeps none.
+    /// Leaves a notice about a transaction for the next command; replaces an earlier one about it. Storage
+    /// that no later command reads keeps none.
     fn leave_notice(&self, _id: &str, _text: &[u8]) -> io::Result<()> {
         Ok(())
     }
 
-    /// Takes the notices away, each for one caller only, sorted by transaction.
+    /// Removes and returns the notices, each to one caller only, sorted by transaction.
     fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
         Ok(Vec::new())
     }
@@ -76,10 +76,10 @@ pub trait Storage: Send + Sync {
     fn path(&self, folder: Folder, id: &str) -> PathBuf;
 }
 
-/// Held by the one process that may change the machine and the journal; given back when dropped.
+/// Held by the one process that may change the machine and the journal; released when dropped.
 #[derive(Debug)]
 pub struct Lock {
-    // None where no other process can see what it guards.
+    // None if no other process can see what it guards.
     file: Option<File>,
     _guard: Option<Box<dyn Any + Send>>,
 }
@@ -95,22 +95,22 @@ impl Lock {
         Self { file: None, _guard: Some(Box::new(guard)) }
     }
 
-    /// The lock of files that only this process has.
+    /// The lock of files visible only to this process.
     pub(super) fn nobody_elses() -> Self {
         Self { file: None, _guard: None }
     }
 }
 
-// Closing the file is not enough: a child that another thread has just forked has it open too, until
+// Closing the file is not enough: a child just forked by another thread has it open too, until
 // it runs its program.
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Fails for no file that was locked.
+        // Never fails for a locked file.
         let _ = self.file.as_ref().map(File::unlock);
     }
 }
 
-/// The lock was not had.
+/// The lock was not obtained.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process has it.
@@ -118,23 +118,23 @@ pub enum LockError {
     Held {
         /// The lock file.
         path: PathBuf,
-        /// Who, when the file says it.
+        /// The holder, if recorded in the file.
         holder: Option<ProcessId>,
     },
-    /// Others than we could write to the journal.
+    /// Other users could write to the journal.
     #[error("{} cannot be trusted with the journal: {why}", path.display())]
     Untrusted {
         /// The directory.
         path: PathBuf,
-        /// Who could write to it.
+        /// Reason.
         why: String,
     },
-    /// It cannot be had.
+    /// Taking it failed.
     #[error("cannot take the lock {}: {error}", path.display())]
     Io {
         /// The lock file or a directory above it.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
 }

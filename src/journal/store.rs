@@ -1,4 +1,4 @@
-//! All transactions of one state directory: begin, find, resume, put away.
+//! All transactions of one state directory: begin, find, resume, archive.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,26 +16,26 @@ use super::recover::{Damage, History};
 use super::storage::{Folder, Lock, LockError, Storage};
 use crate::error::Kind;
 
-/// How often a taken lock is tried again.
+/// Interval between attempts to take the lock.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// The journal cannot do what was asked.
+/// A journal operation failed.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// A file or directory refuses.
+    /// A file or directory operation failed.
     #[error("cannot {verb} the journal {}: {error}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         verb: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
     /// Another process is changing the machine, or the lock cannot be taken.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A line is wrong that no crash can have left so.
+    /// An invalid line that no crash can have caused.
     #[error("the journal {} is damaged at line {line}", path.display())]
     Damaged {
         /// The file.
@@ -43,35 +43,35 @@ pub enum JournalError {
         /// The first wrong line.
         line: usize,
     },
-    /// A later version has written records that are not understood here: only that one knows what else there is
+    /// A later version wrote records not understood here: only that version knows what else there is
     /// to undo.
-    #[error("a later version of rxlab has written to the journal {}: undo with that version", path.display())]
+    #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
     LaterVersion {
         /// The file.
         path: PathBuf,
     },
     /// No open transaction has this id.
-    #[error("there is no open transaction `{id}`{}", open_list(open))]
+    #[error("no open transaction `{id}`{}", open_list(open))]
     Unknown {
-        /// As asked for.
+        /// The id asked for.
         id: String,
-        /// Those that are open.
+        /// The open transactions.
         open: Vec<String>,
     },
 }
 
-/// Whether a transaction is known to be of another boot. A boot id that could not be read, then or
-/// now, proves nothing, and what is put into the archive is never undone.
+/// True if a transaction is known to be of another boot. A boot id that could not be read, then or
+/// now, proves nothing, and archived transactions are never undone.
 fn other_boot(begin: &Begin, boot_id: &str) -> bool {
     ![begin.boot_id.as_str(), boot_id].contains(&"") && begin.boot_id != boot_id
 }
 
 fn open_list(open: &[String]) -> String {
-    if open.is_empty() { " (none is open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
+    if open.is_empty() { " (none open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
 }
 
 impl JournalError {
-    /// What it means for the exit code.
+    /// Exit code class of the error.
     pub fn kind(&self) -> Kind {
         match self {
             JournalError::Lock(LockError::Untrusted { .. }) => Kind::Denied,
@@ -87,45 +87,45 @@ impl JournalError {
     }
 }
 
-/// A transaction that was put into the archive because nothing of it can be undone.
+/// A transaction that was archived because nothing in it can be undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Archived {
     /// It belongs to an earlier boot: its values went with it.
     OtherBoot(String),
-    /// It never began, or had been closed: a process was killed just then.
+    /// It never began, or was already closed when a process was killed.
     Leftover(String),
 }
 
 /// The open transactions of one boot of a machine.
 #[derive(Debug, Default)]
 pub struct Open {
-    /// Those that can be undone, the oldest first.
+    /// Those that can be undone, oldest first.
     pub transactions: Vec<(String, History)>,
-    /// Files that cannot be read whole, the oldest first. What they hold is undone by hand.
+    /// Files that cannot be read completely, oldest first. Their contents must be undone by hand.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// The file of a transaction that cannot be read whole.
+/// The file of a transaction that cannot be read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The transaction.
     pub id: String,
     /// Its file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
-    /// What the valid lines say; `None` where the file cannot be read at all just now, and may be again.
+    /// The contents of valid lines; `None` if the file is temporarily unreadable.
     pub readable: Option<History>,
 }
 
-/// A transaction, open or in the archive.
+/// A transaction, open or archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its id.
     pub id: String,
-    /// False in the archive.
+    /// False if archived.
     pub is_open: bool,
-    /// History in its file, or the reason why that cannot be read.
+    /// History in its file, or the reason why it cannot be read.
     pub history: Result<History, String>,
 }
 
@@ -141,13 +141,13 @@ impl Store {
         Self { storage: Arc::new(storage) }
     }
 
-    /// A copy in memory of the open transactions: nothing that happens to it reaches a disk.
+    /// An in-memory copy of the open transactions: changes to it never reach a disk.
     pub fn rehearsal(&self) -> Result<Self, JournalError> {
         let copy = Memory::copy_of(&*self.storage).map_err(|error| self.error("read", "", error))?;
         Ok(Self::new(copy))
     }
 
-    /// Every transaction, open or in the archive, the oldest first.
+    /// Every transaction, open or archived, oldest first.
     pub fn all(&self) -> Result<Vec<Entry>, JournalError> {
         let mut all = Vec::new();
         for (folder, is_open) in [(Folder::Open, true), (Folder::Archive, false)] {
@@ -165,7 +165,7 @@ impl Store {
         Ok(all)
     }
 
-    /// Takes the lock; tries again until `patience` is over while another process has it.
+    /// Takes the lock; retries until `patience` is over while another process has it.
     pub fn lock(&self, patience: Duration) -> Result<Lock, JournalError> {
         let mut left = patience;
         loop {
@@ -179,12 +179,12 @@ impl Store {
         }
     }
 
-    /// Ids of the transactions that are not in the archive, oldest first.
+    /// Ids of unarchived transactions, oldest first.
     pub fn open_ids(&self) -> Result<Vec<String>, JournalError> {
         self.ids(Folder::Open)
     }
 
-    /// The id that `text` means: an id or the beginning of exactly one.
+    /// The id that `text` means: an id or the unique beginning of one.
     pub fn find(&self, text: &str) -> Result<String, JournalError> {
         let mut open = self.open_ids()?;
         let mut matching = open.iter().filter(|id| id.starts_with(text));
@@ -200,13 +200,13 @@ impl Store {
         self.storage.path(Folder::Open, id)
     }
 
-    /// Whether a transaction is in the archive.
+    /// True if a transaction is archived.
     pub fn is_archived(&self, id: &str) -> bool {
         self.storage.read(Folder::Archive, id).is_ok()
     }
 
-    /// Makes this known as a journal of the machine, and gives the others with their state directories. Call it
-    /// under the lock.
+    /// Registers this as a journal of the machine, and returns the others with their state directories. Call
+    /// it under the lock.
     pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
         let others = self.storage.claim().map_err(|error| JournalError::Io {
             verb: "register",
@@ -216,7 +216,7 @@ impl Store {
         Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
     }
 
-    /// What an open transaction says; `None` when it is not among the open ones.
+    /// History of an open transaction; `None` if it is not open.
     pub fn load(&self, id: &str) -> Result<Option<History>, JournalError> {
         match self.parse(id)? {
             Some(Err(damage)) => Err(self.damaged(id, &damage)),
@@ -237,14 +237,14 @@ impl Store {
         JournalError::Damaged { path: self.storage.path(Folder::Open, id), line: damage.line }
     }
 
-    /// Everything open of this boot of the machine below `root`. One that never began is left out; one that cannot
-    /// be read counts, unless its first line says that it is of another root or boot.
+    /// All open transactions of this boot of the machine below `root`. One that never began is excluded; an
+    /// unreadable one is included, unless its first line names another root or boot.
     pub fn open(&self, root: &str, boot_id: &str) -> Result<Open, JournalError> {
         self.open_among(self.open_ids()?, root, boot_id)
     }
 
-    /// [`Store::open`] without `id`, which is known to be open: an error where it is not listed. A directory that
-    /// cannot be seen for a moment looks like an empty one.
+    /// [`Store::open`] without `id`, which is known to be open: an error if it is not listed. A temporarily
+    /// unreadable directory looks empty.
     pub fn open_besides(&self, id: &str, root: &str, boot_id: &str) -> Result<Open, JournalError> {
         let mut ids = self.open_ids()?;
         let own = ids.iter().position(|open| open == id);
@@ -259,7 +259,7 @@ impl Store {
             let path = self.storage.path(Folder::Open, &id);
             let (readable, why) = match self.parse(&id) {
                 Ok(None) if self.is_archived(&id) => continue,
-                Ok(None) => (None, "it is listed, but cannot be found".to_owned()),
+                Ok(None) => (None, "it is listed but missing".to_owned()),
                 Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
                     continue;
                 }
@@ -267,9 +267,7 @@ impl Store {
                     open.transactions.push((id, history));
                     continue;
                 }
-                Ok(Some(Ok(history))) => {
-                    (Some(history), "a later version of rxlab has written it".to_owned())
-                }
+                Ok(Some(Ok(history))) => (Some(history), "written by a later version of rxlab".to_owned()),
                 Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
                     (Some(damage.readable), format!("line {} is damaged", damage.line))
                 }
@@ -282,12 +280,12 @@ impl Store {
         Ok(open)
     }
 
-    /// [`Store::open`] without what cannot be read.
+    /// [`Store::open`] without unreadable ones.
     pub fn open_of(&self, root: &str, boot_id: &str) -> Result<Vec<(String, History)>, JournalError> {
         Ok(self.open(root, boot_id)?.transactions)
     }
 
-    /// Puts a transaction into the archive as it is: nothing of it will be undone.
+    /// Archives a transaction unchanged: nothing in it will be undone.
     pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
     }
@@ -297,8 +295,8 @@ impl Store {
         self.storage.leave_notice(&notice.id, &serde_json::to_vec(notice)?)
     }
 
-    /// Takes the notices that guards have left, each for one caller only. A notice that cannot be read, or cannot be
-    /// taken away, is left out.
+    /// Takes the notices left by guards, each for one caller only. A notice that cannot be read or removed
+    /// is skipped.
     pub fn take_notices(&self) -> Vec<Notice> {
         let taken = self.storage.take_notices().unwrap_or_default();
         taken.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect()
@@ -315,19 +313,19 @@ impl Store {
         Ok(journal)
     }
 
-    /// Goes on with an open transaction; a torn last line is cut off first.
+    /// Resumes an open transaction; a torn last line is cut off first.
     pub fn resume(&self, lock: Lock, id: &str) -> Result<Journal, JournalError> {
         let unknown = || JournalError::Unknown { id: id.to_owned(), open: Vec::new() };
         let history = self.load(id)?.ok_or_else(unknown)?;
-        // A file system that has gone read-only must not keep the machine from being restored.
+        // A read-only file system must not prevent restoring the machine.
         let torn = self.storage.truncate(id, history.valid_bytes).is_err();
         let journal = Journal::new(self.storage.clone(), id.to_owned(), history, torn, lock);
-        // What was cut off took the room behind it along. Going back does without, if it must.
+        // Cutting released the reserved space. Undo works without it if necessary.
         let _ = journal.set_aside(0);
         Ok(journal)
     }
 
-    /// Moves into the archive what holds nothing to undo: transactions below `root` of another boot
+    /// Archives everything that has nothing to undo: transactions below `root` of another boot
     /// than `boot_id`, closed ones, and files without a first line. Damaged ones of this boot stay.
     pub fn sweep(&self, _lock: &Lock, root: &str, boot_id: &str) -> Result<Vec<Archived>, JournalError> {
         let mut archived = Vec::new();
@@ -342,7 +340,7 @@ impl Store {
                 _ => Archived::Leftover(id),
             };
             let (Archived::OtherBoot(id) | Archived::Leftover(id)) = &why;
-            // What cannot be put away, on a file system that has gone read-only, is passed over wherever it matters.
+            // Files that cannot be archived, on a read-only file system, are skipped everywhere.
             if self.storage.archive(id).is_ok() {
                 archived.push(why);
             }
@@ -350,7 +348,7 @@ impl Store {
         Ok(archived)
     }
 
-    /// A counter that sorts, and four digits that tell two machines' journals apart.
+    /// A sortable counter, and four digits that distinguish two machines' journals.
     fn next_id(&self, begin: &Begin) -> Result<String, JournalError> {
         let mut last = 0u64;
         for folder in [Folder::Open, Folder::Archive] {
@@ -381,10 +379,10 @@ mod tests {
     use super::{Archived, Begin, Store};
     use crate::journal::{Disk, Storage};
 
-    /// A damaged file of a boot that is over once kept every command from the journal until somebody
-    /// moved it away.
+    /// A damaged file of a past boot once blocked every command until it was
+    /// moved away by hand.
     #[test]
-    fn damage_of_another_boot_is_in_nobodys_way() {
+    fn damage_of_another_boot_blocks_nothing() {
         let state = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(Disk::new(state.path()));
         let id = begin(&store, "a");
@@ -420,7 +418,7 @@ mod tests {
         store.begin(lock, begin).expect("begun").id().to_owned()
     }
 
-    /// An unreadable boot id once made every open transaction one of another boot, never to be undone.
+    /// An unreadable boot id once assigned every open transaction to another boot, never to be undone.
     #[test]
     fn only_a_known_other_boot_is_archived() {
         let state = tempfile::tempdir().expect("a temporary directory");

@@ -1,12 +1,12 @@
-//! What surrounded the values of a transaction once they were set: what a later look compares with to
-//! say who may have changed one. How it is read, and what it means, is not decided here.
+//! Surroundings of a transaction's values once they were set: a reference for finding possible causes of
+//! later changes. Reading and interpreting them happens elsewhere.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::DeviceAddress;
 use crate::units::CpuMask;
 
-/// The machine around a transaction's values at one moment. What could not be read is `None`.
+/// Surroundings of a transaction's values at one moment. Unreadable parts are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surroundings {
     /// CPUs that were online.
@@ -20,18 +20,18 @@ pub struct Surroundings {
 /// One interface at that moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceThen {
-    /// Its lasting address.
+    /// Its persistent address.
     pub device: DeviceAddress,
-    /// `ifindex`; another one means that the interface was made anew.
+    /// `ifindex`; a different one means that the interface was recreated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifindex: Option<u32>,
-    /// `carrier_down_count`: how often it has lost its link. Begins anew with the interface.
+    /// `carrier_down_count`: number of link losses. Restarts with the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carrier_downs: Option<u64>,
-    /// How many receive queues it had.
+    /// Number of receive queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rx_queues: Option<u32>,
-    /// How many transmit queues it had.
+    /// Number of transmit queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_queues: Option<u32>,
 }

@@ -1,21 +1,21 @@
-//! From a persisted plan to the interfaces of a machine, and from the interfaces to what of them lasts.
+//! Maps a persisted plan to the interfaces of a machine, and interfaces to persistent addresses.
 //! Pure.
 
 use crate::model::{DeviceAddress, Model, Nic};
 use crate::plan::{Plan, PlannedSetting, Setting};
 use crate::units::NicName;
 
-/// Which settings of a plan are for interfaces that are here.
+/// Settings of a plan, by presence of their interfaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Those that are: as the plan has them, and for the names of now.
+    /// Present ones: as in the plan, and with current names.
     pub here: Vec<(PlannedSetting, PlannedSetting)>,
-    /// Those whose interface is not here, as the plan says them; not told when one interface was asked for.
+    /// Absent ones, as in the plan; not reported when one interface was asked for.
     pub absent: Vec<Setting>,
 }
 
-/// Finds the interface of each setting by the address that the plan gives, else by name. `mac` tells the
-/// lasting hardware address of an interface. With `only` it leaves out all but the settings of that one.
+/// Finds the interface of each setting by the address in the plan, else by name. `mac` returns the
+/// permanent hardware address of an interface. With `only` it keeps just the settings of that one.
 pub fn found(
     plan: &Plan,
     model: &Model,
@@ -44,7 +44,7 @@ pub fn found(
                 let device = Some(nic.address.clone());
                 result.here.push((planned.clone(), PlannedSetting { set, device, ..planned.clone() }));
             }
-            // Of another interface than the one asked for.
+            // Of an interface not asked for.
             Some(_) => {}
             None if only.is_none() => result.absent.push(planned.set.clone()),
             None => {}
@@ -53,8 +53,8 @@ pub fn found(
     result
 }
 
-/// The plan with a lasting address for each interface: the hardware address that `mac` gives, else that of
-/// the device. It is for the machine on whose disk it is, so it names no host: names of hosts change.
+/// The plan with a persistent address for each interface: the hardware address from `mac`, else that of
+/// the device. It belongs to the machine with that disk, so it names no host: host names change.
 pub fn lasting(plan: &Plan, model: &Model, mac: impl Fn(&NicName) -> Option<String>) -> Plan {
     let mut plan = Plan { host: None, ..plan.clone() };
     for planned in &mut plan.settings {
@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(Plan::from_toml(&kept.to_toml()).as_ref(), Ok(&kept));
             let Found { here, absent } = found(&kept, &now, mac, None);
             let (rps, rfs) = ("rps lan0/rx-0 = 1".to_owned(), "rfs_entries host = 4096".to_owned());
-            // A virtual one is its name, and that is now another's.
+            // A virtual one is identified by its name, which another one now has.
             assert_eq!(said(&here), [rps.clone(), "rps eth0/rx-0 = 2".to_owned(), rfs]);
             assert!(absent.is_empty());
             let only = found(&kept, &now, mac, Some(&"lan0".parse().expect("a name")));

@@ -1,4 +1,4 @@
-//! Files below the directory of configuration: all put there, or none; taken away unless edited.
+//! Files below the configuration directory: all installed, or none; removed unless edited.
 
 #![allow(clippy::disallowed_methods)] // Configuration is kept in files.
 
@@ -13,21 +13,21 @@ use crate::atomic::{Draft, directory, sweep};
 use crate::error::Kind;
 use crate::journal::{make_directory, sync_directory};
 
-/// Something that is installed; its path is below the directory of configuration.
+/// An installed item; its path is below the configuration directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Installed {
     /// A file whose first line seals the rest.
     File {
-        /// Where.
+        /// Its path.
         path: String,
-        /// All of it.
+        /// The whole contents.
         text: String,
     },
     /// A symbolic link.
     Link {
-        /// Where.
+        /// Its path.
         path: String,
-        /// As it is stored.
+        /// The target as stored.
         target: String,
     },
 }
@@ -39,31 +39,31 @@ impl Installed {
     }
 }
 
-/// Something was not installed or not removed.
+/// An installation or removal failed.
 #[derive(Debug, Error)]
 pub enum PersistError {
-    /// A file or directory refuses.
+    /// A file or directory operation failed.
     #[error("cannot {verb} {}: {error}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         verb: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// It is somebody else's, or was edited.
-    #[error("{} was edited or is not of rxlab: nothing was {done}", path.display())]
+    /// Not created by rxlab, or edited.
+    #[error("{} was edited or is not from rxlab: nothing was {done}", path.display())]
     Foreign {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What would have been done.
+        /// The operation that was skipped.
         done: &'static str,
     },
 }
 
 impl PersistError {
-    /// What it means for the exit code.
+    /// Exit code class of the error.
     pub fn kind(&self) -> Kind {
         match self {
             PersistError::Foreign { .. } => Kind::Changed,
@@ -79,27 +79,27 @@ fn failed(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PersistE
     move |error| PersistError::Io { verb, path: path.to_owned(), error }
 }
 
-/// What is at a path.
+/// State of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum There {
     Nothing,
-    /// What is to be there.
+    /// The expected contents.
     Same,
-    /// An earlier one of ours.
+    /// An earlier version of ours.
     Ours,
     Foreign,
 }
 
-/// What became of a file.
+/// Result for one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// Which.
+    /// Its path.
     pub path: PathBuf,
-    /// `false`: it was so already.
+    /// `false`: it was already up to date.
     pub changed: bool,
 }
 
-/// The directory of configuration.
+/// The configuration directory.
 #[derive(Debug)]
 pub struct Folder {
     etc: PathBuf,
@@ -135,7 +135,7 @@ impl Folder {
         })
     }
 
-    /// What is where, or an error when something is not ours.
+    /// State of each path, or an error if one is not ours.
     fn survey<'i>(
         &self,
         all: &'i [Installed],
@@ -153,12 +153,12 @@ impl Folder {
         Ok(found)
     }
 
-    /// Puts everything in its place, in order. All is on the disk before the first name changes, so a full
-    /// disk changes nothing; a crash leaves the first few, and installing again or removing goes on.
+    /// Installs everything in order. All is on disk before the first name changes, so a full
+    /// disk changes nothing; a crash leaves the first few, and another install or removal continues.
     pub fn install(&self, all: &[Installed]) -> Result<Vec<Written>, PersistError> {
         let found = self.survey(all, "installed")?;
         for (installed, _) in &found {
-            // Of an installation that was killed.
+            // Left by a killed installation.
             sweep(directory(&self.etc.join(installed.path())));
         }
         let mut drafts = Vec::new();
@@ -180,20 +180,20 @@ impl Folder {
         Ok(found.into_iter().map(written).collect())
     }
 
-    /// Takes away what [`Folder::install`] has put there, last first; nothing when one of the files was
-    /// edited. `all` says where; the texts do not matter. Gives what was there.
+    /// Removes what [`Folder::install`] created, last first; nothing if one of the files was
+    /// edited. `all` gives the paths; the texts do not matter. Returns the removed paths.
     pub fn remove(&self, all: &[Installed]) -> Result<Vec<PathBuf>, PersistError> {
         let found = self.survey(all, "removed")?;
         let mut removed = Vec::new();
         for (installed, there) in found.into_iter().rev() {
             let path = self.etc.join(installed.path());
-            // Of an installation that was killed.
+            // Left by a killed installation.
             sweep(directory(&path));
             if there != There::Nothing {
                 std::fs::remove_file(&path).map_err(failed("remove", &path))?;
                 if let Some(directory) = path.parent() {
                     sync_directory(directory).map_err(failed("sync", directory))?;
-                    // Only an empty one goes: the plan's own, and that of the link as systemctl(1) has it.
+                    // Only empty ones are removed: the plan's own, and that of the link as systemctl(1) does.
                     if directory.ends_with("rxlab") || directory.ends_with("multi-user.target.wants") {
                         let _ = std::fs::remove_dir(directory);
                     }
@@ -205,7 +205,7 @@ impl Folder {
     }
 }
 
-/// Makes what is to be installed at `path`, on the disk and not yet under its name.
+/// Creates the item for `path`, on disk and not yet under its name.
 fn draft(installed: &Installed, path: &Path) -> io::Result<Draft> {
     make_directory(directory(path))?;
     match installed {
@@ -238,7 +238,7 @@ mod tests {
         ]
     }
 
-    /// Every name below a directory with what is in the file.
+    /// Every name below a directory with the file's contents.
     fn tree(folder: &Path) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(folder).expect("listed") {
@@ -265,7 +265,7 @@ mod tests {
             |text: &str| folder.install(&all(text)).expect("installed").iter().filter(|w| w.changed).count();
         assert_eq!((changed("one\n"), changed("one\n"), changed("two\n")), (3, 0, 2));
         assert_eq!(tree(etc.path())[&etc.path().join("rxlab/plan")], sealed("two\n"));
-        // Left by a process that was killed.
+        // Left by a killed process.
         std::fs::write(etc.path().join(".rxlab-0123456789abcdef.part"), "x").expect("written");
         assert_eq!(folder.remove(&all("")).expect("removed").len(), 3);
         assert_eq!(tree(etc.path()).into_keys().collect::<Vec<_>>(), [etc.path().join("hosts")]);
@@ -285,7 +285,7 @@ mod tests {
             let error = error.expect("refused");
             assert_eq!(error.kind(), Kind::Changed);
             assert!(
-                error.to_string().contains("a.service was edited or is not of rxlab: nothing was "),
+                error.to_string().contains("a.service was edited or is not from rxlab: nothing was "),
                 "{error}"
             );
         }

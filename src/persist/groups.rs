@@ -1,4 +1,4 @@
-//! Which settings of a persisted plan are set together. Pure.
+//! Groups the settings of a persisted plan that are applied together. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use crate::knob;
 use crate::plan::{PlannedSetting, Setting, Target};
 use crate::units::NicName;
 
-/// A setting as the plan has it, and for the names of now.
+/// A setting as in the plan, and with current names.
 type Pair = (PlannedSetting, PlannedSetting);
 
-/// The whole machine first, then one interface after another: one that is not ready keeps no other. What acts on
-/// processes comes last, each for itself: it has nothing to do with the others, and may come late.
+/// The whole machine first, then one interface after another: one that is not ready blocks no other.
+/// Settings of processes come last, one by one: they are independent, and may start late.
 pub fn groups(here: Vec<Pair>) -> Vec<Vec<Pair>> {
     let mut groups: BTreeMap<Group, Vec<Pair>> = BTreeMap::new();
     for pair in here {
@@ -25,7 +25,7 @@ pub fn groups(here: Vec<Pair>) -> Vec<Vec<Pair>> {
     groups.into_values().collect()
 }
 
-/// In the order in which they are set.
+/// In the order of applying.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Machine,

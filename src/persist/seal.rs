@@ -1,15 +1,15 @@
-//! The first line of every file that is installed: whose it is, and the sum of what follows. A file whose
-//! sum is wrong was edited, and belongs to whoever did that.
+//! The first line of every installed file: its owner, and the checksum of the rest. A file with a
+//! wrong checksum was edited, and belongs to its editor.
 
 const MARK: &str = "# rxlab persist ";
 const ADVICE: &str = ": `rxlab unpersist` removes this file unless it was edited";
 
-/// `text` below its first line.
+/// `text` after its first line.
 pub(super) fn sealed(text: &str) -> String {
     format!("{MARK}{:08x}{ADVICE}\n{text}", crc32fast::hash(text.as_bytes()))
 }
 
-/// Whether these are the bytes of a file that [`sealed`] has made and nobody has edited.
+/// True if these are the unedited bytes of a file from [`sealed`].
 pub(super) fn is_ours(bytes: &[u8]) -> bool {
     let ours = || {
         let (first, text) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;

@@ -1,5 +1,5 @@
-//! What is in the files: the plan, a unit for the boot, a unit for an interface that appears, and the
-//! udev rule that starts that one. Pure.
+//! Contents of the files: the plan, a unit for the boot, a unit for an interface that appears, and the
+//! udev rule that starts the latter. Pure.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -9,29 +9,29 @@ use super::seal::sealed;
 use crate::model::DeviceAddress;
 use crate::plan::{Plan, Target};
 
-/// The plan, below the directory of configuration.
+/// The plan, below the configuration directory.
 pub const PLAN: &str = "rxlab/plan.toml";
 
-/// The kernel argument that keeps a boot from restoring anything.
+/// The kernel argument that disables restoring at boot.
 pub const OFF: &str = "rxlab=off";
 
-/// What the units run, and where.
+/// Program and paths of the units.
 #[derive(Debug, Clone)]
 pub struct Restore {
     /// This program, absolute.
     pub program: PathBuf,
-    /// Options that come before the verb: where the journal is, when it is not in its usual place.
+    /// Options before the subcommand: the journal's directory, if not the default.
     pub options: Vec<String>,
-    /// The directory of configuration, absolute.
+    /// The configuration directory, absolute.
     pub etc: PathBuf,
-    /// The directory of the journal, absolute.
+    /// The journal directory, absolute.
     pub state: PathBuf,
 }
 
-/// For how long a unit waits for interfaces, queues and interrupts: links come up meanwhile.
+/// Longest wait of a unit for interfaces, queues and interrupts: links come up in the meantime.
 const WAIT: &str = "60s";
 
-/// The files of a plan, in the order in which they are installed: what another one names comes first.
+/// The files of a plan, in the order of installation: a file comes before those that refer to it.
 pub fn files(plan: &Plan, restore: &Restore) -> Vec<Installed> {
     let file = |path: &str, text: String| Installed::File { path: path.to_owned(), text: sealed(&text) };
     vec![
@@ -54,9 +54,9 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
         false => format!("--etc {} ", word(&restore.etc.to_string_lossy())),
     };
     let mut text = format!(
-        "[Unit]\nDescription=Receive path settings{of} that rxlab keeps\n\
+        "[Unit]\nDescription=Receive path settings{of} kept by rxlab\n\
          ConditionPathExists={}\nConditionKernelCommandLine=!{OFF}\nRequiresMountsFor={} {}\n\
-         # Interrupts are there only once the link is up, so this comes before no network unit.\n\
+         # Interrupts exist only once the link is up, so no network unit waits for this one.\n\
          After=sysinit.target network-pre.target irqbalance.service\n\n\
          [Service]\nType=oneshot\nExecStart={} {options}restore {etc}{nic}--wait {WAIT}\nTimeoutStartSec=120\n",
         specifiers(&plan.to_string_lossy()),
@@ -70,12 +70,12 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
     text
 }
 
-/// `%` means something to systemd.
+/// Escapes `%`, which is special in systemd units.
 fn specifiers(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-/// One word of a unit's line, whatever is in it.
+/// Quotes text as one word of a unit's line.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -85,11 +85,10 @@ fn word(text: &str) -> String {
     format!("\"{}\"", specifiers(&escaped))
 }
 
-/// A line for each interface of the plan. `systemctl` only asks for the unit: a rule must not wait. `$name` is
-/// the name that udev is about to give, where it gives one.
+/// A line for each interface of the plan. `systemctl` only queues the unit: a rule must not wait. `$name` is
+/// the name that udev is about to assign, if it assigns one.
 fn rules(plan: &Plan) -> String {
-    let mut text =
-        String::from("# An interface of the persisted plan has appeared, or has got another name.\n");
+    let mut text = String::from("# Start the unit of a persisted interface that appears or is renamed.\n");
     let mut lines: Vec<String> = Vec::new();
     for planned in &plan.settings {
         let matched = match (&planned.device, &planned.set.target) {
@@ -108,13 +107,13 @@ fn rules(plan: &Plan) -> String {
     text
 }
 
-/// What udev knows a device by.
+/// The udev match for a device.
 fn matched(device: &DeviceAddress, target: &Target) -> Option<String> {
     let (kind, rest) = device.0.split_once(':')?;
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:@".contains(c));
     Some(match kind {
         "mac" if plain(rest) => format!("ATTR{{address}}==\"{rest}\""),
-        // The further ports of a function have its path; `restore` tells them apart.
+        // Further ports of a function share its path; `restore` tells them apart.
         "pci" => {
             let function = rest.split('/').next().filter(|function| plain(function))?;
             format!("ENV{{ID_PATH}}==\"pci-{function}\"")

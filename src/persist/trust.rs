@@ -1,4 +1,4 @@
-//! Paths that root alone can change, from `/` down to the file: the boot runs and reads nothing else as root.
+//! Paths that only root can change, from `/` down to the file: at boot, root runs and reads nothing else.
 
 #![allow(clippy::disallowed_methods)] // Reads owners, modes and links of paths.
 
@@ -10,10 +10,10 @@ use std::path::{Component, Path, PathBuf};
 
 use thiserror::Error;
 
-/// As many links as the kernel follows in one path (path_resolution(7)).
+/// Limit of symbolic links that the kernel follows in one path (path_resolution(7)).
 const LINKS: u32 = 40;
 
-/// The kind of a file, in its mode.
+/// File type bits of the mode.
 const KIND: u32 = 0o170_000;
 const LINK: u32 = 0o120_000;
 
@@ -21,16 +21,17 @@ const LINK: u32 = 0o120_000;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("users other than root can change {} (owner {}, mode {:04o})", path.display(), owner(*uid), mode & 0o7777)]
 pub struct Exposed {
-    /// The path of it.
+    /// Its path.
     pub path: PathBuf,
     /// Its owner.
     pub uid: u32,
-    /// Its kind and permissions.
+    /// Its type and permissions.
     pub mode: u32,
 }
 
 impl Exposed {
-    /// Returns the command that makes it root's alone; `None` for a directory that is everyone's by design, as `/tmp`.
+    /// Returns the command that makes it root's alone; `None` for a directory writable by all by design,
+    /// such as `/tmp`.
     pub fn remedy(&self) -> Option<String> {
         let path = self.path.display();
         match self.mode {
@@ -51,15 +52,15 @@ fn owner(uid: u32) -> String {
 /// The end of a walk along a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Walked {
-    /// At the file; root alone can change it and what leads to it.
+    /// The file; only root can change it and its parents.
     Trusted,
-    /// At a name that does not exist; root alone can make it.
+    /// A missing name; only root can create it.
     Missing(PathBuf),
-    /// At something that others can change.
+    /// An entry that others can change.
     Exposed(Exposed),
 }
 
-/// Owner, mode and, of a link, the target of a path, from lstat(2).
+/// Owner, mode and, for a link, the target of a path, from lstat(2).
 #[derive(Debug, Clone)]
 struct Entry {
     uid: u32,
@@ -67,8 +68,8 @@ struct Entry {
     target: Option<PathBuf>,
 }
 
-/// Walks along `path`, which is absolute, as the machine does whose root is `base`: links resolve below it too.
-/// What is above `base` does not matter to that machine.
+/// Walks along the absolute `path` on the machine with root `base`: links resolve below it too.
+/// Parents of `base` do not matter to that machine.
 pub fn walk(base: &Path, path: &Path) -> io::Result<Walked> {
     let about = base.metadata()?;
     let root = Entry { uid: about.uid(), mode: about.mode(), target: None };
@@ -88,7 +89,7 @@ fn walk_by(
     if let Some(exposed) = exposed(base, &root) {
         return Ok(Walked::Exposed(exposed));
     }
-    // `behind` is resolved and has no link in it, `ahead` is not.
+    // `behind` is resolved and contains no link, `ahead` is unresolved.
     let mut behind: Vec<OsString> = Vec::new();
     let mut ahead: VecDeque<PathBuf> = path.components().map(|part| part.as_os_str().into()).collect();
     let mut links = 0;
@@ -148,7 +149,7 @@ mod tests {
         Entry { uid, mode, target: target.map(Into::into) }
     }
 
-    /// A machine below `/m`, of which each line is a path, an owner, a mode and the target of a link.
+    /// A machine below `/m`; each line is a path, an owner, a mode and the target of a link.
     fn walked(path: &str) -> Result<String, i32> {
         let entries = [
             ("/m/usr", 0, DIRECTORY, None),
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(remedy(9, 0o120_777).as_deref(), Some("chown -h root: /x"));
     }
 
-    /// The same on the machine that the tests run on.
+    /// The same on the real machine.
     #[test]
     fn owners_and_modes_are_read() {
         let temporary = tempfile::tempdir_in("/tmp").expect("a temporary directory");

@@ -1,4 +1,4 @@
-//! From the slots of a record to its conclusion. A function of the record alone: whoever has the
+//! From the slots of a record to its conclusion. A pure function of the record: anyone with the
 //! file can check the analysis in it.
 
 mod notes;
@@ -17,7 +17,7 @@ use super::verdict::metric_verdict;
 /// Analyses the comparison pairs: each metric with its interval and call, the primary first, and
 /// the verdict of the primary metric alone. `verdict::rank` weighs it against the circumstances.
 ///
-/// Whether the trial reached its end is judged by the pairs that have the primary metric. All other
+/// The end of the trial is determined by the pairs that have the primary metric. All other
 /// metrics share one error, divided among them by Holm's rule.
 pub fn analyse(record: &TrialRecord) -> Analysis {
     let pairs = valid_pairs(&record.slots, Phase::Comparison);
@@ -50,8 +50,8 @@ pub fn primary_ratios(record: &TrialRecord) -> Vec<f64> {
 /// metric.
 ///
 /// The order of the arms of a comparison is random, so the log ratio of a calibration pair could
-/// as well have had the other sign: its mean is known to be 0, and `sd_d` is taken about 0. Taken
-/// about their own mean, pairs whose second slot is always the slower would look quiet.
+/// equally have had the other sign: its mean is known to be 0, and `sd_d` is taken about 0. Taken
+/// about their own mean, pairs whose second slot is always slower would look quiet.
 pub fn calibrate(record: &TrialRecord) -> Option<Calibration> {
     let metric = record.metrics.first()?;
     let pairs = valid_pairs(&record.slots, Phase::Calibration);
@@ -81,7 +81,7 @@ struct Sample<'a> {
     d: Vec<f64>,
     /// Values of arm A in the pairs that have the metric in both slots, zeros too.
     a: Vec<f64>,
-    /// The same of arm B.
+    /// The same for arm B.
     b: Vec<f64>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Sample<'a> {
         MetricResult {
             metric: self.metric.clone(),
             pairs: self.d.len(),
-            // Without any value the call is `Unmeasured`, and a 0 stands where JSON has no NaN.
+            // Without any value the call is `Unmeasured`, and a 0 replaces NaN, which JSON lacks.
             mean_a: mean(&self.a).unwrap_or(0.0),
             mean_b: mean(&self.b).unwrap_or(0.0),
             effect: interval.map(|interval| interval.effect()),
@@ -122,8 +122,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// The level of each metric: all of it for the primary, Holm's shares for the others. Metrics that
-/// say nothing take no share.
+/// The level of each metric: all of it for the primary, Holm's shares for the others. Metrics without
+/// a p-value take no share.
 fn levels(samples: &[Sample], look: Look) -> Vec<Level> {
     let mut levels = vec![Level::PRIMARY; samples.len()];
     let judged: Vec<(usize, f64)> = samples

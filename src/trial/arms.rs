@@ -1,12 +1,12 @@
-//! What each arm of a record sets or runs, and what the probe took in it.
+//! Settings or commands of each arm of a record, and the probe's cost in it.
 
 use super::record::{Arm, TrialRecord};
 use crate::plan::Setting;
 
-/// An arm that sets nothing, in words.
+/// An arm without settings, in words. Stored in records.
 pub const AS_IS: &str = "the machine as it was";
 
-/// The record's words for two lists of settings.
+/// Two lists of settings in the words of the record.
 pub fn in_words(against: &[Setting], settings: &[Setting]) -> Vec<String> {
     if against.is_empty() {
         return settings.iter().map(ToString::to_string).collect();
@@ -20,7 +20,7 @@ pub fn in_words(against: &[Setting], settings: &[Setting]) -> Vec<String> {
     [of("A", against), of("B", settings)].concat()
 }
 
-/// What each arm of a record sets or runs, in words.
+/// Settings or commands of each arm of a record, in words.
 pub fn arms(record: &TrialRecord) -> [Vec<String>; 2] {
     let of = |arm: &str| -> Vec<String> {
         record.change.iter().filter_map(|line| line.strip_prefix(arm)).map(str::to_owned).collect()

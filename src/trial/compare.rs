@@ -1,5 +1,5 @@
-//! Which of two setups disturbs the workload less: the answer of a trial whose metrics are thefts.
-//! A function of the record alone.
+//! The setup that disturbs the workload less: the answer of a trial whose metrics are thefts.
+//! A pure function of the record.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::probed;
 use super::record::{Arm, Call, Effect, Metric, MetricResult, Phase, ProbeUse, TrialRecord, Verdict};
 use super::stats::interval::{Level, interval};
 
-/// What is compared, the question per second first and the one per packet next.
+/// Compared measures, the per-second question first and the per-packet one next.
 pub const MEASURES: [&str; 5] =
     [probed::STOLEN, probed::STOLEN_PER_PACKET, probed::NET_RX_PER_PACKET, probed::PACKETS, probed::INFERRED];
 
@@ -20,19 +20,19 @@ pub const MEASURES: [&str; 5] =
 pub struct Comparison {
     /// `rxlab.compare/1`.
     pub schema: String,
-    /// The trial that it was, for `rxlab trial show`.
+    /// Id of the trial, for `rxlab trial show`.
     pub trial: String,
-    /// What arm A sets or runs.
+    /// Settings or commands of arm A.
     pub a: Vec<String>,
-    /// What arm B sets or runs.
+    /// Settings or commands of arm B.
     pub b: Vec<String>,
-    /// The trial's verdict on B against A, on what is stolen a second.
+    /// The trial's verdict on B against A, by theft per second.
     pub verdict: Verdict,
-    /// Which one disturbs less in the same time.
+    /// The setup that disturbs less in the same time.
     pub per_second: Answer,
-    /// Which one disturbs less for the same packets.
+    /// The setup that disturbs less for the same packets.
     pub per_packet: Answer,
-    /// Each measure in either setup.
+    /// Each measure in both setups.
     pub measures: Vec<Measure>,
     /// Pairs in which both slots are valid.
     pub pairs: usize,
@@ -48,7 +48,7 @@ pub struct Comparison {
     pub probe: Option<ProbeUse>,
     /// CPU time of the eBPF programs in arm A and in arm B, as a fraction of one CPU.
     pub probe_cost: Option<(f64, f64)>,
-    /// Remarks that a careful reader wants.
+    /// Remarks for a careful reader.
     pub notes: Vec<String>,
 }
 
@@ -58,17 +58,17 @@ pub struct Comparison {
 pub struct Answer {
     /// The setup that disturbs less; `None` = neither is proven to.
     pub less: Option<Arm>,
-    /// What the interval says of B against A.
+    /// Call of the interval on B against A.
     pub call: Call,
     /// The change from A to B.
     pub change: Option<Effect>,
 }
 
-/// One measure in either setup.
+/// One measure in both setups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measure {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
     /// Pairs that have it in both slots.
     pub pairs: usize,
@@ -78,7 +78,7 @@ pub struct Measure {
     pub b: f64,
     /// B less A; `None` with fewer than 2 pairs.
     pub difference: Option<Difference>,
-    /// What the interval of the ratios says of B against A.
+    /// Call of the interval of the ratios on B against A.
     pub call: Call,
     /// The change from A to B as a ratio.
     pub change: Option<Effect>,
@@ -100,7 +100,7 @@ impl Comparison {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.compare/1";
 
-    /// What a concluded record says; `None` of one without a conclusion.
+    /// The comparison of a concluded record; `None` without a conclusion.
     pub fn of(record: &TrialRecord) -> Option<Self> {
         let analysis = record.analysis.as_ref()?;
         let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
@@ -140,7 +140,7 @@ fn answer(result: Option<&MetricResult>) -> Answer {
     Answer { less, call, change: result.and_then(|result| result.effect) }
 }
 
-/// `place`: the first measure has the whole error of its interval, the others share as much among them.
+/// `place`: the first measure has the whole error of its interval, the others share as much.
 fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure {
     let name = &result.metric.name;
     let differences: Vec<f64> = valid_pairs(&record.slots, Phase::Comparison)

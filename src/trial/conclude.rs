@@ -1,4 +1,4 @@
-//! The conclusion of a finished trial: what the metrics say, ranked among the circumstances. A
+//! The conclusion of a finished trial: the metrics, ranked among the circumstances. A pure
 //! function of the record and of how the run ended.
 
 use super::analysis;
@@ -9,11 +9,12 @@ use super::runner::Ending;
 use super::stats::mean;
 use super::verdict::{Circumstances, FULL_FROM, rank};
 
-/// Part of the offered rate from which a paced load is kept: more than that cannot get through, whatever fits.
+/// Fraction of the offered rate from which a paced load counts as kept: no more can get through, whatever
+/// fits.
 const KEPT: f64 = 0.97;
 
-/// Analyses `record` and ranks the verdict by what was seen beside the metrics. `steers`: the change
-/// is about the receive path, so that its share of the CPU bounds what it can gain. `offered`: the rate of a paced load.
+/// Analyses `record` and ranks the verdict by circumstances outside the metrics. `steers`: the change
+/// affects the receive path, whose share of the CPU bounds the gain. `offered`: the rate of a paced load.
 pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Option<f64>) -> Analysis {
     let mut analysis = analysis::analyse(record);
     let Some(primary) = analysis.metrics.first() else { return analysis };
@@ -35,7 +36,7 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Op
         throughput: result(name::THROUGHPUT),
         saturated: share(record, name::BUSIEST, Arm::A).is_some_and(|busy| busy >= FULL_FROM)
             && !result(name::THROUGHPUT).zip(offered).is_some_and(|(done, rate)| done.mean_a >= KEPT * rate),
-        // Measured where it is measured, else sampled.
+        // The measured value if there is one, else the sampled one.
         softirq_per_packet: result(probed::NET_RX_PER_PACKET).or_else(|| result(name::SOFTIRQ_PER_PACKET)),
     };
     let ranking = rank(primary, record.margin, &around);
@@ -44,8 +45,8 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Op
     analysis
 }
 
-/// How hot the hottest CPU is, by time and not by where packets are counted: that is what the change itself moves.
-/// `None` where time is only sampled by ticks: there the record has the count before it.
+/// Softirq time of the hottest CPU, not its packet count, which the change itself moves.
+/// `None` where time is only sampled by ticks: there the record lists the count first.
 fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
     let of = |name: &str| metrics.iter().position(|result| result.metric.name == name);
     let probed = of(probed::NET_RX_MAX_CPU);

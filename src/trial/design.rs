@@ -1,14 +1,14 @@
-//! The order of the arms: coins drawn from the recorded seed, and nothing else.
+//! The order of the arms: coins drawn only from the recorded seed.
 //!
-//! A coin depends on the seed, the phase and the pair number alone, so a trial that is resumed
-//! after a kill goes on with the order it would have had.
+//! A coin depends only on the seed, the phase and the pair number, so a trial resumed
+//! after a kill continues in the same order.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::record::{Arm, Phase};
 
-/// What random numbers of one seed are for. Each purpose has its own ChaCha stream, so that more
+/// Uses of the random numbers of one seed. Each has its own ChaCha stream, so that more
 /// draws for one never shift those of another. The numbers are part of the record's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -24,7 +24,7 @@ pub(super) enum Purpose {
     Rounds = 5,
 }
 
-/// The random numbers of `seed` for `purpose`, from their beginning.
+/// The random numbers of `seed` for `purpose`, from the start.
 pub(super) fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(purpose as u64);
@@ -63,8 +63,8 @@ mod tests {
         (0..pairs).map(first).collect()
     }
 
-    /// A record holds the seed, not the coins: another order for the same seed would make every
-    /// old record a lie.
+    /// A record holds the seed, not the coins: another order for the same seed would invalidate every
+    /// old record.
     #[test]
     fn the_coins_of_a_seed_never_change() {
         assert_eq!(letters(1, 32), "BBABABBABAABBBABAABAABBABBBBABAB");

@@ -1,4 +1,4 @@
-//! What a trial flips, inside one transaction: settings, or a pair of shell commands.
+//! The change that a trial flips, inside one transaction: settings, or a pair of shell commands.
 
 use thiserror::Error;
 
@@ -15,29 +15,29 @@ use crate::sample::{Inventory, Scope};
 pub struct Factor {
     transaction: Transaction,
     arms: Arms,
-    /// The arm set now; `None` before the first flip, and after a command that failed.
+    /// The arm currently set; `None` before the first flip and after a failed command.
     now: Option<Arm>,
-    /// The values of both arms' targets; `None` after a flip that failed, which leaves values that are neither
-    /// arm's, and for commands.
+    /// The values of both arms' targets; `None` for commands and after a failed flip, which leaves values of
+    /// neither arm.
     watched: Option<Watched>,
-    /// The values that were set from outside, each target once.
+    /// Values set from outside, each target once.
     foreign: Vec<Foreign>,
 }
 
 /// The two arms.
 pub enum Arms {
-    /// Each arm sets its own settings and sets back what only the other one sets.
+    /// Each arm sets its own settings and sets back those that only the other one sets.
     Settings {
-        /// What arm A sets, in order of applying; nothing where it is the machine as it was.
+        /// Settings of arm A, in order of applying; empty if it changes nothing.
         a: Vec<Setting>,
-        /// What arm B sets.
+        /// Settings of arm B.
         b: Vec<Setting>,
     },
     /// One shell command for each arm.
     Commands {
-        /// Makes arm A, and so takes back what that of arm B did.
+        /// Sets arm A, and so reverts the command of arm B.
         a: BackCommand,
-        /// Makes arm B, in the same directory.
+        /// Sets arm B, in the same directory.
         b: String,
     },
 }
@@ -45,20 +45,20 @@ pub enum Arms {
 /// An arm cannot be set.
 #[derive(Debug, Error)]
 pub enum FactorError {
-    /// A setting, or the journal.
+    /// A setting or the journal failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// Values that the trial flips were set from outside, or their interfaces were renamed: which, and how.
+    /// Values that the trial flips were set from outside, or their interfaces were renamed, with details.
     #[error("changed from outside: {0}")]
     Changed(String),
-    /// A command.
-    #[error("the command of arm {arm:?}, `{command}`, {why}")]
+    /// A command failed.
+    #[error("arm {arm:?} command `{command}` {why}")]
     Command {
-        /// Which arm.
+        /// The arm.
         arm: Arm,
         /// The command.
         command: String,
-        /// How it ended.
+        /// Reason or exit status.
         why: String,
     },
 }
@@ -73,8 +73,8 @@ impl Factor {
         Self { transaction, arms, now: None, watched, foreign: Vec::new() }
     }
 
-    /// Makes `arm` hold. Where a target was set from outside since it was last seen, writes nothing; the error names
-    /// the target. The same where its interface was renamed.
+    /// Sets `arm`. Writes nothing if a target was set from outside since last seen, or its interface was
+    /// renamed; the error names the target.
     pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         if self.now == Some(arm) {
             return Ok(());
@@ -102,7 +102,7 @@ impl Factor {
 
     fn run(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
         let Arms::Commands { a, b } = &self.arms else { return Ok(()) };
-        // Stopped halfway, neither arm is certain.
+        // Interrupted, it leaves neither arm certain.
         self.now = None;
         let (ran, command) = match arm {
             Arm::A => (self.transaction.run_back(host, a), &a.back),
@@ -113,7 +113,7 @@ impl Factor {
         Ok(())
     }
 
-    /// The settings of an arm; none where the arms are commands.
+    /// The settings of an arm; none if the arms are commands.
     fn settings(&self, arm: Arm) -> &[Setting] {
         match (&self.arms, arm) {
             (Arms::Settings { a, .. }, Arm::A) => a,
@@ -122,7 +122,7 @@ impl Factor {
         }
     }
 
-    /// Checks that the arm that is set still holds. The error names the values that were set from outside.
+    /// Checks that the current arm still holds. The error names the values set from outside.
     pub fn check(&mut self, host: &dyn Host) -> Result<(), FactorError> {
         match &self.watched {
             Some(_) => self.compare(host, &look(host)),
@@ -139,7 +139,7 @@ impl Factor {
         if renamed.is_empty() { Ok(()) } else { Err(FactorError::Changed(renamed)) }
     }
 
-    /// Takes the values that were set from outside out of what undo puts back, and fails when there are any.
+    /// Excludes values set from outside from undo, and fails if there are any.
     fn leave(&mut self, host: &dyn Host, model: &Model, found: Vec<Foreign>) -> Result<(), FactorError> {
         if found.is_empty() {
             return Ok(());
@@ -152,11 +152,12 @@ impl Factor {
         Err(FactorError::Changed(in_words(found.iter())))
     }
 
-    /// Puts the machine back and closes the transaction: each value goes back to what it was before the trial; with
-    /// commands the machine is left in arm A. Values that were set from outside are left alone and count as trouble.
+    /// Restores the machine and closes the transaction: each value returns to that before the trial; with
+    /// commands the machine is left in arm A. Values set from outside are left alone and count as trouble.
     pub fn undo(mut self, host: &dyn Host) -> Undo {
         let model = look(host);
-        // Finds what was set since the last slot. An error, such as a full disk, must not keep the rest from going back.
+        // Finds values set since the last slot. An error, such as a full disk, must not block the rest of
+        // the undo.
         let _ = self.compare(host, &model);
         let touched = self.transaction.journal().history().touched();
         let left = self.foreign.into_iter().map(|foreign| {
@@ -178,7 +179,7 @@ impl Factor {
         undo
     }
 
-    /// Leaves what is set now for good, and gives the id of the transaction that undoes it.
+    /// Keeps the current values permanently, and returns the id of the transaction that undoes them.
     pub fn keep(self, host: &dyn Host) -> Result<String, FactorError> {
         let id = self.transaction.id().to_owned();
         self.transaction.keep_confirmed(host, &look(host)).map_err(ApplyError::from)?;
@@ -203,13 +204,13 @@ fn of_command(error: ApplyError, arm: Arm, command: &str) -> FactorError {
     }
 }
 
-/// Where the targets are now: an interface may have been renamed or have gone since the last flip, and
-/// interrupt numbers may have changed hands.
+/// Current locations of the targets: an interface may have been renamed or removed since the last flip, and
+/// interrupt numbers may have changed owners.
 fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 
-/// From what one arm sets to what the other one does: values that go back go back first, newest first. Gives the
+/// Flips from one arm's settings to the other's: values are set back first, newest first. Returns the
 /// writes in order.
 fn flip(
     transaction: &mut Transaction,
@@ -229,7 +230,7 @@ fn flip(
     Ok(written)
 }
 
-/// A target that already had the wanted value was never touched: there is nothing to set back.
+/// A target that already had the wanted value was never touched: nothing to set back.
 fn set_back(
     transaction: &mut Transaction,
     host: &dyn Host,
@@ -280,7 +281,7 @@ mod tests {
             self.factor.set(&self.host, arm)
         }
 
-        /// Undoes it and gives what the commands said.
+        /// Undoes it and returns the output of the commands.
         fn undo(self) -> String {
             let undo = self.factor.undo(&self.host);
             assert!(undo.closed && undo.is_clean(), "{undo:?}");
@@ -300,18 +301,18 @@ mod tests {
         assert_eq!(pair.undo(), "b a ");
     }
 
-    /// A command of arm B that failed halfway was once left as it was: only a whole one was undone.
+    /// A command of arm B that failed halfway was once not reverted: only complete ones were undone.
     #[test]
     fn what_a_failed_command_began_is_put_back() {
         let mut pair = Pair::new("echo a >> said", "echo half >> said; echo no >&2; exit 1");
         pair.set(Arm::A).expect("it echoes");
         let error = pair.set(Arm::B).expect_err("it exits with 1").to_string();
-        let command = "the command of arm B, `echo half >> said; echo no >&2; exit 1`, ";
+        let command = "arm B command `echo half >> said; echo no >&2; exit 1` ";
         assert_eq!(error, format!("{command}ended with exit status: 1: no"));
         assert_eq!(pair.undo(), "a half a ");
     }
 
-    /// Ctrl-C stops the command of arm A halfway; a trial that then keeps arm B once took it for set.
+    /// Ctrl-C interrupts the command of arm A; a trial that then keeps arm B once assumed it was set.
     #[test]
     fn after_a_command_that_failed_either_arm_is_set_again() {
         let mut pair = Pair::new("test -e said && echo a >> said && exit 1; exit 0", "echo b >> said");

@@ -21,7 +21,7 @@ use crate::probe::SoftirqTime;
 use crate::sample::{Counters, Inventory};
 use crate::units::NicName;
 
-/// A trial that cannot go on.
+/// A trial that cannot continue.
 #[derive(Debug, Error)]
 pub enum LiveError {
     /// An arm cannot be set.
@@ -33,11 +33,11 @@ pub enum LiveError {
     /// The probe cannot be attached or read.
     #[error(transparent)]
     Meter(#[from] MeterError),
-    /// The counters make no interval.
+    /// The counters do not form an interval.
     #[error(transparent)]
     Interval(IntervalError),
-    /// CPU time counts in ticks of 10 ms, and there was not one.
-    #[error("the slot was too short for the counters: let the command run for 50 ms or more")]
+    /// CPU time counts in ticks of 10 ms, and there was none.
+    #[error("the slot was too short for the counters: the command must run for at least 50 ms")]
     Short,
     /// The record cannot be saved.
     #[error(transparent)]
@@ -46,13 +46,13 @@ pub enum LiveError {
 
 /// This machine as a bench.
 pub struct Live<'a> {
-    /// Where counters are read.
+    /// Source of the counters.
     pub host: &'a dyn Host,
-    /// What is counted.
+    /// The counted objects.
     pub inventory: &'a Inventory,
-    /// What is flipped.
+    /// The flipped change.
     pub factor: Factor,
-    /// What runs meanwhile.
+    /// The workload.
     pub driver: Driver,
     /// Settling time before each measured interval.
     pub washout: Duration,
@@ -62,17 +62,17 @@ pub struct Live<'a> {
     pub guards: Guards,
     /// Interface whose packets are the throughput of live traffic.
     pub nic: Option<NicName>,
-    /// What the counters have to show in arm A and in arm B.
+    /// Expected placement in arm A and in arm B.
     pub expected: [Vec<Expectation>; 2],
-    /// What measures the metrics of the probe.
+    /// Measures the metrics of the probe.
     pub meter: Option<Meter>,
-    /// What measures softirq time; `None` where the kernel's own figures are taken.
+    /// Measures softirq time; `None` to use the kernel's own figures.
     pub softirq_time: Option<SoftirqTime>,
-    /// Where the record goes.
+    /// Directory of the record.
     pub dir: &'a TrialDir,
     /// Set when the user wants to stop.
     pub stop: &'a AtomicBool,
-    /// When the trial began; a resumed trial goes on from the last slot.
+    /// Start of the trial; a resumed trial continues from the last slot.
     pub began: Instant,
     /// Called with the record after each slot.
     pub progress: &'a mut dyn FnMut(&TrialRecord),
@@ -83,14 +83,14 @@ impl Live<'_> {
         self.meter.as_ref().map(Meter::mark).transpose()
     }
 
-    /// The probe's own interval, after a slot that ran without it; `None` when the user stopped it.
+    /// The probe's own interval, after a slot without it; `None` when the user stopped it.
     fn afterwards(&mut self) -> Result<Option<Metered>, LiveError> {
         let stop = || self.stop.load(Ordering::SeqCst);
         let Some(meter) = &mut self.meter else { return Ok(None) };
         meter.attach(self.host)?;
         let before = Counters::take(self.host, self.inventory);
         let first = meter.mark()?;
-        // What a command prints here was measured beside the probe.
+        // The output of a command here was measured together with the probe.
         self.driver.wait(self.measure, &stop)?;
         let last = meter.mark()?;
         let after = Counters::take(self.host, self.inventory);
@@ -116,7 +116,7 @@ impl Bench for Live<'_> {
     fn slot(&mut self, arm: Arm) -> Result<Measured, LiveError> {
         let unmeasured = Measured { start_s: self.began.elapsed().as_secs_f64(), ..Measured::default() };
         match self.factor.set(self.host, arm) {
-            // Ctrl-C ends the commands of the arms as well: that is the interrupt, not a failure.
+            // Ctrl-C ends the commands of the arms too: that is the interrupt, not a failure.
             Err(FactorError::Command { .. }) if self.stopped() => return Ok(unmeasured),
             Err(FactorError::Changed(what)) => {
                 return Ok(Measured { changed: Some(what), ..unmeasured });
@@ -143,7 +143,7 @@ impl Bench for Live<'_> {
 }
 
 impl Live<'_> {
-    /// One slot of the arm that is set.
+    /// One slot of the current arm.
     fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
         let stop = || self.stop.load(Ordering::SeqCst);
         pause(self.washout, &stop);
@@ -162,7 +162,7 @@ impl Live<'_> {
         let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
         if stop() {
-            // Half a slot: the runner voids it, and a command that was ended has printed nothing.
+            // Half a slot: the runner voids it, and an interrupted command printed nothing.
             return Ok(Measured { start_s, ..Measured::default() });
         }
         let (work, trouble) = self.driver.end(printed.as_deref())?;

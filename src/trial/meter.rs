@@ -1,4 +1,4 @@
-//! The probe of a trial: attached in both arms alike, or after each slot; read by difference.
+//! The probe of a trial: attached in both arms, or after each slot; read by difference.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use crate::units::{CpuId, CpuMask, Fact};
 /// A metric cannot be measured.
 #[derive(Debug, Error)]
 pub enum MeterError {
-    /// It takes eBPF, which cannot be had.
+    /// It needs eBPF, which is unavailable.
     #[error("`{metric}` cannot be measured here: {missing}")]
     Missing {
-        /// The first that was asked for.
+        /// The first requested one.
         metric: String,
-        /// Why.
+        /// Reason.
         missing: Missing,
     },
     /// There is no probe thread.
     #[error("the probe thread cannot run on CPU {0}: {1}")]
     Pin(CpuId, Errno),
-    /// The programs were attached, and cannot be read.
-    #[error("cannot read what the eBPF programs counted: {0}")]
+    /// The programs were attached but cannot be read.
+    #[error("cannot read the counters of the eBPF programs: {0}")]
     Read(#[from] libbpf_rs::Error),
 }
 
-/// What measures the metrics of [`Probed`].
+/// Measures the metrics of [`Probed`].
 #[derive(Debug)]
 pub struct Meter {
     wanted: Vec<(String, Probed)>,
@@ -58,18 +58,18 @@ pub struct Mark {
     seen: Option<Seen>,
 }
 
-/// What was measured between two moments.
+/// Measurements between two moments.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Metered {
     /// Values by the metrics' names.
     pub values: BTreeMap<String, f64>,
-    /// CPU time of the programs; `None` where nobody counts it.
+    /// CPU time of the programs; `None` if it is not counted.
     pub cost: Option<Cost>,
 }
 
 impl Meter {
-    /// Attaches what the metrics of `spec` take, or says in one line what is missing. `None` when they
-    /// take nothing.
+    /// Attaches the programs for the metrics of `spec`, or reports the missing requirement in one line.
+    /// `None` if no metric needs them.
     pub fn start(host: &dyn Host, spec: &Spec) -> Result<Option<Self>, MeterError> {
         let wanted: Vec<(String, Probed)> = spec
             .design
@@ -89,7 +89,7 @@ impl Meter {
             limits: Vec::new(),
             tools: None,
         };
-        // Also when it is to be detached: what cannot be had is said before the trial begins.
+        // Also if it is to be detached: missing requirements are reported before the trial begins.
         meter.attach(host)?;
         let programs = meter.tools.as_ref().and_then(|tools| tools.programs.as_ref());
         meter.limits = programs.map(Programs::limits).unwrap_or_default();
@@ -97,17 +97,17 @@ impl Meter {
         Ok(Some(meter))
     }
 
-    /// For the record.
+    /// The probe, for the record.
     pub fn in_use(&self) -> ProbeUse {
         ProbeUse { slots: self.slots, spin: self.spin, cpus: self.cpus.clone(), limits: self.limits.clone() }
     }
 
-    /// Whether the slots themselves run without it.
+    /// True if the slots themselves run without it.
     pub fn is_detached(&self) -> bool {
         self.slots == ProbeSlots::Detached
     }
 
-    /// Begins to count, unless it does already.
+    /// Starts counting, unless already counting.
     pub fn attach(&mut self, host: &dyn Host) -> Result<(), MeterError> {
         if self.tools.is_some() {
             return Ok(());
@@ -123,14 +123,14 @@ impl Meter {
         Ok(())
     }
 
-    /// Ends the counting, where the slots run without it.
+    /// Stops counting if the slots run without it.
     pub fn detach(&mut self) {
         if self.is_detached() {
             self.tools = None;
         }
     }
 
-    /// The counts now. Nothing while it is detached.
+    /// The current counts. Nothing while it is detached.
     pub fn mark(&self) -> Result<Mark, MeterError> {
         let programs = self.tools.as_ref().and_then(|tools| tools.programs.as_ref());
         let spin = self.tools.as_ref().and_then(|tools| tools.spin.as_ref());
@@ -141,7 +141,7 @@ impl Meter {
         })
     }
 
-    /// The metrics between two marks, in whose time the kernel counted `rates`.
+    /// The metrics between two marks, during which the kernel counted `rates`.
     pub fn metered(&self, host: &dyn Host, first: Mark, last: Mark, rates: &Rates) -> Metered {
         let reading = first.reading.zip(last.reading).map(|(first, last)| {
             let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;

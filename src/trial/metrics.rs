@@ -1,4 +1,4 @@
-//! The metrics of a slot: from rates and from what the workload says of itself.
+//! The metrics of a slot: from rates and from the workload's own report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,56 +11,56 @@ use crate::load::Protocol;
 use crate::model::{CpuRates, Rates};
 use crate::units::NicName;
 
-/// Work done a second, by whose count.
+/// Work per second, by source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Throughput {
-    /// The workload's own.
+    /// Reported by the workload.
     Counted(f64),
     /// Nothing is driven: packets that the interfaces received.
     Packets {
-        /// The interfaces count packets that a backlog dropped, too.
+        /// The interfaces also count packets dropped by a backlog.
         drops_counted: bool,
     },
 }
 
-/// What the workload says of one slot.
+/// Workload report for one slot.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Work {
-    /// Work done a second.
+    /// Work done per second.
     pub throughput: Option<Throughput>,
     /// Metrics by name, already in the metric's unit (`p99_us`, ...).
     pub values: BTreeMap<String, f64>,
-    /// Names of those values that are lower bounds: requests had no answer at the end.
+    /// Names of the values that are lower bounds: some requests were unanswered at the end.
     pub at_least: Vec<String>,
-    /// CPU time a second of the load generator on this machine.
+    /// CPU time per second of the load generator on this machine.
     pub client_cpu: Option<f64>,
 }
 
-/// Part of its time in softirqs from which a CPU counts among those that receive.
+/// Fraction of time in softirqs from which a CPU counts as receiving.
 const SOME: f64 = 0.05;
 
-/// Metric names that others refer to.
+/// Metric names used elsewhere.
 pub mod name {
-    /// Work done a second.
+    /// Work done per second.
     pub const THROUGHPUT: &str = "throughput";
-    /// Largest share of a CPU's time that softirqs took.
+    /// Largest share of a CPU's time spent in softirqs.
     pub const HOTTEST_SOFTIRQ: &str = "hottest_cpu_softirq";
     /// The hottest CPU's share of all NET_RX runs.
     pub const HOTTEST_SHARE: &str = "hottest_cpu_net_rx_share";
-    /// Softirq time of all CPUs for each packet.
+    /// Softirq time of all CPUs per packet.
     pub const SOFTIRQ_PER_PACKET: &str = "softirq_us_per_packet";
-    /// CPU time of the whole machine, for each unit of work.
+    /// CPU time of the whole machine per unit of work.
     pub const MACHINE_CPU: &str = "machine_cpu";
-    /// CPU time of the load generator for each unit of work.
+    /// CPU time of the load generator per unit of work.
     pub const CLIENT_CPU: &str = "client_cpu";
-    /// How busy the CPU with the most softirq time was with anything; a circumstance, not judged.
+    /// Total utilisation of the CPU with the most softirq time; a circumstance, not judged.
     pub const HOTTEST_BUSY: &str = "hottest_cpu_busy";
-    /// How busy the busiest CPU was; a circumstance, not judged.
+    /// Utilisation of the busiest CPU; a circumstance, not judged.
     pub const BUSIEST: &str = "busiest_cpu";
 }
 
-/// The metrics that this program measures, for a workload with the built-in load or without it.
-/// Latency is there for loads that have answers.
+/// The metrics that this program measures, for a workload with or without the built-in load.
+/// Latency requires a load with answers.
 pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
     let mut names = vec![
         name::THROUGHPUT,
@@ -78,20 +78,21 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
     names
 }
 
-/// The metric that decides a trial of live traffic, and why, from a look at the machine before it. Never where packets
-/// are counted: that is what the change moves. `is_timed`: softirq time is more than a sample.
+/// The metric that decides a trial of live traffic, and the reason, from a prior sample of the machine.
+/// Never the place where packets are counted: the change moves that. `is_timed`: softirq time is measured,
+/// not sampled.
 ///
-/// Where a CPU that receives is full or packets are lost, more would get through if there were more room. Else all gets
-/// through already, and what can change is the time that it takes.
+/// If a receiving CPU is full or packets are lost, more capacity would raise throughput. Otherwise
+/// everything gets through already, and only the time it takes can change.
 pub fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
     let receives = |cpu: &&CpuRates| in_softirq(cpu) >= SOME && busy(cpu) >= FULL_FROM;
     let full = rates.cpus.iter().filter(receives).max_by(|a, b| a.softirq.total_cmp(&b.softirq));
     let lost = lost(rates);
     match full {
-        Some(cpu) => (name::THROUGHPUT, format!("CPU {} receives and is full", cpu.cpu)),
+        Some(cpu) => (name::THROUGHPUT, format!("CPU {} receives packets and is full", cpu.cpu)),
         None if lost >= LOST => (name::THROUGHPUT, format!("{} packets/s are lost", count(lost))),
         None if is_timed => {
-            (name::HOTTEST_SOFTIRQ, "no CPU that receives is full, and nothing is lost".to_owned())
+            (name::HOTTEST_SOFTIRQ, "no receiving CPU is full, and no packets are lost".to_owned())
         }
         None => (name::THROUGHPUT, "softirq time is only sampled here".to_owned()),
     }
@@ -115,7 +116,7 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         name::SOFTIRQ_PER_PACKET => ("softirq time per packet", "us", Lower),
         name::MACHINE_CPU => ("machine CPU per unit of work", "us", Lower),
         name::CLIENT_CPU => ("client CPU per unit of work", "us", Lower),
-        // Names by convention say which way is better: times and counts of trouble are lower.
+        // By convention names show which direction is better: lower for times and error counts.
         other => {
             let lower = ["_us", "_ms", "_ns", "latency", "errors", "error_rate", "cpu"]
                 .iter()
@@ -126,7 +127,7 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
     Metric { name: metric.to_owned(), title: title.to_owned(), unit: unit.to_owned(), better }
 }
 
-/// The metrics that an external command printed beside those asked for, in the order of their names.
+/// The metrics that an external command printed in addition to the requested ones, sorted by name.
 pub fn printed(record: &TrialRecord) -> Vec<Metric> {
     let circumstance = |name: &str| [name::HOTTEST_BUSY, name::BUSIEST].contains(&name);
     let asked = |name: &str| record.metrics.iter().any(|metric| metric.name == name);
@@ -139,8 +140,8 @@ pub fn printed(record: &TrialRecord) -> Vec<Metric> {
         .collect()
 }
 
-/// The values of one slot. Whatever cannot be had (no packets, too few requests for a quantile) is
-/// left out, never 0. A throughput of 0 was measured: it is kept.
+/// The values of one slot. Unavailable ones (no packets, too few requests for a quantile) are
+/// omitted, never 0. A throughput of 0 was measured: it is kept.
 pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<String, f64> {
     let mut values = work.values.clone();
     let mut put = |name: &str, value: Option<f64>| {
@@ -165,8 +166,8 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     put(name::BUSIEST, rates.cpus.iter().map(busy).reduce(f64::max));
     if let Some(throughput) = throughput.filter(|rate| *rate > 0.0) {
         let busy: f64 = rates.cpus.iter().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();
-        // A generator on this machine is in it: the kernel bills receive work to whatever thread it
-        // interrupts, so taking the generator's time off would take some of the server's off, and how
+        // Includes a generator on this machine: the kernel bills receive work to whatever thread it
+        // interrupts, so subtracting the generator's time would subtract some of the server's too, and how
         // much would depend on the arm.
         put(name::MACHINE_CPU, Some(1e6 * busy / throughput));
         put(name::CLIENT_CPU, work.client_cpu.map(|client| 1e6 * client / throughput));
@@ -174,8 +175,8 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     values
 }
 
-/// Packets a second that were received and not dropped by a full backlog: devices count those as well, while a veth
-/// counts only what the backlog took.
+/// Packets per second that were received and not dropped by a full backlog: devices count those too, while a
+/// veth counts only packets that the backlog accepted.
 fn live_packets(rates: &Rates, nic: Option<&NicName>, drops_counted: bool) -> Option<f64> {
     let received = match nic {
         Some(nic) => rates.nic(nic)?.rx_packets,
@@ -194,13 +195,13 @@ mod tests {
         Work { throughput, client_cpu: Some(0.25), ..Work::default() }
     }
 
-    /// A change that stops all traffic once left no throughput behind, and so nothing that hurts.
+    /// A change that stopped all traffic once left no throughput, and so no harm to report.
     #[test]
     fn no_work_is_a_throughput_of_nothing() {
         let (_, rates) = Sketch::new(2).veth("veth0").build();
         let values = values(&rates, &work(Some(Throughput::Counted(0.0))), None);
         assert_eq!(values.get(name::THROUGHPUT), Some(&0.0));
-        assert!(!values.contains_key(name::MACHINE_CPU), "a cost for each of no units is no figure");
+        assert!(!values.contains_key(name::MACHINE_CPU), "cost per unit is undefined without units");
     }
 
     /// A command that prints no throughput was once given the packets of the interfaces.
@@ -233,7 +234,7 @@ mod tests {
             (name::THROUGHPUT, "softirq time is only sampled here".to_owned())
         );
         let full = chosen(quiet().works(0, 0.6), true);
-        assert_eq!(full, (name::THROUGHPUT, "CPU 0 receives and is full".to_owned()));
+        assert_eq!(full, (name::THROUGHPUT, "CPU 0 receives packets and is full".to_owned()));
         assert_eq!(chosen(quiet().works(1, 1.0), true).0, name::HOTTEST_SOFTIRQ, "another one is full");
         let (_, mut rates) = quiet().build();
         rates.cpus[1].dropped = 12.0;

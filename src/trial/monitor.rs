@@ -1,17 +1,17 @@
-//! When to stop, and what an interval says: the decision after each pair.
+//! The decision after each pair: when to stop, and the call of an interval.
 
 use super::record::{Better, Call, Effect};
 use super::stats::interval::{Interval, Level, Look, interval};
 
-/// Fewest pairs at which a trial may stop before its end.
+/// Fewest pairs at which a trial may stop early.
 pub const FIRST_LOOK: usize = 5;
 
-/// What to do after a valid pair.
+/// Next step after a valid pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
     /// Run another pair.
     Continue,
-    /// Enough: what the primary metric says and its interval.
+    /// Stop: the primary metric's call and interval.
     Stop(Call, Effect),
 }
 
@@ -25,8 +25,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A rule that ends at `max_pairs` (2 at least) with an equivalence margin of `margin` (0.03 =
-    /// 3 %) on a metric that is better as `better` says.
+    /// A rule that ends at `max_pairs` (at least 2) with an equivalence margin of `margin` (0.03 =
+    /// 3 %) on a metric that is better in the direction `better`.
     pub fn new(max_pairs: usize, margin: f64, better: Better) -> Self {
         Self { max_pairs, margin, better }
     }
@@ -34,7 +34,7 @@ impl Monitor {
     /// Decides from the log ratios ln(B/A) of all valid pairs so far, in time order.
     ///
     /// Before the end only a decided call stops, by the anytime-valid interval; at the end the
-    /// fixed interval speaks, decided or not.
+    /// fixed interval decides, conclusive or not.
     pub fn look(&self, d: &[f64]) -> Decision {
         let look = look_at(d.len(), self.max_pairs);
         if look == Look::Live && d.len() < FIRST_LOOK {
@@ -48,14 +48,14 @@ impl Monitor {
     }
 }
 
-/// Which look `pairs` valid pairs are, in a trial that ends at `max_pairs`.
+/// The look that `pairs` valid pairs are, in a trial that ends at `max_pairs`.
 pub fn look_at(pairs: usize, max_pairs: usize) -> Look {
     if pairs >= max_pairs.max(2) { Look::End } else { Look::Live }
 }
 
-/// What an interval of ln(B/A) says against `margin` (0.03 = 3 %), asked in this order: all inside
+/// Call of an interval of ln(B/A) against `margin` (0.03 = 3 %), in this order: all inside
 /// the margin, all above 0, all below 0. Being inside comes first: a proven effect that is too
-/// small to matter is called negligible, not a help.
+/// small to matter is negligible, not a help.
 pub fn judge(interval: Interval, margin: f64, better: Better) -> Call {
     let (rises, falls) = match better {
         Better::Higher => (Call::Helps, Call::Hurts),

@@ -1,4 +1,4 @@
-//! One trial from beginning to end: record, factor, loop, roll back, conclusion.
+//! One trial from start to end: record, factor, loop, rollback, conclusion.
 
 use std::io;
 use std::path::Path;
@@ -28,39 +28,40 @@ use crate::probe::SoftirqTime;
 use crate::sample::Inventory;
 use crate::units::Fact;
 
-/// The remark on kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is not known.
-const TICKS: &str = "Softirq times are sampled by timer ticks on this kernel and can be off by much in short slots; NET_RX shares are counted.";
+/// Remark for kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is unknown.
+const TICKS: &str =
+    "This kernel samples softirq time at timer ticks: short slots can be far off. NET_RX shares are counted.";
 
-/// What a trial needs beside its specification.
+/// Inputs of a trial in addition to its specification.
 pub struct Setup<'a> {
     /// The machine.
     pub host: &'a dyn Host,
-    /// What is on it.
+    /// Its inventory.
     pub inventory: &'a Inventory,
-    /// The root it is looked at through, for the journal.
+    /// Root of the machine, for the journal.
     pub root: &'a Path,
-    /// The network namespace it is looked at in, for the journal.
+    /// Network namespace of the machine, for the journal.
     pub netns: Option<Namespace>,
-    /// The settings of arm A; empty when it is the machine as it was.
+    /// The settings of arm A; empty if it changes nothing.
     pub against: Vec<Setting>,
-    /// The settings of arm B; empty when the factor is a pair of commands.
+    /// The settings of arm B; empty if the factor is a pair of commands.
     pub settings: Vec<Setting>,
-    /// What arm B was predicted to do.
+    /// Prediction for arm B.
     pub prediction: Option<Prediction>,
-    /// What measures the metrics of the probe, when some were asked for.
+    /// Measures the requested metrics of the probe, if any.
     pub meter: Option<Meter>,
     /// The journal.
     pub store: &'a Store,
-    /// Where the record goes.
+    /// Directory of the record.
     pub dir: TrialDir,
     /// Seed of the coins.
     pub seed: u64,
     /// The workload, running.
     pub driver: Driver,
-    /// Starts the process that undoes the transaction of the given id at its deadline, should this
-    /// one be killed. An error means that nothing may be changed.
+    /// Starts the process that undoes the transaction with the given id at its deadline, in case this
+    /// one is killed. After an error nothing may be changed.
     pub guard: &'a dyn Fn(&str) -> io::Result<Guard>,
-    /// Leave the change in place when it is proven to help.
+    /// Leave the change in place if it is proven to help.
     pub keep: bool,
     /// Set when the user wants to stop.
     pub stop: &'a AtomicBool,
@@ -68,25 +69,25 @@ pub struct Setup<'a> {
     pub progress: &'a mut dyn FnMut(&TrialRecord),
 }
 
-/// How a trial ended.
+/// Outcome of a trial.
 #[derive(Debug)]
 pub struct Outcome {
     /// The record, concluded and saved.
     pub record: TrialRecord,
-    /// The way back; `None` when the change was kept.
+    /// Result of the undo; `None` if the change was kept.
     pub undo: Option<Undo>,
-    /// The transaction of the change that was kept; `None` = it was put back.
+    /// The transaction of the kept change; `None` = it was reverted.
     pub kept: Option<String>,
 }
 
-/// A trial that failed. The machine was put back as far as `undo` says.
+/// A trial that failed. `undo` tells how far the machine was restored.
 #[derive(Debug, Error)]
 pub enum PerformError {
     /// The transaction could not begin; nothing was changed.
     #[error(transparent)]
     Begin(#[from] ApplyError),
-    /// No process holds the deadline; nothing was changed.
-    #[error("nothing was changed, because no guard stands: {0}")]
+    /// No guard holds the deadline; nothing was changed.
+    #[error("nothing was changed, because the guard did not start: {0}")]
     Guard(io::Error),
     /// The record cannot be written; nothing was changed.
     #[error(transparent)]
@@ -94,23 +95,23 @@ pub enum PerformError {
     /// The loop failed.
     #[error("{error}")]
     Loop {
-        /// Why.
+        /// The error.
         error: Box<LiveError>,
-        /// The way back.
+        /// Result of the undo.
         undo: Box<Undo>,
     },
-    /// The journal does not take that the change stays; it is still set.
+    /// The journal cannot record that the change stays; it is still set.
     #[error(transparent)]
     Keep(FactorError),
 }
 
-/// Runs the trial that `spec` asks for, or goes on with `resumed`.
+/// Runs the trial of `spec`, or continues `resumed`.
 pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> Result<Outcome, PerformError> {
     let model = Model::new(setup.inventory);
     let expected = [&setup.against, &setup.settings].map(|arm| placement::expectations(arm, &model));
     let softirq_time = softirq_time(spec, &setup);
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model, softirq_time.is_some()));
-    // The transaction's lock comes first: the record of a trial that still runs is not to be touched.
+    // The transaction's lock comes first: the record of a running trial must not be touched.
     let (factor, guard) = factor(spec, &setup, &model)?;
     if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(&record)) {
         // Nothing was set, so this closes the transaction, and the guard ends.
@@ -132,7 +133,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         softirq_time,
         dir: &setup.dir,
         stop: setup.stop,
-        // A resumed trial's clock goes on where the last slot ended.
+        // A resumed trial's clock continues where the last slot ended.
         began: Instant::now().checked_sub(Duration::from_secs_f64(done_s)).unwrap_or_else(Instant::now),
         progress: setup.progress,
     };
@@ -151,7 +152,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     let helps = matches!(analysis.verdict, Verdict::Helps);
     record.analysis = Some(analysis);
     let saved = setup.dir.save(&record);
-    // Whether or not the record could be written, the machine is put back first; a change whose proof
+    // The machine is restored first, even if the record could not be written; a change whose proof
     // is not on disk is not kept.
     if let Err(error) = saved {
         return Err(failed(error.into(), live.factor, setup.host, guard));
@@ -163,7 +164,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
                 wait_for(guard, None);
                 return Ok(Outcome { record, undo: None, kept: Some(kept) });
             }
-            // Since the last slot: what would be kept is not what was proven.
+            // Changed since the last slot: the values are not those that were proven.
             Err(FactorError::Changed(what)) => {
                 let ending = Ending { changed: Some(what), ..ending };
                 record.analysis = Some(self::analysis(&record, &ending, spec, setup.inventory));
@@ -179,7 +180,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
     Ok(Outcome { record, undo: Some(undo), kept: None })
 }
 
-/// The conclusion, with what a reader should know of this kernel and of the probe.
+/// The conclusion, with remarks on this kernel and the probe.
 fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inventory) -> Analysis {
     let rate = spec.workload.load.as_ref().and_then(|load| load.rate.as_ref()?.is_steady());
     let mut analysis = conclude(record, ending, spec.change.a.is_none(), rate);
@@ -190,14 +191,14 @@ fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inve
     analysis
 }
 
-/// Puts the machine back after an error.
+/// Restores the machine after an error.
 fn failed(error: LiveError, factor: Factor, host: &dyn Host, guard: Guard) -> PerformError {
     let undo = Box::new(factor.undo(host));
     wait_for(guard, Some(&undo));
     PerformError::Loop { error: Box::new(error), undo }
 }
 
-/// A guard whose transaction is closed ends by itself; nothing of the trial is left running then.
+/// A guard whose transaction is closed ends by itself; then nothing of the trial is left running.
 fn wait_for(guard: Guard, undo: Option<&Undo>) {
     if undo.is_none_or(|undo| undo.closed) {
         guard.join();
@@ -214,7 +215,7 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guar
     let info = BeginInfo {
         identity: &model.identity,
         root: setup.root,
-        // Commands run in the namespace of this program, whatever the trial looks at.
+        // Commands run in the namespace of this program, whatever namespace the trial measures.
         netns: setup.netns.clone().filter(|_| matches!(arms, Arms::Settings { .. })),
         home: Namespace::own().ok().filter(|_| setup.root == Path::new("/")),
         applier: ProcessId::own(),
@@ -234,14 +235,14 @@ fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guar
     Ok((Factor::new(transaction, arms, setup.host), guard))
 }
 
-/// Where commands run, also those that another process runs to put the machine back. `None` where it has no name:
-/// then they run wherever that process is.
+/// Working directory of commands, also those that another process runs to restore the machine. `None` if it
+/// has no name: then they run in that process's directory.
 fn directory() -> Option<String> {
     std::env::current_dir().ok()?.into_os_string().into_string().ok()
 }
 
-/// When a killed trial is undone at the latest: after twice the time that it would have taken. A
-/// trial that still runs then holds the lock, and the guard waits for it.
+/// Latest undo of a killed trial: after twice the time that it would have taken. A
+/// trial still running then holds the lock, and the guard waits for it.
 fn longest(spec: &Spec) -> Duration {
     let design = &spec.design;
     let slots = 2 * (design.calibration + 2 * design.pairs);
@@ -249,7 +250,7 @@ fn longest(spec: &Spec) -> Duration {
     (design.washout.0 + design.measure.0).saturating_mul(slots) + Duration::from_secs(30)
 }
 
-/// What measures softirq time where the kernel only samples it. A probe that is asked for measures more than that, and
+/// Measures softirq time if the kernel only samples it. A requested probe measures more, and
 /// two of them would disturb each other.
 fn softirq_time(spec: &Spec, setup: &Setup<'_>) -> Option<SoftirqTime> {
     let is_exact = setup.inventory.settings.exact_softirq_time == Fact::Known(true);
@@ -292,10 +293,10 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> 
 fn metrics_of(spec: &Spec, inventory: &Inventory, softirq_timed: bool) -> Vec<Metric> {
     let unit = Driver::work_unit(&spec.workload);
     let mut names = metrics::names(spec.workload.load.as_ref().map(|load| load.url.protocol));
-    // Where softirq time is sampled by ticks, the counted share says more than the time.
+    // If softirq time is sampled by ticks, the counted share is more precise.
     let exact = softirq_timed || inventory.settings.exact_softirq_time == Fact::Known(true);
     let hottest = if exact { name::HOTTEST_SOFTIRQ } else { name::HOTTEST_SHARE };
-    // A stable sort: only these two change places.
+    // A stable sort: only these two swap places.
     names.sort_by_key(|name| match *name {
         name::THROUGHPUT => 0,
         name if name == hottest => 1,

@@ -1,39 +1,39 @@
-//! The manipulation check: did the work go where the setting says? A slot in which it did not is
+//! The manipulation check: did the work go to the CPUs of the setting? If not, the slot is
 //! void: comparing it would test nothing.
 
 use crate::model::{Model, Nic, Rates, RxQueue};
 use crate::plan::{self, Setting, Target};
 use crate::units::{CpuMask, IrqId, NicName, QueueId};
 
-/// Below this many packets or interrupts a second placement cannot be judged.
+/// Below this many packets or interrupts per second placement cannot be judged.
 const ENOUGH: f64 = 50.0;
 
-/// Share of the events that has to be on the CPUs of the setting. Half, because other interfaces,
-/// other queues and other traffic share the counters.
+/// Share of the events that must be on the CPUs of the setting. Half, because other interfaces,
+/// queues and traffic share the counters.
 const SHARE: f64 = 0.5;
 
-/// What the counters have to show while a setting holds.
+/// Expected counters while a setting holds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expectation {
     /// Packets of `nic` go up the stack on `cpus`.
     Packets {
-        /// Whose packets.
+        /// The interface.
         nic: NicName,
-        /// Where they belong.
+        /// Expected CPUs.
         cpus: CpuMask,
     },
     /// Interrupts land on `cpus`.
     Interrupts {
-        /// Which one.
+        /// The interrupt.
         irq: IrqId,
-        /// Where it belongs.
+        /// Expected CPUs.
         cpus: CpuMask,
     },
 }
 
-/// What `settings` should make visible. Settings without a visible placement (RFS follows the
-/// application) give nothing; their values are read back by apply. With RFS among the settings, RPS
-/// masks give nothing either, since RFS sends a flow past the mask.
+/// Visible effects of `settings`. Settings without a visible placement (RFS follows the
+/// application) give none; apply reads their values back. With RFS among the settings, RPS
+/// masks give none either, since RFS bypasses the mask.
 pub fn expectations(settings: &[Setting], model: &Model) -> Vec<Expectation> {
     let steered_by_flow = settings.iter().any(|setting| setting.knob.starts_with("rfs"));
     let mut found: Vec<Expectation> =
@@ -53,9 +53,9 @@ fn interrupts(setting: &Setting, model: &Model) -> Vec<Expectation> {
     irqs.iter().map(|irq| Expectation::Interrupts { irq: irq.number, cpus: cpus.clone() }).collect()
 }
 
-/// Where the packets of an interface belong: on the CPUs of all its queues' masks together, since the
-/// counters do not tell queues apart. `None` unless every queue gets a mask: the packets of the others
-/// go wherever their interrupts land.
+/// Expected CPUs of an interface's packets: those of all its queues' masks together, since the
+/// counters do not distinguish queues. `None` unless every queue gets a mask: packets of other
+/// queues go wherever their interrupts land.
 fn packets(settings: &[Setting], nic: &Nic) -> Option<Expectation> {
     let mask = |rx: &RxQueue| -> Option<CpuMask> {
         let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(rx.index) };
@@ -67,7 +67,7 @@ fn packets(settings: &[Setting], nic: &Nic) -> Option<Expectation> {
     (!cpus.is_empty()).then(|| Expectation::Packets { nic: nic.name.clone(), cpus })
 }
 
-/// Why `rates` contradict `expectations`, or `None`.
+/// Reason why `rates` contradict `expectations`, or `None`.
 pub fn contradiction(expectations: &[Expectation], rates: &Rates) -> Option<String> {
     expectations.iter().find_map(|expectation| match expectation {
         Expectation::Packets { nic, cpus } => {
@@ -99,7 +99,7 @@ mod tests {
         texts.iter().map(|text| text.parse().expect("a setting")).collect()
     }
 
-    /// What 4,000 packets/s on two queues, half of them on CPU 1 and half on CPU 2, say to `texts`.
+    /// Contradiction of `texts` by 4,000 packets/s on two queues, half on CPU 1 and half on CPU 2.
     fn says(texts: &[&str]) -> Option<String> {
         let sketch = Sketch::new(4).device("eth0", &[0, 3]).traffic("eth0", 4e3);
         let (model, rates) = sketch.receives(1, 0.1, 2e3).receives(2, 0.1, 2e3).build();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     /// Each of two queues with a CPU of its own has half of the packets there, each of four a quarter:
-    /// judged one by one against all packets, no slot would ever count.
+    /// judged individually against all packets, no slot would ever count.
     #[test]
     fn the_masks_of_all_queues_are_judged_together() {
         assert_eq!(says(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 2"]), None);

@@ -1,4 +1,4 @@
-//! The metrics that the probe measures: their names, and their values from what was counted in a slot.
+//! The metrics measured by the probe: names, and values from the counts of a slot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +10,24 @@ use crate::units::CpuMask;
 pub const NAMES: [&str; 7] =
     [NET_RX_PER_PACKET, NET_RX_MAX_CPU, PACKETS, STOLEN, STOLEN_PER_PACKET, "victim.NAME.stolen", INFERRED];
 
-/// NET_RX time of all CPUs for each packet that went up the stack, nanoseconds.
+/// NET_RX time of all CPUs per packet that went up the stack, nanoseconds.
 pub const NET_RX_PER_PACKET: &str = "net_rx.ns_per_packet";
-/// Largest part of a CPU's time that NET_RX took, percent.
+/// Largest share of a CPU's time spent in NET_RX, percent.
 pub const NET_RX_MAX_CPU: &str = "net_rx.share.max_cpu";
-/// Packets a second that went up the stack, of all CPUs.
+/// Packets per second that went up the stack, all CPUs.
 pub const PACKETS: &str = "net_rx.packets";
-/// Time stolen from tasks on the CPUs looked at, percent of one CPU.
+/// Time stolen from tasks on the counted CPUs, percent of one CPU.
 pub const STOLEN: &str = "stolen.share";
-/// The same for each packet that went up the stack anywhere, nanoseconds.
+/// The same per packet that went up the stack anywhere, nanoseconds.
 pub const STOLEN_PER_PACKET: &str = "stolen.ns_per_packet";
-/// Theft as the probe thread sees it, percent of its CPU.
+/// Theft seen by the probe thread, percent of its CPU.
 pub const INFERRED: &str = "steal.inferred";
 
-/// Part of the time that every theft is given at least. Nothing at all has no ratio to something, and an
-/// interrupt that the ends of a slot cut is as long: ten microseconds in a second.
+/// Floor of every theft as a fraction of time, since zero has no ratio. An interrupt cut by the ends
+/// of a slot takes as long: ten microseconds in a second.
 const LEAST: f64 = 1e-5;
-/// The same of what each packet takes, in nanoseconds. It is no part of the time divided by packets: where nothing
-/// is stolen, more packets would then seem to take less.
+/// The same floor per packet, in nanoseconds. It is not the time divided by packets: without
+/// theft, more packets would then seem to take less.
 const LEAST_EACH: f64 = 0.1;
 
 /// One of these metrics.
@@ -43,14 +43,14 @@ pub enum Probed {
     Stolen,
     /// [`STOLEN_PER_PACKET`].
     StolenPerPacket,
-    /// Time stolen from what has this name, percent of one CPU.
+    /// Time stolen from the named process, unit or container, percent of one CPU.
     Victim(String),
     /// [`INFERRED`].
     Inferred,
 }
 
 impl Probed {
-    /// The metric of this name, if it is one of these.
+    /// The metric with this name, if any.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             NET_RX_PER_PACKET => Self::NetRxPerPacket,
@@ -69,7 +69,7 @@ impl Probed {
         })
     }
 
-    /// What people read, and the unit.
+    /// Title and unit.
     pub fn title(&self) -> (String, &'static str) {
         let (title, unit) = match self {
             Self::NetRxPerPacket => ("NET_RX time per packet", "ns"),
@@ -83,12 +83,12 @@ impl Probed {
         (title.to_owned(), unit)
     }
 
-    /// Whether it takes the programs in the kernel.
+    /// True if it needs the programs in the kernel.
     pub fn needs_programs(&self) -> bool {
         !matches!(self, Self::Packets | Self::Inferred)
     }
 
-    /// The value in the metric's unit; `None` when it cannot be told of this slot.
+    /// The value in the metric's unit; `None` if unknown for this slot.
     pub fn value(&self, counted: &Counted<'_>) -> Option<f64> {
         let packets: f64 = counted.rates.cpus.iter().map(|cpu| cpu.packets).sum();
         let each = |ns_per_second: f64| (packets > 0.0).then(|| ns_per_second / packets);
@@ -106,51 +106,51 @@ impl Probed {
     }
 }
 
-/// What was counted in one slot.
+/// Counts of one slot.
 #[derive(Debug)]
 pub struct Counted<'a> {
-    /// By the programs, and in how many seconds; `None` when they are not attached.
+    /// By the programs, with the seconds; `None` if they are not attached.
     pub programs: Option<(&'a Reading, f64)>,
     /// By the kernel.
     pub rates: &'a Rates,
     /// CPUs whose theft counts; empty = all.
     pub cpus: &'a CpuMask,
-    /// Processes that are there, by each name that was asked for.
+    /// Existing processes, by each requested name.
     pub named: &'a BTreeMap<String, BTreeSet<u32>>,
-    /// Part of its time that the probe thread says was stolen from it.
+    /// Fraction of its time that the probe thread reports as stolen.
     pub inferred: Option<f64>,
 }
 
 impl Counted<'_> {
-    /// NET_RX time of each CPU, nanoseconds a second.
+    /// NET_RX time of each CPU, nanoseconds per second.
     fn net_rx(&self) -> Option<Vec<f64>> {
         let (reading, seconds) = self.programs?;
         let of = |ns: u64| ns as f64 / seconds;
         Some(reading.cpus.values().map(|cpu| of(cpu.net_rx_ns())).collect())
     }
 
-    /// The programs' counts by process; `None` when their table was full, and some loss is in no row of it.
+    /// The programs' counts by process; `None` if their table was full, so some losses are missing.
     fn losses(&self) -> Option<(&Reading, f64)> {
         self.programs.filter(|(reading, _)| reading.cpus.values().all(|cpu| cpu.unlisted_ns == 0))
     }
 
-    /// What tasks lost to work that they did not ask for, nanoseconds a second.
+    /// Time that tasks lost to others' work, nanoseconds per second.
     fn stolen_ns(&self) -> Option<f64> {
         let (reading, seconds) = self.losses()?;
         let counts = |cpu| self.cpus.is_empty() || self.cpus.contains(cpu);
         let runs = reading.cpus.iter().filter(|(cpu, _)| counts(**cpu)).map(|(_, record)| robbed(record.ns));
-        // Those that hit an idle CPU rob nobody: the victims have the others.
+        // Runs that hit an idle CPU have no victim: the victims' rows have the others.
         let interrupts =
             reading.victims.iter().filter(|((cpu, _), _)| counts(*cpu)).map(|(_, record)| record.irq_ns);
         Some(runs.chain(interrupts).sum::<u64>() as f64 / seconds)
     }
 
-    /// The same, as something that has a ratio to anything.
+    /// The same, with the floor, so that every ratio exists.
     fn stolen(&self) -> Option<f64> {
         Some(self.stolen_ns()?.max(LEAST * 1e9))
     }
 
-    /// The same of one name; `None` when nothing is called so.
+    /// The same for one name; `None` if nothing has that name.
     fn stolen_from(&self, name: &str) -> Option<f64> {
         let (reading, seconds) = self.losses()?;
         let there = self.named.get(name);
@@ -232,19 +232,19 @@ mod tests {
         near("steal.inferred", "", 25.0);
     }
 
-    /// Nothing has no ratio: a setup that robs nobody once had no effect at all.
+    /// Zero has no ratio: a setup without theft once had no effect at all.
     #[test]
     fn no_theft_is_a_very_small_one() {
         for (name, cpus) in [("stolen.share", "1"), ("victim.sender.stolen", ""), ("victim.calm.stolen", "")]
         {
             assert_eq!(value(name, cpus, true), Some(0.001), "{name}");
         }
-        // More packets do not make less of nothing.
+        // More packets do not reduce the floor.
         assert_eq!(value("stolen.ns_per_packet", "1", true), Some(0.1));
     }
 
     #[test]
-    fn what_was_not_counted_is_not_told() {
+    fn what_was_not_counted_has_no_value() {
         assert_eq!(value("victim.nobody.stolen", "", true), None);
         for name in NAMES.map(|name| name.replace("NAME", "busy")) {
             let metric = Probed::parse(&name).expect("its own name");
@@ -252,9 +252,9 @@ mod tests {
         }
     }
 
-    /// A slot once had less theft than there was when the table of processes was full.
+    /// A slot once reported too little theft when the table of processes was full.
     #[test]
-    fn what_is_partly_in_no_row_is_not_told() {
+    fn an_incomplete_table_has_no_value() {
         let mut reading = reading();
         reading.cpus.get_mut(&CpuId(1)).expect("there").unlisted_ns = 1;
         for name in ["stolen.share", "stolen.ns_per_packet", "victim.busy.stolen"] {

@@ -1,5 +1,5 @@
-//! What a trial leaves on disk: everything that was asked, every slot that was measured, and what
-//! was concluded. A report needs nothing else.
+//! The on-disk record of a trial: everything asked, every slot measured, and the
+//! conclusion. A report needs nothing else.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::plan::Prediction;
 use crate::probe::Cost;
 use crate::units::{CpuId, CpuMask};
 
-/// Which of the two arms of the factor a slot ran with.
+/// The arm that a slot ran with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Arm {
-    /// As the machine was.
+    /// The machine without the change.
     A,
     /// With the change.
     B,
 }
 
-/// What a slot was for.
+/// Purpose of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -31,7 +31,7 @@ pub enum Phase {
     Comparison,
 }
 
-/// Which way a metric is better.
+/// Direction in which a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -42,67 +42,67 @@ pub enum Better {
     Lower,
 }
 
-/// A metric by name, with what is needed to print and judge it.
+/// A metric by name, with everything needed to print and judge it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
     /// Key in [`Slot::values`], such as `throughput` or `hottest_cpu_net_rx_share`.
     pub name: String,
-    /// What people read, such as `hottest CPU, NET_RX share`.
+    /// Title for people, such as `hottest CPU, NET_RX share`.
     pub title: String,
     /// Unit of the values: `req/s`, `pkt/s`, `us`, `%`.
     pub unit: String,
-    /// Which way is better.
+    /// Direction that is better.
     pub better: Better,
 }
 
-/// One slot: a washout that is not measured, then a measured interval, with one arm set.
+/// One slot: an unmeasured washout, then a measured interval, with one arm set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
     /// Pair number, from 0, counted within the phase.
     pub pair: usize,
-    /// What it was for.
+    /// Purpose of the slot.
     pub phase: Phase,
     /// 0 = first of its pair, 1 = second.
     pub position: u8,
-    /// Which arm was set.
+    /// The arm that was set.
     pub arm: Arm,
     /// Start of the measured interval, seconds since the trial began.
     pub start_s: f64,
     /// Length of the measured interval in seconds.
     pub seconds: f64,
-    /// Value of each metric by [`Metric::name`]. A metric that could not be had is not in here.
+    /// Value of each metric by [`Metric::name`]. Unavailable metrics are absent.
     pub values: BTreeMap<String, f64>,
-    /// Names of those values that are lower bounds: requests that had no answer at the end of the slot count with their
+    /// Names of the values that are lower bounds: requests unanswered at the end of the slot count with their
     /// age, and the value lies among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<String>,
-    /// NET_RX softirq runs a second by CPU.
+    /// NET_RX softirq runs per second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
-    /// Packets a second that went up the stack, by CPU; empty in records of earlier versions.
+    /// Packets per second that went up the stack, by CPU; empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packets: BTreeMap<CpuId, f64>,
     /// Softirq time by CPU, fraction of wall time.
     pub softirq: BTreeMap<CpuId, f64>,
-    /// CPU time of the eBPF programs that measured it, where the kernel counts that.
+    /// CPU time of the eBPF programs that measured it, if the kernel counts that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_cost: Option<Cost>,
-    /// Why the slot does not count: the manipulation check failed, a CPU went away.
+    /// Reason why the slot does not count: the manipulation check failed, a CPU went away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
 }
 
-/// What a trial in which throughput is not proven to rise says about capacity.
+/// Evidence on capacity from a trial in which throughput is not proven to rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Capacity {
     /// A CPU was full, and throughput rose by less than the margin, if at all.
     Same,
-    /// A CPU was full, and the interval of the throughput is too wide to say.
+    /// A CPU was full, and the interval of the throughput is too wide to decide.
     Undecided,
-    /// No CPU was full, or all that was offered got through: more capacity would not have shown.
+    /// No CPU was full, or everything offered got through: more capacity would not have shown.
     Hidden,
 }
 
@@ -149,14 +149,14 @@ mod infinite {
     }
 }
 
-/// What the interval of one metric says against the margin.
+/// Call of one metric's interval against the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// Better, beyond doubt of this method.
+    /// Better, proven by this method.
     Helps,
-    /// Worse, beyond doubt of this method.
+    /// Worse, proven by this method.
     Hurts,
     /// The whole interval is inside the margin and includes 0.
     NoEffect,
@@ -172,7 +172,7 @@ pub enum Call {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MetricResult {
-    /// Which metric.
+    /// The metric.
     pub metric: Metric,
     /// Valid pairs that have it in both slots.
     pub pairs: usize,
@@ -182,17 +182,17 @@ pub struct MetricResult {
     pub mean_b: f64,
     /// The change from A to B; `None` with fewer than 2 pairs.
     pub effect: Option<Effect>,
-    /// Two-sided p of the sign-flip permutation test; `None` while the trial may still look on.
+    /// Two-sided p of the sign-flip permutation test; `None` while the trial may continue.
     pub p: Option<f64>,
-    /// What it says.
+    /// The call.
     pub call: Call,
-    /// Smallest effect this many pairs would find with 80 % power (0.03 = 3 %).
+    /// Smallest effect that this many pairs would find with 80 % power (0.03 = 3 %).
     pub detectable: Option<f64>,
     /// Log ratio of each valid pair in time order, `(pair, ln(B/A))`.
     pub ratios: Vec<(usize, f64)>,
 }
 
-/// What was concluded. The order of the variants is no ranking; `trial::verdict` ranks.
+/// The conclusion. The order of the variants is not a ranking; `trial::verdict` ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "verdict")]
@@ -201,14 +201,14 @@ pub enum Verdict {
     Helps,
     /// The primary metric got worse.
     Hurts,
-    /// No effect beyond the margin; `negligible` when there is one below it.
+    /// No effect beyond the margin; `negligible` if there is one below it.
     NoMeasurableEffect {
         /// An effect exists and is too small to matter.
         negligible: bool,
     },
-    /// Not decided within the pairs allowed.
+    /// Undecided within the allowed pairs.
     Inconclusive {
-        /// Smallest effect that would have been found (0.03 = 3 %); infinite (JSON null) when
+        /// Smallest effect that would have been found (0.03 = 3 %); infinite (JSON null) if
         /// there were too few pairs to find any.
         #[serde(with = "infinite")]
         #[cfg_attr(test, schemars(with = "Option<f64>"))]
@@ -216,7 +216,7 @@ pub enum Verdict {
         /// Estimated pairs for a decision.
         pairs_needed: usize,
     },
-    /// The receive path takes too little for any gain to exceed the margin.
+    /// The receive path takes too little CPU time for any gain to exceed the margin.
     CannotMatter {
         /// Upper bound of the gain, f / (1 - f).
         ceiling: f64,
@@ -228,46 +228,46 @@ pub enum Verdict {
     },
     /// The load generator was the limit: the result says nothing about the server.
     ClientLimited {
-        /// Which sign gave it away.
+        /// The sign observed.
         reason: String,
     },
-    /// The work moved off the hottest CPU; that more gets through is not proven.
+    /// The work moved off the hottest CPU; higher throughput is not proven.
     SpreadsOnly {
-        /// How many times the softirq work of the hottest CPU fits into its time before.
+        /// Times that the softirq work of the hottest CPU fits into its time, before.
         headroom_before: f64,
         /// The same after.
         headroom_after: f64,
-        /// What was seen of the capacity.
+        /// Evidence on capacity.
         capacity: Capacity,
     },
-    /// A guard tripped and the change was rolled back at once.
+    /// A guard tripped and the change was rolled back immediately.
     GuardTripped {
-        /// Which guard and by how much.
+        /// The guard and its figures.
         reason: String,
     },
     /// The change did not take hold: the slots of arm B are void.
     NotApplied {
-        /// What the manipulation check saw.
+        /// Observation of the manipulation check.
         reason: String,
     },
     /// A value of the trial was set from outside: the trial stopped and left that value alone.
     MachineChanged {
-        /// The value, what was expected and what was found.
+        /// The value, with the expected and the found one.
         reason: String,
     },
     /// Stopped by the user before a decision.
     Interrupted,
 }
 
-/// When the probe measures.
+/// Times at which the probe measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeSlots {
-    /// In every slot of either arm, attached from the first to the last.
+    /// In every slot of both arms, attached from the first to the last.
     #[default]
     Attached,
-    /// In an interval of its own after each slot, as long as the slot: the other metrics are measured
+    /// In a separate interval after each slot, as long as the slot: the other metrics are measured
     /// without it.
     Detached,
 }
@@ -276,13 +276,13 @@ pub enum ProbeSlots {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProbeUse {
-    /// When it measured.
+    /// Times of measurement.
     pub slots: ProbeSlots,
-    /// CPU of the probe thread, when there was one.
+    /// CPU of the probe thread, if there was one.
     pub spin: Option<CpuId>,
     /// CPUs whose theft counted; empty = all.
     pub cpus: CpuMask,
-    /// What this kernel does not let it tell apart.
+    /// Distinctions that this kernel does not provide.
     pub limits: Vec<String>,
 }
 
@@ -298,7 +298,7 @@ pub struct Analysis {
     pub pairs: usize,
     /// Void slots.
     pub voids: usize,
-    /// Remarks that a careful reader wants: assumptions that did not hold, metrics refused.
+    /// Remarks for a careful reader: violated assumptions, rejected metrics.
     pub notes: Vec<String>,
 }
 
@@ -314,26 +314,26 @@ pub struct TrialRecord {
     pub version: String,
     /// One word for the factor, such as `rps`.
     pub name: String,
-    /// What arm B sets, one setting a line; where arm A is more than the machine as it was, the settings or
+    /// Settings of arm B, one per line; if arm A changes something too, the settings or
     /// commands of both arms, as `A: SETTING` and `B: SETTING`.
     pub change: Vec<String>,
-    /// The plan file of arm B, as it was given; `None` = settings or commands.
+    /// The plan file of arm B, as given; `None` = settings or commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The probe, when metrics took one.
+    /// The probe, if a metric needed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeUse>,
-    /// Softirq times are those that eBPF programs measured in windows, not the kernel's.
+    /// Softirq times were measured in windows by eBPF programs, not by the kernel.
     #[serde(default)]
     pub softirq_timed: bool,
-    /// What the plan of arm B was predicted to do, when its file said so.
+    /// Prediction for the plan of arm B, if its file has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
-    /// What ran meanwhile, in one line: the load's command line or `live traffic`.
+    /// The workload, in one line: the load's command line or `live traffic`.
     pub workload: String,
-    /// Where it ran.
+    /// The host.
     pub host: Identity,
-    /// Online CPUs then.
+    /// Online CPUs at that time.
     pub cpus: usize,
     /// Start, RFC 3339 in UTC.
     pub started: String,
@@ -349,9 +349,9 @@ pub struct TrialRecord {
     pub measure_s: f64,
     /// Metrics, primary first.
     pub metrics: Vec<Metric>,
-    /// The noise, when it was calibrated.
+    /// The noise, if it was calibrated.
     pub calibration: Option<Calibration>,
-    /// Every slot in time order, void ones too.
+    /// Every slot in time order, including void ones.
     pub slots: Vec<Slot>,
     /// The conclusion; `None` while the trial runs or after it was killed.
     pub analysis: Option<Analysis>,

@@ -11,7 +11,7 @@ use super::record::{Arm, Better, Phase, Slot, TrialRecord};
 use crate::probe::Cost;
 use crate::units::CpuId;
 
-/// So many void slots of one arm in a row end the trial: the change does not take.
+/// This many void slots of one arm in a row end the trial: the change does not take hold.
 const VOIDS_IN_A_ROW: usize = 3;
 
 /// One measured slot.
@@ -23,29 +23,29 @@ pub struct Measured {
     pub seconds: f64,
     /// Metric values by name.
     pub values: BTreeMap<String, f64>,
-    /// Names of those that are lower bounds.
+    /// Names of the values that are lower bounds.
     pub at_least: Vec<String>,
-    /// NET_RX runs a second by CPU.
+    /// NET_RX runs per second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
-    /// Packets a second that went up the stack, by CPU.
+    /// Packets per second that went up the stack, by CPU.
     pub packets: BTreeMap<CpuId, f64>,
     /// Softirq share of each CPU's time.
     pub softirq: BTreeMap<CpuId, f64>,
-    /// CPU time of the programs of the probe.
+    /// CPU time of the probe's programs.
     pub probe_cost: Option<Cost>,
-    /// Why the slot does not count.
+    /// Reason why the slot does not count.
     pub void: Option<String>,
-    /// Values that were set from outside, with what was expected and found: the slot does not count.
+    /// Values set from outside, with expected and found values: the slot does not count.
     pub changed: Option<String>,
-    /// Which guard tripped.
+    /// The guard that tripped.
     pub guard: Option<String>,
-    /// Which sign says that the load generator was the limit.
+    /// Sign that the load generator was the limit.
     pub client_limited: Option<String>,
 }
 
-/// What a trial is run on.
+/// The system that a trial runs on.
 pub trait Bench {
-    /// Why it cannot go on; the trial ends with it and the caller rolls back.
+    /// Reason why it cannot continue; the trial ends with it and the caller rolls back.
     type Error;
 
     /// Sets an arm, waits for the washout and measures one slot.
@@ -54,26 +54,26 @@ pub trait Bench {
     /// Saves the record so far. Called after every slot.
     fn save(&mut self, record: &TrialRecord) -> Result<(), Self::Error>;
 
-    /// Whether the user asked to stop.
+    /// True if the user asked to stop.
     fn stopped(&self) -> bool;
 }
 
-/// How a trial ended, beside its slots.
+/// End of a trial, in addition to its slots.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ending {
-    /// Values that were set from outside, with what was expected and found.
+    /// Values set from outside, with expected and found values.
     pub changed: Option<String>,
-    /// Which guard tripped.
+    /// The guard that tripped.
     pub guard: Option<String>,
-    /// What the manipulation check saw, when the change did not take.
+    /// Observation of the manipulation check, if the change did not take hold.
     pub not_applied: Option<String>,
     /// Stopped by the user.
     pub interrupted: bool,
-    /// Which sign said that the load generator was the limit, in most slots.
+    /// Sign that the load generator was the limit, in most slots.
     pub client_limited: Option<String>,
 }
 
-/// What the record does not say about the order of things.
+/// Parameters of the schedule that are not in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Schedule {
     /// Pairs with nothing flipped, before the others.
@@ -82,7 +82,7 @@ pub struct Schedule {
     pub min_pairs: usize,
 }
 
-/// Runs or resumes a trial: `record` holds what was asked and the slots that are done. The slot of an
+/// Runs or resumes a trial: `record` holds the request and the finished slots. The slot of an
 /// unfinished pair is voided, since its neighbour is lost.
 pub fn run<B: Bench>(
     record: &mut TrialRecord,
@@ -96,8 +96,8 @@ pub fn run<B: Bench>(
         Some(ending) => ending,
         None => run.compare(schedule.min_pairs)?,
     };
-    // One slot may hit a hiccup of the machine; a trial is client-limited when most slots say so. What
-    // the slots of an earlier run said is not in the record: those of this run stand for all.
+    // A single slot may hit a hiccup of the machine; a trial is client-limited if most slots indicate it.
+    // The signs of an earlier run's slots are not in the record: those of this run stand for all.
     let slots = run.record.slots[done..].iter().filter(|slot| slot.void.is_none()).count();
     let limited = (2 * run.limited.len() > slots).then(|| run.limited.pop()).flatten();
     Ok(Ending { client_limited: limited, ..ending })
@@ -126,7 +126,7 @@ impl<B: Bench> Run<'_, B> {
         let better = self.record.metrics.first().map_or(Better::Higher, |primary| primary.better);
         let monitor = Monitor::new(self.record.max_pairs, self.record.margin, better);
         let mut pair = next_pair(self.record, Phase::Comparison);
-        // Void pairs are run again, with fresh coins, but not without end.
+        // Void pairs are repeated with fresh coins, up to a limit.
         while pair < 2 * self.record.max_pairs {
             let d = analysis::primary_ratios(self.record);
             if d.len() >= min_pairs && matches!(monitor.look(&d), Decision::Stop(..)) {
@@ -141,7 +141,7 @@ impl<B: Bench> Run<'_, B> {
         Ok(Ending::default())
     }
 
-    /// Runs the two slots of a pair; an ending when the trial is over before its time.
+    /// Runs the two slots of a pair; returns an ending if the trial is over early.
     fn pair(&mut self, phase: Phase, pair: usize, order: [Arm; 2]) -> Result<Option<Ending>, B::Error> {
         for (position, arm) in (0..).zip(order) {
             if self.bench.stopped() {
@@ -191,15 +191,14 @@ impl<B: Bench> Run<'_, B> {
     }
 }
 
-/// A change that stops all work: it has no log ratio, so no interval would ever tell. Traffic that
-/// comes and goes by itself stands still in arm A as well.
+/// Detects a change that stops all work: it has no log ratio, so no interval would ever show it. Intermittent
+/// traffic pauses in arm A too.
 fn standstill(slots: &[Slot]) -> Option<String> {
     let work = |slot: &Slot| slot.values.get(THROUGHPUT).copied().filter(|_| slot.void.is_none());
     let last = slots.last().filter(|slot| slot.arm == Arm::B)?;
     let before: Vec<f64> = slots.iter().filter(|slot| slot.arm == Arm::A).filter_map(work).collect();
     let worked = !before.is_empty() && before.iter().all(|work| *work > 0.0);
-    (work(last) == Some(0.0) && worked)
-        .then(|| "nothing got through any more while the change was set".to_owned())
+    (work(last) == Some(0.0) && worked).then(|| "nothing got through while the change was set".to_owned())
 }
 
 fn next_pair(record: &TrialRecord, phase: Phase) -> usize {

@@ -1,15 +1,14 @@
-//! The highest rate that keeps its limits, found by repeated runs.
+//! Search for the highest rate that keeps its limits, by repeated runs.
 //!
-//! Rates are steps of 5 % on one ladder. Single runs look for the place where limits begin to fail;
-//! then every rate around it is run again and again, in rounds of random order, so that what the
-//! machine does meanwhile meets all of them alike. Each run gives margins (above 0: kept). A rate
-//! holds when the interval of each of its mean margins is above 0, and fails when that of one is below.
-//! Looks are planned: after 6, 12 and 24 runs of a rate; the 5 % of error are shared by all looks at all
-//! rates, and for a failure, of which there is one chance for each margin, by the margins as well. So the answer,
-//! "holds here, fails there", is wrong in at most one search of twenty. A rate above one that fails is taken to fail,
-//! one below one that holds to hold.
+//! Rates are steps of 5 % on one ladder. Single runs find where limits begin to fail; then every rate around
+//! it is run repeatedly, in rounds of random order, so that other activity on the machine affects all of
+//! them alike. Each run gives margins (above 0: kept). A rate holds if the intervals of all its mean margins
+//! are above 0, and fails if one is below. Looks are planned: after 6, 12 and 24 runs of a rate; the 5 % of
+//! error are shared by all looks at all rates, and for a failure, which has one chance per margin, by the
+//! margins too. So the answer, "holds here, fails there", is wrong in at most one search of twenty. A rate
+//! above a failing one is assumed to fail, one below a holding one to hold.
 //!
-//! No load is run here: [`Search`] says at which rate, and is told the margins.
+//! This module runs no load: [`Search`] returns the next rate, and receives the margins.
 
 pub mod found;
 pub mod margins;
@@ -26,23 +25,23 @@ use super::stats::interval::{Level, Look, interval};
 
 /// From one rate to the next.
 const STEP: f64 = 1.05;
-/// Steps from the estimate at which the search gives up: a thousandth, and thirty times.
+/// Steps from the estimate at which the search gives up: a factor of about 1/1000 and 30.
 const LOWEST: i32 = -142;
 const HIGHEST: i32 = 70;
 /// First distance of the single runs, in steps.
 const STRIDE: i32 = 6;
-/// The single runs end when what met the limits and what did not are this close.
+/// The single runs end when met and missed limits are this close.
 const CLOSE: i32 = 3;
 /// Runs of a rate after which it is judged.
 const LOOKS: [usize; 3] = [6, 12, 24];
-/// Rates that are judged at most.
+/// Limit on the number of judged rates.
 const MOST: usize = 12;
 /// Error of the whole search.
 const ERROR: f64 = 0.05;
-/// Error of one look at one rate, as a look at a planned number of pairs.
+/// Error of one look at one rate, at a planned number of pairs.
 const LEVEL: Level = Level { live: 0.0, end: ERROR / (LOOKS.len() * MOST) as f64 };
 
-/// What is known of a rate.
+/// Verdict on a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -51,11 +50,11 @@ pub enum Verdict {
     Holds,
     /// It breaks one.
     Fails,
-    /// Its runs do not say.
+    /// Its runs are inconclusive.
     Undecided,
 }
 
-/// A rate that is run again and again.
+/// A rate that is run repeatedly.
 #[derive(Debug, Clone)]
 struct Candidate {
     /// The margins of its runs, by criterion.
@@ -69,18 +68,18 @@ pub struct Search {
     estimate: f64,
     criteria: usize,
     random: ChaCha8Rng,
-    /// Single runs: the highest that met the limits, the lowest that did not, how far to go next.
+    /// Single runs: the highest that met the limits, the lowest that did not, the next distance.
     met: Option<i32>,
     missed: Option<i32>,
     stride: i32,
     candidates: BTreeMap<i32, Candidate>,
-    /// What is left of the round.
+    /// The rest of the round.
     round: Vec<i32>,
     asked: Option<i32>,
 }
 
 impl Search {
-    /// A search around `estimate`, with `criteria` margins a run, and rounds in the order of `seed`.
+    /// A search around `estimate`, with `criteria` margins per run, and rounds in the order of `seed`.
     pub fn new(estimate: f64, criteria: usize, seed: u64) -> Self {
         Self {
             estimate,
@@ -95,7 +94,7 @@ impl Search {
         }
     }
 
-    /// The rate to run at next; `None` when there is an answer, or none can be had.
+    /// The next rate to run; `None` if there is an answer or none can be found.
     pub fn ask(&mut self) -> Option<f64> {
         self.asked = if self.candidates.is_empty() { self.single() } else { None };
         if self.asked.is_none() {
@@ -104,12 +103,12 @@ impl Search {
         self.asked.map(|step| self.rate(step))
     }
 
-    /// Whether the runs are those that decide, and no longer single ones.
+    /// True if the runs are decisive, no longer single.
     pub fn decides(&self) -> bool {
         !self.candidates.is_empty()
     }
 
-    /// The margins of the run at the rate that was asked for.
+    /// Records the margins of the run at the requested rate.
     pub fn tell(&mut self, margins: &[f64]) {
         debug_assert_eq!(margins.len(), self.criteria);
         let Some(step) = self.asked.take() else { return };
@@ -132,7 +131,7 @@ impl Search {
         self.lowest().map(|step| self.rate(step))
     }
 
-    /// What is known of each rate that was run repeatedly, from the lowest.
+    /// Verdict on each repeatedly run rate, lowest first.
     pub fn verdicts(&self) -> impl Iterator<Item = (f64, Verdict)> {
         self.candidates.iter().map(|(step, candidate)| (self.rate(*step), candidate.verdict))
     }
@@ -153,15 +152,15 @@ impl Search {
         below.rev().find(|(_, candidate)| candidate.verdict == Verdict::Holds).map(|(step, _)| *step)
     }
 
-    /// Where a single run tells most: away from the estimate until limits are met on one side and
-    /// missed on the other, then in the middle. Makes the candidates at its end.
+    /// The most informative single run: away from the estimate until limits are met on one side and
+    /// missed on the other, then in the middle. Creates the candidates when done.
     fn single(&mut self) -> Option<i32> {
         let next = match (self.met, self.missed) {
             (None, None) => -STRIDE,
             (Some(HIGHEST..), None) | (None, Some(..=LOWEST)) => return self.begin(),
             (Some(met), None) => (met + self.widen()).min(HIGHEST),
             (None, Some(missed)) => (missed - self.widen()).max(LOWEST),
-            // A high rate that met its limits by luck is no reason to look above it.
+            // A high rate that met its limits by luck must not move the search above it.
             (Some(met), Some(missed)) if missed - met <= CLOSE => return self.begin(),
             (Some(met), Some(missed)) => met + (missed - met) / 2,
         };
@@ -177,7 +176,7 @@ impl Search {
     fn begin(&mut self) -> Option<i32> {
         let around = self.missed.or(self.met)?;
         let (low, high) = (self.met.unwrap_or(around), self.missed.unwrap_or(around));
-        // Out of order, the lower of the two is where limits begin to fail.
+        // If out of order, limits begin to fail at the lower of the two.
         let low = low.min(high - 1).max(high - CLOSE);
         (low..=high).for_each(|step| self.add(step));
         None
@@ -203,7 +202,7 @@ impl Search {
             if open.is_empty() && !self.extend() {
                 return None;
             }
-            // Fisher and Yates; the bias of the remainder is 2^-60.
+            // Fisher-Yates shuffle; the bias of the remainder is 2^-60.
             for last in (1..open.len()).rev() {
                 let other = (self.random.next_u64() % (last as u64 + 1)) as usize;
                 open.swap(last, other);
@@ -212,7 +211,7 @@ impl Search {
         }
     }
 
-    /// Whether more runs at a rate can change the answer.
+    /// True if more runs at a rate can change the answer.
     fn is_open(&self, step: i32) -> bool {
         let between =
             self.highest().is_none_or(|holds| step > holds) && self.lowest().is_none_or(|fails| step < fails);
@@ -224,7 +223,7 @@ impl Search {
                 .is_some_and(|candidate| candidate.verdict == Verdict::Undecided && candidate.runs() < most)
     }
 
-    /// Adds rates on the side on which nothing is known; `false` when there are none to add.
+    /// Adds rates on the unknown side; `false` if there are none to add.
     fn extend(&mut self) -> bool {
         let before = self.candidates.len();
         let ends = self.candidates.keys().next().copied().zip(self.candidates.keys().next_back().copied());

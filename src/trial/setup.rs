@@ -1,4 +1,4 @@
-//! One of two setups to compare, as people write it on the command line.
+//! One of two setups to compare, as written on the command line.
 
 use std::str::FromStr;
 
@@ -10,34 +10,34 @@ use crate::plan::{Setting, SettingError};
 /// A setup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setup {
-    /// `as-is`: the machine as it was.
+    /// `as-is`: no change.
     AsIs,
-    /// Settings, parted by `;`.
+    /// Settings, separated by `;`.
     Settings(Vec<Setting>),
-    /// `cmd: COMMAND`: a shell command that switches to it and ends.
+    /// `cmd: COMMAND`: a shell command that switches to it and exits.
     Command(String),
 }
 
-/// What a setup that begins so is.
+/// Prefix of a setup that is a command.
 const COMMAND: &str = "cmd:";
 const AS_IS: &str = "as-is";
 
-/// Text that is no setup, or two that make no pair.
+/// Text that is not a setup, or two setups that do not form a pair.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetupError {
-    /// Nothing in it.
+    /// Empty text.
     #[error(
-        "a setup is `as-is`, settings such as `rps eth0/rx-0 = 2-7; rfs eth0/rx-0 = 4096`, or `cmd: COMMAND`"
+        "expected `as-is`, settings such as `rps eth0/rx-0 = 2-7; rfs eth0/rx-0 = 4096`, or `cmd: COMMAND`"
     )]
     Empty,
-    /// One of the settings is none.
+    /// One of the settings is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The two are the machine as it was.
-    #[error("both setups are the machine as it was")]
+    /// Neither changes the machine.
+    #[error("neither setup changes anything")]
     Same,
-    /// What a command did nobody else can undo.
-    #[error("a command on one side needs a command on the other: it is what switches back")]
+    /// Only a command can revert a command.
+    #[error("a command on one side needs one on the other, to switch back")]
     Mixed,
 }
 
@@ -63,7 +63,7 @@ impl FromStr for Setup {
     }
 }
 
-/// What flips between `a` and `b`.
+/// The change between `a` and `b`.
 pub fn change(a: &Setup, b: &Setup) -> Result<Change, SetupError> {
     let settings = |setup: &Setup| match setup {
         Setup::Settings(settings) => settings.clone(),

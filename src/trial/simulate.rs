@@ -1,7 +1,7 @@
-//! A machine that does not exist: slot values with the kinds of noise that real machines have, so
-//! that the method can be tried where the truth is known.
+//! A simulated machine: slot values with the kinds of noise of real machines, to
+//! test the method against a known truth.
 //!
-//! Nothing here is used by a real trial.
+//! A real trial uses none of this.
 
 pub mod table;
 
@@ -11,19 +11,19 @@ use rand_chacha::rand_core::Rng;
 use super::design::{Purpose, orders, stream};
 use super::record::{Arm, Phase};
 
-/// How strongly yesterday's drift is today's: 0.9 from slot to slot.
+/// Persistence of the drift: 0.9 from slot to slot.
 const DRIFT_MEMORY: f64 = 0.9;
-/// What a slot yields without noise or effect.
+/// Value of a slot without noise or effect.
 const LEVEL: f64 = 1000.0;
 
-/// The noise of a simulated machine; every part is in log ratios (0.03 = 3 %) and 0 when absent.
+/// The noise of a simulated machine; every part is in log ratios (0.03 = 3 %) and 0 if absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Noise {
     /// Standard deviation of noise that is new in each slot.
     pub white: f64,
-    /// Standard deviation of a slow AR(1) wander with a memory of 0.9 a slot.
+    /// Standard deviation of a slow AR(1) drift with a memory of 0.9 per slot.
     pub drift: f64,
-    /// Rise along a straight line from the first to the last slot.
+    /// Linear rise from the first to the last slot.
     pub warm_up: f64,
     /// Every even slot is this much above, every odd one this much below.
     pub periodic: f64,
@@ -35,7 +35,7 @@ impl Noise {
         Self { white, ..Self::default() }
     }
 
-    /// Values of `slots` slots in time order, always the same ones for the same seed.
+    /// Values of `slots` slots in time order, always the same for the same seed.
     pub fn values(&self, seed: u64, slots: usize) -> Vec<f64> {
         let mut normal = Normal::new(seed);
         let mut wander = self.drift * normal.draw();
@@ -70,7 +70,7 @@ impl Noise {
     }
 }
 
-/// Standard normal deviates by Box and Muller.
+/// Standard normal deviates (Box-Muller).
 struct Normal {
     rng: ChaCha8Rng,
     spare: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a trial is asked to do: one change, one workload, a design, guards. Written by people as
+//! The specification of a trial: one change, one workload, a design, guards. Written as
 //! TOML, or made from flags.
 
 use std::time::Duration;
@@ -22,17 +22,17 @@ use crate::units::{self, CpuId, CpuMask, NicName};
 pub struct Spec {
     /// One word for the factor, such as `rps`.
     pub name: String,
-    /// What is flipped.
+    /// The change to flip.
     pub change: Change,
-    /// What runs meanwhile.
+    /// The workload during the slots.
     pub workload: Workload,
     /// Slots, pairs, seed.
     #[serde(default)]
     pub design: Design,
-    /// When to stop and roll back at once.
+    /// Limits that stop and roll back immediately.
     #[serde(default)]
     pub guards: Guards,
-    /// How receive time is measured, for the metrics that take it.
+    /// Measurement of receive time, for metrics that need it.
     #[serde(default)]
     pub probe: Probe,
 }
@@ -41,38 +41,38 @@ pub struct Spec {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Arm B sets these, in this order.
+    /// Settings of arm B, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<Setting>,
-    /// Arm A sets these; without them it is the machine as it was.
+    /// Settings of arm A; without them it is the unchanged machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub against: Vec<Setting>,
-    /// A plan file, as `rxlab apply` takes it; its settings are arm B.
+    /// A plan file, as for `rxlab apply`; its settings are arm B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Shell command that makes arm A, whatever arm B has done by then; it puts the machine back.
+    /// Shell command that sets arm A, whatever arm B has done; it restores the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a: Option<String>,
-    /// Shell command that makes arm B.
+    /// Shell command that sets arm B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
 }
 
-/// What runs during the slots. Exactly one of `load`, `command`, `live`.
+/// Workload during the slots. Exactly one of `load`, `command`, `live`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// The built-in load, running all through the trial.
+    /// The built-in load, running throughout the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<load::Spec>,
-    /// A shell command, run once for each slot: its run is the measured interval. It prints one
+    /// A shell command, run once per slot: its run is the measured interval. It prints one
     /// number (the throughput), or one JSON object whose numbers are metrics by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The machine's own traffic: nothing is driven.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
-    /// The interface whose packets count as throughput of live traffic; all but `lo` without it.
+    /// Interface whose packets count as throughput of live traffic; default: all but `lo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<NicName>,
 }
@@ -81,7 +81,7 @@ pub struct Workload {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Design {
-    /// Seed of the coins; drawn and recorded when not given.
+    /// Seed of the coins; drawn and recorded if not given.
     pub seed: Option<u64>,
     /// Pairs at which the trial ends undecided.
     pub pairs: usize,
@@ -96,9 +96,10 @@ pub struct Design {
     pub washout: Seconds,
     /// Measured interval.
     pub measure: Seconds,
-    /// Name of the primary metric; without it throughput, and for live traffic what [`metrics::of_live`] says.
+    /// Name of the primary metric; default: throughput, and for live traffic the result of
+    /// [`metrics::of_live`].
     pub primary: Option<String>,
-    /// Metrics of the probe, judged beside those that are always there.
+    /// Metrics of the probe, judged in addition to the standard ones.
     pub metrics: Vec<String>,
 }
 
@@ -118,31 +119,31 @@ impl Default for Design {
     }
 }
 
-/// How receive time is measured.
+/// Measurement of receive time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
     /// During the slots or after them.
     pub slots: ProbeSlots,
-    /// CPU of the probe thread: a task that is always there to be robbed, and what `steal.inferred` takes.
+    /// CPU of the probe thread: a task that is always a possible victim; required by `steal.inferred`.
     pub spin: Option<CpuId>,
-    /// CPUs whose theft counts in `stolen.*`; all without it.
+    /// CPUs whose theft counts in `stolen.*`; default: all.
     pub cpus: CpuMask,
-    /// Part of a CPU's time that measuring softirq time may take, where no metric takes more.
+    /// Fraction of a CPU's time that measuring softirq time may take, unless a metric takes more.
     pub budget: Budget,
 }
 
-/// Limits for a single slot; beyond one of them the change is rolled back at once.
+/// Limits for a single slot; beyond one of them the change is rolled back immediately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {
-    /// Largest share of failed requests (0.01 = 1 %): of the load, or the `error_rate` that the command
+    /// Largest fraction of failed requests (0.01 = 1 %): of the load, or the `error_rate` that the command
     /// prints.
     pub error_rate: Option<f64>,
     /// Largest p99 latency in microseconds: of the load, in slots of at least 1000 requests, or the
     /// `p99_us` that the command prints.
     pub p99_us: Option<f64>,
-    /// Most packets a second dropped at the backlogs and by the interfaces.
+    /// Most packets per second dropped by the backlogs and the interfaces.
     pub drops: Option<f64>,
 }
 
@@ -152,7 +153,7 @@ impl Default for Guards {
     }
 }
 
-/// A duration written `500ms`, `2s`, `1m`.
+/// A duration written as `500ms`, `2s`, `1m`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Seconds(pub Duration);
@@ -174,58 +175,58 @@ impl From<Seconds> for String {
 /// A specification that cannot be run.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
-    /// Not TOML, or not of this shape. Line and column count from 1, the column in characters.
+    /// Not TOML, or of another structure. Line and column count from 1, the column in characters.
     #[error("line {line}, column {column}: {what}")]
     Text {
         /// Line.
         line: usize,
         /// Column.
         column: usize,
-        /// The parser's words.
+        /// The parser's message.
         what: String,
     },
-    /// The name becomes part of a directory's name.
+    /// The name becomes part of a directory name.
     #[error("name = `{0}`: 1 to 40 letters, digits, `-`, `_`, `+` or `.` expected")]
     Name(String),
-    /// `[change]` asks for nothing, or for several things.
+    /// `[change]` has no change, or several.
     #[error("[change] needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
     Change,
-    /// `[workload]` asks for nothing, or for several things.
+    /// `[workload]` has no workload, or several.
     #[error("[workload] needs exactly one of: `load`, `command`, `live = true`")]
     Workload,
     /// A number out of range.
     #[error("[design] {0}")]
     Design(String),
-    /// A metric is none that this workload has, or none of the probe's.
-    #[error("{key} = `{name}`: there is no such metric (there are: {})", known.join(", "))]
+    /// The workload or the probe has no such metric.
+    #[error("{key} = `{name}`: no such metric (known: {})", known.join(", "))]
     Metric {
-        /// Where it was asked for.
+        /// The key with the metric.
         key: &'static str,
-        /// What was asked for.
+        /// The requested metric.
         name: String,
-        /// What there is.
+        /// The available metrics.
         known: Vec<&'static str>,
     },
-    /// A metric that a thread measures, and no CPU for it.
+    /// A metric that a thread measures, without a CPU for it.
     #[error("[probe] spin: `steal.inferred` needs the CPU of the probe thread")]
     Spin,
     /// A probe that measures nothing.
-    #[error("[probe] no metric takes it: name some as `metrics` (there are: {})", probed::NAMES.join(", "))]
+    #[error("[probe] no metric needs it: list some in `metrics` (known: {})", probed::NAMES.join(", "))]
     Probe,
-    /// A load that ends within the trial, or is another one later.
-    #[error("[workload.load] {0}: a trial compares slots of a load that goes on and stays the same")]
+    /// A load that ends during the trial or changes.
+    #[error("[workload.load] {0}: a trial needs a load that neither ends nor changes")]
     Load(&'static str),
-    /// A guard that would never look.
+    /// A guard that could never trip.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
 }
 
 impl Workload {
-    /// What runs, in one line.
+    /// The workload, in one line.
     pub fn in_words(&self) -> String {
         match (&self.load, &self.command) {
             (Some(load), _) => format!("{}, {}", load.url, load::shape(load)),
-            (None, Some(command)) => format!("command `{command}`, once for each slot"),
+            (None, Some(command)) => format!("command `{command}`, once per slot"),
             (None, None) => "live traffic, nothing driven".to_owned(),
         }
     }
@@ -234,7 +235,7 @@ impl Workload {
 /// Longest name of a trial, in bytes.
 pub const MAX_NAME: usize = 40;
 
-/// Returns true for a character that the name of a trial, which becomes part of a directory's, may have.
+/// True for a character allowed in the name of a trial, which becomes part of a directory name.
 pub fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.')
 }
@@ -250,7 +251,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Checks what the types do not.
+    /// Checks everything that the types do not.
     pub fn check(&self) -> Result<(), SpecError> {
         let change = &self.change;
         let commands = match (&change.a, &change.b) {
@@ -285,21 +286,21 @@ impl Spec {
         let design = &self.design;
         let bad = |what: String| Err(SpecError::Design(what));
         if !(2..=10_000).contains(&design.pairs) {
-            return bad(format!("pairs = {}: 2 to 10000 expected", design.pairs));
+            return bad(format!("pairs = {}: must be 2 to 10000", design.pairs));
         }
         if design.min_pairs > design.pairs {
             return bad(format!("min_pairs = {}: at most pairs = {}", design.min_pairs, design.pairs));
         }
         if !(design.margin > 0.0 && design.margin < 1.0) {
-            return bad(format!("margin = {}: a fraction between 0 and 1 expected", design.margin));
+            return bad(format!("margin = {}: must be a fraction between 0 and 1", design.margin));
         }
         if design.measure.0 < Duration::from_millis(50) {
-            return bad("measure: at least 50ms expected".to_owned());
+            return bad("measure: must be at least 50ms".to_owned());
         }
         self.check_metrics()
     }
 
-    /// A command may print metrics of any name; all others are known beforehand.
+    /// A command may print metrics of any name; all others are known in advance.
     fn check_metrics(&self) -> Result<(), SpecError> {
         let design = &self.design;
         let known = metrics::names(self.workload.load.as_ref().map(|load| load.url.protocol));

@@ -1,5 +1,5 @@
-//! Statistics of paired slots, as functions of numbers. What a result means is not decided here:
-//! `trial::monitor` and `trial::verdict` do that.
+//! Statistics of paired slots, as functions of numbers. Their meaning is decided in
+//! `trial::monitor` and `trial::verdict`.
 
 pub mod holm;
 pub mod interval;
@@ -12,7 +12,7 @@ pub fn log_ratio(a: f64, b: f64) -> Option<f64> {
     (usable(a) && usable(b)).then(|| b.ln() - a.ln())
 }
 
-/// Arithmetic mean; `None` of nothing.
+/// Arithmetic mean; `None` if empty.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -23,7 +23,7 @@ pub fn sd(values: &[f64]) -> Option<f64> {
     if rest.is_empty() {
         return None;
     }
-    // Equal values have no spread; the rounding error of their mean would say they have.
+    // Equal values have no spread; rounding of their mean would create one.
     if rest.iter().all(|value| value == first) {
         return Some(0.0);
     }
@@ -32,8 +32,8 @@ pub fn sd(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Root mean square: the standard deviation of values whose true mean is known to be 0; `None` of
-/// nothing.
+/// Root mean square: the standard deviation of values whose true mean is known to be 0; `None` if
+/// empty.
 pub fn rms(values: &[f64]) -> Option<f64> {
     mean(&values.iter().map(|value| value * value).collect::<Vec<_>>()).map(f64::sqrt)
 }
@@ -45,7 +45,7 @@ pub fn cv(values: &[f64]) -> Option<f64> {
     Some(sd(values)? / mean)
 }
 
-/// Lag-1 autocorrelation; `None` below three values. Values without any spread have none: 0.
+/// Lag-1 autocorrelation; `None` below three values. 0 for values without spread.
 pub fn lag1(values: &[f64]) -> Option<f64> {
     if values.len() < 3 {
         return None;

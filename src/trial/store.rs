@@ -1,4 +1,4 @@
-//! Trial records on disk: one directory a trial, with the specification and the record as JSON.
+//! Trial records on disk: one directory per trial, with the specification and the record as JSON.
 
 #![allow(clippy::disallowed_methods)] // The records' own files.
 
@@ -26,23 +26,23 @@ pub enum StoreError {
     /// The file system refused.
     #[error("{}: {error}", path.display())]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
     /// Not a record.
     #[error("{}: {error}", path.display())]
     Json {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: serde_json::Error,
     },
 }
 
 impl TrialDir {
-    /// Makes the directory of a new trial below `state`, numbered after the last one.
+    /// Creates the directory of a new trial below `state`, numbered after the last one.
     pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
         let trials = state.join("trials");
         let failed = |path: &Path, error| StoreError::Io { path: path.to_owned(), error };
@@ -62,7 +62,7 @@ impl TrialDir {
         }
     }
 
-    /// The directory of a trial that was run before: a path, or a name or number below `state`.
+    /// The directory of an earlier trial: a path, or a name or number below `state`.
     pub fn open(state: &Path, id: &str) -> Result<Self, StoreError> {
         let direct = PathBuf::from(id);
         let named = state.join("trials").join(id);
@@ -86,22 +86,22 @@ impl TrialDir {
         Ok(dirs)
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The trial's id: the directory's name.
+    /// The trial's id: the directory name.
     pub fn id(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Replaces the record. The old one stays whole until the new one is.
+    /// Replaces the record. The old one stays intact until the new one is complete.
     pub fn save(&self, record: &TrialRecord) -> Result<(), StoreError> {
         self.replace(RECORD, record)
     }
 
-    /// Keeps the specification, for resuming.
+    /// Saves the specification, for resuming.
     pub fn save_spec(&self, spec: &Spec) -> Result<(), StoreError> {
         self.replace(SPEC, spec)
     }
@@ -111,7 +111,7 @@ impl TrialDir {
         self.load(RECORD)
     }
 
-    /// What was asked.
+    /// The specification.
     pub fn spec(&self) -> Result<Spec, StoreError> {
         self.load(SPEC)
     }
@@ -146,7 +146,7 @@ mod tests {
         assert!(error.to_string().ends_with("0001-rps/record.json: No such file or directory (os error 2)"));
     }
 
-    /// The file that became the record once had this name, and the link was followed.
+    /// The temporary file of the record once had this name, and the link was followed.
     #[test]
     fn a_planted_link_is_not_followed() {
         let state = tempfile::tempdir().expect("a temporary directory");

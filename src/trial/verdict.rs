@@ -1,6 +1,6 @@
-//! Which conclusion outranks which. Thresholds and reasons are in `docs/statistics.md`.
+//! Ranking of conclusions. Thresholds and reasons are in `docs/statistics.md`.
 //!
-//! The rules judge facts; where a fact comes from is for the runner to know.
+//! The rules judge facts; the runner collects them.
 
 mod sentence;
 
@@ -12,10 +12,10 @@ use super::stats::{mean, sd};
 pub const IDLE_BELOW: f64 = 0.70;
 /// A CPU that is busy for more than this fraction of wall time is full: it takes no more work.
 pub const FULL_FROM: f64 = 0.95;
-/// Pairs to ask for when too few were measured to estimate any: the fewest that can decide early.
+/// Pairs to ask for if too few were measured to estimate any: the fewest that can decide early.
 const PAIRS_AT_LEAST: usize = 9;
 
-/// What was known about the run besides the metrics. The default knows nothing: then the primary
+/// Facts about the run in addition to the metrics. By default nothing is known: then the primary
 /// metric alone decides.
 #[derive(Debug, Clone, Default)]
 pub struct Circumstances<'a> {
@@ -23,31 +23,31 @@ pub struct Circumstances<'a> {
     pub receive_share: Option<f64>,
     /// Busiest relevant CPU of the server in either arm, fraction of wall time.
     pub busiest_cpu: Option<f64>,
-    /// Which sign says that the load generator was the limit.
+    /// Sign that the load generator was the limit.
     pub client_limited: Option<String>,
-    /// Values that were set from outside, with what was expected and found.
+    /// Values set from outside, with expected and found values.
     pub changed: Option<String>,
-    /// Which guard tripped and by how much.
+    /// The tripped guard and its figures.
     pub guard: Option<String>,
-    /// What the manipulation check saw when the change did not take hold.
+    /// Observation of the manipulation check if the change did not take hold.
     pub not_applied: Option<String>,
     /// The user stopped the trial.
     pub interrupted: bool,
-    /// Softirq time of the CPU that has most in arm A, fraction of wall time.
+    /// Softirq time of the CPU with the most in arm A, fraction of wall time.
     pub hottest_before: Option<f64>,
-    /// The same in arm B; it may be another CPU.
+    /// The same in arm B; possibly another CPU.
     pub hottest_after: Option<f64>,
-    /// Result of the metric that says how hot the hottest CPU is.
+    /// Result of the metric for the hottest CPU's load.
     pub hottest: Option<&'a MetricResult>,
     /// Result of the throughput.
     pub throughput: Option<&'a MetricResult>,
-    /// A CPU was full in arm A and more was offered, so that more capacity would have shown as more throughput.
+    /// A CPU was full in arm A and more was offered, so that more capacity would have raised throughput.
     pub saturated: bool,
     /// Result of total softirq time per packet.
     pub softirq_per_packet: Option<&'a MetricResult>,
 }
 
-/// A verdict, and the facts that it outranked but that a reader should know.
+/// A verdict, and the outranked facts that a reader should know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
     /// The verdict.
@@ -56,16 +56,16 @@ pub struct Ranking {
     pub notes: Vec<String>,
 }
 
-/// Ranks what the primary metric says at `margin` (0.03 = 3 %) among the circumstances.
+/// Ranks the primary metric's result at `margin` (0.03 = 3 %) among the circumstances.
 ///
-/// A value that was changed from outside, a tripped guard and a change that did not take hold outrank
-/// a proven effect, and nothing else does: the coins alone decided the order, so an idle server, a
-/// small ceiling, a saturated client or an early stop by the user cannot have made a difference
-/// between the arms. They can hide one, and so they outrank every result that proves none.
+/// Only a value changed from outside, a tripped guard and a change that did not take hold outrank
+/// a proven effect: the coins alone decided the order, so an idle server, a
+/// small ceiling, a saturated client or an early stop by the user cannot have caused a difference
+/// between the arms. They can hide one, and so outrank every result that proves none.
 pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Ranking {
     let mut claims = claims(primary, margin, around);
     let proven = matches!(primary.call, Call::Helps | Call::Hurts);
-    // That the hottest CPU cools is the spreading itself: it proves no capacity.
+    // A cooler hottest CPU is the spreading itself: it does not prove capacity.
     let is_primary = |hottest: &MetricResult| hottest.metric.name == primary.metric.name;
     let only_cooler = primary.call == Call::Helps && around.hottest.is_some_and(is_primary);
     let winner = claims.iter().position(|claim| match claim.rank {
@@ -83,9 +83,9 @@ pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Rank
 }
 
 /// The verdict before running: the receive path takes `receive_share` of the victim's CPU, which
-/// bounds the gain in throughput by f / (1 - f). `None` when a gain beyond `margin` is possible.
+/// bounds the gain in throughput by f / (1 - f). `None` if a gain beyond `margin` is possible.
 ///
-/// Holds for work per time only. Latency has no such bound: a short burst on the wrong CPU is a
+/// Holds only for work per time. Latency has no such bound: a short burst on the wrong CPU is a
 /// small share and all of p99.
 pub fn cannot_matter_before(receive_share: f64, margin: f64) -> Option<Verdict> {
     let share = receive_share.max(0.0);
@@ -94,25 +94,25 @@ pub fn cannot_matter_before(receive_share: f64, margin: f64) -> Option<Verdict> 
         .then_some(Verdict::CannotMatter { ceiling })
 }
 
-/// What a claim can outrank.
+/// Results that a claim can outrank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rank {
     /// Everything.
     Absolute,
     /// All but a proven effect.
     Unproven,
-    /// All but a proven effect on something else than the spread itself.
+    /// All but a proven effect on something other than the spread itself.
     Spread,
 }
 
 struct Claim {
     rank: Rank,
     verdict: Verdict,
-    /// The fact behind it, said when another verdict wins.
+    /// The fact behind it, reported if another verdict wins.
     note: String,
 }
 
-/// All that the circumstances claim, highest first.
+/// All claims of the circumstances, highest first.
 fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut claim = |rank, verdict: Option<Verdict>| {
@@ -130,7 +130,7 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
     claim(Rank::Unproven, around.client_limited.clone().map(|reason| Verdict::ClientLimited { reason }));
     let bounded = around.receive_share.filter(|_| primary.metric.better == Better::Higher);
     claim(Rank::Unproven, bounded.and_then(|share| cannot_matter_before(share, margin)));
-    // A hottest CPU that is proven cooler is more than an idle server: something did move.
+    // A hottest CPU that is proven cooler is more than an idle server: something moved.
     claim(Rank::Spread, spread(margin, around));
     claim(Rank::Unproven, idle(around));
     claims
@@ -141,7 +141,7 @@ fn idle(around: &Circumstances) -> Option<Verdict> {
     Some(Verdict::ServerIdle { busiest })
 }
 
-/// The hottest CPU is proven cooler; neither is the softirq time that a packet costs proven less, nor more throughput.
+/// The hottest CPU is proven cooler; neither lower softirq time per packet nor higher throughput is proven.
 fn spread(margin: f64, around: &Circumstances) -> Option<Verdict> {
     let cooler = around.hottest?.call == Call::Helps;
     let total = around.softirq_per_packet.filter(|result| result.call != Call::Unmeasured)?;
@@ -159,7 +159,7 @@ fn spread(margin: f64, around: &Circumstances) -> Option<Verdict> {
     (cooler && !cheaper && !gains).then_some(verdict)
 }
 
-/// What the primary metric says when nothing outranks it.
+/// Verdict of the primary metric when nothing outranks it.
 pub fn metric_verdict(primary: &MetricResult, margin: f64) -> Verdict {
     match primary.call {
         Call::Helps => Verdict::Helps,
@@ -173,8 +173,8 @@ pub fn metric_verdict(primary: &MetricResult, margin: f64) -> Verdict {
     }
 }
 
-/// Pairs for a decision, if the truth is where the estimate is: the way to 0 or, for an estimate
-/// inside the margin, the way to the nearer side of it, whichever is longer and so sooner cleared.
+/// Pairs for a decision, if the truth is at the estimate: the distance to 0 or, for an estimate
+/// inside the margin, to its nearer side, whichever is longer and so cleared sooner.
 fn pairs_needed(primary: &MetricResult, margin: f64) -> usize {
     let d: Vec<f64> = primary.ratios.iter().map(|(_, d)| *d).collect();
     let (Some(mid), Some(spread)) = (mean(&d), sd(&d)) else { return PAIRS_AT_LEAST };

@@ -1,5 +1,5 @@
-//! The values of a trial's targets as last seen in place. A live value that differs was set from outside (by an
-//! administrator, another program or the kernel) and is found before the next flip writes over it.
+//! The last seen values of a trial's targets. A current value that differs was set from outside (by an
+//! administrator, another program or the kernel) and is found before the next flip overwrites it.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::plan::{Setting, Target};
 /// A value that was set from outside during the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Foreign {
-    /// Which knob.
+    /// Knob.
     pub knob: String,
-    /// On what.
+    /// Target.
     pub target: Target,
     /// The value last seen.
     pub expected: String,
@@ -37,9 +37,9 @@ pub(super) struct Watched {
 struct Value {
     knob: &'static dyn Knob,
     target: Target,
-    /// What sysfs calls the interface of the target, since names can change hands.
+    /// sysfs inode of the target's interface, since names can change owners.
     interface: Option<u64>,
-    /// `None` where there is nothing to compare with: the queue comes with an arm, or the value cannot be read.
+    /// `None` if there is nothing to compare with: the queue comes with an arm, or the value cannot be read.
     seen: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Value {
         (!self.is_renamed(host)).then_some(live)
     }
 
-    /// Whether the name of its interface belongs to another one now, or to none.
+    /// True if the name of its interface now belongs to another one, or to none.
     fn is_renamed(&self, host: &dyn Host) -> bool {
         self.interface.is_some() && interface_id(host, &self.target) != self.interface
     }
@@ -65,7 +65,7 @@ impl Value {
 }
 
 impl Watched {
-    /// The targets of `settings`, each once, as they are now.
+    /// The targets of `settings`, each once, with their current values.
     pub(super) fn new<'a>(
         host: &dyn Host,
         model: &Model,
@@ -84,7 +84,7 @@ impl Watched {
         Self { values }
     }
 
-    /// The values that differ from those last seen and from `wanted`, the settings of the arm that is set.
+    /// The values that differ from those last seen and from `wanted`, the settings of the current arm.
     pub(super) fn foreign(&self, host: &dyn Host, model: &Model, wanted: &[Setting]) -> Vec<Foreign> {
         let compare = |value: &Value| {
             let (seen, live) = (value.seen.as_ref()?, value.read(host, model)?);
@@ -96,16 +96,17 @@ impl Watched {
         self.values.iter().filter_map(compare).collect()
     }
 
-    /// The targets whose interface has lost its name to another one, or altogether.
+    /// The targets whose interface has lost its name.
     pub(super) fn renamed(&self, host: &dyn Host) -> Vec<&Target> {
         self.values.iter().filter(|value| value.is_renamed(host)).map(|value| &value.target).collect()
     }
 
-    /// Takes in the values that a flip left, and returns those that it does not explain. `written` are its writes in
-    /// order.
+    /// Records the values after a flip, and returns those that the flip does not explain. `written` are its
+    /// writes in order.
     ///
-    /// A write explains its own target, and every later change on its interface: drivers replace queues, and one
-    /// offload or delay can change another. A write to a target without an interface explains every later change.
+    /// A write explains its own target, and every later change on its interface: drivers replace queues, and
+    /// one offload or delay can change another. A write to a target without an interface explains every
+    /// later change.
     pub(super) fn flipped(&mut self, host: &dyn Host, model: &Model, written: &[Kept]) -> Vec<Foreign> {
         let mut foreign = Vec::new();
         for value in &mut self.values {
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(flipped(&[written("channels eth0 = 1", false)]), found, "nothing was written");
         assert_eq!(flipped(&[written("channels eth0 = 1", true)]), [""; 0]);
         assert_eq!(flipped(&[written("netdev_budget host = 600", true)]), [""; 0]);
-        // Its own write says what there should be, and an earlier one explains nothing after it.
+        // Its own write determines the expected value, and an earlier one explains nothing after it.
         let own = written("rps eth0/rx-0 = 4", true);
         let instead = ["rps eth0/rx-0 (expected 4, found 2-3)"];
         assert_eq!(flipped(&[written("channels eth0 = 1", true), own.clone()]), instead);
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_comes_or_goes_is_no_foreign_value() {
+    fn a_queue_that_comes_or_goes_is_not_a_foreign_value() {
         let host = RecordedHost::new().with(VETH, "00\n");
         let mut watched = watched(&host);
         let with = host.with(RPS, "0c\n");

@@ -1,4 +1,4 @@
-//! What runs during the slots: the built-in load, an external command, or the machine's own traffic.
+//! Workload of the slots: the built-in load, an external command, or the machine's own traffic.
 
 #![allow(clippy::disallowed_methods)] // Starts the user's command.
 
@@ -14,30 +14,30 @@ use super::guards::Trouble;
 use super::metrics::{Throughput, Work, name};
 use crate::load::{self, Interval, Protocol, Session};
 
-/// Requests of a slot from which its p99 can trip a guard: ten lie beyond it. A metric needs ten times
-/// as many, but a limit that is silent in short slots protects nobody.
+/// Requests in a slot from which its p99 can trip a guard: ten lie beyond it. A metric needs ten times
+/// as many, but a limit that is silent in short slots protects nothing.
 const ENOUGH_TO_GUARD: u64 = 1000;
 
 /// A workload in progress.
 pub enum Driver {
-    /// The built-in load; it runs on between the slots.
+    /// The built-in load; it continues between the slots.
     Load(Session),
     /// A shell command for each slot.
     Command(String),
     /// Nothing is driven.
     Live {
-        /// The interfaces count packets that a backlog dropped, as devices do.
+        /// The interfaces also count packets dropped by a backlog, as devices do.
         drops_counted: bool,
     },
 }
 
-/// The command failed or said nothing that can be read.
+/// The command failed or printed unreadable output.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the workload command {0}")]
 pub struct CommandFailed(String);
 
 impl Driver {
-    /// What one unit of its work is called, a second.
+    /// Unit of its work per second.
     pub fn work_unit(spec: &super::spec::Workload) -> &'static str {
         match &spec.load {
             Some(load) if load.url.protocol == Protocol::Http => "req/s",
@@ -48,14 +48,14 @@ impl Driver {
         }
     }
 
-    /// Forgets what came before: a measured interval begins.
+    /// Discards earlier counts: a measured interval begins.
     pub fn begin(&mut self) {
         if let Driver::Load(session) = self {
             session.mark();
         }
     }
 
-    /// Lets `length` pass, or runs the command once, ending early when `stop` says so.
+    /// Lets `length` pass, or runs the command once, ending early if `stop` returns true.
     pub fn wait(&self, length: Duration, stop: &dyn Fn() -> bool) -> Result<Option<String>, CommandFailed> {
         match self {
             Driver::Command(command) => run_command(command, stop).map(Some),
@@ -66,7 +66,7 @@ impl Driver {
         }
     }
 
-    /// Ends the measured interval. `printed` is what [`Driver::wait`] gave.
+    /// Ends the measured interval. `printed` is the result of [`Driver::wait`].
     pub fn end(&mut self, printed: Option<&str>) -> Result<(Work, Trouble), CommandFailed> {
         match self {
             Driver::Load(session) => Ok(of_load(&session.mark(), session.arrivals_are_told())),
@@ -80,7 +80,7 @@ impl Driver {
     }
 }
 
-/// Sleeps in short steps, so that a stop is seen at once.
+/// Sleeps in short steps, so that a stop is seen quickly.
 pub(super) fn pause(length: Duration, stop: &dyn Fn() -> bool) {
     let end = Instant::now() + length;
     while !stop() {
@@ -92,7 +92,7 @@ pub(super) fn pause(length: Duration, stop: &dyn Fn() -> bool) {
     }
 }
 
-/// `told`: there is a sink to say what arrived.
+/// `told`: a sink reports arrivals.
 fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
     let us = |ns: u64| ns as f64 / 1000.0;
     let latencies = interval.latencies();
@@ -103,8 +103,8 @@ fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
         values.insert(name.to_owned(), us(latency));
         at_least.extend(interval.is_lower_bound(q).then(|| name.to_owned()));
     }
-    // One way, what counts is what arrived; the sender's own count says only what left, and stands
-    // in only where nobody ever tells: arrived in one slot must not be compared with sent in another.
+    // One way, arrivals count; the sender's own count only has departures, and is used only if arrivals are
+    // never reported: arrivals of one slot must not be compared with departures of another.
     let done = interval.arrival_rate().or((!told).then(|| interval.rate()));
     let throughput = done.map(Throughput::Counted);
     let trouble = Trouble {
@@ -122,7 +122,7 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
         .args(["-c", command])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // A group of its own, so that all of a pipeline can be ended.
+        // A separate group, so that all of a pipeline can be ended.
         .process_group(0)
         .spawn()
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
@@ -132,7 +132,7 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
         std::io::Read::read_to_string(&mut stdout, &mut text).map(|_| text)
     });
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
-    // Looks without reaping: until it is reaped, the number of the group is nobody else's.
+    // Waits without reaping: until it is reaped, no other process gets the group's id.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let stopped = loop {
         match waitid(WaitId::Pid(group), options) {
@@ -143,10 +143,10 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
             Err(errno) => return Err(failed(format!("cannot be waited for: {errno}"))),
         }
     };
-    // What the command has begun must not outlive its slot, nor hold its output open.
+    // Children of the command must not outlive its slot, nor hold its output open.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().map_err(|error| failed(format!("cannot be waited for: {error}")))?;
-    // Ctrl-C that comes just when the command starts still finds it in our group.
+    // Ctrl-C just as the command starts still reaches it in our group.
     if stopped || (!status.success() && stop()) {
         return Ok(String::new());
     }
@@ -154,11 +154,10 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
         return Err(failed(format!("ended with {status}")));
     }
     let text = reader.join().expect("the reader does not panic");
-    text.map_err(|error| failed(format!("printed what is not text: {error}")))
+    text.map_err(|error| failed(format!("printed output that is not text: {error}")))
 }
 
-/// One number, or one JSON object with numbers. `p99_us` and `error_rate` (a fraction) are what
-/// guards look at.
+/// One number, or one JSON object with numbers. Guards check `p99_us` and `error_rate` (a fraction).
 fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     let text = printed.trim();
     if let Ok(number) = text.parse::<f64>() {
@@ -167,7 +166,7 @@ fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     }
     let Ok(object) = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) else {
         let shown: String = text.chars().take(60).collect();
-        return Err(CommandFailed(format!("printed `{shown}`: one number or one JSON object is expected")));
+        return Err(CommandFailed(format!("printed `{shown}`: expected one number or one JSON object")));
     };
     let numbers = object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
     let mut values: BTreeMap<String, f64> = numbers.collect();
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(run_command("sleep 60; sleep 60", &|| true).expect("stopped"), "");
     }
 
-    /// A process left in the background once held the output open, and the trial with it.
+    /// A background process once held the output open, and the trial with it.
     #[test]
     fn what_a_command_leaves_behind_ends_with_it() {
         let begun = std::time::Instant::now();

@@ -54,7 +54,7 @@ fn wrong_settings_leave_the_machine_alone() {
         ("rps eth0/rx-0 = 99", "CPU 99 does not exist"),
         ("rfs_entries host = 536870913", "the largest table has 536870912 entries"),
         ("irq_affinity veth0/rx-0 = 1", "veth0/rx-0 has no interrupt"),
-        ("rpz eth0/rx-0 = 1", "there is no knob `rpz`"),
+        ("rpz eth0/rx-0 = 1", "unknown knob `rpz`"),
         ("rps eth0 = 1", "rps acts on a receive queue (NIC/rx-N), not on eth0"),
         ("rps eth0/x = 1", "is not a target"),
     ] {
@@ -80,7 +80,7 @@ fn a_plan_is_checked_before_anything_else() {
     assert!(text.contains("plan.toml: line 4, column 7: `rps eth0/rx-0` is not a setting"), "{text}");
     untouched(&tree);
     let (code, text) = apply("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
-    assert!(code == 4 && text.contains("the plan is for the host web1, this is treehost"), "{text}");
+    assert!(code == 4 && text.contains("the plan is for host web1, this is treehost"), "{text}");
     let (code, text) = apply("[[setting]]\nset = \"rps eth0/rx-0 = 1\"\ndevice = \"pci:0000:00:99.0\"\n");
     assert!(code == 4 && text.contains("the plan is for another machine"), "{text}");
     untouched(&tree);
@@ -182,9 +182,9 @@ fn transactions_are_undone_newest_first() {
         assert_eq!(said(&tree.rxlab(&["apply", "--setting", value])).0, 0);
     }
     let (code, text) = said(&tree.rxlab(&["undo", "000001"]));
-    assert!(code == 4 && text.contains("has changed the same values after 000001"), "{text}");
+    assert!(code == 4 && text.contains("changed the same values after 000001"), "{text}");
     let (code, text) = said(&tree.rxlab(&["undo", "0"]));
-    assert!(code == 2 && text.contains("there is no open transaction `0`"), "{text}");
+    assert!(code == 2 && text.contains("no open transaction `0`"), "{text}");
     assert_eq!(said(&tree.rxlab(&["undo", "--last"])).0, 0);
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("4".into(), "0".into()));
     let (code, text) = said(&tree.rxlab(&["undo", "--json"]));

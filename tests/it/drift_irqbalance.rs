@@ -65,7 +65,7 @@ fn irqbalance_is_suspected_unless_it_leaves_the_interrupt_alone() {
     let free = suspects(&host, irq, &[]);
     let [suspect] = &free[..] else { panic!("{free:?}") };
     assert_eq!((suspect.who, suspect.likelihood), (Culprit::Irqbalance, Likelihood::Probable));
-    assert!(suspect.evidence[0].starts_with("it runs (pid "), "{suspect:?}");
+    assert!(suspect.evidence[0].starts_with("running (pid "), "{suspect:?}");
     assert_eq!(suspect.evidence[1], format!("interrupt {irq} is not banned there"));
     assert_eq!(suspects(&host, irq, &[format!("--banirq={irq}")]), []);
 }

@@ -22,7 +22,7 @@ fn an_unconfirmed_change_goes_back() {
     wait_for("the notice", || std::fs::read_dir(&notices).is_ok_and(|mut all| all.next().is_some()));
     let (code, text) = said(&tree.rxlab(&["confirm"]));
     assert_eq!(code, 4, "{text}");
-    assert!(text.contains("nothing waits for a confirmation"), "{text}");
+    assert!(text.contains("no change is waiting for confirmation"), "{text}");
     assert!(text.contains("rxlab: transaction 000001-"), "{text}");
     assert!(text.contains("was not confirmed in time and was put back"), "{text}");
     let (_, text) = said(&tree.rxlab(&["confirm"]));
@@ -56,7 +56,7 @@ fn the_next_command_puts_back_what_a_killed_process_left() {
     assert!(code == 0 && tree.rps("eth0", 0) == "c", "a dry run writes nothing: {text}");
     let (code, text) = apply(&[]);
     assert_eq!(code, 0, "{text}");
-    let put_back = "(trial 0001-rps) was left by a process that had been killed and was put back";
+    let put_back = "(trial 0001-rps) was left behind by a killed process and was put back";
     assert!(text.contains(put_back), "{text}");
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("0".into(), "4".into()));
 }
@@ -70,7 +70,7 @@ fn a_confirmed_change_stays() {
     assert!(code == 0 && text.contains("unless you run `rxlab confirm`"), "{text}");
     let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 2"]));
     assert_eq!(code, 4, "{text}");
-    assert!(text.contains("waits for its confirmation") && text.contains("rxlab confirm 000001"), "{text}");
+    assert!(text.contains("is waiting for confirmation") && text.contains("rxlab confirm 000001"), "{text}");
     assert_eq!(said(&tree.rxlab(&["confirm"])).0, 0);
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(tree.rps("eth0", 0), "c", "the deadline has passed and it stays");

@@ -102,7 +102,7 @@ fn edited_files_are_left_alone() {
     for verb in ["persist", "unpersist"] {
         let (code, text) = said(&tree.rxlab(&[verb]));
         assert_eq!(code, 4, "{text}");
-        assert!(text.contains("/rxlab.service was edited or is not of rxlab: nothing was "), "{text}");
+        assert!(text.contains("/rxlab.service was edited or is not from rxlab: nothing was "), "{text}");
         assert_eq!(etc(&tree), edited);
     }
     std::fs::remove_file(tree.root().join("etc/systemd/system/rxlab.service")).expect("removed");
@@ -121,7 +121,7 @@ fn only_what_can_hold_is_persisted() {
     let (code, text) = persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n");
     assert!(code == 2 && text.contains("there is no interface eth7"), "{text}");
     let (code, text) = persist("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
-    assert!(code == 4 && text.contains("the plan is for the host web1"), "{text}");
+    assert!(code == 4 && text.contains("the plan is for host web1"), "{text}");
     assert_eq!(etc(&tree), BTreeMap::new());
     let args = [&SET[..], &["--confirm", "60s"]].concat();
     assert_eq!(said(&tree.rxlab(&args)).0, 0);

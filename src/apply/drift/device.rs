@@ -16,7 +16,7 @@ mod tests {
     use super::super::scene::Case;
 
     #[test]
-    fn an_address_that_nobody_has() {
+    fn an_address_that_no_interface_has() {
         let [suspect] = &Case::new("rps eth0/rx-0 = 2").without_nics().suspects()[..] else { panic!("one") };
         assert_eq!(suspect.who, Culprit::DeviceGone);
         assert_eq!(suspect.evidence, ["no interface has the address pci:0000:00:03.0"]);

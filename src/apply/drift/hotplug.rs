@@ -1,5 +1,5 @@
-//! CPUs went offline or came online. An interrupt whose last CPU goes is let go to every online one,
-//! and stays there when the CPU comes back; virtio spreads its interrupts anew at each such event.
+//! CPUs went offline or came online. An interrupt whose last CPU goes offline moves to all online CPUs
+//! and stays there when the CPU returns; virtio spreads its interrupts again at each such event.
 
 use super::{Culprit, Scene, Suspect};
 
@@ -27,7 +27,7 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
     }
     let everywhere = changed && scene.knob.cpus(live).as_ref() == Some(online) && wanted != *online;
     if evidence.is_empty() && everywhere {
-        evidence.push("it is every online CPU, as when the last CPU of a value goes offline".to_owned());
+        evidence.push("all online CPUs, as after the last CPU of a value goes offline".to_owned());
     }
     Suspect::of(Culprit::CpuHotplug, probable, evidence)
 }
@@ -48,7 +48,7 @@ mod tests {
         );
     }
 
-    /// The kernel leaves an RPS mask alone when CPUs go: whoever changed it did so for a reason of their own.
+    /// The kernel keeps RPS masks when CPUs go offline: a change of one has another cause.
     #[test]
     fn what_the_kernel_leaves_alone_is_a_mere_possibility() {
         let suspects = Case::new("rps eth0/rx-0 = 4-5").live("4").online("0-6", "0-4,6").suspects();

@@ -1,4 +1,4 @@
-//! irqbalance moves every interrupt that was not banned there, every 10 s unless told otherwise.
+//! irqbalance moves every interrupt that is not banned in it, by default every 10 s.
 
 use super::{Culprit, Scene, Suspect};
 use crate::model::Fact;
@@ -22,9 +22,9 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
     let about = match (banned.is_some(), irqs.len()) {
         (true, 1) => format!("interrupt {numbers} is not banned there"),
         (true, _) => format!("interrupts {numbers} are not banned there"),
-        (false, _) => format!("it does not tell whether it leaves interrupt {numbers} alone"),
+        (false, _) => format!("it does not report if interrupt {numbers} is banned"),
     };
-    let evidence = vec![format!("it runs (pid {})", irqbalance.pid), about];
+    let evidence = vec![format!("running (pid {})", irqbalance.pid), about];
     Suspect::of(Culprit::Irqbalance, banned.is_some(), evidence)
 }
 
@@ -43,17 +43,17 @@ mod tests {
         };
         assert_eq!(
             words(&[]),
-            "probably irqbalance: it runs (pid 700), interrupts 25, 26 are not banned there"
+            "probably irqbalance: running (pid 700), interrupts 25, 26 are not banned there"
         );
-        assert_eq!(words(&[26]), "probably irqbalance: it runs (pid 700), interrupt 25 is not banned there");
-        assert_eq!(words(&[25, 26]), "unknown who did it");
+        assert_eq!(words(&[26]), "probably irqbalance: running (pid 700), interrupt 25 is not banned there");
+        assert_eq!(words(&[25, 26]), "cause unknown");
     }
 
     #[test]
     fn every_interrupt_of_the_device_may_be_moved() {
         let case = Case::new("irq_affinity eth0/irq-virtio0-config = 2").live("3").config(30);
         let words = in_words(&case.irqbalance(Fact::Known(Vec::new())).suspects());
-        assert_eq!(words, "probably irqbalance: it runs (pid 700), interrupt 30 is not banned there");
+        assert_eq!(words, "probably irqbalance: running (pid 700), interrupt 30 is not banned there");
     }
 
     #[test]

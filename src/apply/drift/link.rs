@@ -1,5 +1,5 @@
-//! The link went down, as it does when a driver resets its device: some drivers then set interrupts,
-//! rings and coalescing up anew.
+//! The link went down, as when a driver resets its device: some drivers then set up interrupts,
+//! rings and coalescing again.
 
 use super::{Culprit, Scene, Suspect};
 use crate::model::NicKind;
@@ -10,7 +10,7 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
     let (then, now) = scene.device()?;
     let lost = now.carrier_downs?.checked_sub(then.carrier_downs?).filter(|lost| *lost > 0)?;
     let times = if lost == 1 { "once".to_owned() } else { format!("{lost} times") };
-    // A virtual interface has nothing to set up anew, and no reset leaves a value that somebody chose.
+    // A virtual interface has nothing to set up again, and a reset never leaves a chosen value.
     let probable = nic.kind == NicKind::Device && scene.is_fresh();
     let evidence = vec![format!("{} lost its link {times} since it was set", nic.name)];
     Suspect::of(Culprit::LinkReset, probable, evidence)

@@ -1,5 +1,5 @@
-//! The driver made the interface or its queues anew: a module loaded again, a virtual interface
-//! deleted and added, a change of the channel count. New queues begin with the kernel's defaults.
+//! The driver recreated the interface or its queues: a reloaded module, a virtual interface
+//! deleted and added, a changed channel count. New queues start with the kernel's defaults.
 
 use super::{Culprit, Scene, Suspect};
 
@@ -11,14 +11,14 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
             && then != now
         {
             evidence.push(format!(
-                "{} had the interface number {then} and has {now}: it was made anew",
+                "interface number of {} changed from {then} to {now}: it was recreated",
                 nic.name
             ));
         }
         if let (Some(then), Some(now)) = (then.carrier_downs, now.carrier_downs)
             && now < then
         {
-            evidence.push("its count of lost links has begun anew".to_owned());
+            evidence.push("its lost-link count was reset".to_owned());
         }
         for (kind, then, now) in
             [("receive", then.rx_queues, now.rx_queues), ("transmit", then.tx_queues, now.tx_queues)]
@@ -27,13 +27,13 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
                 && then != now
             {
                 let queues = if then == 1 { "queue" } else { "queues" };
-                evidence.push(format!("{} had {then} {kind} {queues} and has {now}", nic.name));
+                evidence.push(format!("{} had {then} {kind} {queues}, now {now}", nic.name));
             }
         }
     }
     let seen = !evidence.is_empty();
     if let Some(live) = scene.live.filter(|_| !seen && scene.is_fresh()) {
-        evidence.push(format!("{live} is what a new queue has"));
+        evidence.push(format!("{live} is the value of a new queue"));
     }
     Suspect::of(Culprit::NewQueues, seen, evidence)
 }
@@ -48,21 +48,22 @@ mod tests {
         let suspects = Case::new("rps veth0/rx-0 = 2").live("off").ifindex(3, 9).suspects();
         assert_eq!(
             in_words(&suspects),
-            "probably new queues made by the driver: veth0 had the interface number 3 and has 9: it was made anew"
+            "probably new queues created by the driver: \
+             interface number of veth0 changed from 3 to 9: it was recreated"
         );
     }
 
     #[test]
     fn another_number_of_queues() {
         let suspects = Case::new("rps eth0/rx-0 = 2").live("off").rx_queues(4, 2).suspects();
-        assert_eq!(suspects[0].evidence, ["eth0 had 4 receive queues and has 2"]);
+        assert_eq!(suspects[0].evidence, ["eth0 had 4 receive queues, now 2"]);
         assert_eq!(suspects[0].likelihood, Likelihood::Probable);
         let gone = Case::new("rps eth0/rx-3 = 2").rx_queues(4, 2).suspects();
         assert_eq!((gone.len(), gone[0].who), (1, Culprit::NewQueues), "also of a queue that is gone");
     }
 
     #[test]
-    fn a_count_that_began_anew_is_no_lost_link() {
+    fn a_count_that_was_reset_is_not_a_lost_link() {
         let suspects = Case::new("rps eth0/rx-0 = 2").live("off").downs(5, 1).suspects();
         assert_eq!((suspects.len(), suspects[0].who), (1, Culprit::NewQueues));
     }
@@ -72,7 +73,7 @@ mod tests {
         for (setting, live) in [("rps eth0/rx-0 = 2", "off"), ("rfs eth0/rx-0 = 4096", "0")] {
             let suspects = Case::new(setting).live(live).suspects();
             assert_eq!((suspects.len(), suspects[0].likelihood), (1, Likelihood::Possible), "{setting}");
-            assert_eq!(suspects[0].evidence, [format!("{live} is what a new queue has")]);
+            assert_eq!(suspects[0].evidence, [format!("{live} is the value of a new queue")]);
         }
         assert_eq!(Case::new("rfs eth0/rx-0 = 4096").live("512").suspects(), []);
     }

@@ -1,5 +1,5 @@
-//! Another rxlab that changes values and keeps its journal elsewhere: under our own lock there is none.
-//! One that has ended is not to be seen.
+//! Another rxlab that changes values and keeps its journal elsewhere: our own lock excludes others.
+//! One that has ended is not visible.
 
 use super::{Culprit, Scene, Suspect};
 use crate::parse::thread_name;
@@ -20,8 +20,8 @@ pub(super) fn suspect(scene: &Scene<'_>) -> Option<Suspect> {
         let line = scene.host.read_text(&format!("proc/{pid}/cmdline")).ok()?;
         let words: Vec<&str> = line.split('\0').collect();
         let verb = words.iter().find(|word| VERBS.contains(word))?;
-        // The guard of the transaction itself sees to it that the value goes back, and no sooner.
-        (!words.contains(&scene.id)).then(|| format!("`rxlab {verb}` runs (pid {pid})"))
+        // The transaction's own guard reverts the value, but no sooner than due.
+        (!words.contains(&scene.id)).then(|| format!("`rxlab {verb}` is running (pid {pid})"))
     });
     Suspect::of(Culprit::AnotherRxlab, false, evidence.collect())
 }
@@ -42,6 +42,9 @@ mod tests {
             .process(10, "rxlab", &own_guard)
             .process(11, "sh", "sh\0-c\0rxlab apply\0")
             .itself(7);
-        assert_eq!(in_words(&case.suspects()), "possibly another rxlab: `rxlab trial` runs (pid 8)");
+        assert_eq!(
+            in_words(&case.suspects()),
+            "possibly another rxlab process: `rxlab trial` is running (pid 8)"
+        );
     }
 }

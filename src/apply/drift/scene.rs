@@ -1,4 +1,4 @@
-//! What the suspects' own tests look at: the knobs' test machine, and one value that does not hold.
+//! Fixture of the suspects' tests: the knobs' test machine, and one value that changed.
 
 use super::{Scene, Suspect, suspects};
 use crate::host::RecordedHost;
@@ -12,7 +12,7 @@ use crate::units::IrqId;
 /// The transaction that set the value.
 pub(super) const ID: &str = "000001-abcd";
 
-/// A value of ours, what became of it, and what is there to be seen.
+/// A value of ours, its fate, and the visible context.
 #[derive(Clone)]
 pub(super) struct Case {
     setting: Setting,
@@ -26,7 +26,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// The value was set so and is gone.
+    /// The value was set like this and is gone.
     pub(super) fn new(setting: &str) -> Self {
         let setting: Setting = setting.parse().expect("a setting");
         let model = testbed::model();
@@ -87,7 +87,7 @@ impl Case {
         self
     }
 
-    /// The device has an interrupt of its own, `virtio0-config`.
+    /// Gives the device its own interrupt, `virtio0-config`.
     pub(super) fn config(mut self, number: u32) -> Self {
         let irq = Irq { number: IrqId(number), action: "virtio0-config".to_owned(), ..Irq::default() };
         self.model.nics[0].other_irqs.push(irq);
@@ -100,7 +100,7 @@ impl Case {
         self
     }
 
-    /// The process that looks.
+    /// The observing process.
     pub(super) fn itself(mut self, pid: u32) -> Self {
         self.itself = Some(pid);
         self

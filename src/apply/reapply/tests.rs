@@ -1,4 +1,4 @@
-//! Values of somebody else in the place of ours, set again and then undone.
+//! Foreign values in place of ours, set again and then undone.
 
 use std::path::Path;
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn undo_goes_back_to_the_value_before_all_of_it() {
     assert_eq!(bench.read(RPS), "3");
 }
 
-/// The value that a reapply wrote over comes back: whoever set it means it.
+/// If a value that reapply overwrote returns, it was set on purpose.
 #[test]
 fn a_strangers_value_that_comes_back_is_left_alone() {
     let bench = Bench::new();
@@ -115,8 +115,8 @@ fn a_strangers_value_that_comes_back_is_left_alone() {
     assert_eq!(bench.read(RPS), "40");
 }
 
-/// A part of what was asked for, as a write that is cut short leaves it, may be a stranger's value
-/// as well: then it is the stranger's.
+/// A part of the wanted value, as left by an interrupted write, may also be a foreign value: then it is
+/// treated as foreign.
 #[test]
 fn a_reapply_that_was_killed_before_its_write_leaves_the_strangers_value() {
     let bench = Bench::new();
@@ -129,7 +129,7 @@ fn a_reapply_that_was_killed_before_its_write_leaves_the_strangers_value() {
     assert_eq!(bench.read(RPS), "20");
 }
 
-/// Of two interrupts one has ours and one the stranger's: neither is lost to undo.
+/// Of two interrupts, one has our value and one a foreign value: undo loses neither.
 #[test]
 fn a_reapply_that_was_cut_short_is_put_back() {
     let mut bench = Bench::new();
@@ -145,7 +145,7 @@ fn a_reapply_that_was_cut_short_is_put_back() {
     assert_eq!(IRQS.map(|irq| bench.read(irq)), ["1", "2"]);
 }
 
-/// A stranger's mixture of our own values is known to be the stranger's once it was written over.
+/// A foreign mixture of our own values is recognised as foreign once it was overwritten.
 #[test]
 fn a_strangers_mixture_of_our_values_is_not_ours() {
     let bench = Bench::new();
@@ -210,8 +210,8 @@ fn what_waits_or_was_stopped_is_left_alone() {
     assert_eq!(bench.read(RPS), "40");
 }
 
-/// A trial has flipped back, somebody switched it on again. The flow rule from before the transaction, on a driver
-/// that has rules all the same, once kept it from being switched off; one that came since does.
+/// A trial has flipped back and the user enabled it again. An existing flow rule, on a driver that keeps
+/// rules even so, once blocked disabling it; a newer rule does block it.
 #[test]
 fn rules_from_before_do_not_keep_their_switch_on() {
     let mut bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Devices that are found again and that are gone, values that are altered or refused, and what covers what.
+//! Devices that are found again or gone, altered or refused values, and which transaction covers which.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn outcomes(undo: &Undo) -> Vec<Outcome> {
     undo.outcomes.iter().map(|outcome| outcome.outcome.clone()).collect()
 }
 
-/// Between apply and undo the interface got another name and its interrupt another number.
+/// Between apply and undo the interface was renamed and its interrupt renumbered.
 #[test]
 fn the_device_is_found_by_its_lasting_address() {
     let bench = Bench::new();
@@ -94,7 +94,7 @@ fn hardware_that_is_gone_is_reported_and_a_virtual_interface_is_not() {
     assert!(undo.closed && !undo.is_clean());
 }
 
-/// CPU 1 was online at the time of the apply and is not at the time of the undo.
+/// CPU 1 was online at apply and is offline at undo.
 #[test]
 fn a_value_that_the_kernel_alters_stays_open_and_is_tried_again() {
     let bench = Bench::new();
@@ -104,7 +104,7 @@ fn a_value_that_the_kernel_alters_stays_open_and_is_tried_again() {
     let undo = bench.undo(&id, &host, &model());
     assert_eq!(outcomes(&undo), [Outcome::Altered { kept: "0".into() }]);
     assert!(!undo.closed);
-    // Neither the original nor anything that was asked for, and still known as ours.
+    // Neither the original nor a requested value, and still known as ours.
     let host = RecordedHost::new().with(RPS, "1\n");
     let undo = bench.undo(&id, &host, &model());
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
@@ -120,7 +120,7 @@ fn what_is_settled_is_not_touched_again() {
     assert!(
         matches!(&outcomes(&undo)[..], [Outcome::Failed { why }, Outcome::Restored] if why.contains("try again"))
     );
-    // Somebody sets the very value that the transaction had set; it is theirs.
+    // Another program sets the very value that the transaction had set; it is foreign.
     let host = RecordedHost::new().with(RPS, "10\n").with(IRQ, "20\n");
     let undo = bench.undo(&id, &host, &model());
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
@@ -153,7 +153,7 @@ fn a_newer_transaction_on_the_same_target_covers_an_older_one() {
     assert_eq!(covered_by(&open[1].1, &open[2..]), None, "{irq}");
 }
 
-/// Every container has an `eth0`: undoing in one once had to wait for undoing in the other.
+/// Every container has an `eth0`: undo in one once had to wait for undo in the other.
 #[test]
 fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
     let bench = Bench::new();
@@ -177,8 +177,8 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
     assert_eq!(covered_by(&open[2].1, &open[3..]), Some(open[3].0.as_str()), "hardware is one");
 }
 
-/// The interface was down at the time of the undo, so that its own interrupt had no name. The transaction was once
-/// closed over it, and the value was never put back.
+/// The interface was down at undo, so its own interrupt had no name. The transaction was once
+/// closed over it, and the value was never restored.
 #[test]
 fn an_interrupt_comes_back_with_its_interface() {
     const LINK: &str = "proc/irq/39/smp_affinity";
@@ -200,7 +200,7 @@ fn an_interrupt_comes_back_with_its_interface() {
     assert_eq!(host.read_text(LINK).as_deref(), Ok("1"));
 }
 
-/// With an interrupt of no queue, as Intel's drivers have one for the state of the link.
+/// With an interrupt without a queue, as Intel's drivers have for the link state.
 fn with_link_irq() -> Model {
     let mut model = model();
     let irq = Irq { number: IrqId(39), action: "eth0".to_owned(), ..Irq::default() };
@@ -208,10 +208,10 @@ fn with_link_irq() -> Model {
     model
 }
 
-/// Rules that somebody made after `ntuple` was switched on once went away with it. That of place 7 was there
-/// before, on a driver that has rules all the same.
+/// Rules added after `ntuple` was switched on once went away with it. The one in slot 7 existed
+/// before, on a driver that keeps rules anyway.
 #[test]
-fn rules_of_somebody_else_are_not_thrown_away() {
+fn foreign_rules_are_not_thrown_away() {
     let bench = Bench::new();
     let id = bench.set(&with_rules(false, &[7]), &["ntuple eth0 = on"]);
     let host = with_rules(true, &[7, 9]);

@@ -1,4 +1,4 @@
-//! Cut and damaged files, many flips of one target, and values of strangers.
+//! Cut and damaged files, many flips of one target, and foreign values.
 
 use proptest::prelude::{any, prop_assert, proptest};
 
@@ -47,7 +47,7 @@ fn any_cut_gives_the_whole_lines_before_it() {
     let ends: Vec<usize> = (0..=3).map(|n| file(&records[..n]).len()).collect();
     for cut in 0..=bytes.len() {
         let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
-        let history = History::parse(&bytes[..cut]).expect("a cut is no damage");
+        let history = History::parse(&bytes[..cut]).expect("a cut is not damage");
         assert_eq!(history.records, records[..whole], "cut at {cut}");
         assert_eq!(history.valid_bytes, ends[whole] as u64);
     }
@@ -55,7 +55,7 @@ fn any_cut_gives_the_whole_lines_before_it() {
 
 #[test]
 fn a_whole_line_that_is_wrong_is_damage() {
-    // A flipped byte in the last line was once taken for a torn line, and what it said was lost.
+    // A flipped byte in the last line was once taken for a torn line, and its record was lost.
     let last = file(&[begin(), Record::Complete]);
     let start = file(&[begin()]).len();
     for at in start..last.len() {
@@ -88,7 +88,7 @@ fn many_flips_are_one_target_with_the_first_value_as_the_original() {
     assert_eq!(history.last_seq(), 3);
 }
 
-/// A flip to fewer queues and back once forgot the values of those that were gone in between.
+/// A flip to fewer queues and back once lost the values of the removed queues.
 #[test]
 fn queues_that_a_flip_took_away_keep_their_values() {
     let beside = |queue: u32, value: &str| Beside {
@@ -116,7 +116,7 @@ fn queues_that_a_flip_took_away_keep_their_values() {
     assert_eq!(touched[0].beside, [beside(0, "off"), beside(1, "7"), beside(2, "6")]);
 }
 
-/// Undo once would have written over a value that somebody had set twice.
+/// Undo would once have overwritten a value that another program had set twice.
 #[test]
 fn a_strangers_value_is_never_ours() {
     let again = |seq, before: &str| match intent(seq, "eth0", before, "2") {
@@ -127,10 +127,10 @@ fn a_strangers_value_is_never_ours() {
     let records = [begin(), intent(1, "eth0", "off", "2"), done(1), again(2, "5"), done(2), again(3, "off")];
     let [touched] = &History::parse(&file(&records)).expect("whole").touched()[..] else { panic!("one") };
     assert_eq!((touched.original.as_str(), &touched.ours[..]), ("off", &["off".to_owned(), "2".into()][..]));
-    assert_eq!(touched.foreign, ["5"], "the original is nobody else's");
+    assert_eq!(touched.foreign, ["5"], "the original is not foreign");
 }
 
-/// Files of earlier versions have neither the mark nor the record.
+/// Earlier versions wrote neither the flag nor the record.
 #[test]
 fn earlier_files_still_read() {
     let line = String::from_utf8(intent(1, "eth0", "off", "2").to_line()).expect("text");

@@ -1,4 +1,4 @@
-//! Remarks for a careful reader: assumptions that did not hold, and what was left out.
+//! Remarks for a careful reader: violated assumptions and omissions.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::trial::stats::lag1;
 
 /// Neighbouring pairs that correlate more than this are not independent enough.
 const LAG1_LIMIT: f64 = 0.3;
-/// Where the rejection rate of a sound 5 % test lies.
+/// Range of rejection rates of a sound 5 % test.
 const SOUND_REJECTIONS: std::ops::RangeInclusive<f64> = 0.03..=0.07;
-/// An autocorrelation of independent pairs is beyond this many standard errors 1 / sqrt n in one
+/// An autocorrelation of independent pairs exceeds this many standard errors 1 / sqrt n in one
 /// trial of a hundred.
 const LAG1_ERRORS: f64 = 2.6;
 
-/// Below this many pairs a calibration's shape figures are chance.
+/// With fewer pairs, a calibration's shape figures are chance.
 const ENOUGH_PAIRS: usize = 10;
 
 /// All remarks on a record and its samples, primary first.
@@ -37,7 +37,8 @@ fn calibration_notes(calibration: &Calibration) -> Vec<String> {
     }
     if calibration.lag1.abs() > LAG1_LIMIT {
         notes.push(format!(
-            "Calibration: neighbouring pairs correlate (lag-1 {:.2}, limit {LAG1_LIMIT}); double the length of the slots.",
+            "Calibration: neighbouring pairs correlate (lag-1 {:.2}, limit {LAG1_LIMIT}); \
+             double the slot length.",
             calibration.lag1
         ));
     }
@@ -50,13 +51,14 @@ fn calibration_notes(calibration: &Calibration) -> Vec<String> {
     notes
 }
 
-/// The coins make the machine's own rhythm independent from pair to pair; what still correlates is
-/// the effect itself.
+/// The coins make the machine's own rhythm independent from pair to pair; any remaining correlation
+/// is the effect itself.
 fn drifting_effect(primary: &Sample) -> Option<String> {
     let limit = LAG1_LIMIT.max(LAG1_ERRORS / (primary.d.len() as f64).sqrt());
     let lag1 = lag1(&primary.d).filter(|lag1| lag1.abs() > limit)?;
     Some(format!(
-        "The effect changes over the trial (lag-1 of the pairs {lag1:.2}, limit {limit:.2}): its interval is about an average."
+        "The effect changes over the trial (lag-1 of the pairs {lag1:.2}, limit {limit:.2}): \
+         its interval describes the average."
     ))
 }
 
@@ -75,7 +77,7 @@ fn gaps(sample: &Sample, pairs: usize) -> Vec<String> {
     notes
 }
 
-/// Requests without an answer at the end of a slot count with their age.
+/// Unanswered requests at the end of a slot count with their age.
 fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
     let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
     let (b, a): (Vec<&Slot>, Vec<&Slot>) = slots.partition(|slot| slot.arm == Arm::B);
@@ -83,7 +85,8 @@ fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
         |slots: &[&Slot]| slots.iter().filter(|slot| slot.at_least.contains(&sample.metric.name)).count();
     (bounded(&a) + bounded(&b) > 0).then(|| {
         format!(
-            "{}: a lower bound in {} of {} slots of arm A and {} of {} of arm B, where requests had no answer at the end.",
+            "{}: a lower bound in {} of {} slots of arm A and {} of {} of arm B, \
+             where requests were unanswered at the end.",
             sample.metric.title,
             bounded(&a),
             a.len(),

@@ -1,4 +1,4 @@
-//! Slots into pairs.
+//! Groups slots into pairs.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// The slot of arm A and that of arm B. In a calibration pair, where both are A, the first
-    /// stands for A.
+    /// is treated as A.
     pub fn arms(&self) -> (&'a Slot, &'a Slot) {
         if self.first.arm == Arm::B { (self.second, self.first) } else { (self.first, self.second) }
     }
@@ -25,7 +25,7 @@ impl<'a> Pair<'a> {
 
 /// Pairs of `phase` in which both slots are valid, by number.
 ///
-/// A slot that was run again stands for the earlier one of its position: the last valid one counts.
+/// A repeated slot replaces the earlier one of its position: the last valid one counts.
 /// A comparison pair needs one slot of each arm.
 pub fn valid_pairs(slots: &[Slot], phase: Phase) -> Vec<Pair<'_>> {
     let mut by_number: BTreeMap<usize, [Option<&Slot>; 2]> = BTreeMap::new();

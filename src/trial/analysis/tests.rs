@@ -165,7 +165,7 @@ fn other_metrics_share_one_error() {
     };
     let narrow = alone.effect.map(|effect| effect.high - effect.low).expect("measured");
     assert!((1..=3).any(|index| width(index) > 1.05 * narrow), "no interval got wider");
-    // A metric that nobody measured takes no share of the error.
+    // An unmeasured metric takes no share of the error.
     record.metrics.push(metric("p99.9", Better::Lower));
     let with_unmeasured = analyse(&record);
     assert_eq!(with_unmeasured.metrics[4].call, Call::Unmeasured);
@@ -189,7 +189,7 @@ fn void_slots_and_zeros_are_left_out_and_said() {
     assert_eq!(throughput.ratios.iter().map(|(pair, _)| *pair).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!((throughput.mean_a, throughput.mean_b), (100.0, 101.0));
     assert!(throughput.ratios[2].1 > 0.0, "B over A although B ran first");
-    // Pair 0 has no drops in B, pair 1 was not asked, pair 2 has them.
+    // Pair 0 has no drops in B, pair 1 lacks the metric, pair 2 has it.
     assert_eq!((drops.pairs, drops.mean_a, drops.mean_b), (1, 1.0, 1.0));
     assert_eq!((drops.call, drops.effect), (Call::Unmeasured, None));
     assert_eq!(
@@ -247,8 +247,8 @@ fn calibration_measures_the_noise() {
     assert_eq!(calibrate(&empty(3)), None);
 }
 
-/// Pairs whose second slot is always 6 % below its first looked quiet: the spread about their own
-/// mean is nothing, but a random order turns it into 6 %.
+/// Pairs whose second slot is always 6 % below its first once looked quiet: the spread about their own
+/// mean is 0, but a random order turns it into 6 %.
 #[test]
 fn calibration_sees_a_rhythm_of_two_slots() {
     let record = calibrated(&Noise { periodic: 0.03, ..Noise::white(0.001) });

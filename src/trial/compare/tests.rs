@@ -1,4 +1,4 @@
-//! Comparisons of simulated machines: what is stolen in either setup is known.
+//! Comparisons of simulated machines with known thefts.
 
 use super::{Comparison, MEASURES};
 use crate::model::Identity;
@@ -8,7 +8,7 @@ use crate::trial::record::{Arm, Call, TrialRecord, Verdict};
 use crate::trial::runner::{Bench, Measured, Schedule, run};
 use crate::trial::simulate::Noise;
 
-/// A machine that steals so much (percent) in either arm while so many packets a second come.
+/// A machine with a theft (percent) and a packet rate for each arm.
 struct Thief {
     noise: Vec<f64>,
     slots: usize,
@@ -23,7 +23,7 @@ impl Bench for Thief {
         let noise = self.noise[self.slots] / self.noise[0];
         self.slots += 1;
         let arm = usize::from(arm == Arm::B);
-        // As small as a theft is told at least.
+        // At least the smallest reported theft.
         let stolen = (self.stolen[arm] * noise).max(0.001);
         let packets = self.packets[arm];
         let values = [stolen, stolen * 1e7 / packets, 900.0 * noise, packets, stolen];
@@ -105,13 +105,13 @@ fn half_of_the_packets_at_a_higher_price() {
     assert_eq!((packets.call, packets.difference.expect("12 pairs").mid), (Call::Hurts, -1.5e5));
 }
 
-/// The promise of the trial: at most one in twenty claims a difference that is not there.
+/// The promise of the trial: at most one in twenty claims a difference that does not exist.
 #[test]
-fn two_that_are_the_same_are_not_told_apart() {
+fn two_equal_setups_are_not_told_apart() {
     let told =
         (100..140).filter(|seed| compared(*seed, [20.0, 20.0], [3e5, 3e5]).per_second.less.is_some()).count();
-    // Of 40 trials 2 are promised; 6 or more would come by chance in 1.4 %.
+    // Of 40 trials, 2 are promised; 6 or more would occur by chance in 1.4 %.
     assert!(told <= 5, "{told} of 40");
     let idle = compared(3, [0.0, 0.0], [3e5, 3e5]);
-    assert_eq!((idle.per_second.less, idle.per_second.call), (None, Call::NoEffect), "nobody robs");
+    assert_eq!((idle.per_second.less, idle.per_second.call), (None, Call::NoEffect), "no theft");
 }

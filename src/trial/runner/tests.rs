@@ -1,4 +1,4 @@
-//! The loop on simulated noise: what it runs, what it voids, when it stops.
+//! The loop on simulated noise: the slots it runs, the ones it voids, and when it stops.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ fn call(record: &TrialRecord) -> Call {
     analysis::analyse(record).metrics[0].call
 }
 
-/// Coefficient of variation 3 %, drift and a two-slot period, as the noise of real machines.
+/// Coefficient of variation 3 %, drift and a two-slot period, like the noise of real machines.
 fn noise() -> Noise {
     Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }
 }
@@ -113,7 +113,7 @@ fn a_factor_that_does_nothing_is_not_called_an_effect() {
             matches!(call(&record), Call::Helps | Call::Hurts)
         })
         .count();
-    // 5 % are promised; of 20 trials that is one, and four or more would come by chance in 1.6 %.
+    // 5 % are promised: one of 20 trials; four or more would occur by chance in 1.6 %.
     assert!(wrong <= 3, "{wrong} of 20");
 }
 
@@ -171,7 +171,7 @@ fn the_lone_slot_of_a_killed_run_is_void() {
     let mut parts = record(11);
     let mut first = Simulated { stop_after: 7, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
     run(&mut parts, Schedule::default(), &mut first).expect("simulated");
-    // As after a kill: the last slot was measured, and nothing marked it.
+    // As after a kill: the last slot was measured but not marked.
     parts.slots[6].void = None;
     run(&mut parts, Schedule::default(), &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
     assert!(parts.slots[6].void.is_some());
@@ -187,7 +187,7 @@ fn a_change_that_never_takes_ends_the_trial() {
     assert!(record.slots.len() <= 6);
 }
 
-/// Where arm A sets something as well, it may be that which does not take.
+/// If arm A also sets something, that may fail to take hold.
 #[test]
 fn an_arm_a_that_never_takes_ends_the_trial() {
     let mut record = record(5);
@@ -216,7 +216,7 @@ fn a_guard_stops_at_once() {
     assert_eq!(record.slots.len(), 5);
 }
 
-/// The trial once wrote over what an administrator had set meanwhile.
+/// The trial once overwrote a value that an administrator had just set.
 #[test]
 fn a_value_set_from_outside_ends_the_trial_and_voids_the_slot() {
     for (at, void) in [(0, 1), (4, 5), (5, 6)] {
@@ -247,7 +247,7 @@ fn a_change_while_nothing_is_flipped_ends_the_calibration() {
 }
 
 /// The signs of the slots before a kill are lost: counted against all slots, those of a short rest
-/// never were most.
+/// were never a majority.
 #[test]
 fn a_resumed_run_is_still_client_limited() {
     let limited = |seed| Simulated { limited: true, ..Simulated::new(Noise::white(0.05), seed, 0.0) };

@@ -1,4 +1,4 @@
-//! The result of a search: its runs, what each rate came to, and the answer, as a value and as text.
+//! The result of a search: its runs, the verdict on each rate, and the answer, as a value and as text.
 
 use std::fmt::Write;
 
@@ -14,23 +14,23 @@ use crate::units::grouped;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Step {
-    /// Requests a second that it was to be.
+    /// Requests per second offered.
     pub rate: f64,
     /// Its length in seconds.
     pub seconds: f64,
-    /// Requests a second with a good answer; one way, datagrams a second that arrived.
+    /// Successful requests per second; one way, datagrams per second that arrived.
     pub answered: f64,
-    /// What was limited, in the order of the limits: latency in microseconds, of all requests that were
-    /// due (absent when too many had no answer), or the part that failed.
+    /// The limited figures, in the order of the limits: latency in microseconds, of all requests that were
+    /// due (absent if too many were unanswered), or the fraction that failed.
     pub values: Vec<Option<f64>>,
-    /// Above 0: kept. First the part answered less 0.99; then for each limit the log ratio of limit and
-    /// latency, or limit less the part that failed.
+    /// Above 0: kept. First the fraction answered minus 0.99; then for each limit the log ratio of limit and
+    /// latency, or the limit minus the fraction that failed.
     pub margins: Vec<f64>,
-    /// Whether it is one of those that decide, and no single run.
+    /// True for a decisive run, not a single one.
     pub decides: bool,
     /// Signs that the client was the limit.
     pub client_limited: Option<String>,
-    /// Signs that something else was.
+    /// Signs of another limit.
     #[serde(default)]
     pub elsewhere: Option<String>,
 }
@@ -39,13 +39,13 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tried {
-    /// Requests a second.
+    /// Requests per second.
     pub rate: f64,
-    /// Runs, single ones too.
+    /// Runs, including single ones.
     pub runs: usize,
-    /// Those that kept all limits.
+    /// Runs that kept all limits.
     pub kept: usize,
-    /// What is known of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -55,36 +55,36 @@ pub struct Tried {
 pub struct Found {
     /// `rxlab.find-max/1`.
     pub schema: String,
-    /// What was offered, but for the rate.
+    /// The offered load, except the rate.
     pub spec: load::Spec,
     /// The limits.
     pub slo: Slo,
     /// Seed of the order of the runs.
     pub seed: u64,
-    /// How sure both ends of the answer are together.
+    /// Confidence of both ends of the answer together.
     pub confidence: f64,
-    /// Requests a second of the closed loop, where the search began.
+    /// Requests per second of the closed loop, the start of the search.
     pub closed_loop: f64,
-    /// The highest rate that holds; absent when none does.
+    /// The highest rate that holds; absent if none does.
     pub holds: Option<f64>,
-    /// The lowest rate that fails; absent when none does.
+    /// The lowest rate that fails; absent if none does.
     pub fails: Option<f64>,
-    /// Signs that the client was the limit, in half of the runs at the rate that fails, or where none does above
-    /// the one that holds: then the target may do more.
+    /// Signs that the client was the limit, in half of the runs at the failing rate or, without one, above
+    /// the holding one: the target may then do more.
     pub client_limited: Option<String>,
-    /// Signs that something else was, in half of those runs.
+    /// Signs of another limit, in half of those runs.
     #[serde(default)]
     pub elsewhere: Option<String>,
-    /// It was ended before it had an answer.
+    /// The search ended before it had an answer.
     pub interrupted: bool,
-    /// Every rate, from the lowest.
+    /// Every rate, lowest first.
     pub rates: Vec<Tried>,
-    /// Every run, in the order of time.
+    /// Every run, in time order.
     pub steps: Vec<Step>,
 }
 
 impl Step {
-    /// The run of `interval` at `rate`, with what the `server` took meanwhile, where that is known.
+    /// The run of `interval` at `rate`, with the concurrent `server` CPU time if known.
     pub fn of(slo: &Slo, rate: f64, decides: bool, interval: &Interval, server: Option<&ServerCpu>) -> Self {
         let saturation = Saturation::of(interval);
         let saturation = match server {
@@ -107,7 +107,7 @@ impl Step {
         }
     }
 
-    /// The run in which the target took no connection.
+    /// A run in which the target accepted no connection.
     pub fn refused(slo: &Slo, rate: f64, decides: bool) -> Self {
         let values = slo.limits().iter().map(|limit| (limit.on == Limited::Errors).then_some(1.0));
         let (values, margins) = (values.collect(), refused(slo));
@@ -124,7 +124,7 @@ impl Found {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.find-max/1";
 
-    /// What `search` came to by `steps`.
+    /// The result of `search` after `steps`.
     pub fn new(
         spec: &load::Spec,
         slo: &Slo,
@@ -171,8 +171,8 @@ fn same(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() < 1e-6
 }
 
-/// The runs that show what the limit is: those at the rate that fails. Where none does, those above the one that
-/// holds did not keep it either, or there was something in the way.
+/// The runs that show the limit: those at the failing rate. Without one, those above the
+/// holding rate: they did not keep it, or were disturbed.
 fn at_the_limit(steps: &[Step], holds: Option<f64>, fails: Option<f64>) -> Vec<&Step> {
     let is_there = |step: &&Step| match (holds, fails) {
         (_, Some(fails)) => same(step.rate, fails),
@@ -186,7 +186,7 @@ fn at_the_limit(steps: &[Step], holds: Option<f64>, fails: Option<f64>) -> Vec<&
     if decided.is_empty() { there(false) } else { decided }
 }
 
-/// The latest sign in these runs, when at least half of them have one.
+/// The latest sign in these runs, if at least half of them have one.
 fn mostly<'a>(steps: &[&'a Step], sign: impl Fn(&'a Step) -> Option<&'a String>) -> Option<String> {
     let signs: Vec<&String> = steps.iter().filter_map(|step| sign(step)).collect();
     signs.last().filter(|_| 2 * signs.len() >= steps.len()).map(|sign| (*sign).clone())
@@ -203,7 +203,7 @@ pub fn render(found: &Found) -> String {
 fn write(found: &Found, out: &mut String) -> std::fmt::Result {
     writeln!(out, "{}", found.spec.url)?;
     writeln!(out, "  {}", load::shape(&found.spec).replace("closed loop", "open loop"))?;
-    writeln!(out, "  limits: {}; 99 % of what is due answered\n", found.slo)?;
+    writeln!(out, "  limits: {}; 99 % of due requests answered\n", found.slo)?;
     write!(out, "  {:>12} {:>5} {:>5}", "rate", "runs", "kept")?;
     found.slo.limits().iter().try_for_each(|limit| write!(out, " {:>10}", limit.on))?;
     writeln!(out, "  {:>8}", "answered")?;
@@ -211,7 +211,7 @@ fn write(found: &Found, out: &mut String) -> std::fmt::Result {
         write!(out, "  {:>10}/s {:>5} {:>5}", number(tried.rate), tried.runs, tried.kept)?;
         let steps: Vec<&Step> = found.steps.iter().filter(|step| same(step.rate, tried.rate)).collect();
         for (index, limit) in found.slo.limits().iter().enumerate() {
-            // The middle one; what has no end is longer than any.
+            // The median; an unanswered value is longer than any.
             let mut values: Vec<f64> =
                 steps.iter().map(|step| step.values[index].unwrap_or(f64::INFINITY)).collect();
             write!(out, " {:>10}", shown(limit.on, middle(&mut values)))?;
@@ -224,26 +224,22 @@ fn write(found: &Found, out: &mut String) -> std::fmt::Result {
         };
         writeln!(out, "  {:>6.1} %{verdict}", 100.0 * middle(&mut answered))?;
     }
-    writeln!(out, "  (values: the middle one of the runs)\n")?;
+    writeln!(out, "  (values: median of the runs)\n")?;
     let sure = format!("{:.0} % sure", 100.0 * found.confidence);
     match (found.holds, found.fails) {
         (Some(holds), Some(fails)) => {
             writeln!(out, "  highest rate  {}/s holds, {}/s fails ({sure})", number(holds), number(fails))?;
         }
         (Some(holds), None) => {
-            writeln!(
-                out,
-                "  highest rate  at least {}/s; none that fails was found ({sure})",
-                number(holds)
-            )?;
+            writeln!(out, "  highest rate  at least {}/s; no failing rate found ({sure})", number(holds))?;
         }
         (None, Some(fails)) => {
-            writeln!(out, "  highest rate  below {}/s; none that holds was found ({sure})", number(fails))?;
+            writeln!(out, "  highest rate  below {}/s; no holding rate found ({sure})", number(fails))?;
         }
-        (None, None) => writeln!(out, "  highest rate  unknown: the runs do not say")?,
+        (None, None) => writeln!(out, "  highest rate  unknown: the runs are inconclusive")?,
     }
     if found.interrupted {
-        writeln!(out, "                ended early: more runs make it narrower")?;
+        writeln!(out, "                ended early: more runs would narrow it")?;
     }
     match found.client_limited {
         None => writeln!(out, "  limit         no sign that this client was the limit")?,
@@ -259,7 +255,7 @@ fn number(rate: f64) -> String {
 
 fn shown(on: Limited, value: f64) -> String {
     match on {
-        _ if value.is_infinite() => "endless".to_owned(),
+        _ if value.is_infinite() => "unanswered".to_owned(),
         Limited::Errors => format!("{:.2} %", 100.0 * value),
         Limited::Latency(_) if value < 1000.0 => format!("{value:.0} us"),
         Limited::Latency(_) if value < 1e6 => format!("{:.2} ms", value / 1e3),
@@ -267,7 +263,7 @@ fn shown(on: Limited, value: f64) -> String {
     }
 }
 
-/// The lower median; 0 of nothing.
+/// The lower median; 0 if empty.
 fn middle(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
@@ -302,7 +298,7 @@ mod tests {
         insta::assert_snapshot!(text);
     }
 
-    /// A search that finds no rate that fails, because the client gets no further, once said "no sign".
+    /// A search that found no failing rate, because the client was at its limit, once reported "no sign".
     #[test]
     fn a_client_at_its_limit_is_named_though_no_rate_is_proven_to_fail() {
         let spec = crate::load::Spec::new("http://10.0.0.2:8080/".parse().expect("a URL"));
@@ -311,7 +307,7 @@ mod tests {
         let (mut steps, mut turn) = (Vec::new(), 0);
         while let Some(rate) = search.ask() {
             turn += 1;
-            // Above 9,000 runs say now this, now that.
+            // Above 9,000 the runs vary.
             let margins = vec![0.01, if rate < 9000.0 { 0.5 } else { [0.5, -0.6][turn % 2] }];
             let client_limited = (rate > 9000.0).then(|| "thread 0 at 95 % CPU".to_owned());
             let (decides, values) = (search.decides(), vec![Some(1.0)]);

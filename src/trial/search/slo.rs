@@ -1,4 +1,4 @@
-//! What a rate has to keep: limits on latency and on errors, as people write them.
+//! Limits that a rate has to keep, on latency and on errors, as people write them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,25 +8,25 @@ use thiserror::Error;
 
 use crate::units::{format_duration, parse_duration};
 
-/// What is limited.
+/// The limited figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limited {
     /// A quantile of the latency (0 to 1, 1 = the longest); the limit is in nanoseconds.
     Latency(f64),
-    /// The part of requests that fail; the limit is a fraction.
+    /// The fraction of requests that fail; the limit is a fraction.
     Errors,
 }
 
 /// One limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    /// On what.
+    /// The limited figure.
     pub on: Limited,
-    /// It has to be below this.
+    /// It must be below this.
     pub below: f64,
 }
 
-/// Limits, all of which hold: `p99<5ms`, or several with commas between them.
+/// Limits, all of which must hold: `p99<5ms`, or several separated by commas.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(with = "String"))]
@@ -37,7 +37,7 @@ pub struct Slo {
 
 /// Not a list of limits.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no limit: write p50, p90, p99, p99.9 or max below a time (p99<5ms), or errors<0.1%")]
+#[error("invalid limit `{0}`: expected p50, p90, p99, p99.9 or max below a time (p99<5ms), or errors<0.1%")]
 pub struct SloError(String);
 
 const QUANTILES: [(&str, f64); 5] =
@@ -49,14 +49,14 @@ impl Slo {
         &self.limits
     }
 
-    /// Whether it asks for answers in time.
+    /// True if a limit is on latency.
     pub fn needs_latency(&self) -> bool {
         self.limits.iter().any(|limit| limit.on != Limited::Errors)
     }
 }
 
 impl Limit {
-    /// Requests from which on there is something to judge: ten lie beyond the limit.
+    /// Requests needed for a judgement: ten lie beyond the limit.
     pub fn enough(&self) -> f64 {
         match self.on {
             Limited::Latency(q) if q < 1.0 => 10.0 / (1.0 - q),
@@ -89,7 +89,7 @@ impl FromStr for Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = match self.on {
-            // As it was written: a product of 100 and a fraction has digits of its own.
+            // As written: 100 times a fraction has extra digits.
             Limited::Errors => format!("{}%", (self.below * 1e8).round() / 1e6),
             Limited::Latency(_) => format_duration(std::time::Duration::from_nanos(self.below as u64)),
         };
@@ -114,7 +114,7 @@ impl FromStr for Slo {
 
     fn from_str(text: &str) -> Result<Self, SloError> {
         let limits: Vec<Limit> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        // The same thing twice says less than it looks.
+        // A repeated limit is a mistake.
         let twice =
             |(index, limit): (usize, &Limit)| limits[..index].iter().any(|other| other.on == limit.on);
         if limits.iter().enumerate().any(twice) {

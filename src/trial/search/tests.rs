@@ -1,12 +1,12 @@
-//! The search on a server that does not exist: where its limit is, is known.
+//! The search on a simulated server with a known limit.
 
 use rand_chacha::rand_core::Rng;
 
 use super::{HIGHEST, LOOKS, MOST, STEP, Search, Verdict};
 use crate::trial::design::{Purpose, stream};
 
-/// A queue that takes up to `capacity` a second. Its p99 grows as it fills, and varies from run to
-/// run; in one of five runs the machine is in its slow state.
+/// A queue that handles up to `capacity` per second. Its p99 grows as it fills, and varies between
+/// runs; in one of five runs the machine is in its slow state.
 struct Server {
     random: rand_chacha::ChaCha8Rng,
     capacity: f64,
@@ -22,7 +22,7 @@ impl Server {
         (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// About normal: twelve uniform numbers less their mean.
+    /// Approximately normal: twelve uniform numbers minus their mean.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
@@ -36,7 +36,7 @@ impl Server {
         vec![answered, (20.0 / p99).ln() + self.noise * self.normal()]
     }
 
-    /// Where the mean of the margins crosses 0, by many runs.
+    /// The rate where the mean of the margins crosses 0, from many runs.
     fn truth(&mut self) -> f64 {
         let holds = |server: &mut Self, rate: f64| {
             let runs: Vec<_> = (0..4000).map(|_| server.run(rate)).collect();
@@ -51,7 +51,7 @@ impl Server {
     }
 }
 
-/// Runs to the end; gives how many runs it took.
+/// Runs to the end; returns the number of runs.
 fn search(server: &mut Server, estimate: f64, seed: u64) -> (Search, usize) {
     let mut search = Search::new(estimate, 2, seed);
     let mut runs = 0;
@@ -95,7 +95,7 @@ fn the_truth_is_where_it_is_said_to_be() {
     }
 }
 
-/// Each limit is one more chance to be wrong: six that are kept by nothing at all fail in no more searches than
+/// Each limit is another chance to be wrong: six limits that are barely kept fail in no more searches than
 /// one. Three standard errors of 200 searches are 4.6 %.
 #[test]
 fn more_limits_do_not_make_it_wrong_more_often() {

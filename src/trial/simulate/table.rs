@@ -1,4 +1,4 @@
-//! The tables of `docs/statistics.md`: how often each way to compare is wrong, and what ours finds.
+//! The tables of `docs/statistics.md`: how often each comparison method is wrong, and what ours finds.
 
 use std::fmt::Write;
 
@@ -56,8 +56,8 @@ pub fn false_positives(runs: usize) -> String {
     text
 }
 
-/// What the procedure with its defaults (40 pairs at most, margin 3 %) says of no effect, of 3 %
-/// and of 10 %, by the variation of single slots, as Markdown.
+/// Calls of the procedure with its defaults (40 pairs at most, margin 3 %) for no effect, 3 %
+/// and 10 %, by the variation of single slots, as Markdown.
 pub fn operating(runs: usize) -> String {
     let white = |percent: u32| (format!("white {percent} %"), Noise::white(f64::from(percent) / 100.0));
     let rough = Noise { white: 0.03, drift: 0.03, warm_up: 0.0, periodic: 0.03 };
@@ -106,7 +106,7 @@ impl Tally {
     }
 }
 
-/// Runs the stopping rule over pairs that are all there already.
+/// Runs the stopping rule over existing pairs.
 fn run(d: &[f64], max_pairs: usize) -> (Call, usize) {
     let monitor = Monitor::new(max_pairs, MARGIN, Better::Higher);
     let stop = (2..=d.len()).find_map(|n| match monitor.look(&d[..n]) {
@@ -125,7 +125,7 @@ fn t_rejects(d: &[f64], critical: &[f64]) -> bool {
     mid.abs() * (d.len() as f64).sqrt() > critical[d.len() - 1] * spread
 }
 
-/// The first half against the second half, as before and after are compared.
+/// The first half against the second half, as in a before-and-after comparison.
 fn welch_rejects(slots: &[f64]) -> bool {
     let (before, after) = slots.split_at(slots.len() / 2);
     let part = |values: &[f64]| {
@@ -155,7 +155,7 @@ mod tests {
     use crate::trial::record::Call;
     use crate::trial::simulate::Noise;
 
-    /// 5 % of 600 trials of nothing are 30; three standard errors are 16.
+    /// 5 % of 600 trials without an effect are 30; three standard errors are 16.
     #[test]
     fn the_procedure_keeps_its_promise_under_every_noise() {
         let white = Noise::white(0.03);

@@ -1,4 +1,4 @@
-//! Specifications that can be run, and what is said of others.
+//! Valid specifications, and the errors for invalid ones.
 
 use super::{ProbeSlots, Spec, SpecError};
 use crate::units::CpuId;
@@ -33,9 +33,9 @@ fn exactly_one_change_and_one_workload() {
     assert_eq!(Spec::parse(&none), Err(SpecError::Change));
 }
 
-/// A guard that cannot see anything once passed for one that sees nothing wrong.
+/// A guard that cannot trip was once accepted.
 #[test]
-fn a_guard_that_would_never_look_is_refused() {
+fn a_guard_that_could_never_trip_is_refused() {
     let guarded = |text: &str| Spec::parse(&format!("{text}[guards]\np99_us = 500\n"));
     assert_eq!(guarded(LIVE), Err(SpecError::Guard("live traffic")));
     let load = |url| LIVE.replace("live = true", &format!("load = {{ url = \"{url}\" }}"));
@@ -65,7 +65,7 @@ fn the_primary_metric_is_one_that_the_workload_has() {
     assert!(with("command = \"true\"", "anything").is_ok());
     for (workload, primary) in [(sink, "p99_us"), ("live = true", "client_cpu"), (http, "p98_us")] {
         let error = with(workload, primary).expect_err("no such metric").to_string();
-        let start = format!("primary = `{primary}`: there is no such metric (there are: throughput, ");
+        let start = format!("primary = `{primary}`: no such metric (known: throughput, ");
         assert!(error.starts_with(&start), "{error}");
     }
 }
@@ -77,15 +77,12 @@ fn metrics_of_the_probe_go_with_any_workload() {
     assert_eq!(spec.expect("a specification").design.metrics, ["victim.web.stolen"]);
     let inferred = "[design]\nmetrics = [\"steal.inferred\"]\n";
     assert_eq!(with(inferred), Err(SpecError::Spin));
-    assert_eq!(with("[probe]\nspin = 3\n"), Err(SpecError::Probe), "nobody would look");
+    assert_eq!(with("[probe]\nspin = 3\n"), Err(SpecError::Probe), "no metric needs it");
     let spec = with(&format!("{inferred}[probe]\nspin = 3\nslots = \"detached\"\ncpus = \"0-3\"\n"));
     let probe = spec.expect("a specification").probe;
     assert_eq!((probe.spin, probe.slots, probe.cpus.len()), (Some(CpuId(3)), ProbeSlots::Detached, 4));
     let error = with("[design]\nmetrics = [\"throughput\"]\n").expect_err("it is there anyway").to_string();
-    assert!(
-        error.starts_with("metrics = `throughput`: there is no such metric (there are: net_rx."),
-        "{error}"
-    );
+    assert!(error.starts_with("metrics = `throughput`: no such metric (known: net_rx."), "{error}");
 }
 
 #[test]

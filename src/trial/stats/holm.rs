@@ -1,11 +1,11 @@
-//! Holm's step-down rule for several metrics at once, in the form that intervals can use.
+//! Holm's step-down rule for several metrics at once, in a form that intervals can use.
 
 /// For each p-value the number by which its error `alpha` is divided.
 ///
 /// In rising order of p the divisors are k, k - 1, ... 1. At the first p above alpha / divisor the
-/// rule stops, and all that are left keep that divisor. So an interval at the divided level
+/// rule stops, and the rest keep that divisor. So an interval at the divided level
 /// excludes 0 exactly when Holm's test rejects, and the chance of one or more false rejections is
-/// at most `alpha`, whatever the metrics have to do with each other.
+/// at most `alpha`, however the metrics depend on each other.
 pub fn divisors(p: &[f64], alpha: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
@@ -47,7 +47,7 @@ mod tests {
             let mut adjusted = 0.0f64;
             for (rank, &index) in order.iter().enumerate() {
                 adjusted = adjusted.max(p[index] * (p.len() - rank) as f64);
-                // At the very border rounding may decide either way.
+                // At the exact boundary rounding may decide either way.
                 if (adjusted - 0.05).abs() > 1e-12 {
                     prop_assert_eq!(p[index] <= 0.05 / divisors[index] as f64, adjusted <= 0.05);
                 }

@@ -1,8 +1,8 @@
-//! Intervals for the mean of log ratios, and the p-values that belong to them.
+//! Intervals for the mean of log ratios, and the matching p-values.
 //!
-//! Two kinds. The anytime-valid one may be looked at after every pair: it is the Gaussian-mixture
+//! Two kinds. The anytime-valid one may be evaluated after every pair: it is the Gaussian-mixture
 //! t-test of Wang and Ramdas (arXiv 2310.03722), which holds at all n at once. The fixed one is
-//! Student's t interval, for the one look at the planned end. Each has its share of the error.
+//! Student's t interval, for the single look at the planned end. Each has its share of the error.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -12,7 +12,7 @@ use crate::trial::record::Effect;
 /// Width of the mixture over effect sizes, in squared standard deviations of a pair.
 pub const MIXTURE: f64 = 0.25;
 
-/// How much two-sided error is spent on looking early and how much at the end. The sum is the
+/// Two-sided error spent on looking early and at the end. The sum is the
 /// error of the whole procedure by the union bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level {
@@ -38,10 +38,10 @@ impl Level {
     }
 }
 
-/// Which look at the data this is: decides the kind of interval.
+/// Kind of look at the data: decides the kind of interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Before the planned end, at a moment that may depend on the data.
+    /// Before the planned end, at a time that may depend on the data.
     Live,
     /// At the planned number of pairs.
     End,
@@ -52,7 +52,7 @@ pub enum Look {
 pub struct Interval {
     /// Mean of the log ratios.
     pub mid: f64,
-    /// Half width; infinite when the data bound nothing yet.
+    /// Half width; infinite while the data give no bound.
     pub half: f64,
 }
 
@@ -67,12 +67,12 @@ impl Interval {
         self.mid + self.half
     }
 
-    /// Whether the interval says that there is an effect.
+    /// True if the interval shows an effect.
     pub fn excludes_zero(self) -> bool {
         self.low() > 0.0 || self.high() < 0.0
     }
 
-    /// Whether all of it lies within `bound` of 0.
+    /// True if all of it lies within `bound` of 0.
     pub fn inside(self, bound: f64) -> bool {
         self.low() > -bound && self.high() < bound
     }
@@ -91,13 +91,13 @@ pub fn interval(d: &[f64], look: Look, level: Level) -> Option<Interval> {
         Look::Live => anytime_scale(d.len(), level.live),
         Look::End => t_quantile(1.0 - level.end / 2.0, n - 1.0),
     };
-    // Not a product: no spread at all times an infinite scale would not be a number.
+    // Not a product: zero spread times an infinite scale would be NaN.
     let half = if scale.is_infinite() { f64::INFINITY } else { scale * spread / n.sqrt() };
     Some(Interval { mid, half })
 }
 
 /// Half width of the anytime-valid interval in standard errors; infinite while `n` pairs cannot
-/// reach the error `alpha` whatever they say.
+/// reach the error `alpha` at all.
 ///
 /// K = (sqrt(1 + n g) / alpha)^(2/n); scale = sqrt((n - 1)(K - 1) / (1 - K / (1 + n g))).
 pub fn anytime_scale(n: usize, alpha: f64) -> f64 {
@@ -107,8 +107,8 @@ pub fn anytime_scale(n: usize, alpha: f64) -> f64 {
     if k >= top { f64::INFINITY } else { ((n - 1.0) * (k - 1.0) / (1.0 - k / top)).sqrt() }
 }
 
-/// A two-sided p-value that stays valid however the moment of the look was chosen, on the scale of
-/// the whole procedure: it is at most [`Level::total`] of a level when, and only when, that level's
+/// A two-sided p-value that stays valid however the time of the look was chosen, on the scale of
+/// the whole procedure: it is at most [`Level::total`] of a level if and only if that level's
 /// interval excludes 0. `None` below two values.
 pub fn p_value(d: &[f64], look: Look) -> Option<f64> {
     let (mid, spread) = (mean(d)?, sd(d)?);
@@ -126,7 +126,7 @@ pub fn p_value(d: &[f64], look: Look) -> Option<f64> {
 }
 
 /// One over the mixture likelihood ratio of a t statistic: by Ville's inequality its minimum over
-/// all n is below alpha with a chance of at most alpha.
+/// all n is below alpha with a probability of at most alpha.
 fn anytime_p(t: f64, n: f64) -> f64 {
     let top = 1.0 + n * MIXTURE;
     let x = t * t / (n - 1.0);
@@ -134,7 +134,7 @@ fn anytime_p(t: f64, n: f64) -> f64 {
     (top.sqrt() * ratio.powf(-n / 2.0)).min(1.0)
 }
 
-/// Quantile of Student's t; infinite when `freedom` is not above 0.
+/// Quantile of Student's t; infinite if `freedom` is not above 0.
 pub fn t_quantile(p: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(p))
 }
@@ -245,7 +245,7 @@ mod tests {
                 let level = Level::PRIMARY.divided(parts);
                 let excludes = interval(&d, look, level).expect("two values").excludes_zero();
                 let p = p_value(&d, look).expect("two values");
-                // At the very border rounding may decide either way.
+                // At the exact boundary rounding may decide either way.
                 if (p / level.total() - 1.0).abs() > 1e-6 {
                     prop_assert_eq!(excludes, p < level.total());
                 }

@@ -13,8 +13,8 @@ const DRAWS: u32 = 10_000;
 /// Relabelled runs of a calibration.
 const RELABELLED: u32 = 1000;
 
-/// Two-sided p of the sign-flip permutation test: had the change done nothing, each log ratio
-/// could as well have had the other sign, since a coin chose it. Exact up to 14 pairs, 10,000
+/// Two-sided p of the sign-flip permutation test: without an effect, each log ratio
+/// could equally have had the other sign, since a coin chose it. Exact up to 14 pairs, 10,000
 /// draws from `seed` above; `None` without pairs.
 pub fn sign_flip_p(d: &[f64], seed: u64) -> Option<f64> {
     let observed = d.iter().sum::<f64>().abs();
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn drawn_p_is_near_the_exact_one_and_repeats() {
-        // 14 values are exact; two more of no weight make the same test a drawn one.
+        // 14 values are exact; two more zero values make the same test a drawn one.
         let mut d: Vec<f64> = (0..14).map(|i| 0.3 + f64::from(i % 5) - 1.5).collect();
         let exact = sign_flip_p(&d, 5).expect("pairs");
         d.extend([0.0, 0.0]);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(rejection_rate(&d, 4), Some(rate));
     }
 
-    /// One wild pair among quiet ones: the t-test no longer does what it says.
+    /// One extreme pair among quiet ones: the t-test no longer keeps its level.
     #[test]
     fn a_wild_outlier_shows() {
         let mut d = vec![0.001; 20];

@@ -1,4 +1,4 @@
-//! What a number of pairs can show, and how many are needed.
+//! Effects that a number of pairs can show, and pairs needed for an effect.
 
 use super::interval::t_quantile;
 
@@ -12,11 +12,11 @@ pub fn detectable(sd_d: f64, n: usize) -> f64 {
     (t_quantile(0.975, freedom) + t_quantile(0.80, freedom)) * sd_d / (n as f64).sqrt()
 }
 
-/// Pairs to plan for an effect of `delta` when single slots vary by `cv`, both in the same unit
-/// (0.03 = 3 %): 15.7 (cv / delta)^2 + 2, rounded up. `usize::MAX` when `delta` is not above 0.
+/// Pairs to plan for an effect of `delta` if single slots vary by `cv`, both in the same unit
+/// (0.03 = 3 %): 15.7 (cv / delta)^2 + 2, rounded up. `usize::MAX` if `delta` is not above 0.
 pub fn pairs_to_plan(cv: f64, delta: f64) -> usize {
     if delta > 0.0 {
-        // A float as wide as this saturates on conversion, which is the answer wanted.
+        // A float this large saturates on conversion, which is the wanted result.
         (15.7 * (cv / delta).powi(2) + 2.0).ceil() as usize
     } else {
         usize::MAX

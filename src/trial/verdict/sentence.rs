@@ -1,27 +1,26 @@
-//! What a reader should still know of what did not become the verdict. The verdict's own sentence
-//! belongs to the report.
+//! Remarks on facts that did not become the verdict. The report has the verdict's own sentence.
 
 use crate::diagnose::figures::plural;
 use crate::trial::record::{Call, Effect, MetricResult, Verdict};
 
-/// What is left to say of a claim that another verdict outranks: the fact, without the conclusion
+/// Remark on an outranked claim: the fact, without the conclusion
 /// that did not prevail.
 pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
     match claim {
         Verdict::CannotMatter { ceiling } => format!(
-            "By the CPU time that the receive path takes, a gain would be at most {}, below the margin of {}.",
+            "Given the CPU time of the receive path, a gain would be at most {}, below the margin of {}.",
             percent(*ceiling),
             percent(margin)
         ),
         Verdict::ServerIdle { busiest } => {
-            format!("The busiest CPU of the server was {} busy.", percent(*busiest))
+            format!("The server's busiest CPU was {} busy.", percent(*busiest))
         }
         Verdict::ClientLimited { reason } => {
             format!("The load generator was at its limit ({reason}), which can hide part of an effect.")
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after, .. } => format!(
-            "Work moved off the hottest CPU, whose receive work fits {headroom_after:.1} times, {headroom_before:.1} \
-             times before; a packet is not proven to cost less softirq time."
+            "Work moved off the hottest CPU, whose receive work fits {headroom_after:.1} times \
+             ({headroom_before:.1} before); softirq time per packet is not proven lower."
         ),
         Verdict::NotApplied { reason } => {
             format!("The change did not take hold in the last slots: {reason}.")
@@ -29,7 +28,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
         Verdict::MachineChanged { reason } => format!("Changed from outside: {reason}."),
         Verdict::Interrupted => "The trial was interrupted.".to_owned(),
         Verdict::GuardTripped { reason } => format!("A guard tripped: {reason}."),
-        // What the primary metric says is never a claim beside itself.
+        // The primary metric's result is never a claim in addition to itself.
         Verdict::Helps
         | Verdict::Hurts
         | Verdict::NoMeasurableEffect { .. }
@@ -37,7 +36,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
     }
 }
 
-/// What the primary metric showed, for a reader whose verdict is another one.
+/// Result of the primary metric, for a reader with another verdict.
 pub(super) fn measured(primary: &MetricResult) -> Option<String> {
     let effect = primary.effect.as_ref()?;
     let what = match primary.call {
@@ -47,7 +46,7 @@ pub(super) fn measured(primary: &MetricResult) -> Option<String> {
         Call::Inconclusive | Call::Unmeasured => "undecided",
     };
     let pairs = plural(primary.pairs, "pair");
-    Some(format!("Measured all the same: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
+    Some(format!("Measured anyway: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
 }
 
 /// `+12.3 % (+10.1 % to +14.6 %)`.
@@ -60,7 +59,7 @@ fn change(effect: &Effect) -> String {
 }
 
 fn signed(ratio: f64) -> String {
-    // A change that rounds to nothing has no sign.
+    // A change that rounds to zero has no sign.
     let rounded = (ratio * 1000.0).round() / 10.0;
     if rounded == 0.0 { "0.0 %".to_owned() } else { format!("{rounded:+.1} %") }
 }
@@ -87,7 +86,7 @@ mod tests {
     fn an_aside_states_the_fact_without_the_conclusion() {
         assert_eq!(
             aside(&Verdict::ServerIdle { busiest: 0.42 }, 0.03),
-            "The busiest CPU of the server was 42 % busy."
+            "The server's busiest CPU was 42 % busy."
         );
     }
 }

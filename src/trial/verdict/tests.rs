@@ -39,7 +39,7 @@ fn per_packet(low: f64, high: f64) -> MetricResult {
     result("softirq_per_packet", Better::Lower, call, ((low + high) / 2.0, low, high))
 }
 
-/// Everything that can be said against a result at once.
+/// Everything that can be held against a result at once.
 fn everything<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Circumstances<'a> {
     Circumstances {
         receive_share: Some(0.01),
@@ -75,7 +75,7 @@ fn name(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The names of the verdicts as the highest claim is taken away one after the other.
+/// The names of the verdicts as the highest claim is removed one after the other.
 fn ladder(call: Call) -> Vec<&'static str> {
     let (hottest, per_packet) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
     let primary = primary(call);
@@ -162,7 +162,7 @@ fn what_is_outranked_is_still_said() {
     let last = ranking.notes.last().expect("notes");
     assert_eq!(
         last,
-        "Measured all the same: throughput 0.0 % (-1.0 % to +1.0 %) after 20 pairs, within the margin."
+        "Measured anyway: throughput 0.0 % (-1.0 % to +1.0 %) after 20 pairs, within the margin."
     );
 }
 
@@ -170,10 +170,7 @@ fn what_is_outranked_is_still_said() {
 fn a_guard_still_shows_what_was_measured() {
     let around = Circumstances { guard: Some("drops".into()), ..Circumstances::default() };
     let notes = rank(&primary(Call::Helps), MARGIN, &around).notes;
-    assert_eq!(
-        notes,
-        ["Measured all the same: throughput +10.0 % (+8.0 % to +12.0 %) after 20 pairs, better."]
-    );
+    assert_eq!(notes, ["Measured anyway: throughput +10.0 % (+8.0 % to +12.0 %) after 20 pairs, better."]);
 }
 
 #[test]
@@ -201,7 +198,7 @@ fn spreading_needs_a_cooler_cpu_and_the_same_cost() {
     assert_eq!(name(&ranked(&cooler, &same, Some(0.0))), "no effect");
 }
 
-/// "Adds no capacity" was once said of a live trial with +64 % of throughput in its table.
+/// "Adds no capacity" was once reported for a live trial with +64 % of throughput in its table.
 #[test]
 fn capacity_is_judged_by_throughput_where_a_cpu_was_full() {
     let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
@@ -223,7 +220,7 @@ fn capacity_is_judged_by_throughput_where_a_cpu_was_full() {
     assert_eq!(capacity(true, Some(&primary(Call::Helps))), None, "it helps");
 }
 
-/// Live traffic often has no better primary metric than the hottest CPU: that it cools is the
+/// Live traffic often has no better primary metric than the hottest CPU: its cooling is the
 /// spreading itself, not a gain.
 #[test]
 fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
@@ -237,7 +234,7 @@ fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
 }
 
 #[test]
-fn a_busy_cpu_is_no_idle_server() {
+fn a_busy_cpu_is_not_an_idle_server() {
     let mut around = Circumstances { busiest_cpu: Some(0.5), ..Circumstances::default() };
     assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "idle");
     around.busiest_cpu = Some(0.7);

@@ -91,7 +91,7 @@ fn a_plan_is_checked_by_a_trial_as_by_apply() {
     let tree = Tree::new();
     for (text, code, message) in [
         ("name = \"x\"\n\n[[setting]]\nset = \"rps eth0/rx-0\"\n", 2, "given.toml: line 4, column 7: "),
-        ("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n", 4, "the plan is for the host web1"),
+        ("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n", 4, "the plan is for host web1"),
         (
             "[[setting]]\nset = \"rps eth0/rx-0 = 1\"\ndevice = \"pci:0000:00:99.0\"\n",
             4,
@@ -118,7 +118,7 @@ fn a_target_that_is_down_ends_a_trial_before_it_begins() {
 fn an_unknown_primary_metric_is_refused_where_all_are_known() {
     let tree = Tree::new();
     let live = ["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--live", "--primary", "p42"];
-    let none = "primary = `p42`: there is no such metric (there are: throughput, ";
+    let none = "primary = `p42`: no such metric (known: throughput, ";
     refused(&tree, &live, 2, none);
     let load =
         ["trial", "run", "--a", "true", "--b", "true", "--load", "http://127.0.0.1:1/", "--primary", "p42"];
@@ -143,6 +143,6 @@ fn a_trial_or_a_transaction_that_is_not_there_is_named() {
     let tree = Tree::new();
     refused(&tree, &["trial", "show", "0042-rps"], 2, "trials/0042-rps/record.json: No such file");
     refused(&tree, &["trial", "resume", "0042-rps"], 2, "trials/0042-rps/record.json: No such file");
-    refused(&tree, &["undo", "000042"], 2, "there is no open transaction `000042`");
-    refused(&tree, &["confirm"], 4, "nothing waits for a confirmation");
+    refused(&tree, &["undo", "000042"], 2, "no open transaction `000042`");
+    refused(&tree, &["confirm"], 4, "no change is waiting for confirmation");
 }

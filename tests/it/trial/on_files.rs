@@ -193,7 +193,7 @@ fn a_killed_trial_is_undone_and_goes_on_with_its_slots_and_seed() {
     // Otherwise the trial would take arm B for the machine as it was.
     let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("(trial 0001-trial) was left by a process that had been killed"), "{text}");
+    assert!(text.contains("(trial 0001-trial) was left behind by a killed process"), "{text}");
     let after = record(&tree.state(), "0001-trial").expect("saved");
     assert_eq!((after.seed, before.seed), (11, 11));
     let kept = after.slots.iter().zip(&before.slots);
@@ -218,7 +218,7 @@ fn the_guard_of_a_killed_trial_puts_the_value_back() {
     wait_for("the guard", || tree.rps("eth0", 0) == "0" && mentioning(tree.path()).is_empty());
     let (code, text) = said(&tree.rxlab(&["status"]));
     assert!(code == 0 && text.contains("nothing is applied"), "{text}");
-    assert!(text.contains("(trial 0001-trial) was left by a process that had been killed"), "{text}");
+    assert!(text.contains("(trial 0001-trial) was left behind by a killed process"), "{text}");
 }
 
 #[test]

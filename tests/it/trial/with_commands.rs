@@ -104,7 +104,7 @@ fn the_guard_of_a_killed_trial_runs_the_command_of_arm_a() {
     wait_for("the guard", || set(&tree) == "a" && mentioning(tree.path()).is_empty());
     let (code, text) = said(&tree.rxlab(&["status"]));
     assert!(code == 0 && text.contains("nothing is applied"), "{text}");
-    assert!(text.contains("was left by a process that had been killed and was put back"), "{text}");
+    assert!(text.contains("was left behind by a killed process and was put back"), "{text}");
 }
 
 #[test]
