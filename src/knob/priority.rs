@@ -239,7 +239,7 @@ impl Knob for Priority {
         host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {
             Cause::Missing => self.not_there(target, "its thread has ended"),
             _ => {
-                let denied = " (it needs CAP_SYS_NICE)";
+                let denied = " (needs CAP_SYS_NICE)";
                 KnobError::from_host(self.name, target, Some(value), &error, denied, meaning)
             }
         })

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "rss_context eth0/context-5 = equal 2: the kernel rejected it: the kernel gave it another number; ask \
-             for the lowest free one. Nothing is left of it"
+             for the lowest free one. Nothing was changed"
         );
     }
 }

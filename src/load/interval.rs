@@ -449,6 +449,7 @@ mod tests {
 
         let mut slow = polite;
         slow.errors = [(ErrorClass::Unsent, 6)].into();
+        slow.not_sent.blocked = 0;
         assert_eq!((slow.error_share(), slow.error_count()), (0.0, 6), "the generator was too slow");
         slow.not_sent.blocked = 6;
         assert!(slow.error_share() > 0.5, "the target kept every connection busy");

@@ -144,7 +144,7 @@ mod tests {
             ("spread 1", "expected default, equal N"),
             ("weights 0,0", "the weights must add up to 1 to 8"),
             ("weights 4,5", "the weights must add up to 1 to 8, the length of the table; they add up to 9"),
-            ("weights 4294967295,4294967295", "here 8589934590"),
+            ("weights 4294967295,4294967295", "add up to 8589934590"),
             ("table 1,2,3", "3 entries do not fill the table of 8"),
             ("table 1,,2", "expected default, equal N"),
         ] {
