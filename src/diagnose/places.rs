@@ -240,7 +240,7 @@ mod tests {
         let (_, mut rates) = Sketch::new(2).build();
         rates.cpus[1].steal = 0.3;
         let line = super::steal_line(&rates, &cpus("1")).expect("30 %");
-        assert_eq!(line, "the hypervisor takes 30 % of CPU 1 (steal), which counts as busy");
+        assert_eq!(line, "the hypervisor takes 30 % of CPU 1 (steal, counted as busy)");
         rates.cpus[1].steal = 0.04;
         assert_eq!(super::steal_line(&rates, &cpus("1")), None);
     }

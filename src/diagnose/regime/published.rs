@@ -1,5 +1,5 @@
-//! The published investigations as inputs: what was measured there, and what is to be said of it. Figures that
-//! were not published are named as such.
+//! The published investigations as inputs: their measurements and the expected verdicts. Figures that were not
+//! published are marked.
 
 use super::{Family, Regime, regime};
 use crate::diagnose::sketch::Sketch;
@@ -15,8 +15,8 @@ fn worth(regime: &Regime) -> Vec<Family> {
     regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect()
 }
 
-/// One queue, its interrupt on CPU 2: 98 % softirq there, 1.2 times today's load fits the machine. The packet rate was
-/// not published.
+/// One queue, its interrupt on CPU 2: 98 % softirq there, the machine has room for 1.2 times the load. The packet rate
+/// was not published.
 #[test]
 fn case_a_is_spread() {
     let (model, rates) = Sketch::case_a().build();
@@ -48,14 +48,14 @@ fn case_b_cannot_matter() {
     let regime = case_b(0.03, 97_000.0);
     assert!(regime.summary.starts_with("IRQ pinning cannot matter here"), "{}", regime.summary);
     assert!(regime.summary.contains("3.0 % of CPU 0"), "{}", regime.summary);
-    assert!(regime.summary.contains("more than 3.1 %"), "{}", regime.summary);
+    assert!(regime.summary.contains("at most 3.1 %"), "{}", regime.summary);
     assert_eq!(worth(&regime), []);
     let cpu = &regime.cpus[0];
     assert_eq!((cpu.packets, cpu.interrupts), (12_125.0, Some(12_000.0)));
     assert!((cpu.ceiling - 0.0309).abs() < 1e-3, "{cpu:?}");
 }
 
-/// The proxy that case B compares itself with: 4.15 M packets/s, the interrupts' CPUs at 100 %; there pinning paid off.
+/// The proxy that case B compares itself with: 4.15 M packets/s, the interrupts' CPUs at 100 %; pinning paid off there.
 #[test]
 fn with_forty_times_the_packets_it_matters() {
     let regime = case_b(0.85, 4_150_000.0);
@@ -63,8 +63,8 @@ fn with_forty_times_the_packets_it_matters() {
     assert!(!worth(&regime).contains(&Family::Rps), "a queue for every CPU");
 }
 
-/// 128 CPUs, 16 queues, the whole machine 26 % busy at 18.2 M pipelined requests/s. How much of that was receive work
-/// was not published: here all of it is, on the interrupts' CPUs, which is the most that it can have been.
+/// 128 CPUs, 16 queues, the whole machine 26 % busy at 18.2 M pipelined requests/s. The part of receive work was not
+/// published: here it is all of the interrupts' CPUs' busy time, its upper bound.
 #[test]
 fn case_d_cannot_matter() {
     let irqs: Vec<u32> = (112..128).collect();
@@ -105,7 +105,7 @@ fn case_c_in_its_order() {
     let order = "VF, then moderation, then RPS on CPUs 17-31, then RFS, in this order";
     assert!(stock.summary.ends_with(order), "{}", stock.summary);
     let rps = stock.knobs.iter().find(|knob| knob.knob == Family::Rps).expect("judged");
-    assert!(rps.why.contains("of the same node, without CPU 16"), "{}", rps.why);
+    assert!(rps.why.contains("the same node, without CPU 16"), "{}", rps.why);
 
     let (model, rates) = case_c("ixgbevf", Function::Virtual { physical: None }, false);
     assert_eq!(worth(&of(&model, &rates)), [Family::Moderation, Family::Rps, Family::Rfs]);
