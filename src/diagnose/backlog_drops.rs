@@ -131,7 +131,7 @@ mod tests {
         let (model, rates) = sketch.build();
         let found = &check(&model, &rates)[0];
         assert!(found.why.starts_with("flow limit drops") && found.plans.is_empty(), "{found:?}");
-        assert_eq!(found.evidence[1], "290 of 300 drops/s are flow limit's");
+        assert_eq!(found.evidence[1], "290 of 300 drops/s are due to flow limit");
     }
 
     #[test]

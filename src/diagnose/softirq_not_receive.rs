@@ -78,7 +78,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         severity: Severity::Warning,
         nic: None,
         cpu: Some(id),
-        title: format!("softirqs take {} of CPU {id}, mostly not for packets", percent(in_softirq(cpu))),
+        title: format!("softirqs take {} of CPU {id}, mostly not receive work", percent(in_softirq(cpu))),
         evidence,
         why: why(vectors.first().map(|(name, _)| *name)),
         remedy: remedy(model, rates, id),
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn disks_are_no_packets() {
         let found = of(disks(0.93));
-        assert_eq!(found[0].title, "softirqs take 93 % of CPU 5, mostly not for packets");
+        assert_eq!(found[0].title, "softirqs take 93 % of CPU 5, mostly not receive work");
         assert_eq!(
             found[0].evidence,
             [
