@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(found[0].plans, ["rps"]);
     }
 
-    /// Two packets in five seconds were once as critical as a thousand a second.
+    /// Two packets in five seconds were once as critical as a thousand per second.
     #[test]
     fn few_drops_are_no_alarm() {
         let of = |drops| {

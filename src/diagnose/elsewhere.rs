@@ -88,8 +88,8 @@ mod tests {
     fn more_disks_than_packets() {
         let beside = |packets: f64, runs: f64| of(&host().receives(5, 0.93, packets).net_rx(5, runs).build());
         assert!(beside(4e3, 2e3));
-        assert!(!beside(5e3, 2e3), "at the dearest they take half of it");
-        assert!(!beside(4e3, 4e3), "disks are the fewer");
+        assert!(!beside(5e3, 2e3), "at the maximum cost they take half of it");
+        assert!(!beside(4e3, 4e3), "fewer disk softirqs");
         let tasklets = host().softirqs(5, "BLOCK", 0.0).softirqs(5, "TASKLET", 3e3).softirqs(5, "HI", 3e3);
         assert!(!of(&tasklets.receives(5, 0.93, 2e3).build()), "those of network drivers, it may be");
     }
@@ -123,6 +123,6 @@ mod tests {
         let (model, rates) = host().build();
         let left = without(&model, &rates);
         assert_eq!((left.cpus[5].softirq, left.cpus[2].softirq), (0.0, 0.85));
-        assert_eq!(left.cpus[0], rates.cpus[0], "a trifle stays where it is");
+        assert_eq!(left.cpus[0], rates.cpus[0], "small amounts are kept");
     }
 }

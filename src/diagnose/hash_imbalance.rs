@@ -13,7 +13,7 @@ use crate::units::{CpuId, NicName};
 const ODDS: f64 = 3.0;
 /// Receive time of the busiest queue's CPU from which it is a limit: there is no room for twice the traffic.
 const BUSY: f64 = 0.5;
-/// Receive time from which that CPU has no room left.
+/// Receive time from which that CPU has no headroom left.
 const FULL: f64 = 0.9;
 /// The queue's part of the table relative to the mean of all queues in it.
 const UNEVEN: f64 = 1.5;
