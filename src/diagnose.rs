@@ -171,8 +171,8 @@ pub const RULES: &[Rule] = &[
     slow_clocksource::RULE,
 ];
 
-/// Rules whose findings are dropped when the first rule has one for the same interface (and the same CPU, if both name
-/// one): they would repeat or contradict it.
+/// Rules whose findings are dropped when the first rule has one for the same interface (and the same CPU, if
+/// both name one): they would repeat or contradict it.
 const TOLD: &[(&Rule, &[&Rule])] = &[
     // The hotspot of a one-queue interface names the missing RPS as its cause.
     (&one_core_hotspot::RULE, &[&single_queue_no_rps::RULE]),
@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(findings[0].severity, Severity::Critical);
     }
 
-    /// Past bugs: "no mask splits one flow" next to an RPS plan with an even spread, "no RPS here" next to advice on
-    /// its masks, and an estimate of the gain that ignored both.
+    /// Past bugs: "no mask splits one flow" next to an RPS plan with an even spread, "no RPS here" next to
+    /// advice on its masks, and an estimate of the gain that ignored both.
     #[test]
     fn no_advice_contradicts_another() {
         let ids = |sketch: Sketch| {

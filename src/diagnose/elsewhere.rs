@@ -7,7 +7,8 @@ use super::workload::{Landing, landings};
 use crate::model::{CpuRates, Model, Nic, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
-/// Packets/s, and NET_RX runs/s, below which they take hardly any of a full CPU's time: at most 5 %, at 100 us each.
+/// Packets/s, and NET_RX runs/s, below which they take hardly any of a full CPU's time: at most 5 %, at 100
+/// us each.
 pub(super) const FEW: f64 = TRAFFIC / 2.0;
 
 /// The softirqs of disks. Drivers use tasklets too, but so do network drivers.
@@ -16,9 +17,9 @@ const OF_DISKS: [&str; 2] = ["BLOCK", "IRQ_POLL"];
 /// Softirq time from which its purpose matters.
 const MUCH: f64 = 0.25;
 
-/// True if a CPU's softirq time is not for received packets: hardly any are processed or brought there, or softirqs of
-/// disks run more often than NET_RX and the packets do not account for half of the time. False if packets are not
-/// counted.
+/// True if a CPU's softirq time is not for received packets: hardly any are processed or brought there, or
+/// softirqs of disks run more often than NET_RX and the packets do not account for half of the time. False if
+/// packets are not counted.
 pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool {
     let counted = |value: fn(&CpuRates) -> f64| rates.cpus.iter().any(|cpu| value(cpu) > 0.0);
     if !counted(|cpu| cpu.packets) || !counted(|cpu| cpu.net_rx) {
@@ -32,7 +33,8 @@ pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool
     hardly_any || (disks > cpu.net_rx && cpu.packets.max(brought) * DEAREST < receive_time(cpu) / 2.0)
 }
 
-/// The rates without the time of CPUs that spend much of it in other softirqs: the rest is, or may be, receive work.
+/// The rates without the time of CPUs that spend much of it in other softirqs: the rest is, or may be,
+/// receive work.
 pub(super) fn without<'a>(model: &Model, rates: &'a Rates) -> Cow<'a, Rates> {
     let much = rates.cpus.iter().filter(|cpu| in_softirq(cpu) >= MUCH);
     let elsewhere: CpuMask = much.filter(|cpu| is_elsewhere(model, rates, cpu)).map(|cpu| cpu.cpu).collect();
@@ -46,8 +48,8 @@ pub(super) fn without<'a>(model: &Model, rates: &'a Rates) -> Cow<'a, Rates> {
     Cow::Owned(rates)
 }
 
-/// The receive queues of devices that bring a CPU packets, or may: their interrupt lands there or at an unknown place,
-/// or RPS hands their packets to it.
+/// The receive queues of devices that bring a CPU packets, or may: their interrupt lands there or at an
+/// unknown place, or RPS hands their packets to it.
 pub(super) fn bringing<'a>(
     model: &'a Model,
     rates: &Rates,

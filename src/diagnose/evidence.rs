@@ -19,8 +19,8 @@ pub const LOST: f64 = 1.0;
 /// sender's system call, so its work happens where the sender runs, not where an interrupt lands.
 pub const LOOPBACK_SHARE: f64 = 0.5;
 
-/// Upper bound on the cost of one packet, in seconds: reached on emulated machines, a tenth of it on real ones, without
-/// a firewall of thousands of rules. Softirq time beyond it is spent on timers, disks or `lo`.
+/// Upper bound on the cost of one packet, in seconds: reached on emulated machines, a tenth of it on real
+/// ones, without a firewall of thousands of rules. Softirq time beyond it is spent on timers, disks or `lo`.
 pub const DEAREST: f64 = 100e-6;
 
 /// Part of a CPU's receive time, and of its packets, that a device must account for when `lo` is busy.
@@ -46,8 +46,8 @@ pub fn by_threads(cpu: &CpuRates) -> bool {
     cpu.napi > 0.0 && cpu.napi >= cpu.softirq
 }
 
-/// Receive time plus hard interrupts: work that no scheduler can move away from a CPU. Where the kernel does not
-/// account interrupts separately, they are in neither.
+/// Receive time plus hard interrupts: work that no scheduler can move away from a CPU. Where the kernel does
+/// not account interrupts separately, they are in neither.
 pub fn receiving(cpu: &CpuRates) -> f64 {
     (receive_time(cpu) + cpu.irq).min(1.0)
 }
@@ -73,15 +73,16 @@ pub fn tier(rates: &Rates) -> &'static str {
     }
 }
 
-/// The share of packets that came in over `lo`, if the work of the CPU that receives most may be theirs: then there is
-/// no verdict on steering.
+/// The share of packets that came in over `lo`, if the work of the CPU that receives most may be theirs: then
+/// there is no verdict on steering.
 pub fn loopback_share(model: &Model, rates: &Rates) -> Option<f64> {
     let share = share_of_lo(model, rates)?;
     let hottest = rates.hottest(receive_time).map(|(cpu, _)| cpu);
     hottest.is_none_or(|cpu| !brought_by_a_device(model, rates, cpu)).then_some(share)
 }
 
-/// True if a CPU's receive work may come from `lo`: most packets do, and no queue of a device accounts for its time.
+/// True if a CPU's receive work may come from `lo`: most packets do, and no queue of a device accounts for
+/// its time.
 pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
 }
@@ -101,9 +102,10 @@ fn share_of_lo(model: &Model, rates: &Rates) -> Option<f64> {
     (lo >= TRAFFIC && share > LOOPBACK_SHARE).then_some(share)
 }
 
-/// True if the interrupts and RPS masks of devices bring a CPU packets that account for most of its receive time. Work
-/// of `lo` happens wherever programs run: the mean receive time of CPUs without packets from a device is taken as its
-/// part here too. The stack counts packets of `lo` where they are sent, so a device must bring half of those counted.
+/// True if the interrupts and RPS masks of devices bring a CPU packets that account for most of its receive
+/// time. Work of `lo` happens wherever programs run: the mean receive time of CPUs without packets from a
+/// device is taken as its part here too. The stack counts packets of `lo` where they are sent, so a device
+/// must bring half of those counted.
 fn brought_by_a_device(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     let brought = brought(model, rates);
     let Some(counted) = rates.cpu(cpu) else { return false };
@@ -197,15 +199,16 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Headroom {
-    /// 1 / receive time (with hard interrupts) of the CPU with most of it: the scheduler can move everything but
-    /// receive work away from that CPU. Below 1 in a prediction that exceeds the available time.
+    /// 1 / receive time (with hard interrupts) of the CPU with most of it: the scheduler can move everything
+    /// but receive work away from that CPU. Below 1 in a prediction that exceeds the available time.
     pub hottest: f64,
     /// 1 / mean busy fraction of all CPUs: spreading does not change it.
     pub machine: f64,
 }
 
 impl Headroom {
-    /// Multiples of the current load that fit until a CPU is full of receive work, or the machine of all its work.
+    /// Multiples of the current load that fit until a CPU is full of receive work, or the machine of all its
+    /// work.
     pub fn fits(&self) -> f64 {
         self.hottest.min(self.machine)
     }
@@ -338,7 +341,8 @@ mod tests {
         assert_eq!(loopback_share(&model, &rates), None, "a quiet machine, on which most of little is on lo");
     }
 
-    /// nginx with its upstream on 127.0.0.1: most packets are on lo, and CPU 2 drowns in those of the network.
+    /// nginx with its upstream on 127.0.0.1: most packets are on lo, and CPU 2 drowns in those of the
+    /// network.
     #[test]
     fn a_busy_loopback_hides_no_device() {
         let on_lo = |sketch: Sketch| {

@@ -94,15 +94,15 @@ fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
     is_odd.then_some(Odd { queue, most, others, packets })
 }
 
-/// True if a queue takes so many of its device's packets that they may be one flow: RPS moves only the work after the
-/// polling of one flow, and to a single CPU.
+/// True if a queue takes so many of its device's packets that they may be one flow: RPS moves only the work
+/// after the polling of one flow, and to a single CPU.
 pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
     odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index)
 }
 
-/// The CPU that takes most packets RPS hands on from a queue, although others could: the RPS hash includes ports, so
-/// there are too few flows for any mask. `None` if interrupts or `lo` may bring that CPU as many: the counters do not
-/// distinguish them.
+/// The CPU that takes most packets RPS hands on from a queue, although others could: the RPS hash includes
+/// ports, so there are too few flows for any mask. `None` if interrupts or `lo` may bring that CPU as many:
+/// the counters do not distinguish them.
 pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<CpuId> {
     let mask = queue.rps_cpus.known()?.intersection(&model.usable());
     // RFS goes by the reader, and a server of one thread reads many flows.

@@ -43,8 +43,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     devices.filter_map(|nic| finding(&landings, rates, nic)).collect()
 }
 
-/// True if neither the device nor the kernel (which needs a count of polls and a time) holds interrupts back. Values
-/// of 1 and more are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1 or 3.
+/// True if neither the device nor the kernel (which needs a count of polls and a time) holds interrupts back.
+/// Values of 1 and more are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1 or 3.
 pub(crate) fn is_off(nic: &Nic) -> bool {
     let by_device = nic.hardware.coalesce.known().is_some_and(|set| {
         set.rx_usecs == Some(0)
@@ -139,8 +139,8 @@ mod tests {
         check(&model, &rates).into_iter().map(|finding| finding.title).collect()
     }
 
-    /// Field case C before moderation: 120k requests/s on one queue, one CPU at 100 %. Its interrupt rate was not
-    /// published; this one is made up.
+    /// Field case C before moderation: 120k requests/s on one queue, one CPU at 100 %. Its interrupt rate was
+    /// not published; this one is made up.
     #[test]
     fn field_case_c_before_moderation() {
         let found = titles(host(80_000.0, 1.2e5, 0.99));

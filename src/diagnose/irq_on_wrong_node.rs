@@ -6,8 +6,8 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Receive time of the busiest of these CPUs from which access to the other node's memory is worth avoiding. Field
-/// case C found the effect "slightly lower, not dramatic".
+/// Receive time of the busiest of these CPUs from which access to the other node's memory is worth avoiding.
+/// Field case C found the effect "slightly lower, not dramatic".
 const BUSY: f64 = 0.25;
 
 pub(super) const RULE: Rule = Rule {

@@ -88,7 +88,8 @@ fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
     let pairs = queues.flat_map(|(queue, mask)| queue.irqs.iter().map(move |irq| (queue, mask, irq)));
     let mut free = pairs.filter(|(.., irq)| !banned.contains(&irq.number));
     free.find_map(|(queue, mask, irq)| {
-        // One CPU according to the kernel: if it spreads an interrupt over several, their counts show no move.
+        // One CPU according to the kernel: if it spreads an interrupt over several, their counts show no
+        // move.
         let to = irq.effective.known().filter(|cpus| cpus.len() == 1)?.first()?;
         let counted = &rates.irqs.iter().find(|rates| rates.irq == irq.number)?.per_cpu;
         let enough = |rate: f64| rate * rates.seconds >= SEEN;

@@ -151,7 +151,8 @@ mod tests {
         assert!(found[0].evidence[2].starts_with("without any receive work there would be 2.0 % more capacity"));
     }
 
-    /// Field case C on bare metal: 495k requests/s over 1 Gbit/s, limited by bandwidth. The bytes are made up.
+    /// Field case C on bare metal: 495k requests/s over 1 Gbit/s, limited by bandwidth. The bytes are made
+    /// up.
     #[test]
     fn field_case_c_is_limited_by_its_link() {
         let link = |rx, tx| {

@@ -22,13 +22,13 @@ const DROWNING: f64 = 0.8;
 /// on 8 CPUs 30 %. Field case A after the fix had 1.7.
 const ODDS: f64 = 3.0;
 
-/// The same for a CPU that drowns, relative to all others and to those that receive from the same interface: if they
-/// do half of its work they have room enough. Seen with RPS on 8 CPUs: the one that polls the queue at 95 %, the
-/// others below a third.
+/// The same for a CPU that drowns, relative to all others and to those that receive from the same interface:
+/// if they do half of its work they have room enough. Seen with RPS on 8 CPUs: the one that polls the queue
+/// at 95 %, the others below a third.
 const ODDS_OF_DROWNING: f64 = 2.0;
 
-/// Part of the hot CPU's receive time from which another CPU counts as receiving. Others are not compared with a
-/// drowning one: on 128 CPUs, 16 queues leave 112 idle, however even they are.
+/// Part of the hot CPU's receive time from which another CPU counts as receiving. Others are not compared
+/// with a drowning one: on 128 CPUs, 16 queues leave 112 idle, however even they are.
 const RECEIVES: f64 = 0.1;
 
 /// A CPU below [`DROWNING`] must also do most of the machine's receive work: 16 balanced queues on
@@ -146,8 +146,8 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided && own).then_some(Hot { cpu, share, others })
 }
 
-/// The CPUs that take packets, by interrupt or mask, of the device that brings a CPU its work: the CPU is compared with
-/// these, not with those of another device. All CPUs if no interrupt or mask brings it packets.
+/// The CPUs that take packets, by interrupt or mask, of the device that brings a CPU its work: the CPU is
+/// compared with these, not with those of another device. All CPUs if no interrupt or mask brings it packets.
 fn equals(model: &Model, rates: &Rates, cpu: CpuId) -> CpuMask {
     let device = carrier(model, rates, cpu).filter(|(nic, _)| nic.kind == NicKind::Device);
     let queues = device.into_iter().flat_map(|(nic, _)| nic.rx.iter().map(move |queue| (nic, queue)));

@@ -1,4 +1,5 @@
-//! CPUs by NUMA node and core, and receive queues with traffic by the CPU of their interrupt. No verdicts here.
+//! CPUs by NUMA node and core, and receive queues with traffic by the CPU of their interrupt. No verdicts
+//! here.
 
 use super::evidence::{DEAREST, TRAFFIC, busy, irq_cpus, may_be_lo, queue_packets, receiving, tier};
 use super::figures::{count, percent};
@@ -6,8 +7,8 @@ use super::workload::{FULL, processing};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
-/// A receive queue of a device that carries traffic, and where its interrupt lands. Queues where this is unknown, or
-/// whose CPU may be busy with `lo`, are left out: rules about placement cannot judge them.
+/// A receive queue of a device that carries traffic, and where its interrupt lands. Queues where this is
+/// unknown, or whose CPU may be busy with `lo`, are left out: rules about placement cannot judge them.
 pub(super) struct Loaded<'a> {
     /// The interface.
     pub(super) nic: &'a Nic,
@@ -17,8 +18,8 @@ pub(super) struct Loaded<'a> {
     pub(super) packets: f64,
     /// The CPU of its interrupt; of several, the one with most receive time including hard interrupts.
     pub(super) cpu: CpuId,
-    /// Time that CPU spends in interrupts and softirqs, as a fraction of wall time, as far as its packets can account
-    /// for it.
+    /// Time that CPU spends in interrupts and softirqs, as a fraction of wall time, as far as its packets can
+    /// account for it.
     pub(super) load: f64,
     /// All its time in interrupts and softirqs, as a fraction of wall time.
     time: f64,
@@ -74,8 +75,8 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
     model.nics.iter().flat_map(|nic| loaded_of(model, rates, nic)).collect()
 }
 
-/// Receive time, including hard interrupts, of a CPU that handles a queue of `packets` per second, as far as packets
-/// can account for it.
+/// Receive time, including hard interrupts, of a CPU that handles a queue of `packets` per second, as far as
+/// packets can account for it.
 pub(super) fn receive_work(rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
     let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
     // With RPS a CPU counts the packets handed to it, not those it takes off a queue.

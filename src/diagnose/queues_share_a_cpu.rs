@@ -7,8 +7,8 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, CpuMask};
 
-/// Receive time of the shared CPU from which its queues compete. Field case B put eight queues on two CPUs that
-/// were 0 to 3 % busy, where it could not matter.
+/// Receive time of the shared CPU from which its queues compete. Field case B put eight queues on two CPUs
+/// that were 0 to 3 % busy, where it could not matter.
 const CROWDED: f64 = 0.5;
 
 /// Part of the CPU's packets that each queue must bring: moving a queue with little traffic gains nothing.

@@ -1,9 +1,9 @@
-//! Bounds on the gain: does receive work take enough CPU time for a setting to matter, and which settings are worth a
-//! trial?
+//! Bounds on the gain: does receive work take enough CPU time for a setting to matter, and which settings are
+//! worth a trial?
 //!
-//! A bound, not a forecast: if receive work takes the part f of a CPU, giving all of that to the application makes it
-//! 1 / (1 - f) times as fast, a gain of at most f / (1 - f). It holds for throughput; latency has no such bound.
-//! `plan` chooses the values.
+//! A bound, not a forecast: if receive work takes the part f of a CPU, giving all of that to the application
+//! makes it 1 / (1 - f) times as fast, a gain of at most f / (1 - f). It holds for throughput; latency has no
+//! such bound. `plan` chooses the values.
 
 mod knobs;
 #[cfg(test)]
@@ -24,12 +24,12 @@ use super::single_thread_limit::{self, Limit};
 use crate::model::{CpuRates, Model, NicKind, Rates};
 use crate::units::CpuId;
 
-/// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the receive work
-/// of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
+/// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
+/// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
 const CEILING: f64 = 0.06;
 
-/// Busy fraction of the busiest CPU from which CPU time may limit the load: the threshold below which a trial reports
-/// `server idle` (docs/statistics.md).
+/// Busy fraction of the busiest CPU from which CPU time may limit the load: the threshold below which a trial
+/// reports `server idle` (docs/statistics.md).
 const BUSY: f64 = 0.70;
 
 /// Part of all receive work from which one CPU of several is called a hotspot.
@@ -116,8 +116,8 @@ pub struct Worth {
     pub why: String,
 }
 
-/// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if unseen threads
-/// poll an interface with traffic.
+/// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if
+/// unseen threads poll an interface with traffic.
 pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regime> {
     let passes =
         |nic: &&crate::model::NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
@@ -218,7 +218,8 @@ fn of_cpu(model: &Model, rates: &Rates, cpu: &CpuRates, is_hot: bool) -> Option<
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
     let packets = if takes_interrupts { taken } else { cpu.packets };
-    // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be for disks.
+    // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
+    // for disks.
     let receive = if is_hot { receiving(cpu) } else { receive_work(rates, cpu.cpu, taken) };
     Some(CpuRegime {
         cpu: cpu.cpu,

@@ -121,8 +121,8 @@ mod tests {
         check(&model, &rates)
     }
 
-    /// Field case B's `/compute` after pinning: the server on CPUs 0-5, interrupts on 6 and 7, which are 0 to 3 %
-    /// busy with some 97,000 packets/s.
+    /// Field case B's `/compute` after pinning: the server on CPUs 0-5, interrupts on 6 and 7, which are 0 to
+    /// 3 % busy with some 97,000 packets/s.
     fn case_b(user: f64) -> Sketch {
         let sketch = Sketch::new(8).device("eth0", &[6, 7, 6, 7, 6, 7, 6, 7]).traffic("eth0", 9.7e4);
         let sketch = sketch.receives(6, 0.02, 4.8e4).receives(7, 0.03, 4.9e4);

@@ -10,8 +10,8 @@ use crate::model::{Model, NicKind, Rates};
 /// elsewhere. Field case C: 250k requests/s on all 32 CPUs, 670k on 7 without the interrupt's CPU.
 const BUSY: f64 = 0.25;
 
-/// Receive time of that CPU relative to the mean of the mask's others: field case A kept 1.7 (48.5 to 28 %). A CPU
-/// that is no busier than they are has room for its part.
+/// Receive time of that CPU relative to the mean of the mask's others: field case A kept 1.7 (48.5 to 28 %).
+/// A CPU that is no busier than they are has room for its part.
 const ODDS: f64 = 1.2;
 
 /// CPUs that the mask must keep: one alone would be the next hotspot.

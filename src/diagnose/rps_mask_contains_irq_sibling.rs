@@ -1,5 +1,5 @@
-//! RPS hands packets to the other hyper-thread of the core that handles the interrupt, at a rate at which that
-//! core has no time for both.
+//! RPS hands packets to the other hyper-thread of the core that handles the interrupt, at a rate at which
+//! that core has no time for both.
 
 use super::evidence::irq_cpus;
 use super::figures::{count, percent};

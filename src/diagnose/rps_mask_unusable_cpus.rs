@@ -1,5 +1,5 @@
-//! An RPS mask contains CPUs that went offline or were isolated later: packets for the former fall back to the
-//! interrupt's CPU, the latter are disturbed.
+//! An RPS mask contains CPUs that went offline or were isolated later: packets for the former fall back to
+//! the interrupt's CPU, the latter are disturbed.
 
 use super::evidence::{TRAFFIC, queue_packets};
 use super::figures::{count, percent};

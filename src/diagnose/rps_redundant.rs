@@ -10,8 +10,8 @@ use crate::units::CpuMask;
 /// Receive time of the busiest CPU from which the cost of handing packets on is worth avoiding.
 const BUSY: f64 = 0.10;
 
-/// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the traffic,
-/// and RPS may.
+/// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the
+/// traffic, and RPS may.
 pub(crate) const EVEN: f64 = 3.0;
 
 pub(super) const RULE: Rule = Rule {

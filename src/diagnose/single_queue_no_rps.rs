@@ -7,8 +7,8 @@ use super::places::{receive_work, spreading};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
-/// Receive time of the interrupt's CPU, including hard interrupts, from which the traffic is real: at half of it even
-/// twice the traffic would not cause a hotspot.
+/// Receive time of the interrupt's CPU, including hard interrupts, from which the traffic is real: at half of
+/// it even twice the traffic would not cause a hotspot.
 const BUSY: f64 = 0.10;
 
 pub(super) const RULE: Rule = Rule {

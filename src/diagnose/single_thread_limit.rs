@@ -155,8 +155,8 @@ fn of_process<'a>(model: &Model, rates: &'a Rates, process: &'a ProcessRates) ->
     (!confined && idle >= ROOM).then_some(Limit { process, thread, full, cpu, receive, idle, behind })
 }
 
-/// The CPU a thread stays on, if it does, and the most that receive work takes of any of its CPUs; `None` if too much
-/// is taken there.
+/// The CPU a thread stays on, if it does, and the most that receive work takes of any of its CPUs; `None` if
+/// too much is taken there.
 fn place(rates: &Rates, process: &ProcessRates, thread: &ThreadRates) -> Option<(Option<CpuId>, f64)> {
     let cpus: CpuMask = match rates.cpu(thread.cpu) {
         Some(cpu) if busy(cpu) >= FULL => [thread.cpu].into_iter().collect(),

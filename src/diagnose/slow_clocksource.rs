@@ -5,8 +5,8 @@ use super::figures::count;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
-/// Clocks that need a device access (a microsecond or more), an exit to the hypervisor, or a call that is slower than
-/// the CPU's own counter. Not jiffies: coarse, but a read of memory.
+/// Clocks that need a device access (a microsecond or more), an exit to the hypervisor, or a call that is
+/// slower than the CPU's own counter. Not jiffies: coarse, but a read of memory.
 pub(crate) const SLOW: [&str; 5] = ["hpet", "acpi_pm", "pit", "hyperv_clocksource_msr", "xen"];
 
 /// The CPU's own counter, read from user space without a system call.

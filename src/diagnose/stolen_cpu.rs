@@ -129,8 +129,8 @@ mod tests {
         check(&model, &rates)
     }
 
-    /// Field case E: a rule sends all packets to the CPU where openssl is pinned. Under two TCP streams it got 1.78
-    /// to 2.10 of 10 seconds, while top showed 73 %. Packets are made up.
+    /// Field case E: a rule sends all packets to the CPU where openssl is pinned. Under two TCP streams it
+    /// got 1.78 to 2.10 of 10 seconds, while top showed 73 %. Packets are made up.
     fn case_e(softirq: f64, user: f64) -> Sketch {
         let sketch = Sketch::new(16).device("eth0", &[5]).traffic("eth0", 4e5);
         sketch.receives(5, softirq, 4e5).works(5, user).program("openssl", 0.73, "5")

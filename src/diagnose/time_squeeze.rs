@@ -60,8 +60,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let small = is_small(&model.settings);
     let lost = |cpu: &CpuRates| {
         let here = landings.iter().filter(|landing| landing.cpus.contains(cpu.cpu));
-        // A device counts losses for all its queues together: blame this CPU only if neither another CPU nor the
-        // ring is to blame.
+        // A device counts losses for all its queues together: blame this CPU only if neither another CPU nor
+        // the ring is to blame.
         let explained = |landing: &&Landing<'_>| match blame(model, rates, landing.nic).1 {
             Blame::Cpu => true,
             Blame::Processes => false,

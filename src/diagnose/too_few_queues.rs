@@ -1,5 +1,5 @@
-//! The CPUs of a device's queues are half full of receive work while others have hardly any: more queues would
-//! share it, or RPS if there are no more.
+//! The CPUs of a device's queues are half full of receive work while others have hardly any: more queues
+//! would share it, or RPS if there are no more.
 
 use super::evidence::receiving;
 use super::figures::{count, percent, plural};

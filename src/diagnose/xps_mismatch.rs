@@ -92,8 +92,8 @@ fn far(model: &Model, rates: &Rates, nic: &Nic, index: u32, mask: &CpuMask) -> O
     apart.then(|| format!("{}/tx-{index}: XPS {mask}, completions on CPU {cpu}, node {there}", nic.name))
 }
 
-/// The CPU that got most interrupts for completions of transmit queue `index` during the sample: those of the queue
-/// itself, else those of the receive queue that shares its interrupt.
+/// The CPU that got most interrupts for completions of transmit queue `index` during the sample: those of the
+/// queue itself, else those of the receive queue that shares its interrupt.
 fn completes(rates: &Rates, nic: &Nic, index: u32) -> Option<CpuId> {
     let own: Vec<&Irq> = nic.tx_irqs(index).collect();
     let shared = nic.rx.iter().filter(|queue| queue.index == index).flat_map(|queue| &queue.irqs);

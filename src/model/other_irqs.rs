@@ -9,8 +9,8 @@ impl Nic {
         self.other_irqs.iter().filter(move |irq| self.sends(irq) == Some(index))
     }
 
-    /// The interrupts of no queue: of the link, of the configuration, and those whose names contain no queue. Not
-    /// the interrupts of unused queues, which drivers keep for when the queues come back.
+    /// The interrupts of no queue: of the link, of the configuration, and those whose names contain no queue.
+    /// Not the interrupts of unused queues, which drivers keep for when the queues come back.
     pub fn queueless_irqs(&self) -> impl Iterator<Item = &Irq> {
         self.other_irqs.iter().filter(|irq| self.sends(irq).is_none() && !self.is_of_idle_queue(irq))
     }

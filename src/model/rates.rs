@@ -61,14 +61,15 @@ pub struct Costs {
     pub missing: Vec<String>,
 }
 
-/// Receive work of a CPU after the point where RPS chooses a CPU: it could be handed over. Parts of its receive time.
+/// Receive work of a CPU after the point where RPS chooses a CPU: it could be handed over. Parts of its
+/// receive time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StackWork {
     /// All of it.
     pub part: f64,
-    /// Part of the passes through the stack that sent an inter-processor interrupt, mostly to wake a reader on another
-    /// CPU: 0 to 1; `None` if the kernel does not report it.
+    /// Part of the passes through the stack that sent an inter-processor interrupt, mostly to wake a reader
+    /// on another CPU: 0 to 1; `None` if the kernel does not report it.
     pub interrupts: Option<f64>,
     /// Time for sending these; `None` without a basis for comparison.
     pub waking: Option<f64>,
@@ -127,8 +128,8 @@ pub struct CpuRates {
     pub idle: f64,
     /// This CPU's ksoftirqd thread, of wall time; 0 if schedstat is missing.
     pub ksoftirqd: f64,
-    /// Threads that poll queues (threaded NAPI), of wall time: part of `system`, not of `softirq`. The time of
-    /// a thread that moved between two CPUs is split equally.
+    /// Threads that poll queues (threaded NAPI), of wall time: part of `system`, not of `softirq`. The time
+    /// of a thread that moved between two CPUs is split equally.
     #[serde(default)]
     pub napi: f64,
     /// NET_RX softirq runs/s (`/proc/softirqs`).
@@ -146,8 +147,8 @@ pub struct CpuRates {
     pub time_squeeze: f64,
     /// RPS inter-processor interrupts received (column 10); not packets.
     pub rps_ipis: f64,
-    /// Packets that flow limit dropped (column 11), by the CPU that handed them on: `dropped` of the target CPU
-    /// includes them.
+    /// Packets that flow limit dropped (column 11), by the CPU that handed them on: `dropped` of the target
+    /// CPU includes them.
     #[serde(default)]
     pub flow_limit: f64,
 }
@@ -194,8 +195,8 @@ pub struct ProcessRates {
     pub pid: u32,
     /// Its name, truncated by the kernel to 15 bytes.
     pub command: String,
-    /// CPU seconds per second of all its threads: 1.0 is the whole time of one CPU. If softirq time is sampled
-    /// by ticks, a tick during a softirq on top of a process is also charged to the process.
+    /// CPU seconds per second of all its threads: 1.0 is the whole time of one CPU. If softirq time is
+    /// sampled by ticks, a tick during a softirq on top of a process is also charged to the process.
     pub cpu: f64,
     /// Its threads.
     pub threads: u32,

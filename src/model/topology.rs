@@ -74,8 +74,8 @@ impl Model {
     }
 
     /// CPUs that may take receive work: those not reserved. The kernel silently drops CPUs of `isolcpus` and
-    /// `nohz_full` from RPS masks (`rps_cpumask_housekeeping`); those of another cpuset partition are reserved for
-    /// its processes.
+    /// `nohz_full` from RPS masks (`rps_cpumask_housekeeping`); those of another cpuset partition are
+    /// reserved for its processes.
     pub fn usable(&self) -> CpuMask {
         let scheduled = self.scheduled();
         let usable = match &self.settings.nohz_full {
@@ -137,8 +137,8 @@ pub struct Cpu {
 pub struct DeviceAddress(pub String);
 
 impl DeviceAddress {
-    /// Identity of a process: its number may be reused in the same boot, but not with the same start (in clock
-    /// ticks since boot).
+    /// Identity of a process: its number may be reused in the same boot, but not with the same start (in
+    /// clock ticks since boot).
     pub fn of_process(pid: u32, start: u64) -> Self {
         Self(format!("process:{pid}@{start}"))
     }
@@ -248,7 +248,8 @@ pub struct TxQueue {
     pub index: u32,
     /// CPUs that send through this queue; `Unsupported` on one-queue devices (the kernel's ENOENT).
     pub xps_cpus: Fact<CpuMask>,
-    /// True if `xps_rxqs` contains receive queues: their flows are sent through this queue, whatever CPU sends them.
+    /// True if `xps_rxqs` contains receive queues: their flows are sent through this queue, whatever CPU
+    /// sends them.
     #[serde(default)]
     pub xps_by_rxq: Fact<bool>,
 }

@@ -55,8 +55,8 @@ pub struct CpuCounters {
     pub time_squeeze: u32,
     /// RPS inter-processor interrupts received.
     pub received_rps: u32,
-    /// Packets that flow limit dropped. Counted on the CPU that handed them on; `dropped` of the target CPU counts
-    /// them as well.
+    /// Packets that flow limit dropped. Counted on the CPU that handed them on; `dropped` of the target CPU
+    /// counts them as well.
     #[serde(default)]
     pub flow_limit: u32,
 }
@@ -90,8 +90,8 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// `rx_dropped` + `rx_missed_errors`.
     pub rx_dropped: u64,
-    /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h). Some
-    /// drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
+    /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
+    /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
     #[serde(default)]
     pub rx_missed: u64,
     /// `rx_fifo_errors` of a device: some drivers (igb) count packets without a buffer here.
@@ -218,8 +218,8 @@ mod tests {
         Fact::Known(parse::softirqs("CPU0 CPU1\nNET_TX: 1 2\nNET_RX: 3 4\n").expect("valid"))
     }
 
-    /// Drivers differ in the name for packets without a buffer. `rx_dropped` is not one: the stack adds drops at a
-    /// full backlog.
+    /// Drivers differ in the name for packets without a buffer. `rx_dropped` is not one: the stack adds drops
+    /// at a full backlog.
     #[test]
     fn losses_by_driver() {
         let counted = |driver: &str, fifo: bool| {

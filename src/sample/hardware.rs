@@ -94,7 +94,8 @@ pub(super) fn take(
     }
 }
 
-/// For a link that is down, or a driver that cannot tell, the kernel returns EINVAL; for an unknown speed, -1.
+/// For a link that is down, or a driver that cannot tell, the kernel returns EINVAL; for an unknown speed,
+/// -1.
 fn speed(host: &dyn Host, nic: &NicName) -> Fact<u32> {
     const EINVAL: Cause = Cause::Errno(22);
     let path = format!("sys/class/net/{nic}/speed");

@@ -13,8 +13,8 @@ use crate::units::{CpuMask, Fact, IrqId};
 pub struct Irqbalance {
     /// Its process id.
     pub pid: u32,
-    /// Interrupts that were banned by number: on its command line, or over its socket. It does not report those
-    /// excluded by policy script or module.
+    /// Interrupts that were banned by number: on its command line, or over its socket. It does not report
+    /// those excluded by policy script or module.
     pub banned_irqs: Fact<Vec<IrqId>>,
     /// CPUs that it assigns no interrupts to.
     pub banned_cpus: Fact<CpuMask>,

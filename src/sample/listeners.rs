@@ -63,8 +63,8 @@ type Parser = fn(&str) -> Result<Vec<NetSocket>, ParseError>;
 
 /// Sources for the sockets of one transport and family.
 struct Source {
-    /// A query for the wanted ones only. TCP's tables also contain every connection, at microseconds each; a UDP
-    /// socket is hardly ever a connection.
+    /// A query for the wanted ones only. TCP's tables also contain every connection, at microseconds each; a
+    /// UDP socket is hardly ever a connection.
     question: Option<Question>,
     /// The fallback if there is no answer.
     table: &'static str,

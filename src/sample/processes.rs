@@ -80,8 +80,8 @@ pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u3
     if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
 }
 
-/// True for the name of a kernel thread that polls queues instead of softirqs: `napi/NIC-ID` of an interface's NAPI, or
-/// `backlog_napi/N` of a CPU's backlog (since 6.10).
+/// True for the name of a kernel thread that polls queues instead of softirqs: `napi/NIC-ID` of an
+/// interface's NAPI, or `backlog_napi/N` of a CPU's backlog (since 6.10).
 pub fn is_napi_thread(name: &str) -> bool {
     name.starts_with("napi/") || name.starts_with("backlog_napi/")
 }

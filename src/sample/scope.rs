@@ -102,7 +102,8 @@ mod tests {
         assert_eq!(overview.nics.known().expect("listed")[0].hardware.channels, Fact::NotAsked);
     }
 
-    /// A machine of 1,024 CPUs has 5,000 of them: their names alone took longer than everything else in `show`.
+    /// A machine of 1,024 CPUs has 5,000 of them: their names alone took longer than everything else in
+    /// `show`.
     #[test]
     fn showing_does_not_read_the_names_of_kernel_threads() {
         let host = veth();

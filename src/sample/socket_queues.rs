@@ -31,8 +31,8 @@ pub struct RawHeld {
     pub queued_before: u64,
     /// Drops in between.
     pub dropped: u64,
-    /// Connections to the port with unread data in the second sample. Not asked if the queue itself shows that
-    /// the process is behind, nor of UDP.
+    /// Connections to the port with unread data in the second sample. Not asked if the queue itself shows
+    /// that the process is behind, nor of UDP.
     pub unread: Fact<u32>,
 }
 

@@ -1,8 +1,8 @@
 //! Time that threads ran and waited for a CPU.
 //!
-//! By the time of the program, one busy thread and four that take turns look alike. Each thread costs one file
-//! of about 10 us, so their number is limited: programs that used the largest part of their lifetime come
-//! first.
+//! By the time of the program, one busy thread and four that take turns look alike. Each thread costs one
+//! file of about 10 us, so their number is limited: programs that used the largest part of their lifetime
+//! come first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

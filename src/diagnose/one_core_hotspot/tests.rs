@@ -73,7 +73,8 @@ fn a_full_cpu_is_found_by_its_packets() {
     assert_eq!(check(&model, &rates), [], "it is 3 %");
 }
 
-/// 8 CPUs at 95 % in a program and one queue: its CPU was once called a hotspot, for a few percent of softirq.
+/// 8 CPUs at 95 % in a program and one queue: its CPU was once called a hotspot, for a few percent of
+/// softirq.
 #[test]
 fn a_compute_host_is_none() {
     let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 3e4).all_work("0-7", 0.5);
@@ -163,7 +164,8 @@ fn what_rps_cannot_move_gets_no_plan() {
     assert!(finding.plans.is_empty());
 }
 
-/// A thread runs where the scheduler puts it: the doctor once said "where its interrupt lands" and advised RPS.
+/// A thread runs where the scheduler puts it: the doctor once said "where its interrupt lands" and advised
+/// RPS.
 #[test]
 fn a_thread_that_polls_is_no_interrupt() {
     let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5).receives(3, 0.0, 4e5).polls(3, 0.98);

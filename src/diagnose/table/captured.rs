@@ -38,8 +38,8 @@ fn captured(name: &'static str) -> Host {
     Host { name, model: Model::new(&last), rates, near: &[], missing: Vec::new() }
 }
 
-/// A captured machine with assumed traffic on every queue: its CPUs spend 60 % of their time on it and all CPUs 30 %
-/// in processes. Its settings are those of its kernel and driver.
+/// A captured machine with assumed traffic on every queue: its CPUs spend 60 % of their time on it and all
+/// CPUs 30 % in processes. Its settings are those of its kernel and driver.
 fn under_load(name: &'static str, captured_as: &'static str, near: &'static [&'static str]) -> Host {
     const PACKETS: f64 = 50_000.0;
     let Host { mut model, mut rates, .. } = captured(captured_as);

@@ -65,7 +65,8 @@ fn nothing_is_found() {
     }
 }
 
-/// A CPU full of disk softirqs was once called a 90 % hotspot with "nothing to do": its packets cannot cost that.
+/// A CPU full of disk softirqs was once called a 90 % hotspot with "nothing to do": its packets cannot cost
+/// that.
 #[test]
 fn what_disks_take_is_no_hotspot() {
     let (model, rates) =
