@@ -20,21 +20,22 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a program run on a CPU that handles interrupts although others have room?",
     fires: || {
         format!(
-            "the CPU of a device's interrupt is {} busy, {} of its time in softirq and {} in processes; a program may \
-             run only on such CPUs, or has one thread that was there in both samples; and a CPU without interrupts is \
-             {} idle. A note if the program may run there",
+            "the CPU of a device's interrupt is {} busy, {} of its time in softirq and {} in processes; a \
+             program may run only on such CPUs, or has one thread that was there in both samples; and a CPU \
+             without interrupts is {} idle. A note if the program may run there",
             percent(FULL),
             percent(RECEIVES),
             percent(RUNS),
             percent(ROOM)
         )
     },
-    silent: "most CPUs handle interrupts (a queue for each), no other CPU has room, the program is pinned to the one CPU \
-             (stolen-cpu), runs at a nice value above 0, is not visible, or the packets there may come from `lo`",
-    evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it may use, \
-               idle CPUs",
-    cause: "Receive work preempts every program on its CPU, and the scheduler does not move a program that is alone on \
-            a CPU.",
+    silent: "most CPUs handle interrupts (a queue for each), no other CPU has room, the program is pinned to \
+             the one CPU (stolen-cpu), runs at a nice value above 0, is not visible, or the packets there \
+             may come from `lo`",
+    evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it \
+               may use, idle CPUs",
+    cause: "Receive work preempts every program on its CPU, and the scheduler does not move a program that \
+            is alone on a CPU.",
     remedy: "Let the program run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt.",
     source: "Documentation/networking/scaling.rst (RSS IRQ Configuration)",
     check,

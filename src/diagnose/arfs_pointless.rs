@@ -18,17 +18,17 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does the device steer flows although no queue is on their readers' node?",
     fires: || {
         format!(
-            "accelerated RFS is active (a capable driver, ntuple filters on, RFS complete) on a device with {} \
-             packets/s, a queue's CPU spends {} of its time in interrupts and softirq, and no queue with traffic \
-             lands on a node whose CPUs run processes a quarter of the time",
+            "accelerated RFS is active (a capable driver, ntuple filters on, RFS complete) on a device with \
+             {} packets/s, a queue's CPU spends {} of its time in interrupts and softirq, and no queue with \
+             traffic lands on a node whose CPUs run processes a quarter of the time",
             count(PACKETS),
             percent(BUSY)
         )
     },
     silent: "a reader has a queue on its node, nodes are not known, or the machine has one node",
     evidence: "the CPUs of processes and of the queues' interrupts, the traffic",
-    cause: "The kernel asks the device for the queue nearest to the reader; if none is near, the filters cost time \
-            and gain nothing.",
+    cause: "The kernel asks the device for the queue nearest to the reader; if none is near, the filters \
+            cost time and gain nothing.",
     remedy: "Place interrupts of some queues on the readers' node, or run the readers on the queues' node.",
     source: "Documentation/networking/scaling.rst (Accelerated RFS: Suggested Configuration)",
     check,

@@ -21,17 +21,18 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does software steer flows although the device could do it?",
     fires: || {
         format!(
-            "RFS is complete on a device with several queues whose driver can steer flows ({}), {OFFLOAD} is off and \
-             can be switched on, a queue's CPU spends {} of its time in interrupts and softirq, and queues land on \
-             the nodes of the CPUs that run processes",
+            "RFS is complete on a device with several queues whose driver can steer flows ({}), {OFFLOAD} is \
+             off and can be switched on, a queue's CPU spends {} of its time in interrupts and softirq, and \
+             queues land on the nodes of the CPUs that run processes",
             DRIVERS.join(", "),
             percent(BUSY)
         )
     },
-    silent: "RFS is off, the driver cannot do it, the offload is on or fixed, or the readers' nodes have no queue",
+    silent: "RFS is off, the driver cannot do it, the offload is on or fixed, or the readers' nodes have no \
+             queue",
     evidence: "the RFS tables, the offload, the busiest queue",
-    cause: "Accelerated RFS needs three things: RFS, a capable driver, and ntuple filters, which many drivers leave \
-            off.",
+    cause: "Accelerated RFS needs three things: RFS, a capable driver, and ntuple filters, which many \
+            drivers leave off.",
     remedy: "Switch ntuple filters on (ethtool -K NIC ntuple on), and measure.",
     source: "Documentation/networking/scaling.rst (Accelerated RFS)",
     check,
@@ -64,7 +65,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             busiest.line(rates),
             format!("processes run on CPU {readers}; a queue lands on the node of {} of them", local.len()),
         ],
-        why: "RFS hands packets on by interrupts between CPUs; the device could deliver them to the right one directly"
+        why: "RFS hands packets on by interrupts between CPUs; the device could deliver them to the right \
+              one directly"
             .to_owned(),
         remedy: format!("switch ntuple filters on (ethtool -K {} ntuple on), and measure", nic.name),
         plans: Vec::new(),

@@ -15,20 +15,21 @@ pub(super) const RULE: Rule = Rule {
     asks: "Are packets lost between the interface and the stack?",
     fires: || {
         format!(
-            "the kernel dropped {} packet/s or more at backlogs (softnet column 2) during the sample; critical from \
-             {:.2} % of the packets on",
+            "the kernel dropped {} packet/s or more at backlogs (softnet column 2) during the sample; \
+             critical from {:.2} % of the packets on",
             count(LOST),
             FELT * 100.0
         )
     },
     silent: "drops happened before the sample but not during it, or are too few to notice",
     evidence: "drops/s and packets/s by CPU, its softirq time, drops due to flow limit (column 11)",
-    cause: "The backlog (net.core.netdev_max_backlog) of a CPU is full: packets arrive faster than its softirq removes \
-            them. Or it is half full, and flow limit drops packets of a flow that brings most of them.",
-    remedy: "Relieve the CPU that drops (RPS); a longer backlog (net.core.netdev_max_backlog) only covers bursts. Drops \
-             due to flow limit protect the other flows.",
-    source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c enqueue_to_backlog, \
-             skb_flow_limit; Documentation/networking/scaling.rst (RPS Flow Limit)",
+    cause: "The backlog (net.core.netdev_max_backlog) of a CPU is full: packets arrive faster than its \
+            softirq removes them. Or it is half full, and flow limit drops packets of a flow that brings \
+            most of them.",
+    remedy: "Relieve the CPU that drops (RPS); a longer backlog (net.core.netdev_max_backlog) only covers \
+             bursts. Drops due to flow limit protect the other flows.",
+    source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c \
+             enqueue_to_backlog, skb_flow_limit; Documentation/networking/scaling.rst (RPS Flow Limit)",
     check,
 };
 

@@ -23,14 +23,14 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do large packets go up the stack one by one because GRO is off?",
     fires: || {
         format!(
-            "GRO is off on a device with {} packets/s of {} bytes on average, a queue's CPU spends 25 % of its time \
-             in interrupts and softirq, and the device does not merge packets itself",
+            "GRO is off on a device with {} packets/s of {} bytes on average, a queue's CPU spends 25 % of \
+             its time in interrupts and softirq, and the device does not merge packets itself",
             count(PACKETS),
             count(LARGE)
         )
     },
-    silent: "packets are small (requests, voice, DNS: nothing to merge), LRO or GRO in the device is on, the offloads \
-             are not known, or the CPU has time to spare",
+    silent: "packets are small (requests, voice, DNS: nothing to merge), LRO or GRO in the device is on, the \
+             offloads are not known, or the CPU has time to spare",
     evidence: "the offload, packets/s and their mean size, the busiest queue",
     cause: "GRO was switched off for a bridge, a capture or a test, or by an old guide for routers.",
     remedy: "Switch GRO on (ethtool -K NIC gro on), unless a program needs the packets unmerged.",

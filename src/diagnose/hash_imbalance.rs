@@ -25,22 +25,23 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one of several receive queues take most packets, and is its CPU short of time?",
     fires: || {
         format!(
-            "one of several queues of a device that counts all of them takes {ODDS:.0} times the mean of the others and \
-             {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; critical from {} on",
+            "one of several queues of a device that counts all of them takes {ODDS:.0} times the mean of the \
+             others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
+             critical from {} on",
             count(TRAFFIC),
             percent(BUSY),
             percent(FULL)
         )
     },
-    silent: "that CPU has time, or is busy with another queue or with `lo`, queues are not counted one by one, or the \
-             queue was chosen: a flow rule leads to it, or further RSS contexts exist",
-    evidence: "packets/s of the busiest queue and of the others, its part of the RSS table, its CPU's time, the \
-               headroom",
-    cause: "RSS sends all packets of a flow to one queue. Few flows, or a single large one, do not spread; neither do \
-            flows between the same addresses if the hash ignores ports, nor flows for which a hypervisor chooses the \
-            queue. An uneven table does not spread them evenly either.",
-    remedy: "An even table (ethtool -X equal); a hash over ports, if it uses only addresses; RPS, whose hash includes \
-             ports; more flows.",
+    silent: "that CPU has time, or is busy with another queue or with `lo`, queues are not counted one by \
+             one, or the queue was chosen: a flow rule leads to it, or further RSS contexts exist",
+    evidence: "packets/s of the busiest queue and of the others, its part of the RSS table, its CPU's time, \
+               the headroom",
+    cause: "RSS sends all packets of a flow to one queue. Few flows, or a single large one, do not spread; \
+            neither do flows between the same addresses if the hash ignores ports, nor flows for which a \
+            hypervisor chooses the queue. An uneven table does not spread them evenly either.",
+    remedy: "An even table (ethtool -X equal); a hash over ports, if it uses only addresses; RPS, whose hash \
+             includes ports; more flows.",
     source: "Documentation/networking/scaling.rst (RSS)",
     check,
 };
@@ -148,7 +149,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let left_out = packets.iter().filter(|packets| **packets < LEFT_OUT * total).count();
     let mut evidence = vec![
         format!(
-            "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {left_out} of them hardly any",
+            "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {left_out} of them hardly \
+             any",
             count(most),
             packets.len() - 1,
             count(others)
@@ -178,9 +180,11 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ),
         _ => (
             match (part, left_out) {
-                (None, _) => "a flow stays on one queue: a large flow, few flows, or an RSS table that is not reported",
+                (None, _) => "a flow stays on one queue: a large flow, few flows, or an RSS table that is \
+                              not reported",
                 (_, 0) => "the RSS table is even, and a flow stays on one queue: one large flow, or a few",
-                _ => "the RSS table is even, and a flow stays on one queue: there are fewer flows than queues, or one is large",
+                _ => "the RSS table is even, and a flow stays on one queue: there are fewer flows than \
+                      queues, or one is large",
             }
             .to_owned()
                 + if taker.is_none() { ALIKE } else { "" },

@@ -18,21 +18,22 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a device raise an interrupt for almost every packet although its CPU is short of time?",
     fires: || {
         format!(
-            "a device with moderation off (rx-usecs 0, not adaptive, no deferral in software, which needs both its \
-             settings) raises {} interrupts/s on one CPU with fewer than {} packets per interrupt, and that CPU spends \
-             {} of its time in interrupts and softirq",
+            "a device with moderation off (rx-usecs 0, not adaptive, no deferral in software, which needs \
+             both its settings) raises {} interrupts/s on one CPU with fewer than {} packets per interrupt, \
+             and that CPU spends {} of its time in interrupts and softirq",
             count(INTERRUPTS),
             count(PACKETS),
             percent(BUSY)
         )
     },
-    silent: "moderation is on or not reported, the CPU has time, or NAPI already polls many packets per interrupt",
-    evidence: "interrupts/s, packets/s and packets per interrupt, the moderation, the CPU's time in interrupts and \
-               softirq",
-    cause: "Without moderation an interrupt arrives as soon as NAPI re-enables interrupts: a fast enough CPU takes one \
-            for every packet or two.",
-    remedy: "Moderate interrupts: adaptively if the driver can, else by 10 to 50 us; or defer them in software \
-             (napi_defer_hard_irqs and gro_flush_timeout).",
+    silent: "moderation is on or not reported, the CPU has time, or NAPI already polls many packets per \
+             interrupt",
+    evidence: "interrupts/s, packets/s and packets per interrupt, the moderation, the CPU's time in \
+               interrupts and softirq",
+    cause: "Without moderation an interrupt arrives as soon as NAPI re-enables interrupts: a fast enough CPU \
+            takes one for every packet or two.",
+    remedy: "Moderate interrupts: adaptively if the driver can, else by 10 to 50 us; or defer them in \
+             software (napi_defer_hard_irqs and gro_flush_timeout).",
     source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing)",
     check,
 };
@@ -85,7 +86,8 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
     let (id, name) = (cpu.cpu, &nic.name);
     let each = packets / rings;
     let deferral = format!(
-        "defer in software: set napi_defer_hard_irqs to 2 and gro_flush_timeout to 20000 (ns) in /sys/class/net/{name}"
+        "defer in software: set napi_defer_hard_irqs to 2 and gro_flush_timeout to 20000 (ns) in \
+         /sys/class/net/{name}"
     );
     let remedy = match nic.hardware.function {
         Function::Paravirtual => deferral,
@@ -113,7 +115,8 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
             },
         ],
         why: match half(nic) {
-            Some(half) => format!("{half}: without both no interrupt is deferred, and the CPU is short of time"),
+            Some(half) => format!("{half}: without both no interrupt is deferred, and the CPU is short of \
+                                   time"),
             None => "moderation is off: every packet or two costs an interrupt on a CPU that is short of time"
                 .to_owned(),
         },

@@ -15,16 +15,18 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do the interrupts of a device land on a node other than its own?",
     fires: || {
         format!(
-            "the node of a device is known, the interrupts of all its queues with traffic land on other nodes, and \
-             one of these CPUs spends {} of its time in interrupts and softirq",
+            "the node of a device is known, the interrupts of all its queues with traffic land on other \
+             nodes, and one of these CPUs spends {} of its time in interrupts and softirq",
             percent(BUSY)
         )
     },
-    silent: "the node is not known (-1 is not node 0), a queue lands on the device's node and another elsewhere (then \
-             they are spread on purpose), or the device's node has no CPU that may handle them",
+    silent: "the node is not known (-1 is not node 0), a queue lands on the device's node and another \
+             elsewhere (then they are spread on purpose), or the device's node has no CPU that may handle \
+             them",
     evidence: "the device's node and its CPUs, the nodes where the interrupts land, the busiest queue",
-    cause: "The device writes packets to the memory of one node; CPUs of another one fetch them over the link between \
-            the nodes. irqbalance and drivers ignore the node if it is not reported, or fill one node first.",
+    cause: "The device writes packets to the memory of one node; CPUs of another one fetch them over the \
+            link between the nodes. irqbalance and drivers ignore the node if it is not reported, or fill \
+            one node first.",
     remedy: "Place the interrupts on CPUs of the device's node.",
     source: "systemd.link(5) (IRQAffinityNUMA=); the set_irq_affinity script of Intel's drivers (local)",
     check,

@@ -19,16 +19,17 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does irqbalance run while interrupts seem to be placed by hand?",
     fires: || {
         format!(
-            "irqbalance runs, a device with {} packets/s has pinned receive interrupts that irqbalance does not ban, and \
-             either RPS masks were chosen around them, or several of its queues with that much traffic share a CPU while \
-             others have none, or an interrupt moved into the RPS mask of its queue during the sample",
+            "irqbalance runs, a device with {} packets/s has pinned receive interrupts that irqbalance does \
+             not ban, and either RPS masks were chosen around them, or several of its queues with that much \
+             traffic share a CPU while others have none, or an interrupt moved into the RPS mask of its \
+             queue during the sample",
             count(TRAFFIC)
         )
     },
-    silent: "the interrupts are pinned, or move, without another sign of manual placement (irqbalance does that too), \
-             or they are banned in irqbalance, which then leaves them alone",
-    evidence: "the CPUs of the pinned interrupts, irqbalance's process id, the masks or queues that suggest manual \
-               placement, the CPUs that counted an interrupt",
+    silent: "the interrupts are pinned, or move, without another sign of manual placement (irqbalance does \
+             that too), or they are banned in irqbalance, which then leaves them alone",
+    evidence: "the CPUs of the pinned interrupts, irqbalance's process id, the masks or queues that suggest \
+               manual placement, the CPUs that counted an interrupt",
     cause: "irqbalance re-places interrupts every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
     source: "irqbalance(1)",
@@ -102,7 +103,8 @@ fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
             from: *from,
             to,
             line: format!(
-                "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its RPS mask {mask}",
+                "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its RPS \
+                 mask {mask}",
                 irq.number,
                 nic.name,
                 queue.index,
@@ -127,7 +129,8 @@ fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
         let place = pinned(model, irq)?;
         place.intersection(mask).is_empty().then(|| {
             format!(
-                "{}/rx-{}: RPS {mask} was chosen around IRQ {} on CPU {place}; a move into the mask would defeat it",
+                "{}/rx-{}: RPS {mask} was chosen around IRQ {} on CPU {place}; a move into the mask would \
+                 defeat it",
                 nic.name, queue.index, irq.number
             )
         })

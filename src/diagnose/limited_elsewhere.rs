@@ -21,9 +21,9 @@ pub(super) const RULE: Rule = Rule {
     asks: "Is the machine limited by something that no setting of the receive path changes?",
     fires: || {
         format!(
-            "an interface carries traffic, all CPUs are {} busy on average, {} of it in processes and at most {} in \
-             interrupts and softirqs (under {} on every CPU), and less than one packet/s is lost; or a device uses {} \
-             of its link speed in one direction",
+            "an interface carries traffic, all CPUs are {} busy on average, {} of it in processes and at \
+             most {} in interrupts and softirqs (under {} on every CPU), and less than one packet/s is lost; \
+             or a device uses {} of its link speed in one direction",
             percent(MACHINE),
             percent(PROGRAMS),
             percent(RECEIVE),
@@ -31,12 +31,12 @@ pub(super) const RULE: Rule = Rule {
             percent(LINK)
         )
     },
-    silent: "there is no traffic, receive work takes a larger part (or may, unseen by ticks: one-core-hotspot), or the \
-             link speed is not known or made up (lower than the traffic)",
-    evidence: "the CPUs' time in processes, interrupts and softirqs, the busiest programs, steal time, the upper bound \
-               on the gain; the link speed and its use",
-    cause: "The time receive work takes bounds the gain from tuning it: a part f of the time gives at most f / (1 - f) \
-            more. Tuning gains nothing on a full link.",
+    silent: "there is no traffic, receive work takes a larger part (or may, unseen by ticks: \
+             one-core-hotspot), or the link speed is not known or made up (lower than the traffic)",
+    evidence: "the CPUs' time in processes, interrupts and softirqs, the busiest programs, steal time, the \
+               upper bound on the gain; the link speed and its use",
+    cause: "The time receive work takes bounds the gain from tuning it: a part f of the time gives at most f \
+            / (1 - f) more. Tuning gains nothing on a full link.",
     remedy: "More CPUs or cheaper requests; a faster link. No setting of the receive path helps.",
     source: OWN_RULE,
     check,

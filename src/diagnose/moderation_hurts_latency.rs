@@ -22,17 +22,18 @@ pub(super) const RULE: Rule = Rule {
     asks: "Are interrupts delayed although packets arrive one by one?",
     fires: || {
         format!(
-            "a device with {} packets/s delays interrupts by {HELD} us or more (not adaptive), fewer than {COLLECTED} \
-             packets arrive per queue in that time, there is an interrupt for at least every second packet, and the \
-             CPUs spend less than {} of their time in softirq",
+            "a device with {} packets/s delays interrupts by {HELD} us or more (not adaptive), fewer than \
+             {COLLECTED} packets arrive per queue in that time, there is an interrupt for at least every \
+             second packet, and the CPUs spend less than {} of their time in softirq",
             count(TRAFFIC),
             percent(BUSY)
         )
     },
-    silent: "moderation is adaptive or ends with the first packet (rx-frames 1), or the driver is one of Intel's, whose \
-             devices space interrupts and do not delay the first",
+    silent: "moderation is adaptive or ends with the first packet (rx-frames 1), or the driver is one of \
+             Intel's, whose devices space interrupts and do not delay the first",
     evidence: "the moderation, packets/s and interrupts/s, packets per delay",
-    cause: "The device waits rx-usecs for more packets before it raises an interrupt; at this rate none arrive.",
+    cause: "The device waits rx-usecs for more packets before it raises an interrupt; at this rate none \
+            arrive.",
     remedy: "Adaptive moderation, or a few microseconds; neither affects throughput at this rate.",
     source: "ethtool(8) -C; the drivers' descriptions of rx-usecs",
     check,
@@ -74,7 +75,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 count(rings)
             ),
         ],
-        why: "the device waits for more packets before it interrupts, and at this rate none arrive".to_owned(),
+        why: "the device waits for more packets before it interrupts, and at this rate none \
+              arrive".to_owned(),
         remedy: format!(
             "if latency matters: ethtool -C {name} adaptive-rx on, or rx-usecs of a few microseconds"
         ),

@@ -47,11 +47,11 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one CPU do far more than its share of the receive work, and is it short of time?",
     fires: || {
         format!(
-            "one CPU does at least {ODDS:.0} times as much receive work as the average of the others, spends {} of its \
-             time on it and does {} of all; or it does {ODDS_OF_DROWNING:.0} times as much as the average of the others, \
-             and of those that receive from its interface, and spends {} of its time on it; or, if softirq time is not \
-             exact, a CPU that is {} busy takes {} packets/s of an interface without an interrupt, and an equally \
-             uneven share of both packets and NET_RX runs",
+            "one CPU does at least {ODDS:.0} times as much receive work as the average of the others, spends \
+             {} of its time on it and does {} of all; or it does {ODDS_OF_DROWNING:.0} times as much as the \
+             average of the others, and of those that receive from its interface, and spends {} of its time \
+             on it; or, if softirq time is not exact, a CPU that is {} busy takes {} packets/s of an \
+             interface without an interrupt, and an equally uneven share of both packets and NET_RX runs",
             percent(BUSY),
             percent(MOST),
             percent(DROWNING),
@@ -59,14 +59,14 @@ pub(super) const RULE: Rule = Rule {
             count(PACKETS)
         )
     },
-    silent: "the load is balanced, the busy CPU is not busy with packets (softirq-not-receive) or they may come from `lo`, \
-             the machine has two CPUs and RPS already moved the work to the other one, or RPS is on and has too few flows \
-             to spread (hash-imbalance)",
-    evidence: "the hot CPU's share of receive time, packets and NET_RX runs next to the others', its ksoftirqd, steal \
-               time, its queue, interrupt and RPS mask, the headroom",
-    cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without RPS, or a mask \
-            of one CPU, puts all the work on one CPU. If kernel threads poll, packets are processed where the queue's \
-            thread runs.",
+    silent: "the load is balanced, the busy CPU is not busy with packets (softirq-not-receive) or they may \
+             come from `lo`, the machine has two CPUs and RPS already moved the work to the other one, or \
+             RPS is on and has too few flows to spread (hash-imbalance)",
+    evidence: "the hot CPU's share of receive time, packets and NET_RX runs next to the others', its \
+               ksoftirqd, steal time, its queue, interrupt and RPS mask, the headroom",
+    cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without \
+            RPS, or a mask of one CPU, puts all the work on one CPU. If kernel threads poll, packets are \
+            processed where the queue's thread runs.",
     remedy: "Spread the receive work: RPS, RFS, more queues.",
     source: "Documentation/networking/scaling.rst (RSS, RPS)",
     check,
@@ -291,8 +291,8 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         return (why.into(), "run it in the namespace of the interface (--netns NAME)".into(), &[]);
     };
     if rates.cpu(cpu).is_some_and(by_threads) {
-        let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its thread \
-                   runs, and a thread uses at most one CPU";
+        let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \
+                   thread runs, and a thread uses at most one CPU";
         return (why.into(), "more queues, each with its own thread on its own CPU".into(), &[]);
     }
     let (name, index) = (&nic.name, queue.index);
@@ -303,7 +303,8 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     }
     let why = match mask {
         None if nic.kind != NicKind::Device => format!(
-            "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends them"
+            "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \
+             them"
         ),
         None if nic.rx.len() == 1 => {
             "one queue, no RPS: every packet is processed where its interrupt lands".to_owned()
@@ -321,15 +322,16 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
         Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}; only the interrupt and the polling of \
-                 the queue are left here, which RPS cannot move"
+                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}; only the interrupt and the \
+                 polling of the queue are left here, which RPS cannot move"
             );
-            return (why, "more queues, or fewer interrupts by coalescing, if the driver supports it".into(), &[]);
+            return (why, "more queues, or fewer interrupts by coalescing, if the driver supports \
+                          it".into(), &[]);
         }
         Some(mask) if taker(model, rates, queue) == Some(cpu) => {
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}, but a flow stays on one CPU: few flows \
-                 carry most packets"
+                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}, but a flow stays on one CPU: few \
+                 flows carry most packets"
             );
             return (why, "use more flows; a mask cannot split one".into(), &[]);
         }

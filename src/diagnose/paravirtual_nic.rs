@@ -17,18 +17,19 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a paravirtual interface carry the load although a function of a real device is available?",
     fires: || {
         format!(
-            "an interface of virtio_net, vmxnet3, xen_netfront or hv_netvsc has {} packets/s, its interrupt's CPU \
-             spends {} of its time in interrupts and softirq, and a virtual or SR-IOV capable function of the \
-             machine carries at most {} of that traffic",
+            "an interface of virtio_net, vmxnet3, xen_netfront or hv_netvsc has {} packets/s, its \
+             interrupt's CPU spends {} of its time in interrupts and softirq, and a virtual or SR-IOV \
+             capable function of the machine carries at most {} of that traffic",
             count(TRAFFIC),
             percent(BUSY),
             percent(IDLE)
         )
     },
-    silent: "there is no other function, the other one carries traffic (accelerated networking: the paravirtual \
-             interface counts the same packets), or the CPU has time to spare",
+    silent: "there is no other function, the other one carries traffic (accelerated networking: the \
+             paravirtual interface counts the same packets), or the CPU has time to spare",
     evidence: "the interface's driver, traffic and CPU, the idle function and its driver",
-    cause: "Each packet of a paravirtual interface passes through the hypervisor's network stack and its copies.",
+    cause: "Each packet of a paravirtual interface passes through the hypervisor's network stack and its \
+            copies.",
     remedy: "Move the traffic to the other function, if it is on the same network.",
     source: OWN_RULE,
     check,

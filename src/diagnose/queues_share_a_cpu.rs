@@ -22,20 +22,23 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do interrupts of several busy queues land on one CPU while others have room?",
     fires: || {
         format!(
-            "at least two queues that each bring {} of a CPU's packets land on it, it spends {} of its time in \
-             interrupts and softirq, and a CPU of its node handles no queue's interrupt and is at most {} busy",
+            "at least two queues that each bring {} of a CPU's packets land on it, it spends {} of its time \
+             in interrupts and softirq, and a CPU of its node handles no queue's interrupt and is at most {} \
+             busy",
             percent(PART),
             percent(CROWDED),
             percent(ROOM)
         )
     },
-    silent: "there are more queues than CPUs, the CPU has time to spare, all but one of its queues bring hardly any \
-             packets, or the CPUs without a queue are busy with processes that are kept apart from interrupts",
+    silent: "there are more queues than CPUs, the CPU has time to spare, all but one of its queues bring \
+             hardly any packets, or the CPUs without a queue are busy with processes that are kept apart \
+             from interrupts",
     evidence: "the queues and their traffic, the CPU's time in interrupts and softirq, the CPUs with room",
-    cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or were not \
-            moved when queues were added.",
+    cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or were \
+            not moved when queues were added.",
     remedy: "Give each queue's interrupt a CPU of its own.",
-    source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); Documentation/core-api/irq/irq-affinity.rst",
+    source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); \
+             Documentation/core-api/irq/irq-affinity.rst",
     check,
 };
 

@@ -6,7 +6,8 @@ use super::{RULES, Rule};
 
 fn section(rule: &Rule) -> String {
     format!(
-        "## {}\n{}\n\n- Fires when {}.\n- Silent when {}.\n- Shows {}.\n- Cause: {}\n- Remedy: {}\n- Source: {}.\n",
+        "## {}\n{}\n\n- Fires when {}.\n- Silent when {}.\n- Shows {}.\n- Cause: {}\n- Remedy: {}\n- Source: \
+         {}.\n",
         rule.id,
         rule.asks,
         (rule.fires)(),
@@ -19,11 +20,11 @@ fn section(rule: &Rule) -> String {
 }
 
 fn document() -> String {
-    let head = "# Findings of the doctor\n\n\
-        Generated from the rules in `src/diagnose` by `RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md`.\n\n\
-        Every rule examines one sample of a few seconds and needs traffic to fire: a quiet machine gets \
-        \"nothing to do\". `rxlab doctor` exits with 1 if there are findings; a note that no plan addresses is \
-        shown but does not change the exit code.\n";
+    let head = "# Findings of the doctor\n\nGenerated from the rules in `src/diagnose` by \
+                `RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md`.\n\nEvery rule examines one sample of a \
+                few seconds and needs traffic to fire: a quiet machine gets \"nothing to do\". `rxlab \
+                doctor` exits with 1 if there are findings; a note that no plan addresses is shown but does \
+                not change the exit code.\n";
     RULES.iter().fold(head.to_owned(), |text, rule| text + "\n" + &section(rule))
 }
 

@@ -170,8 +170,8 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regi
 
 fn cannot_matter(why: &str) -> String {
     format!(
-        "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: {why}. \
-         Latency is a separate question"
+        "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: \
+         {why}. Latency is a separate question"
     )
 }
 
@@ -238,8 +238,8 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let busiest = rates.cpus.iter().map(busy).fold(0.0, f64::max);
     if hot.ceiling < CEILING {
         return Some(format!(
-            "receive work takes {:.1} % of CPU {} and less of the others, so removing all of it would free at most \
-             {:.1} % more capacity on any CPU",
+            "receive work takes {:.1} % of CPU {} and less of the others, so removing all of it would free \
+             at most {:.1} % more capacity on any CPU",
             hot.receive * 100.0,
             hot.cpu,
             hot.ceiling * 100.0

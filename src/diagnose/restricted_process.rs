@@ -17,20 +17,22 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a program fill the CPUs it may use while others idle?",
     fires: || {
         format!(
-            "an interface carries traffic, programs with the same limited set of CPUs take {} of its time, each of these \
-             CPUs is {} busy, at least as many threads are runnable as the set has CPUs (two for one CPU), and the CPUs \
-             outside it are {} idle; a note unless more threads are runnable than that",
+            "an interface carries traffic, programs with the same limited set of CPUs take {} of its time, \
+             each of these CPUs is {} busy, at least as many threads are runnable as the set has CPUs (two \
+             for one CPU), and the CPUs outside it are {} idle; a note unless more threads are runnable than \
+             that",
             percent(OWN),
             percent(FULL),
             percent(ROOM)
         )
     },
-    silent: "the set contains isolated CPUs or does not apply to the whole program (its threads run elsewhere), the \
-             program has one thread or a nice value above 0, or is not visible",
-    evidence: "the programs, their CPU time and runnable threads, the set and its origin, the load of the CPUs inside \
-               and outside it",
+    silent: "the set contains isolated CPUs or does not apply to the whole program (its threads run \
+             elsewhere), the program has one thread or a nice value above 0, or is not visible",
+    evidence: "the programs, their CPU time and runnable threads, the set and its origin, the load of the \
+               CPUs inside and outside it",
     cause: "An affinity or a cpuset gives the program fewer CPUs than it has work for.",
-    remedy: "If it serves this traffic, give it more CPUs; interrupts that need little time need no dedicated CPU.",
+    remedy: "If it serves this traffic, give it more CPUs; interrupts that need little time need no \
+             dedicated CPU.",
     source: "sched_setaffinity(2); cpuset(7)",
     check,
 };

@@ -11,14 +11,15 @@ pub(super) const RULE: Rule = Rule {
     asks: "Is RFS set only globally, only on queues, only on some queues, or with mismatched table sizes?",
     fires: || {
         format!(
-            "an interface with {} packets/s has queue tables without the global one or the reverse, or its tables \
-             together are less than half or more than twice the size of the global one",
+            "an interface with {} packets/s has queue tables without the global one or the reverse, or its \
+             tables together are less than half or more than twice the size of the global one",
             count(TRAFFIC)
         )
     },
     silent: "RFS is off or complete, a table cannot be read, or the interface carries no traffic",
     evidence: "the size of the global table and of the queues' tables",
-    cause: "RFS needs both tables: the global one records where a flow is read, a queue's where its packets go.",
+    cause: "RFS needs both tables: the global one records where a flow is read, a queue's where its packets \
+            go.",
     remedy: "Set both, each queue's table to the global size divided by the number of queues; or both to 0.",
     source: "Documentation/networking/scaling.rst (RFS Configuration)",
     check,
@@ -84,7 +85,8 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
             "rps_sock_flow_entries {global}; rps_flow_cnt {range} on {queues} RX queues of {name}"
         )],
         why: why.to_owned(),
-        remedy: "set both, each queue's table to the global size divided by the number of queues; or both to 0"
+        remedy: "set both, each queue's table to the global size divided by the number of queues; or both to \
+                 0"
             .to_owned(),
         plans: vec!["rfs".to_owned()],
     })

@@ -24,13 +24,14 @@ pub(super) const RULE: Rule = Rule {
             FELT * 100.0
         )
     },
-    silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has other \
-             buffers, or the driver counts them as rx_dropped (ena), which includes drops by the stack",
-    evidence: "packets lost and received per second, the size of the ring and its maximum, the CPUs of the interrupts \
-               and their load",
-    cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer than \
-            the ring.",
-    remedy: "If the CPU is full, give it less to do: a larger ring only delays the loss. Otherwise, a larger ring.",
+    silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
+             other buffers, or the driver counts them as rx_dropped (ena), which includes drops by the stack",
+    evidence: "packets lost and received per second, the size of the ring and its maximum, the CPUs of the \
+               interrupts and their load",
+    cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer \
+            than the ring.",
+    remedy: "If the CPU is full, give it less to do: a larger ring only delays the loss. Otherwise, a larger \
+             ring.",
     source: "include/uapi/linux/if_link.h (rx_missed_errors, rx_fifo_errors); ethtool(8) -G",
     check,
 };
@@ -118,7 +119,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let why = match (hottest, ring) {
             (None, _) => "the ring was full; the CPU that empties it is not known",
             (_, None) => {
-                "its CPU has time left: bursts are longer than the ring, whose size the driver does not report"
+                "its CPU has time left: bursts are longer than the ring, whose size the driver does not \
+                 report"
             }
             _ => "its CPU has time left and the ring is at its maximum: bursts are longer than the ring",
         };

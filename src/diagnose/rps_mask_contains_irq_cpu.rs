@@ -22,16 +22,17 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does RPS hand packets back to the CPU that already handles the interrupt?",
     fires: || {
         format!(
-            "the RPS mask of a queue with {} packets/s contains the CPU of its interrupt and at least {LEFT} others, \
-             and that CPU spends {} of its time in interrupts and softirq, {ODDS} times the mean of the others",
+            "the RPS mask of a queue with {} packets/s contains the CPU of its interrupt and at least {LEFT} \
+             others, and that CPU spends {} of its time in interrupts and softirq, {ODDS} times the mean of \
+             the others",
             count(TRAFFIC),
             percent(BUSY)
         )
     },
-    silent: "that CPU has time to spare or is no busier with it than the others, too few CPUs would be left in the mask, \
-             or the packets there may come from `lo`",
-    evidence: "the mask, the CPU of the interrupt, its time in interrupts and softirq and the mean of the others, the \
-               queue's packets/s",
+    silent: "that CPU has time to spare or is no busier with it than the others, too few CPUs would be left \
+             in the mask, or the packets there may come from `lo`",
+    evidence: "the mask, the CPU of the interrupt, its time in interrupts and softirq and the mean of the \
+               others, the queue's packets/s",
     cause: "The CPU that polls the queue and hands packets over also gets a part of them back.",
     remedy: "Remove the interrupt's CPU from the mask.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
@@ -82,8 +83,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             cpu: Some(cpu),
             title: format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
             evidence,
-            why: "the interrupt's CPU must first take every packet off the queue; stack work on top makes it the \
-                  bottleneck"
+            why: "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
+                  the bottleneck"
                 .to_owned(),
             remedy: format!("remove CPU {cpu} from the mask"),
             plans: vec!["rps".to_owned()],

@@ -22,22 +22,25 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does RPS use the other hyper-thread of a core that is busy with the queue's interrupt?",
     fires: || {
         format!(
-            "the RPS mask of a queue contains a hyper-thread of its interrupt's core, but not the interrupt's CPU, \
-             and CPUs of other cores; the queue has {} packets/s and its CPU spends {} of its time in interrupts \
-             and softirq, or {} at any packet rate",
+            "the RPS mask of a queue contains a hyper-thread of its interrupt's core, but not the \
+             interrupt's CPU, and CPUs of other cores; the queue has {} packets/s and its CPU spends {} of \
+             its time in interrupts and softirq, or {} at any packet rate",
             count(HIGH_RATE),
             percent(BUSY),
             percent(HIGH_LOAD)
         )
     },
     silent: "the rate is low, the mask has no other core, the interrupt's CPU itself is in the mask \
-             (rps-mask-contains-irq-cpu), hyper-threads are not known, or the packets there may come from `lo`",
-    evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and the hyper-threads in it",
-    cause: "Hyper-threads share a core's execution units and L1 caches: stack work on one slows down the polling of \
-            the queue on the other.",
+             (rps-mask-contains-irq-cpu), hyper-threads are not known, or the packets there may come from \
+             `lo`",
+    evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and the \
+               hyper-threads in it",
+    cause: "Hyper-threads share a core's execution units and L1 caches: stack work on one slows down the \
+            polling of the queue on the other.",
     remedy: "Remove the hyper-threads of the interrupt's core from the mask.",
-    source: "Documentation/networking/scaling.rst (RPS: at a high rate it may be wise to leave out the interrupt's CPU; RSS: \
-             hyper-threads have shown no benefit). Leaving out the other thread from RPS is inferred from these two",
+    source: "Documentation/networking/scaling.rst (RPS: at a high rate it may be wise to leave out the \
+             interrupt's CPU; RSS: hyper-threads have shown no benefit). Leaving out the other thread from \
+             RPS is inferred from these two",
     check,
 };
 

@@ -20,18 +20,18 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does RPS hand packets to another NUMA node unnecessarily?",
     fires: || {
         format!(
-            "the RPS mask of a queue with traffic contains CPUs outside the node of its interrupt, whose CPU spends {} \
-             of its time in interrupts and softirq, while that node has other CPUs",
+            "the RPS mask of a queue with traffic contains CPUs outside the node of its interrupt, whose CPU \
+             spends {} of its time in interrupts and softirq, while that node has other CPUs",
             percent(BUSY)
         )
     },
-    silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the near CPUs are \
-             full of receive work, the interrupt is outside the device's node (irq-on-wrong-node), or the packets \
-             there may come from `lo`",
-    evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask and its CPUs \
-               on other nodes",
-    cause: "The packet and its buffer are in the interrupt's node; a CPU of another node fetches both over the link \
-            between the nodes. More CPUs are not always better.",
+    silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the \
+             near CPUs are full of receive work, the interrupt is outside the device's node \
+             (irq-on-wrong-node), or the packets there may come from `lo`",
+    evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
+               and its CPUs on other nodes",
+    cause: "The packet and its buffer are in the interrupt's node; a CPU of another node fetches both over \
+            the link between the nodes. More CPUs are not always better.",
     remedy: "Limit the mask to CPUs of the interrupt's node.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
     check,

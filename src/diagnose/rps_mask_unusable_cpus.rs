@@ -19,8 +19,9 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "the queue has no traffic",
     evidence: "the mask, its offline or isolated CPUs, the queue's traffic",
-    cause: "The kernel silently drops such CPUs when a mask is written, but not from an existing mask when a CPU goes \
-            offline or a partition is isolated. A packet for an offline CPU is processed where the interrupt lands.",
+    cause: "The kernel silently drops such CPUs when a mask is written, but not from an existing mask when a \
+            CPU goes offline or a partition is isolated. A packet for an offline CPU is processed where the \
+            interrupt lands.",
     remedy: "Rewrite the mask without these CPUs.",
     source: "net/core/dev.c get_rps_cpu, net/core/net-sysfs.c netdev_rx_queue_set_rps_mask; \
              Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition)",
@@ -60,8 +61,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (true, false) => ("isolated", "receive work disturbs the work these CPUs are reserved for"),
         _ => (
             "offline or isolated",
-            "packets for an offline CPU are processed where the interrupt lands; receive work disturbs the work that \
-             isolated CPUs are reserved for",
+            "packets for an offline CPU are processed where the interrupt lands; receive work disturbs the \
+             work that isolated CPUs are reserved for",
         ),
     };
     let part = bad.len() as f64 / worst.mask.len() as f64;

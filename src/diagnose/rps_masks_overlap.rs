@@ -21,16 +21,18 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do several queues hand their packets to the same busy CPU while others get none?",
     fires: || {
         format!(
-            "a CPU in the RPS masks of at least two queues with traffic spends {} of its time in softirq, and a CPU of \
-             its node, in no mask and without an interrupt, spends at most {} on it and is at most {} busy",
+            "a CPU in the RPS masks of at least two queues with traffic spends {} of its time in softirq, \
+             and a CPU of its node, in no mask and without an interrupt, spends at most {} on it and is at \
+             most {} busy",
             percent(CROWDED),
             percent(UNUSED),
             percent(ROOM)
         )
     },
-    silent: "the masks share CPUs because there are no others, the shared CPU has time to spare, or the CPUs in no mask \
-             are busy with processes or on another node",
-    evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get nothing",
+    silent: "the masks share CPUs because there are no others, the shared CPU has time to spare, or the CPUs \
+             in no mask are busy with processes or on another node",
+    evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get \
+               nothing",
     cause: "Masks were set per interface, or to the same value for all queues.",
     remedy: "Give each queue CPUs of its own.",
     source: OWN_RULE,
@@ -85,7 +87,8 @@ fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &Cp
             plural(near.len(), "nearby CPU")
         ),
         evidence,
-        why: "each queue's packets are spread over its mask: where masks overlap, the work adds up".to_owned(),
+        why: "each queue's packets are spread over its mask: where masks overlap, the work adds \
+              up".to_owned(),
         remedy: format!("give each of these queues CPUs of its own: {near} are free"),
         plans: Vec::new(),
     }

@@ -19,15 +19,15 @@ pub(super) const RULE: Rule = Rule {
     asks: "Is RPS on although every CPU has a receive queue of its own?",
     fires: || {
         format!(
-            "the interrupts of a device's queues reach every CPU, no queue carries more than {EVEN:.0} times the \
-             average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS interrupts/s and the \
-             busiest spends {} of its time in interrupts and softirq",
+            "the interrupts of a device's queues reach every CPU, no queue carries more than {EVEN:.0} times \
+             the average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS \
+             interrupts/s and the busiest spends {} of its time in interrupts and softirq",
             count(TRAFFIC),
             percent(BUSY)
         )
     },
-    silent: "a CPU has no queue, few flows carry most packets (then RPS spreads what the queues do not), packets by \
-             queue are not counted, or no RPS interrupts are seen",
+    silent: "a CPU has no queue, few flows carry most packets (then RPS spreads what the queues do not), \
+             packets by queue are not counted, or no RPS interrupts are seen",
     evidence: "queues and CPUs, the masks, RPS interrupts/s, the largest share of a queue",
     cause: "RPS was set on a device that got more queues later, or by a script that sets it everywhere.",
     remedy: "Switch RPS off on this interface.",
@@ -79,13 +79,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             ),
             format!("RPS on {}: {}/rx-{} {mask}", plural(steered.len(), "queue"), nic.name, first.index),
             format!(
-                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and softirq ({})",
+                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and softirq \
+                 ({})",
                 count(ipis),
                 percent(load),
                 tier(rates)
             ),
         ],
-        why: "the queues already spread the packets over all CPUs; handing them on costs an interrupt and cache misses"
+        why: "the queues already spread the packets over all CPUs; handing them on costs an interrupt and \
+              cache misses"
             .to_owned(),
         remedy: format!("switch RPS off on {} (empty masks), and measure", nic.name),
         plans: Vec::new(),

@@ -22,8 +22,8 @@ pub(super) const RULE: Rule = Rule {
             percent(BUSY)
         )
     },
-    silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders run), \
-             the packets there may come from `lo`, or one-core-hotspot already covers the interface",
+    silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders \
+             run), the packets there may come from `lo`, or one-core-hotspot already covers the interface",
     evidence: "the interface's packets/s, time in interrupts and softirq of the interrupt's CPU",
     cause: "One queue has one interrupt, which lands on one CPU.",
     remedy: "RPS, before the traffic grows.",

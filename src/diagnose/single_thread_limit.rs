@@ -27,26 +27,28 @@ pub(super) const RULE: Rule = Rule {
     asks: "Is one thread of a server out of time while other CPUs idle?",
     fires: || {
         format!(
-            "an interface carries traffic, a thread runs {} of the time and waits less than {} of it for a CPU, \
-             interrupts, softirqs and the hypervisor take less than {} of its CPU, the other CPUs are {} idle on \
-             average, and less than one packet/s is lost on the way to it. A warning if its program is behind: the queue \
-             of a public socket is not empty in both samples or overflows, or {UNREAD} connections have unread data; a \
-             note if the sockets are not visible",
+            "an interface carries traffic, a thread runs {} of the time and waits less than {} of it for a \
+             CPU, interrupts, softirqs and the hypervisor take less than {} of its CPU, the other CPUs are \
+             {} idle on average, and less than one packet/s is lost on the way to it. A warning if its \
+             program is behind: the queue of a public socket is not empty in both samples or overflows, or \
+             {UNREAD} connections have unread data; a note if the sockets are not visible",
             percent(RAN),
             percent(WAITED),
             percent(TAKEN),
             percent(ROOM)
         )
     },
-    silent: "its queues are empty (it polls), several threads share the time (each could use more), the program has \
-             only Unix sockets, it lacks a CPU (it waits), receive work takes its CPU, a CPU is a hotspot of receive \
-             work, or every CPU has such a thread",
-    evidence: "the thread, the time it ran and waited, other work on its CPU, the queues of its sockets, the other \
-               CPUs, the headroom of the thread",
-    cause: "A thread can use one CPU at a time. If one thread does the work, other CPUs cannot help it, and the time \
-            receive work takes from its CPU bounds the gain from steering: a part f gives at most f / (1 - f).",
-    remedy: "More workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS off its CPU \
-             and the other thread of its core, and leave RFS off, which would bring the packets there.",
+    silent: "its queues are empty (it polls), several threads share the time (each could use more), the \
+             program has only Unix sockets, it lacks a CPU (it waits), receive work takes its CPU, a CPU is \
+             a hotspot of receive work, or every CPU has such a thread",
+    evidence: "the thread, the time it ran and waited, other work on its CPU, the queues of its sockets, the \
+               other CPUs, the headroom of the thread",
+    cause: "A thread can use one CPU at a time. If one thread does the work, other CPUs cannot help it, and \
+            the time receive work takes from its CPU bounds the gain from steering: a part f gives at most f \
+            / (1 - f).",
+    remedy: "More workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS \
+             off its CPU and the other thread of its core, and leave RFS off, which would bring the packets \
+             there.",
     source: "Documentation/scheduler/sched-stats.rst (/proc/PID/schedstat); socket(7) (SO_REUSEPORT); \
              Documentation/networking/scaling.rst (RFS)",
     check,
@@ -89,8 +91,8 @@ impl Limit<'_> {
     /// The reason steering does not matter.
     pub(super) fn reason(&self) -> String {
         format!(
-            "the load waits for one thread of {}, and receive work takes {:.1} % of its CPU, so it can gain at most \
-             {:.1} %",
+            "the load waits for one thread of {}, and receive work takes {:.1} % of its CPU, so it can gain \
+             at most {:.1} %",
             self.process.command,
             self.receive * 100.0,
             self.ceiling() * 100.0
@@ -272,8 +274,8 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         evidence,
         why: format!("{one} of {} can use only one CPU, and is not waiting for one", process.command),
         remedy: format!(
-            "{condition}more workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS \
-             off {avoid} (gains at most {:.1} %); no RFS",
+            "{condition}more workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep \
+             interrupts and RPS off {avoid} (gains at most {:.1} %); no RFS",
             limit.ceiling() * 100.0
         ),
         plans: Vec::new(),

@@ -29,22 +29,23 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a CPU drown in softirqs that are not for received packets?",
     fires: || {
         format!(
-            "softirqs, or ksoftirqd, take {} of a CPU's time, and either it has fewer than {} packets/s and NET_RX runs/s \
-             and no queue with {} packets/s may bring any, or softirqs of disks run more often than NET_RX and the \
-             packets, at 100 us each, do not account for half of the time",
+            "softirqs, or ksoftirqd, take {} of a CPU's time, and either it has fewer than {} packets/s and \
+             NET_RX runs/s and no queue with {} packets/s may bring any, or softirqs of disks run more often \
+             than NET_RX and the packets, at 100 us each, do not account for half of the time",
             percent(DROWNING),
             count(FEW),
             count(TRAFFIC)
         )
     },
-    silent: "packets that arrive there, or may by an interrupt or RPS, can account for it (one-core-hotspot), or packets \
-             are not counted by CPU",
-    evidence: "the CPU's time in softirqs and ksoftirqd, its packets and NET_RX runs, the other softirqs that run most \
-               often there, other CPUs like it",
-    cause: "Softirqs also complete disk requests, run timers and tasklets, and free memory after RCU. In top, a CPU \
-            full of these looks the same as one full of packets.",
-    remedy: "No setting of the receive path reduces it; move a queue's interrupt elsewhere. `rxlab trace --out FILE` \
-             shows each softirq with name and duration, `rxlab steal` the programs that lose time to it.",
+    silent: "packets that arrive there, or may by an interrupt or RPS, can account for it \
+             (one-core-hotspot), or packets are not counted by CPU",
+    evidence: "the CPU's time in softirqs and ksoftirqd, its packets and NET_RX runs, the other softirqs \
+               that run most often there, other CPUs like it",
+    cause: "Softirqs also complete disk requests, run timers and tasklets, and free memory after RCU. In \
+            top, a CPU full of these looks the same as one full of packets.",
+    remedy: "No setting of the receive path reduces it; move a queue's interrupt elsewhere. `rxlab trace \
+             --out FILE` shows each softirq with name and duration, `rxlab steal` the programs that lose \
+             time to it.",
     source: "include/linux/interrupt.h, kernel/softirq.c (the vectors); /proc/softirqs in proc(5)",
     check,
 };
@@ -112,7 +113,8 @@ fn why(most: Option<&str>) -> String {
     match purpose {
         Some((name, purpose)) => {
             format!(
-                "most of it is not receive work; {name} ({purpose}) runs most often, though not necessarily longest"
+                "most of it is not receive work; {name} ({purpose}) runs most often, though not necessarily \
+                 longest"
             )
         }
         None => "most of it is not receive work".to_owned(),

@@ -20,20 +20,21 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does receive work take CPU time from a program that is pinned to that CPU?",
     fires: || {
         format!(
-            "a CPU is {} busy, it spends {} of its time and {ODDS:.0} times the mean of the others in interrupts and \
-             softirqs for packets that an interrupt or RPS brings there, and a program pinned to it takes half of the \
-             rest",
+            "a CPU is {} busy, it spends {} of its time and {ODDS:.0} times the mean of the others in \
+             interrupts and softirqs for packets that an interrupt or RPS brings there, and a program pinned \
+             to it takes half of the rest",
             percent(FULL),
             percent(STOLEN)
         )
     },
-    silent: "the CPU has time left, all CPUs receive alike, the packets may come from `lo` or over a virtual interface \
-             without RPS (then the sender itself pays for them), or no such program is visible",
-    evidence: "the CPU's time in interrupts, softirqs and processes and how it was measured, packets/s, the program",
-    cause: "Interrupts and softirqs preempt every program; where the kernel samples by ticks, top may show their time \
-            as the program's.",
-    remedy: "Let the program run elsewhere, or keep the interrupt and RPS off its CPU. `rxlab steal` measures the \
-             stolen time exactly.",
+    silent: "the CPU has time left, all CPUs receive alike, the packets may come from `lo` or over a virtual \
+             interface without RPS (then the sender itself pays for them), or no such program is visible",
+    evidence: "the CPU's time in interrupts, softirqs and processes and how it was measured, packets/s, the \
+               program",
+    cause: "Interrupts and softirqs preempt every program; where the kernel samples by ticks, top may show \
+            their time as the program's.",
+    remedy: "Let the program run elsewhere, or keep the interrupt and RPS off its CPU. `rxlab steal` \
+             measures the stolen time exactly.",
     source: "Documentation/networking/scaling.rst",
     check,
 };
@@ -56,11 +57,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let id = cpu.cpu;
     let tier = match rates.exact_softirq_time {
         _ if rates.softirq_timed.is_some() => {
-            "softirqs timed by eBPF; the time of processes is sampled by ticks and includes softirqs on top of them"
+            "softirqs timed by eBPF; the time of processes is sampled by ticks and includes softirqs on top \
+             of them"
         }
         Some(true) => "exact: the kernel accounts interrupts and softirqs",
         Some(false) => {
-            "sampled by ticks: a tick during a softirq on top of the program is also charged to the program, as in top"
+            "sampled by ticks: a tick during a softirq on top of the program is also charged to the program, \
+             as in top"
         }
         None => "accounting mode of the kernel unknown",
     };
@@ -98,8 +101,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         evidence,
         why: "interrupts and softirqs preempt the program".to_owned(),
         remedy: format!(
-            "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab steal` measures the stolen time \
-             exactly"
+            "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab steal` measures the \
+             stolen time exactly"
         ),
         plans: Vec::new(),
     }]

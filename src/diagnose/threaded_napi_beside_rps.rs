@@ -15,16 +15,17 @@ pub(super) const RULE: Rule = Rule {
     asks: "Is RPS on although kernel threads poll the queues?",
     fires: || {
         format!(
-            "NAPI is threaded on an interface with {} packets/s whose queues have RPS masks, and CPUs get {} RPS \
-             interrupts/s",
+            "NAPI is threaded on an interface with {} packets/s whose queues have RPS masks, and CPUs get {} \
+             RPS interrupts/s",
             count(PACKETS),
             count(IPIS)
         )
     },
     silent: "one of the two is off, or no RPS interrupts are seen",
     evidence: "the threads, the masks, packets/s and RPS interrupts/s",
-    cause: "A threaded NAPI wakes a thread for each poll. Unless it is pinned, as the documentation recommends, it may run \
-            on any CPU, so no mask suits it; pinned or not, RPS costs another interrupt between CPUs.",
+    cause: "A threaded NAPI wakes a thread for each poll. Unless it is pinned, as the documentation \
+            recommends, it may run on any CPU, so no mask suits it; pinned or not, RPS costs another \
+            interrupt between CPUs.",
     remedy: "Keep one of the two: switch RPS off and pin the threads, or switch the threads off.",
     source: "Documentation/networking/napi.rst (Threaded NAPI); Documentation/networking/scaling.rst (RPS)",
     check,
@@ -55,7 +56,8 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
             format!("RPS on {}: {}/rx-{index} {mask}", plural(masks.len(), "queue"), nic.name),
             format!("{} packets/s, {} RPS interrupts/s between CPUs", count(traffic.rx_packets), count(ipis)),
         ],
-        why: "the scheduler spreads polling threads that are not pinned; RPS hands their packets on again".to_owned(),
+        why: "the scheduler spreads polling threads that are not pinned; RPS hands their packets on \
+              again".to_owned(),
         remedy: format!(
             "switch off RPS or the threads (knob threaded) on {}, and measure which is better",
             nic.name

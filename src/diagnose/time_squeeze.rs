@@ -25,10 +25,10 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does softirq exhaust its budget with packets left, and does it matter?",
     fires: || {
         format!(
-            "{} runs/s and {} of the NET_RX runs of a CPU with time left exhaust the budget (softnet column 3), and \
-             either a ring whose interrupt lands there overflows, which neither a CPU without time nor a short ring \
-             explains, or the CPU is full, ksoftirqd takes {} of its time and processes take {}; a note from {} runs/s \
-             and {} on",
+            "{} runs/s and {} of the NET_RX runs of a CPU with time left exhaust the budget (softnet column \
+             3), and either a ring whose interrupt lands there overflows, which neither a CPU without time \
+             nor a short ring explains, or the CPU is full, ksoftirqd takes {} of its time and processes \
+             take {}; a note from {} runs/s and {} on",
             count(SOME.0),
             percent(SOME.1),
             percent(LEFT),
@@ -37,15 +37,15 @@ pub(super) const RULE: Rule = Rule {
             percent(MANY.1)
         )
     },
-    silent: "exhausted budgets are few, this or another CPU of the device that loses packets spends 80 % of its time on \
-             receive work (then time is short, and no budget helps), or the CPUs have time and the budget is the \
-             kernel's default: then ring-overruns covers the ring",
-    evidence: "exhausted budgets and NET_RX runs per second, the CPU's time in softirq, ksoftirqd and processes, the \
-               budget",
-    cause: "A run ends after netdev_budget packets or netdev_budget_usecs; ksoftirqd does the rest and waits for its \
-            turn among processes.",
-    remedy: "Take work or processes off that CPU. A larger budget lets softirq hold the CPU for longer, at the expense \
-             of others: try it last.",
+    silent: "exhausted budgets are few, this or another CPU of the device that loses packets spends 80 % of \
+             its time on receive work (then time is short, and no budget helps), or the CPUs have time and \
+             the budget is the kernel's default: then ring-overruns covers the ring",
+    evidence: "exhausted budgets and NET_RX runs per second, the CPU's time in softirq, ksoftirqd and \
+               processes, the budget",
+    cause: "A run ends after netdev_budget packets or netdev_budget_usecs; ksoftirqd does the rest and waits \
+            for its turn among processes.",
+    remedy: "Take work or processes off that CPU. A larger budget lets softirq hold the CPU for longer, at \
+             the expense of others: try it last.",
     source: "Documentation/admin-guide/sysctl/net.rst (netdev_budget); net/core/dev.c net_rx_action",
     check,
 };
@@ -93,8 +93,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             Severity::Warning,
             format!("CPU {id} {stops} and packets are lost"),
             format!(
-                "the ring overflows ({} packets/s) before the next run: the CPU has time, but softirq does not get it \
-                 soon enough",
+                "the ring overflows ({} packets/s) before the next run: the CPU has time, but softirq does \
+                 not get it soon enough",
                 count(lost(cpu))
             ),
             away,
@@ -109,7 +109,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         _ => (
             Severity::Note,
             format!("CPU {id} {stops}, without losses"),
-            "packets arrive in bursts; the CPU has time for them and takes the rest in the next run".to_owned(),
+            "packets arrive in bursts; the CPU has time for them and takes the rest in the next \
+             run".to_owned(),
             "nothing to do: this alone does not justify a larger budget",
         ),
     };

@@ -19,22 +19,23 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a device have fewer receive queues than its load needs, and does the driver support more?",
     fires: || {
         format!(
-            "each queue of a device carries traffic and lands on a CPU of its own, these CPUs spend {} of their time \
-             in interrupts and softirq, the others at most {} as much, there are more cores than queues, and the \
-             driver supports more queues, or has several and RPS is off, or the device is a virtual function",
+            "each queue of a device carries traffic and lands on a CPU of its own, these CPUs spend {} of \
+             their time in interrupts and softirq, the others at most {} as much, there are more cores than \
+             queues, and the driver supports more queues, or has several and RPS is off, or the device is a \
+             virtual function",
             percent(FULL),
             percent(ELSEWHERE)
         )
     },
-    silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then there are too few \
-             flows, not queues), several queues share a CPU, or no more queues are available: other rules cover devices \
-             with one queue, and with several RPS already spreads the work",
-    evidence: "each queue's traffic, CPU and its time in interrupts and softirq, the driver's queues and their \
-               maximum, the same time of the other CPUs",
-    cause: "One CPU at a time serves a queue, so the queues can handle only as much as their CPUs. The driver of the \
-            physical function limits the queues of a virtual function.",
-    remedy: "More queues, at most one for each core; RPS if there are no more. A virtual function may get more from a \
-             newer driver, or from its host.",
+    silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then there \
+             are too few flows, not queues), several queues share a CPU, or no more queues are available: \
+             other rules cover devices with one queue, and with several RPS already spreads the work",
+    evidence: "each queue's traffic, CPU and its time in interrupts and softirq, the driver's queues and \
+               their maximum, the same time of the other CPUs",
+    cause: "One CPU at a time serves a queue, so the queues can handle only as much as their CPUs. The \
+            driver of the physical function limits the queues of a virtual function.",
+    remedy: "More queues, at most one for each core; RPS if there are no more. A virtual function may get \
+             more from a newer driver, or from its host.",
     source: "Documentation/networking/scaling.rst (RSS: Suggested Configuration)",
     check,
 };
@@ -96,8 +97,8 @@ fn most(nic: &Nic) -> Option<u32> {
 fn why(nic: &Nic) -> String {
     match nic.hardware.function {
         Function::Virtual { .. } => {
-            "each queue is served by one CPU; the driver of the physical function limits the queues of a virtual \
-             function"
+            "each queue is served by one CPU; the driver of the physical function limits the queues of a \
+             virtual function"
         }
         _ => "each queue is served by one CPU: these CPUs receive all packets, and the others cannot help",
     }

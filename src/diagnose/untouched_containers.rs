@@ -14,15 +14,16 @@ pub(super) const RULE: Rule = Rule {
     asks: "Were interfaces of new containers left without the RPS that the others have?",
     fires: || {
         format!(
-            "an interface whose other end is in another network namespace has {} packets/s and no RPS, and at least half \
-             the traffic of another such interface with RPS",
+            "an interface whose other end is in another network namespace has {} packets/s and no RPS, and \
+             at least half the traffic of another such interface with RPS",
             count(TRAFFIC)
         )
     },
-    silent: "no container interface has RPS (then none was tuned), or the ones without it carry much less (then the \
-             busy ones were chosen)",
+    silent: "no container interface has RPS (then none was tuned), or the ones without it carry much less \
+             (then the busy ones were chosen)",
     evidence: "the interfaces with and without RPS and their traffic, net.core.rps_default_mask",
-    cause: "A restarted container gets a new interface with the kernel's defaults; the values of the old one are lost.",
+    cause: "A restarted container gets a new interface with the kernel's defaults; the values of the old one \
+            are lost.",
     remedy: "Set the masks of the new interfaces too, and net.core.rps_default_mask for future ones.",
     source: "Documentation/admin-guide/sysctl/net.rst (rps_default_mask)",
     check,

@@ -14,18 +14,20 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do transmit queues fit the CPUs that send through them?",
     fires: || {
         format!(
-            "a device sends {} packets/s, XPS is set, and the completions of a queue land on a node that has none of \
-             its CPUs, or CPUs that run processes a quarter of the time are in no queue's mask",
+            "a device sends {} packets/s, XPS is set, and the completions of a queue land on a node that has \
+             none of its CPUs, or CPUs that run processes a quarter of the time are in no queue's mask",
             count(SENDS)
         )
     },
-    silent: "XPS is off, unreadable or based on receive queues (xps_rxqs), the device has one transmit queue, the queue \
-             had no interrupt during the sample, completions land on another CPU of the same node, or the CPUs left out \
-             are idle",
+    silent: "XPS is off, unreadable or based on receive queues (xps_rxqs), the device has one transmit \
+             queue, the queue had no interrupt during the sample, completions land on another CPU of the \
+             same node, or the CPUs left out are idle",
     evidence: "packets sent, the queues with their masks and the CPU of their completions, the CPUs left out",
-    cause: "Interrupts were moved after XPS was set, or the driver set XPS for as many CPUs as it has queues.",
+    cause: "Interrupts were moved after XPS was set, or the driver set XPS for as many CPUs as it has \
+            queues.",
     remedy: "Give every CPU one queue whose completions land on its node.",
-    source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration); net/core/dev.c get_xps_queue",
+    source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration); net/core/dev.c \
+             get_xps_queue",
     check,
 };
 
@@ -74,7 +76,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         title,
         evidence,
         why: match far.is_empty() {
-            true => "the kernel hashes packets of these CPUs over all queues, so they contend for queue locks",
+            true => "the kernel hashes packets of these CPUs over all queues, so they contend for queue \
+                     locks",
             false => "a sent packet's memory is freed on another node, and its socket is woken from there",
         }
         .to_owned(),

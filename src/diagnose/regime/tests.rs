@@ -28,7 +28,8 @@ fn a_thread_that_limits_is_the_reason() {
     let summary = of(host(0.02)).summary;
     assert!(
         summary.starts_with(
-            "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: the load"
+            "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: \
+             the load"
         ),
         "{summary}"
     );
@@ -124,7 +125,8 @@ fn a_full_link_gives_nothing() {
     let losing = beside_findings(full_link(0.05).missed("eth0", 5e3)).summary;
     assert!(
         losing.starts_with(
-            "5,000 packets/s are lost; steering cannot raise throughput at the current load: eth0 receives at 94 %"
+            "5,000 packets/s are lost; steering cannot raise throughput at the current load: eth0 receives \
+             at 94 %"
         ),
         "{losing}"
     );
