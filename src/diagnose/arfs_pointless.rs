@@ -61,9 +61,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             ),
             busiest.line(rates),
         ],
-        why:
-            "the filters can direct a flow only to a queue, and no queue is on its reader's node"
-                .to_owned(),
+        why: "the filters can direct a flow only to a queue, and no queue is on its reader's node".to_owned(),
         remedy:
             "place interrupts of some queues on the readers' node, or run the readers on the queues' node"
                 .to_owned(),

@@ -180,11 +180,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ),
         _ => (
             match (part, left_out) {
-                (None, _) => "a flow stays on one queue: a large flow, few flows, or an RSS table that is \
-                              not reported",
+                (None, _) => {
+                    "a flow stays on one queue: one large flow, few flows, or an unreported RSS table"
+                }
                 (_, 0) => "the RSS table is even, and a flow stays on one queue: one large flow, or a few",
-                _ => "the RSS table is even, and a flow stays on one queue: there are fewer flows than \
-                      queues, or one is large",
+                _ => {
+                    "the RSS table is even, and a flow stays on one queue: there are fewer flows than \
+                     queues, or one is large"
+                }
             }
             .to_owned()
                 + if taker.is_none() { ALIKE } else { "" },

@@ -115,10 +115,11 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
             },
         ],
         why: match half(nic) {
-            Some(half) => format!("{half}: without both no interrupt is deferred, and the CPU is short of \
-                                   time"),
-            None => "moderation is off: every packet or two costs an interrupt on a CPU that is short of time"
-                .to_owned(),
+            Some(half) => format!("{half}: without both nothing is deferred, and the CPU is short of time"),
+            None => {
+                "moderation is off: every packet or two costs an interrupt on a CPU that is short of time"
+                    .to_owned()
+            }
         },
         remedy,
         plans: Vec::new(),

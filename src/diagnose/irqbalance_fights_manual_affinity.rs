@@ -65,8 +65,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 None => format!("irqbalance may undo the interrupt placement of {name}"),
             },
             evidence,
-            why: "irqbalance moves interrupts every 10 s by default, even those placed by hand"
-                .to_owned(),
+            why: "irqbalance moves interrupts every 10 s by default, even those placed by hand".to_owned(),
             remedy: "if they were placed by hand, ban them in irqbalance or stop it".to_owned(),
             plans: Vec::new(),
         });

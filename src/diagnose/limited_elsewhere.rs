@@ -148,7 +148,9 @@ mod tests {
         assert_eq!(found[0].title, "programs take 96 % of all CPU time, receive work 2 %");
         assert_eq!((found[0].severity, found[0].plans.len()), (Severity::Note, 0));
         assert_eq!(found[0].evidence[1], "CPUs' time by program: server (800) 7.7");
-        assert!(found[0].evidence[2].starts_with("without any receive work there would be 2.0 % more capacity"));
+        assert!(
+            found[0].evidence[2].starts_with("without any receive work there would be 2.0 % more capacity")
+        );
     }
 
     /// Field case C on bare metal: 495k requests/s over 1 Gbit/s, limited by bandwidth. The bytes are made

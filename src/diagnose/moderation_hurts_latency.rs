@@ -75,8 +75,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 count(rings)
             ),
         ],
-        why: "the device waits for more packets before it interrupts, and at this rate none \
-              arrive".to_owned(),
+        why: "the device delays interrupts for more packets, and at this rate none arrive".to_owned(),
         remedy: format!(
             "if latency matters: ethtool -C {name} adaptive-rx on, or rx-usecs of a few microseconds"
         ),

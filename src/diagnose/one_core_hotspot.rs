@@ -237,8 +237,7 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
     let some = |time: f64| Some(percent(time)).filter(|_| time >= 0.005);
     let thread =
         some(hot.cpu.ksoftirqd).map_or_else(String::new, |time| format!(" (ksoftirqd/{cpu} {time})"));
-    let polling =
-        some(hot.cpu.napi).map_or_else(String::new, |time| format!(", {time} in polling threads"));
+    let polling = some(hot.cpu.napi).map_or_else(String::new, |time| format!(", {time} in polling threads"));
     let interrupts = some(hot.cpu.irq).map_or_else(String::new, |time| format!(", {time} in interrupts"));
     let mut lines = vec![
         format!(
@@ -311,8 +310,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         }
         None if queues_here(model, rates, cpu) > 1 => {
             let queues = queues_here(model, rates, cpu);
-            let why =
-                format!("the interrupts of {queues} queues land here, and RPS is off for them");
+            let why = format!("the interrupts of {queues} queues land here, and RPS is off for them");
             return (
                 why,
                 "give each queue's interrupt its own CPU, or let other CPUs help (RPS)".into(),
@@ -325,8 +323,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                 "RPS hands the packets of {name}/rx-{index} to CPUs {mask}; only the interrupt and the \
                  polling of the queue are left here, which RPS cannot move"
             );
-            return (why, "more queues, or fewer interrupts by coalescing, if the driver supports \
-                          it".into(), &[]);
+            return (why, "more queues, or fewer interrupts by coalescing, if supported".into(), &[]);
         }
         Some(mask) if taker(model, rates, queue) == Some(cpu) => {
             let why = format!(

@@ -161,9 +161,8 @@ const TAKEN: f64 = 0.05;
 /// An evidence line if the hypervisor takes time from these CPUs.
 pub(super) fn steal_line(rates: &Rates, cpus: &CpuMask) -> Option<String> {
     let taken = mean(rates, cpus, |cpu| cpu.steal);
-    (taken >= TAKEN).then(|| {
-        format!("the hypervisor takes {} of CPU {cpus} (steal, counted as busy)", percent(taken))
-    })
+    (taken >= TAKEN)
+        .then(|| format!("the hypervisor takes {} of CPU {cpus} (steal, counted as busy)", percent(taken)))
 }
 
 /// The mean over these CPUs; 0 if the rates have none of them.

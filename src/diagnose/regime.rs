@@ -156,9 +156,7 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regi
         }
         (Some(why), Some(losing)) => {
             let why = match has_time {
-                true => format!(
-                    "{losing} although the CPUs have time: bursts overflow a ring or a backlog"
-                ),
+                true => format!("{losing} although the CPUs have time: bursts overflow a ring or a backlog"),
                 false => format!("{losing}; steering cannot raise throughput at the current load: {why}"),
             };
             (knobs::none(&why), why)
@@ -245,9 +243,8 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
             hot.ceiling * 100.0
         ));
     }
-    (busiest < BUSY).then(|| {
-        format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest))
-    })
+    (busiest < BUSY)
+        .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
 }
 
 fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {

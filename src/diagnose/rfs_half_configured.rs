@@ -85,9 +85,9 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
             "rps_sock_flow_entries {global}; rps_flow_cnt {range} on {queues} RX queues of {name}"
         )],
         why: why.to_owned(),
-        remedy: "set both, each queue's table to the global size divided by the number of queues; or both to \
-                 0"
-            .to_owned(),
+        remedy:
+            "set both, each queue's table to the global size divided by the number of queues; or both to 0"
+                .to_owned(),
         plans: vec!["rfs".to_owned()],
     })
 }

@@ -83,8 +83,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         count(lost),
         count(traffic.rx_packets)
     )];
-    evidence
-        .extend(ring.map(|ring| format!("RX ring: {} descriptors per queue, at most {}", ring.now, ring.max)));
+    evidence.extend(
+        ring.map(|ring| format!("RX ring: {} descriptors per queue, at most {}", ring.now, ring.max)),
+    );
     evidence.extend(hottest.map(|cpu| {
         format!(
             "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
@@ -108,8 +109,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
         (why, "keep processes off that CPU, or move the interrupt to one with room".into(), &[])
     } else if let Some(ring) = room {
-        let why =
-            "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
+        let why = "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
         let remedy = format!(
             "a larger ring (ethtool -G {name} rx N, at most {}); resizing interrupts traffic for a moment",
             ring.max
@@ -124,11 +124,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             }
             _ => "its CPU has time left and the ring is at its maximum: bursts are longer than the ring",
         };
-        (
-            why,
-            "more queues, to spread bursts; flow control (pause frames) against single senders".into(),
-            &[],
-        )
+        (why, "more queues, to spread bursts; flow control (pause frames) against single senders".into(), &[])
     };
     Some(Finding {
         id: RULE.id.to_owned(),

@@ -83,9 +83,10 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             cpu: Some(cpu),
             title: format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
             evidence,
-            why: "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
-                  the bottleneck"
-                .to_owned(),
+            why:
+                "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
+                 the bottleneck"
+                    .to_owned(),
             remedy: format!("remove CPU {cpu} from the mask"),
             plans: vec!["rps".to_owned()],
         });
@@ -109,10 +110,7 @@ mod tests {
 
     #[test]
     fn field_case_a_as_it_was_kept() {
-        assert_eq!(
-            titles(host("0-7", 0.49)),
-            ["CPU 2 handles the interrupt of eth0/rx-0 and its RPS work"]
-        );
+        assert_eq!(titles(host("0-7", 0.49)), ["CPU 2 handles the interrupt of eth0/rx-0 and its RPS work"]);
     }
 
     /// It fired at 25 % and showed 5 %.

@@ -87,8 +87,7 @@ fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &Cp
             plural(near.len(), "nearby CPU")
         ),
         evidence,
-        why: "each queue's packets are spread over its mask: where masks overlap, the work adds \
-              up".to_owned(),
+        why: "each queue spreads its packets over its mask: where masks overlap, the work adds up".to_owned(),
         remedy: format!("give each of these queues CPUs of its own: {near} are free"),
         plans: Vec::new(),
     }

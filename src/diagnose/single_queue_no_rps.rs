@@ -57,7 +57,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 nic.name
             ),
             evidence: vec![format!(
-                "CPU {cpu}: {} of its time in interrupts and softirq ({}), room for {} of its receive work",
+                "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",
                 percent(rates.cpu(cpu).map_or(0.0, receiving)),
                 tier(rates),
                 times(1.0 / load(cpu))
@@ -91,13 +91,13 @@ mod tests {
         assert_eq!(found[0].title, "all 20,000 packets/s of eth0 go through CPU 1");
         assert_eq!(
             found[0].evidence,
-            ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled), room for 6.7x of its receive work"]
+            ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled), headroom 6.7x"]
         );
         let (model, mut rates) = host(4, &[1]).build();
         rates.cpus[1].irq = 0.15;
         assert_eq!(
             check(&model, &rates)[0].evidence,
-            ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled), room for 3.3x of its receive work"]
+            ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled), headroom 3.3x"]
         );
     }
 

@@ -210,8 +210,7 @@ fn shown(held: &HeldRates) -> Option<String> {
     });
     let drops = (held.dropped > 0.0).then(|| format!("{} drops/s", count(held.dropped)));
     let unread = held.unread.known().filter(|unread| **unread >= UNREAD);
-    let unread =
-        unread.map(|unread| format!("{} with unread data", plural(*unread as usize, "connection")));
+    let unread = unread.map(|unread| format!("{} with unread data", plural(*unread as usize, "connection")));
     let parts: Vec<String> = [waits, drops, unread].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("{name} port {}: {}", held.port, parts.join(", ")))
 }

@@ -56,8 +56,7 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
             format!("RPS on {}: {}/rx-{index} {mask}", plural(masks.len(), "queue"), nic.name),
             format!("{} packets/s, {} RPS interrupts/s between CPUs", count(traffic.rx_packets), count(ipis)),
         ],
-        why: "the scheduler spreads polling threads that are not pinned; RPS hands their packets on \
-              again".to_owned(),
+        why: "the scheduler spreads unpinned polling threads; RPS hands their packets on again".to_owned(),
         remedy: format!(
             "switch off RPS or the threads (knob threaded) on {}, and measure which is better",
             nic.name

@@ -102,15 +102,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         2 => (
             Severity::Warning,
             format!("CPU {id} leaves packets to ksoftirqd {} times/s", count(cpu.time_squeeze)),
-            "ksoftirqd does what a run leaves, and waits for its turn among the processes there"
-                .to_owned(),
+            "ksoftirqd does what a run leaves, and waits for its turn among the processes there".to_owned(),
             away,
         ),
         _ => (
             Severity::Note,
             format!("CPU {id} {stops}, without losses"),
-            "packets arrive in bursts; the CPU has time for them and takes the rest in the next \
-             run".to_owned(),
+            "packets arrive in bursts; the CPU has time for the rest in the next run".to_owned(),
             "nothing to do: this alone does not justify a larger budget",
         ),
     };

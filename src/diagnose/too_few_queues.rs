@@ -65,8 +65,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         return None;
     }
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
-    let could =
-        more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
+    let could = more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
     let busiest =
         queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
     Some(Finding {

@@ -49,9 +49,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         Some(mask) if mask.is_empty() => {
             "net.core.rps_default_mask is empty: new interfaces get no RPS".to_owned()
         }
-        Some(mask) => format!(
-            "net.core.rps_default_mask is {mask}: these interfaces are older, or were reset"
-        ),
+        Some(mask) => {
+            format!("net.core.rps_default_mask is {mask}: these interfaces are older, or were reset")
+        }
         None => "this kernel has no net.core.rps_default_mask, or it was not read".to_owned(),
     };
     vec![Finding {

@@ -76,8 +76,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         title,
         evidence,
         why: match far.is_empty() {
-            true => "the kernel hashes packets of these CPUs over all queues, so they contend for queue \
-                     locks",
+            true => {
+                "the kernel hashes packets of these CPUs over all queues, so they contend for queue locks"
+            }
             false => "a sent packet's memory is freed on another node, and its socket is woken from there",
         }
         .to_owned(),

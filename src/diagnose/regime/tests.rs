@@ -145,7 +145,10 @@ fn a_hotspot_before_a_full_link_keeps_its_advice() {
     assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
     assert!(found.knobs.iter().any(|knob| knob.trial), "{found:?}");
     let losing = beside_findings(full_link(0.9).missed("eth0", 5e3)).summary;
-    assert!(losing.contains("; 5,000 packets/s are lost; no throughput gain at the current load"), "{losing}");
+    assert!(
+        losing.contains("; 5,000 packets/s are lost; no throughput gain at the current load"),
+        "{losing}"
+    );
 }
 
 /// The same with a queue for which RPS is advised before its traffic grows.
@@ -156,9 +159,9 @@ fn a_full_thread_leaves_the_advice_for_later() {
     let found = beside_findings(sketch.udp(6379, 900, 900));
     assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
     assert!(
-        found
-            .summary
-            .contains("; no throughput gain at the current load: the load waits for one thread of redis-server"),
+        found.summary.contains(
+            "; no throughput gain at the current load: the load waits for one thread of redis-server"
+        ),
         "{}",
         found.summary
     );

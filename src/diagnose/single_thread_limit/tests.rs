@@ -60,10 +60,7 @@ fn what_shows_that_it_is_behind() {
         shown(redis().tcp(80, 128, 127, None)),
         "TCP port 80: 128 and 127 connections waiting to be accepted in the two samples"
     );
-    assert_eq!(
-        shown(redis().tcp(80, 0, 0, Some(40))),
-        "TCP port 80: 40 connections with unread data"
-    );
+    assert_eq!(shown(redis().tcp(80, 0, 0, Some(40))), "TCP port 80: 40 connections with unread data");
     let dropping = redis().udp(53, 0, 900).socket(|held| held.dropped = 1_200.0);
     assert_eq!(shown(dropping), "UDP port 53: 1,200 drops/s");
 }
@@ -76,7 +73,10 @@ fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
         assert!(found[0].remedy.starts_with("if it serves this traffic: "), "{}", found[0].remedy);
         found[0].evidence[2].clone()
     };
-    assert_eq!(sockets(Fact::Denied(Need::SysPtrace)), "its sockets are not visible: that needs CAP_SYS_PTRACE");
+    assert_eq!(
+        sockets(Fact::Denied(Need::SysPtrace)),
+        "its sockets are not visible: that needs CAP_SYS_PTRACE"
+    );
     let others = SocketRates { held: Vec::new(), others: true };
     assert_eq!(sockets(Fact::Known(others)), "it has no public socket in this namespace");
     assert_eq!(of(redis().tcp(80, 0, 0, None))[0].severity, Severity::Note, "connections are not seen");

@@ -40,12 +40,8 @@ pub(super) fn hosts() -> Vec<Host> {
                 rates.cpus[5].net_rx = 2e4;
             },
         ),
-        Host::new(
-            "disk requests and few packets",
-            disks(0.93).receives(5, 0.93, 3e3),
-            &["one-core-hotspot"],
-        )
-        .lacks("one-core-hotspot", "NET_RX runs as often", |_, rates| rates.cpus[5].net_rx = 41e3),
+        Host::new("disk requests and few packets", disks(0.93).receives(5, 0.93, 3e3), &["one-core-hotspot"])
+            .lacks("one-core-hotspot", "NET_RX runs as often", |_, rates| rates.cpus[5].net_rx = 41e3),
         Host::new("disk requests drown a CPU, packets another", disks(0.93).receives(2, 0.85, 4e4), &[]),
         Host::new(
             "disk requests rob a pinned program",
