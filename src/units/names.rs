@@ -127,7 +127,7 @@ impl FromStr for QueueId {
             Some(("tx", digits)) => (Direction::Tx, digits),
             _ => return Err(NameError::Queue(text.to_owned())),
         };
-// One name per queue: two names must not mean the same directory.
+        // One name per queue: two names must not mean the same directory.
         let padded = digits.len() > 1 && digits.starts_with('0');
         if digits.is_empty() || padded || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(NameError::Queue(text.to_owned()));
