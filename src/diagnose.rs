@@ -1,8 +1,8 @@
-//! Findings: what is wrong on the receive path, shown by figures, with a cause and a remedy.
+//! Findings: problems on the receive path, each with figures, a cause and a remedy.
 //!
-//! One rule a file; [`RULES`] is the only registry. Rules are functions from a [`Model`] and the
-//! [`Rates`] on it to findings: they never see a host, and they do not choose values (that is
-//! `plan`). A quiet machine gets no finding.
+//! One rule per file; [`RULES`] is the only registry. A rule is a function from a [`Model`] and its
+//! [`Rates`] to findings. It never sees a host and does not choose values (`plan` does). A quiet
+//! machine gets no finding.
 
 mod elsewhere;
 pub mod evidence;
@@ -62,20 +62,20 @@ use crate::units::{CpuId, NicName};
 
 pub use single_thread_limit::{ThreadRoom, thread_room};
 
-/// How much it matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing; nothing is lost today.
     Note,
-    /// Costs throughput or latency under today's load.
+    /// Costs throughput or latency under the current load.
     Warning,
-    /// A CPU has no room left, or packets are being lost.
+    /// A CPU has no headroom left, or packets are being lost.
     Critical,
 }
 
-/// One thing found, with the figures that show it.
+/// One problem, with the figures that show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
@@ -83,19 +83,19 @@ pub struct Finding {
     pub id: String,
     /// How much it matters.
     pub severity: Severity,
-    /// The interface concerned, when there is one.
+    /// The interface concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<NicName>,
-    /// The CPU concerned, when there is one.
+    /// The CPU concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuId>,
     /// One line with the figure that matters.
     pub title: String,
-    /// The figures, with units and with how they were measured.
+    /// The figures, with units and the way they were measured.
     pub evidence: Vec<String>,
     /// The cause.
     pub why: String,
-    /// What to do about it, in words.
+    /// The remedy, in words.
     pub remedy: String,
     /// Names of the plans that address it, such as `rps`; empty when no plan does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -103,38 +103,38 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether somebody should look: a note that no plan addresses is for those who look anyway.
+    /// True if the finding calls for attention: a note that no plan addresses does not.
     pub fn calls(&self) -> bool {
         self.severity > Severity::Note || !self.plans.is_empty()
     }
 }
 
-/// One rule: what it asks, when it fires and when it stays silent (its false positives), and the check itself.
+/// One rule: its question, when it fires, when it stays silent (its false positives), and the check itself.
 pub struct Rule {
     /// The id of its findings.
     pub id: &'static str,
-    /// What it looks for, in one sentence.
+    /// The question it answers, in one sentence.
     pub asks: &'static str,
     /// When it fires, with the thresholds in force.
     pub fires: fn() -> String,
-    /// When it stays silent although it looks alike.
+    /// Similar cases in which it stays silent.
     pub silent: &'static str,
-    /// The figures that its findings show.
+    /// The figures its findings show.
     pub evidence: &'static str,
-    /// How it comes about.
+    /// The usual cause.
     pub cause: &'static str,
-    /// What it advises.
+    /// Its advice.
     pub remedy: &'static str,
-    /// Where that is published: kernel documentation or source, or a manual; else [`OWN_RULE`].
+    /// Its published source: kernel documentation or source, or a manual; else [`OWN_RULE`].
     pub source: &'static str,
     /// The check.
     pub check: fn(&Model, &Rates) -> Vec<Finding>,
 }
 
-/// The source of a rule that is published nowhere else.
+/// Source of a rule that is not published elsewhere.
 const OWN_RULE: &str = "a rule of rxlab's own, published nowhere else";
 
-/// Every rule, most telling first.
+/// All rules, most informative first.
 pub const RULES: &[Rule] = &[
     one_core_hotspot::RULE,
     backlog_drops::RULE,
@@ -171,14 +171,14 @@ pub const RULES: &[Rule] = &[
     slow_clocksource::RULE,
 ];
 
-/// What a finding of the first says already of the same interface, and of the same CPU where both name one: saying it
-/// twice adds nothing, or contradicts.
+/// Rules whose findings are dropped when the first rule has one for the same interface (and the same CPU, if
+/// both name one): they would repeat or contradict it.
 const TOLD: &[(&Rule, &[&Rule])] = &[
     // The hotspot of a one-queue interface names the missing RPS as its cause.
     (&one_core_hotspot::RULE, &[&single_queue_no_rps::RULE]),
-    // More queues are no help where what is there leaves most of them idle.
+    // More queues do not help while most of the present ones are idle.
     (&hash_imbalance::RULE, &[&too_few_queues::RULE]),
-    // Masks that should not be there need no mending.
+    // Masks that should not exist need no repair.
     (
         &rps_redundant::RULE,
         &[
@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(findings[0].severity, Severity::Critical);
     }
 
-    /// "No mask splits one flow" once stood beside a plan of RPS with an even spread, and "no RPS here" beside advice
-    /// on how to write its masks; and what there is to gain was said without a look at either.
+    /// Past bugs: "no mask splits one flow" next to an RPS plan with an even spread, "no RPS here" next to
+    /// advice on its masks, and an estimate of the gain that ignored both.
     #[test]
     fn no_advice_contradicts_another() {
         let ids = |sketch: Sketch| {
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(ids(each), ["rps-redundant"]);
     }
 
-    /// A rule file that nobody registered would be a rule that never runs.
+    /// An unregistered rule file would be a rule that never runs.
     #[test]
     #[allow(clippy::disallowed_methods)] // Looks at the source tree.
     fn every_rule_has_a_file_and_every_file_a_rule() {

@@ -1,7 +1,7 @@
-//! What a machine is and what it was doing: the receive path and the rates on it.
+//! The receive path of a machine and the rates on it.
 //!
 //! Pure values. Topology ([`Model`]) comes from one sample, [`Rates`] from two; nothing here reads
-//! a file, judges, or prints.
+//! files, judges or prints.
 
 mod between;
 mod build;

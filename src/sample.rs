@@ -1,7 +1,6 @@
-//! One look at the machine: raw facts and counters, as values that can be saved.
+//! One sample of the machine: raw facts and counters, as values that can be saved.
 //!
-//! One source a file; a source that fails leaves the others usable. What the facts mean is for
-//! `model` to say.
+//! One source per file; a source that fails leaves the others usable. `model` interprets the facts.
 
 mod busiest;
 mod counters;
@@ -49,55 +48,55 @@ use crate::host::{Host, Question};
 use crate::parse::{self, NetdevNapi, NetdevQueue};
 use crate::units::{CpuId, Fact};
 
-/// One look at a machine: what there is, and the counters at that moment.
+/// One sample of a machine: its inventory, and the counters at that moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// `rxlab.sample/2`.
     pub schema: String,
-    /// What there is.
+    /// The inventory.
     pub inventory: Inventory,
     /// The counters.
     pub counters: Counters,
 }
 
-/// What changes seldom: CPUs, interfaces, queues, interrupts and how they are set.
+/// Facts that rarely change: CPUs, interfaces, queues, interrupts and their settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
-    /// Which machine and boot.
+    /// Identity of the machine and boot.
     pub identity: RawIdentity,
     /// CPUs that are present.
     pub cpus: Fact<Vec<RawCpu>>,
     /// Network interfaces.
     pub nics: Fact<Vec<RawNic>>,
-    /// Every queue that is up, and the NAPI that polls it, as the kernel says.
+    /// Every queue that is up, and the NAPI that polls it, as reported by the kernel.
     #[serde(default)]
     pub queues: Fact<Vec<NetdevQueue>>,
-    /// Every NAPI, its interrupt and its thread, as the kernel says.
+    /// Every NAPI, its interrupt and its thread, as reported by the kernel.
     #[serde(default)]
     pub napis: Fact<Vec<NetdevNapi>>,
-    /// Numbered interrupts that a driver has asked for.
+    /// Numbered interrupts that a driver uses.
     pub irqs: Fact<Vec<RawIrq>>,
     /// `net.core.rps_sock_flow_entries`.
     pub rps_sock_flow_entries: Fact<u32>,
     /// The process id of `ksoftirqd/N` by CPU.
     #[serde(default)]
     pub ksoftirqd: Fact<BTreeMap<CpuId, u32>>,
-    /// The process ids of the kernel's threads that poll queues in place of softirqs.
+    /// The process ids of kernel threads that poll queues instead of softirqs.
     #[serde(default)]
     pub napi_threads: Fact<Vec<u32>>,
-    /// The numbers of the programs of which counters have the CPU time: so many that looking at them costs
-    /// little.
+    /// The process ids of programs whose CPU time the counters contain: limited in number to keep the cost
+    /// low.
     #[serde(default)]
     pub programs: Fact<Vec<u32>>,
-    /// irqbalance, when it runs.
+    /// irqbalance, if it runs.
     pub irqbalance: Fact<Option<Irqbalance>>,
-    /// Settings of the kernel.
+    /// Kernel settings.
     pub settings: Settings,
-    /// How interfaces stand on one another.
+    /// Stacking of interfaces.
     pub links: Fact<Vec<parse::Link>>,
-    /// Network namespaces that processes live in, other than the one looked at.
+    /// Network namespaces of running processes, other than the sampled one.
     pub namespaces: Fact<RawNamespaces>,
-    /// Listening sockets of the namespace looked at.
+    /// Listening sockets of the sampled namespace.
     pub listeners: Fact<RawListeners>,
 }
 
@@ -105,7 +104,7 @@ impl Sample {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.sample/2";
 
-    /// Looks at the whole machine once.
+    /// Samples the whole machine.
     pub fn take(host: &dyn Host) -> Self {
         let inventory = Inventory::take(host, Scope::All);
         let counters = Counters::take(host, &inventory);
@@ -114,7 +113,7 @@ impl Sample {
 }
 
 impl Inventory {
-    /// Looks at what there is, as far as `scope` goes; what is beyond is [`Fact::NotAsked`].
+    /// Takes the inventory, as far as `scope` goes; facts beyond it are [`Fact::NotAsked`].
     pub fn take(host: &dyn Host, scope: Scope<'_>) -> Self {
         let queues = read::asked(host, &Question::Queues, parse::netdev_queues);
         let nics = nics::take(host, &queues, |nic| scope.in_full(nic));

@@ -1,4 +1,4 @@
-//! The words of the receive path as types: CPUs, CPU sets, interrupts, queues, interfaces.
+//! Types of the receive path: CPUs, CPU sets, interrupts, queues, interfaces.
 //!
 //! Nothing here touches the machine. Text forms follow the kernel: CPU lists (`0-3,8`) as in
 //! `smp_affinity_list`, masks as 32-bit hexadecimal groups, most significant first, as in `rps_cpus`.

@@ -1,6 +1,6 @@
-//! A program shares the CPU that takes the interrupts with them, that CPU is full, and others have room.
+//! A program shares a full CPU with interrupts while other CPUs have room.
 //!
-//! A program that is pinned to that one CPU is [`super::stolen_cpu`]'s.
+//! [`super::stolen_cpu`] covers a program that is pinned to that one CPU.
 
 use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, may_be_lo, receive_time, tier};
@@ -10,42 +10,43 @@ use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, ProcessRates, Rates};
 use crate::units::CpuMask;
 
-/// Receive time of the CPU from which sharing it costs the program.
+/// Receive time of the CPU from which sharing it slows the program down.
 const RECEIVES: f64 = 0.25;
 /// Time of processes on it from which there is something to move.
 const RUNS: f64 = 0.10;
 
 pub(super) const RULE: Rule = Rule {
     id: "app-on-irq-cpu",
-    asks: "Does a program run on the CPU that takes the interrupts although others have room?",
+    asks: "Does a program run on a CPU that handles interrupts although others have room?",
     fires: || {
         format!(
-            "the CPU of a device's interrupt is {} busy, {} of its time in softirq and {} in processes; a program may \
-             run on such CPUs alone, or has one thread that was there at both looks; and a CPU without interrupts is \
-             {} idle. A note where the program may run there",
+            "the CPU of a device's interrupt is {} busy, {} of its time in softirq and {} in processes; a \
+             program may run only on such CPUs, or has one thread that was there in both samples; and a CPU \
+             without interrupts is {} idle. A note if the program may run there",
             percent(FULL),
             percent(RECEIVES),
             percent(RUNS),
             percent(ROOM)
         )
     },
-    silent: "most CPUs take interrupts (a queue for each), no other CPU has room, the program is pinned to the one CPU, \
-             runs at a nice value above 0, is not seen, or the packets there may be those of `lo`",
-    evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it may use, \
-               idle CPUs",
-    cause: "Receive work comes before any program: what it takes, the program on that CPU does not get; and the \
-            scheduler leaves a program where it is once it is alone there.",
+    silent: "most CPUs handle interrupts (a queue for each), no other CPU has room, the program is pinned to \
+             the one CPU (stolen-cpu), runs at a nice value above 0, is not visible, or the packets there \
+             may come from `lo`",
+    evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it \
+               may use, idle CPUs",
+    cause: "Receive work preempts every program on its CPU, and the scheduler does not move a program that \
+            is alone on a CPU.",
     remedy: "Let the program run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt.",
     source: "Documentation/networking/scaling.rst (RSS IRQ Configuration)",
     check,
 };
 
-/// A program, the CPU that it shares, and where there is room.
+/// A program, the CPU it shares, and the CPUs with room.
 pub(super) struct Sharing<'a> {
     pub(super) process: &'a ProcessRates,
     cpu: &'a CpuRates,
     room: CpuMask,
-    /// It may not go where the room is.
+    /// It may not run on the CPUs with room.
     confined: bool,
 }
 
@@ -100,7 +101,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             percent(cpu.idle)
         ),
         format!(
-            "{}: {} of a CPU in {}, may use CPUs {allowed}, was on CPU {id}",
+            "{}: {} of a CPU in {}, may use CPUs {allowed}, ran on CPU {id}",
             named(process),
             percent(process.cpu),
             match process.threads {
@@ -108,7 +109,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 threads => format!("{threads} threads"),
             }
         ),
-        format!("CPUs {} take no interrupts and are at least half idle", first.room),
+        format!("CPUs {} handle no interrupts and are at least half idle", first.room),
     ];
     if found.len() > 1 {
         let others: Vec<String> = found
@@ -117,11 +118,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             .take(4)
             .map(|other| named(other.process))
             .collect();
-        evidence.push(format!("the same of {}", others.join(", ")));
+        evidence.push(format!("the same for {}", others.join(", ")));
     }
     let why = match first.confined {
-        true => "the program may run on CPUs with interrupts alone, and receive work comes before it",
-        false => "receive work comes before the program, and the scheduler leaves it where it is",
+        true => "the program may run only on CPUs with interrupts, and receive work preempts it",
+        false => "receive work preempts the program, and the scheduler does not move it",
     };
     vec![Finding {
         id: RULE.id.to_owned(),
@@ -165,9 +166,9 @@ mod tests {
         assert_eq!(found[0].severity, Severity::Warning);
         assert_eq!(
             found[0].evidence[1],
-            "redis-server (800): 60 % of a CPU in one thread, may use CPUs 2-3, was on CPU 2"
+            "redis-server (800): 60 % of a CPU in one thread, may use CPUs 2-3, ran on CPU 2"
         );
-        assert_eq!(found[0].evidence[2], "CPUs 0-1,4-7 take no interrupts and are at least half idle");
+        assert_eq!(found[0].evidence[2], "CPUs 0-1,4-7 handle no interrupts and are at least half idle");
     }
 
     #[test]
@@ -182,12 +183,12 @@ mod tests {
     fn near_misses() {
         let with = |sketch: Sketch| of(sketch.program("redis-server", 0.6, "2-3")).is_empty();
         assert!(with(host(0.45, 0.3)), "the CPU is not full");
-        assert!(with(host(0.05, 0.94)), "interrupts take next to nothing");
+        assert!(with(host(0.05, 0.94)), "interrupts take hardly any time");
         let full = |sketch: Sketch, cpu| sketch.works(cpu, 0.9);
         assert!(with(host(0.45, 0.54).each("0-1,4-7", full)), "no room elsewhere");
         let queues = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 1e5);
         assert!(with(queues.receives(2, 0.45, 5e4).works(2, 0.54)), "a queue for nearly every CPU");
-        assert!(of(host(0.45, 0.54)).is_empty(), "no program is seen there");
+        assert!(of(host(0.45, 0.54)).is_empty(), "no program is visible there");
         assert!(
             of(host(0.45, 0.54).program("xz", 0.6, "2-3").last(|xz| xz.nice = 10)).is_empty(),
             "gives way"

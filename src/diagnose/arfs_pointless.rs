@@ -1,4 +1,4 @@
-//! The device steers flows for readers that have no queue near them.
+//! The device steers flows for readers that have no queue on their node.
 
 use super::arfs_possible::{local, offload, rfs_complete};
 use super::figures::{count, percent};
@@ -7,29 +7,29 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Packets a second from which the choice of a queue for each flow can matter.
+/// Packets/s from which the choice of a queue for each flow can matter.
 const PACKETS: f64 = 10_000.0;
 
-/// Receive time of a queue's CPU from which it does.
+/// Receive time of a queue's CPU from which it matters.
 const BUSY: f64 = 0.10;
 
 pub(super) const RULE: Rule = Rule {
     id: "arfs-pointless",
-    asks: "Does the device steer flows although no queue is near their readers?",
+    asks: "Does the device steer flows although no queue is on their readers' node?",
     fires: || {
         format!(
-            "accelerated RFS is in force (a driver that can, ntuple filters on, RFS complete) on a device with {} \
-             packets/s, a queue's CPU spends {} of its time in interrupts and softirq, and no queue with traffic \
-             lands on a node whose CPUs run processes a quarter of the time",
+            "accelerated RFS is active (a capable driver, ntuple filters on, RFS complete) on a device with \
+             {} packets/s, a queue's CPU spends {} of its time in interrupts and softirq, and no queue with \
+             traffic lands on a node whose CPUs run processes a quarter of the time",
             count(PACKETS),
             percent(BUSY)
         )
     },
     silent: "a reader has a queue on its node, nodes are not known, or the machine has one node",
-    evidence: "where processes run, where the queues' interrupts land, the traffic",
-    cause: "The kernel asks the device for the queue nearest to the reader; where none is near, the filter brings \
-            nothing and its upkeep costs.",
-    remedy: "Place interrupts of some queues on the readers' node, or run the readers where the queues are.",
+    evidence: "the CPUs of processes and of the queues' interrupts, the traffic",
+    cause: "The kernel asks the device for the queue nearest to the reader; if none is near, the filters \
+            cost time and gain nothing.",
+    remedy: "Place interrupts of some queues on the readers' node, or run the readers on the queues' node.",
     source: "Documentation/networking/scaling.rst (Accelerated RFS: Suggested Configuration)",
     check,
 };
@@ -54,18 +54,16 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
         cpu: None,
-        title: format!("{} steers flows, but no queue is near their readers", nic.name),
+        title: format!("{} steers flows, but has no queue near their readers", nic.name),
         evidence: vec![
             format!(
                 "processes run on CPU {readers}, the queues' interrupts land on CPU {cpus} of other nodes"
             ),
             busiest.line(rates),
         ],
-        why:
-            "the filters can lead a flow only to a queue, and every queue is on another node than its reader"
-                .to_owned(),
+        why: "the filters can direct a flow only to a queue, and no queue is on its reader's node".to_owned(),
         remedy:
-            "place interrupts of some queues on the readers' node, or run the readers where the queues are"
+            "place interrupts of some queues on the readers' node, or run the readers on the queues' node"
                 .to_owned(),
         plans: Vec::new(),
     })
@@ -94,7 +92,7 @@ mod tests {
     #[test]
     fn readers_on_the_other_node() {
         let found = of(host(2, "4-7", true));
-        assert_eq!(found[0].title, "eth0 steers flows, but no queue is near their readers");
+        assert_eq!(found[0].title, "eth0 steers flows, but has no queue near their readers");
         assert!(
             found[0].evidence[0]
                 .starts_with("processes run on CPU 4-7, the queues' interrupts land on CPU 0-1")

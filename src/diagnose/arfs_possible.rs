@@ -1,4 +1,4 @@
-//! RFS works in software on a device that could steer flows itself.
+//! RFS runs in software on a device that could steer flows itself.
 
 use super::figures::percent;
 use super::places::{Loaded, loaded_of, most_loaded, node, readers};
@@ -6,31 +6,32 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Drivers that steer flows for the kernel (`ndo_rx_flow_steer`), as their devices name them.
+/// Drivers that steer flows for the kernel (`ndo_rx_flow_steer`), by the name that devices report.
 const DRIVERS: [&str; 10] =
     ["mlx5_core", "mlx4_core", "ice", "bnxt_en", "sfc", "sfc_siena", "sfc_falcon", "qede", "enic", "hns3"];
 
-/// The kernel's name of the offload that it needs.
+/// The kernel's name of the required offload.
 const OFFLOAD: &str = "rx-ntuple-filter";
 
-/// Receive time of a queue's CPU from which handing packets on by software is worth saving.
+/// Receive time of a queue's CPU from which handing packets on in software is worth avoiding.
 const BUSY: f64 = 0.25;
 
 pub(super) const RULE: Rule = Rule {
     id: "arfs-possible",
-    asks: "Is flow steering done in software where the device could do it?",
+    asks: "Does software steer flows although the device could do it?",
     fires: || {
         format!(
-            "RFS is complete on a device with several queues whose driver can steer flows ({}), {OFFLOAD} is off and \
-             can be switched on, a queue's CPU spends {} of its time in interrupts and softirq, and queues land on \
-             the nodes of the CPUs that run processes",
+            "RFS is complete on a device with several queues whose driver can steer flows ({}), {OFFLOAD} is \
+             off and can be switched on, a queue's CPU spends {} of its time in interrupts and softirq, and \
+             queues land on the nodes of the CPUs that run processes",
             DRIVERS.join(", "),
             percent(BUSY)
         )
     },
-    silent: "RFS is off, the driver cannot do it, the offload is on or fixed, or the readers' nodes have no queue",
+    silent: "RFS is off, the driver cannot do it, the offload is on or fixed, or the readers' nodes have no \
+             queue",
     evidence: "the RFS tables, the offload, the busiest queue",
-    cause: "Accelerated RFS needs three things: RFS, a driver that can, and ntuple filters switched on, which many \
+    cause: "Accelerated RFS needs three things: RFS, a capable driver, and ntuple filters, which many \
             drivers leave off.",
     remedy: "Switch ntuple filters on (ethtool -K NIC ntuple on), and measure.",
     source: "Documentation/networking/scaling.rst (Accelerated RFS)",
@@ -64,27 +65,28 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             busiest.line(rates),
             format!("processes run on CPU {readers}; a queue lands on the node of {} of them", local.len()),
         ],
-        why: "RFS hands packets on by interrupts between CPUs; the device could bring them to the right one at once"
+        why: "RFS hands packets on by interrupts between CPUs; the device could deliver them to the right \
+              one directly"
             .to_owned(),
         remedy: format!("switch ntuple filters on (ethtool -K {} ntuple on), and measure", nic.name),
         plans: Vec::new(),
     })
 }
 
-/// Whether the offload is on, and whether it can be changed, for drivers that steer flows.
+/// For drivers that steer flows: is the offload on, and can it be changed?
 pub(super) fn offload(nic: &Nic) -> Option<(bool, bool)> {
     nic.driver.as_deref().filter(|driver| DRIVERS.contains(driver))?;
     let offload = nic.hardware.features.known()?.iter().find(|feature| feature.name == OFFLOAD)?;
     Some((offload.on, offload.changeable))
 }
 
-/// Whether RFS is on: the global table and that of every queue.
+/// True if RFS is on: the global table and that of every queue are set.
 pub(super) fn rfs_complete(model: &Model, nic: &Nic) -> bool {
     let set = |queue: &crate::model::RxQueue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0);
     model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0) && nic.rx.iter().all(set)
 }
 
-/// Those of `readers` on whose node a queue lands; a CPU of an unknown node may be one.
+/// The CPUs of `readers` with a queue on their node; a CPU of an unknown node may be one.
 pub(super) fn local(model: &Model, queues: &[Loaded<'_>], readers: &CpuMask) -> CpuMask {
     let nodes: Vec<Option<u32>> = queues.iter().map(|queue| node(model, queue.cpu)).collect();
     let near = |at: Option<u32>| at.is_none() || nodes.iter().any(|node| node.is_none() || *node == at);

@@ -5,9 +5,9 @@ use super::figures::{count, percent, plural};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
-/// Part of the packets from which the loss is one that connections feel, as for rings.
+/// Part of the packets from which connections notice the loss, as for rings.
 const FELT: f64 = 1e-4;
-/// Part of the drops that are flow limit's, from which the backlog is not what is full.
+/// Part of the drops due to flow limit from which the backlog is not what is full.
 const LIMITED: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
@@ -15,20 +15,21 @@ pub(super) const RULE: Rule = Rule {
     asks: "Are packets lost between the interface and the stack?",
     fires: || {
         format!(
-            "the kernel dropped {} packets/s or more at backlogs (softnet column 2) while looking; critical from {:.2} % \
-             of the packets on",
+            "the kernel dropped {} packet/s or more at backlogs (softnet column 2) during the sample; \
+             critical from {:.2} % of the packets on",
             count(LOST),
             FELT * 100.0
         )
     },
-    silent: "drops happened earlier but not while looking, or are too few for anybody to see",
-    evidence: "drops and packets a second by CPU, its softirq time, what flow limit dropped of them (column 11)",
-    cause: "The backlog (net.core.netdev_max_backlog) of a CPU is full: packets come faster than its softirq takes them \
-            off. Or it is half full, and flow limit drops the packets of a flow that brings most of them.",
-    remedy: "Relieve the CPU that drops (RPS); a longer backlog (net.core.netdev_max_backlog) only covers bursts. What \
-             flow limit drops is dropped for the sake of the other flows.",
-    source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c enqueue_to_backlog, \
-             skb_flow_limit; Documentation/networking/scaling.rst (RPS Flow Limit)",
+    silent: "drops happened before the sample but not during it, or are too few to notice",
+    evidence: "drops/s and packets/s by CPU, its softirq time, drops due to flow limit (column 11)",
+    cause: "The backlog (net.core.netdev_max_backlog) of a CPU is full: packets arrive faster than its \
+            softirq removes them. Or it is half full, and flow limit drops packets of a flow that brings \
+            most of them.",
+    remedy: "Relieve the CPU that drops (RPS); a longer backlog (net.core.netdev_max_backlog) only covers \
+             bursts. Drops due to flow limit protect the other flows.",
+    source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c \
+             enqueue_to_backlog, skb_flow_limit; Documentation/networking/scaling.rst (RPS Flow Limit)",
     check,
 };
 
@@ -44,7 +45,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let limited: f64 = rates.cpus.iter().map(|cpu| cpu.flow_limit).sum();
     let line = |cpu: &&crate::model::CpuRates| {
         format!(
-            "CPU {}: {} drops/s beside {} packets/s, {} of its time in softirq ({})",
+            "CPU {}: {} drops/s and {} packets/s, {} of its time in softirq ({})",
             cpu.cpu,
             count(cpu.dropped),
             count(cpu.packets),
@@ -58,19 +59,19 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         evidence.push(format!("and {} more", plural(dropping.len() - SHOWN, "CPU")));
     }
     if limited > 0.0 {
-        evidence.push(format!("{} of {} drops/s are flow limit's", count(limited), count(total)));
+        evidence.push(format!("{} of {} drops/s are due to flow limit", count(limited), count(total)));
     }
     let by_flow = limited >= total * LIMITED;
     let carrier = carrier(model, rates, worst.cpu);
     let steered = carrier.and_then(|(_, queue)| queue.rps_cpus.known()).is_some_and(|mask| !mask.is_empty());
     let why = if by_flow {
-        "flow limit drops the packets of a flow that brings most of a backlog which is half full"
+        "flow limit drops packets of one flow, which fills most of a half-full backlog"
     } else if steered {
-        "RPS hands this CPU packets faster than it takes them off its backlog"
+        "RPS hands packets to this CPU faster than it processes its backlog"
     } else {
-        "packets reach this CPU's backlog faster than it takes them off"
+        "packets reach this CPU's backlog faster than it processes them"
     };
-    // On `lo` the sender fills the backlog itself: steering is no answer.
+    // On `lo` the sender fills the backlog itself: steering does not help.
     let plans = match carrier {
         Some(_) if !by_flow && !may_be_lo(model, rates, worst.cpu) => vec!["rps".to_owned()],
         _ => Vec::new(),
@@ -89,7 +90,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         why: why.to_owned(),
         remedy: match by_flow {
             true => {
-                "it protects the other flows, and no mask splits one: a CPU of its own for that flow's queue"
+                "it protects the other flows, and no mask splits one: give that flow's queue a CPU of its own"
             }
             false => "relieve that CPU; a longer net.core.netdev_max_backlog only covers bursts",
         }
@@ -109,12 +110,12 @@ mod tests {
         let (model, rates) = Sketch::case_a().drops(2, 812.0).drops(5, 0.4).build();
         let found = check(&model, &rates);
         assert_eq!(found[0].title, "812 packets/s are dropped at the backlog of 2 CPUs");
-        assert!(found[0].evidence[0].starts_with("CPU 2: 812 drops/s beside 42,000 packets/s, 98 %"));
+        assert!(found[0].evidence[0].starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
         assert!(found[0].evidence[1].starts_with("CPU 5: 0.4 drops/s"));
         assert_eq!(found[0].plans, ["rps"]);
     }
 
-    /// Two packets in five seconds were once as critical as a thousand a second.
+    /// Two packets in five seconds were once as critical as a thousand per second.
     #[test]
     fn few_drops_are_no_alarm() {
         let of = |drops| {
@@ -124,14 +125,14 @@ mod tests {
         assert_eq!((of(0.4), of(2.0), of(40.0)), (vec![], vec![Severity::Warning], vec![Severity::Critical]));
     }
 
-    /// The CPU that hands on counts what flow limit drops, the one that was to get it counts the drop.
+    /// The CPU that hands on counts the flow limit, the target CPU counts the drop.
     #[test]
     fn a_flow_that_is_limited_is_no_full_backlog() {
         let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").drops(5, 300.0).flow_limited(2, 290.0);
         let (model, rates) = sketch.build();
         let found = &check(&model, &rates)[0];
         assert!(found.why.starts_with("flow limit drops") && found.plans.is_empty(), "{found:?}");
-        assert_eq!(found.evidence[1], "290 of 300 drops/s are flow limit's");
+        assert_eq!(found.evidence[1], "290 of 300 drops/s are due to flow limit");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Softirq time that is not for received packets: on which CPUs it is known to be spent otherwise. No verdicts here.
+//! Softirq time not spent on received packets, and the CPUs where that is certain. No verdicts here.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,25 @@ use super::workload::{Landing, landings};
 use crate::model::{CpuRates, Model, Nic, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
-/// Packets, and NET_RX runs, a second below which hardly any of a full CPU's time is theirs: at the dearest 100 us
-/// each, 5 %.
+/// Packets/s, and NET_RX runs/s, below which they take hardly any of a full CPU's time: at most 5 %, at 100
+/// us each.
 pub(super) const FEW: f64 = TRAFFIC / 2.0;
 
-/// The softirqs of disks. Tasklets are drivers' too, but network drivers are among those.
+/// The softirqs of disks. Drivers use tasklets too, but so do network drivers.
 const OF_DISKS: [&str; 2] = ["BLOCK", "IRQ_POLL"];
 
-/// Softirq time from which it matters what it is for.
+/// Softirq time from which its purpose matters.
 const MUCH: f64 = 0.25;
 
-/// Whether a CPU's softirq time is not for received packets: hardly any are processed there or brought there, or the
-/// softirqs of disks run there more often than NET_RX, and the packets do not account for half of the time. Never where
+/// True if a CPU's softirq time is not for received packets: hardly any are processed or brought there, or
+/// softirqs of disks run more often than NET_RX and the packets do not account for half of the time. False if
 /// packets are not counted.
 pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool {
     let counted = |value: fn(&CpuRates) -> f64| rates.cpus.iter().any(|cpu| value(cpu) > 0.0);
     if !counted(|cpu| cpu.packets) || !counted(|cpu| cpu.net_rx) {
         return false;
     }
-    // Before any packets are joined, and not parted among the CPUs of a mask.
+    // Before GRO merges any packets, and not divided among the CPUs of a mask.
     let brought: f64 =
         bringing(model, rates, cpu.cpu).map(|(nic, queue)| queue_packets(nic, queue, rates)).sum();
     let disks: f64 = OF_DISKS.iter().filter_map(|name| cpu.other_softirqs.get(*name)).sum();
@@ -33,7 +33,8 @@ pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool
     hardly_any || (disks > cpu.net_rx && cpu.packets.max(brought) * DEAREST < receive_time(cpu) / 2.0)
 }
 
-/// The rates without much softirq time that is elsewhere: what is left is receive work, or may be.
+/// The rates without the time of CPUs that spend much of it in other softirqs: the rest is, or may be,
+/// receive work.
 pub(super) fn without<'a>(model: &Model, rates: &'a Rates) -> Cow<'a, Rates> {
     let much = rates.cpus.iter().filter(|cpu| in_softirq(cpu) >= MUCH);
     let elsewhere: CpuMask = much.filter(|cpu| is_elsewhere(model, rates, cpu)).map(|cpu| cpu.cpu).collect();
@@ -47,8 +48,8 @@ pub(super) fn without<'a>(model: &Model, rates: &'a Rates) -> Cow<'a, Rates> {
     Cow::Owned(rates)
 }
 
-/// The receive queues of devices that bring a CPU packets, or may: their interrupt lands there or it is not known where
-/// it does, or they are handed on to it.
+/// The receive queues of devices that bring a CPU packets, or may: their interrupt lands there or at an
+/// unknown place, or RPS hands their packets to it.
 pub(super) fn bringing<'a>(
     model: &'a Model,
     rates: &Rates,
@@ -89,8 +90,8 @@ mod tests {
     fn more_disks_than_packets() {
         let beside = |packets: f64, runs: f64| of(&host().receives(5, 0.93, packets).net_rx(5, runs).build());
         assert!(beside(4e3, 2e3));
-        assert!(!beside(5e3, 2e3), "at the dearest they take half of it");
-        assert!(!beside(4e3, 4e3), "disks are the fewer");
+        assert!(!beside(5e3, 2e3), "at the maximum cost they take half of it");
+        assert!(!beside(4e3, 4e3), "fewer disk softirqs");
         let tasklets = host().softirqs(5, "BLOCK", 0.0).softirqs(5, "TASKLET", 3e3).softirqs(5, "HI", 3e3);
         assert!(!of(&tasklets.receives(5, 0.93, 2e3).build()), "those of network drivers, it may be");
     }
@@ -124,6 +125,6 @@ mod tests {
         let (model, rates) = host().build();
         let left = without(&model, &rates);
         assert_eq!((left.cpus[5].softirq, left.cpus[2].softirq), (0.0, 0.85));
-        assert_eq!(left.cpus[0], rates.cpus[0], "a trifle stays where it is");
+        assert_eq!(left.cpus[0], rates.cpus[0], "small amounts are kept");
     }
 }

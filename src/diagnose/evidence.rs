@@ -1,5 +1,5 @@
-//! What several rules and plans ask of a model and its rates: where receive work happens, where a
-//! queue's interrupt lands, how much room is left. No verdicts here.
+//! Questions that several rules and plans ask of a model and its rates: where receive work happens,
+//! where a queue's interrupt lands, how much headroom is left. No verdicts here.
 
 use std::collections::BTreeMap;
 
@@ -8,62 +8,62 @@ use serde::{Deserialize, Serialize};
 use crate::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, NicName};
 
-/// Packets a second from which an interface counts as carrying traffic. Below it, at the most
-/// generous cost of 10 us a packet, receive work takes 1 % of one CPU and no setting can matter.
+/// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,
+/// receive work takes less than 1 % of one CPU and no setting can matter.
 pub const TRAFFIC: f64 = 1_000.0;
 
-/// Packets lost a second from which that is a loss: fewer are a burst that nobody will see again.
+/// Lost packets/s from which it counts as a loss: fewer are a single burst.
 pub const LOST: f64 = 1.0;
 
-/// Share of all packets from which `lo` may be what a CPU receives: `lo` receives inside the sender's
-/// system call, so its work lies where the sender runs, not where an interrupt lands.
+/// Share of all packets from which a CPU's receive work may come from `lo`: `lo` receives inside the
+/// sender's system call, so its work happens where the sender runs, not where an interrupt lands.
 pub const LOOPBACK_SHARE: f64 = 0.5;
 
-/// The most that one packet can cost, in seconds: a tenth of it on real machines, this much on emulated ones, without a
-/// firewall of thousands of rules. What a CPU spends in softirq beyond it is for timers, disks or `lo`.
+/// Upper bound on the cost of one packet, in seconds: reached on emulated machines, a tenth of it on real
+/// ones, without a firewall of thousands of rules. Softirq time beyond it is spent on timers, disks or `lo`.
 pub const DEAREST: f64 = 100e-6;
 
-/// Part of a CPU's receive time, and of its packets, that must be a device's beside a busy `lo`.
+/// Part of a CPU's receive time, and of its packets, that a device must account for when `lo` is busy.
 const OF_A_DEVICE: f64 = 0.5;
 
-/// Time that a CPU spends on receive work, as a fraction of wall time.
+/// Time a CPU spends on receive work, as a fraction of wall time.
 ///
 /// Softirq time already contains what runs in ksoftirqd; the thread's own time is exact where
 /// softirq time is a tick sample, so the larger of the two is the better estimate. Other vectors
-/// (timers, block) are in it too: rules ask for packets beside time. Threads that poll queues are
-/// system time, not softirq time: theirs comes on top.
+/// (timers, block) are in it too, so rules check packets as well. The time of threads that poll
+/// queues is system time, not softirq time: it is added.
 pub fn receive_time(cpu: &CpuRates) -> f64 {
     (in_softirq(cpu) + cpu.napi).min(1.0)
 }
 
-/// Time of a CPU in softirqs or its ksoftirqd. Threads that poll queues are in neither: they receive packets.
+/// Time of a CPU in softirqs or its ksoftirqd. Excludes threads that poll queues.
 pub fn in_softirq(cpu: &CpuRates) -> f64 {
     cpu.softirq.max(cpu.ksoftirqd).min(1.0)
 }
 
-/// Whether threads that poll queues do most of a CPU's receive work: no interrupt and no mask brought it there.
+/// True if threads that poll queues do most of a CPU's receive work: no interrupt or mask brought it there.
 pub fn by_threads(cpu: &CpuRates) -> bool {
     cpu.napi > 0.0 && cpu.napi >= cpu.softirq
 }
 
-/// Receive time and hard interrupts: what no scheduler can move away from a CPU. Where the kernel does not count
-/// interrupts apart, they are in neither.
+/// Receive time plus hard interrupts: work that no scheduler can move away from a CPU. Where the kernel does
+/// not account interrupts separately, they are in neither.
 pub fn receiving(cpu: &CpuRates) -> f64 {
     (receive_time(cpu) + cpu.irq).min(1.0)
 }
 
-/// Fraction of wall time in which a CPU was not idle; stolen time counts, as it is not to be had.
+/// Fraction of wall time in which a CPU was not idle; includes stolen time, which is not available.
 pub fn busy(cpu: &CpuRates) -> f64 {
     (1.0 - cpu.idle).clamp(0.0, 1.0)
 }
 
-/// Packets lost a second for want of a buffer, of interfaces with traffic, or of room in a backlog.
+/// Packets/s lost for lack of a buffer on interfaces with traffic, or of room in a backlog.
 pub fn lost(rates: &Rates) -> f64 {
     let used = rates.nics.iter().filter(|nic| nic.rx_packets + nic.rx_missed >= TRAFFIC);
     used.map(|nic| nic.rx_missed).chain(rates.cpus.iter().map(|cpu| cpu.dropped)).sum()
 }
 
-/// How softirq time was measured, for the end of an evidence line.
+/// The way softirq time was measured, for the end of an evidence line.
 pub fn tier(rates: &Rates) -> &'static str {
     match rates.exact_softirq_time {
         _ if rates.softirq_timed.is_some() => "timed by eBPF",
@@ -73,20 +73,21 @@ pub fn tier(rates: &Rates) -> &'static str {
     }
 }
 
-/// The share of packets that came in over `lo`, when the work of the CPU that receives most may be theirs: no verdict
-/// on steering.
+/// The share of packets that came in over `lo`, if the work of the CPU that receives most may be theirs: then
+/// there is no verdict on steering.
 pub fn loopback_share(model: &Model, rates: &Rates) -> Option<f64> {
     let share = share_of_lo(model, rates)?;
     let hottest = rates.hottest(receive_time).map(|(cpu, _)| cpu);
     hottest.is_none_or(|cpu| !brought_by_a_device(model, rates, cpu)).then_some(share)
 }
 
-/// Whether a CPU's receive work may be that of `lo`: most packets are, and no queue of a device accounts for its time.
+/// True if a CPU's receive work may come from `lo`: most packets do, and no queue of a device accounts for
+/// its time.
 pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
 }
 
-/// Packets a second on `lo`.
+/// Packets/s on `lo`.
 pub fn through_lo(model: &Model, rates: &Rates) -> f64 {
     let is_loopback = |name: &NicName| model.nic(name).is_some_and(|nic| nic.kind == NicKind::Loopback);
     rates.nics.iter().filter(|nic| is_loopback(&nic.name)).map(|nic| nic.rx_packets).sum()
@@ -101,9 +102,10 @@ fn share_of_lo(model: &Model, rates: &Rates) -> Option<f64> {
     (lo >= TRAFFIC && share > LOOPBACK_SHARE).then_some(share)
 }
 
-/// Whether the interrupts and RPS masks of devices bring a CPU packets that can cost most of its receive time. `lo` is
-/// wherever programs run: what CPUs without a device's packets spend on receive work is taken to be its part here too.
-/// The stack counts the packets of `lo` where they are sent, so a device must bring half of what is counted there.
+/// True if the interrupts and RPS masks of devices bring a CPU packets that account for most of its receive
+/// time. Work of `lo` happens wherever programs run: the mean receive time of CPUs without packets from a
+/// device is taken as its part here too. The stack counts packets of `lo` where they are sent, so a device
+/// must bring half of those counted.
 fn brought_by_a_device(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     let brought = brought(model, rates);
     let Some(counted) = rates.cpu(cpu) else { return false };
@@ -116,7 +118,7 @@ fn brought_by_a_device(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     most && own >= time * OF_A_DEVICE && own <= packets * DEAREST
 }
 
-/// Packets a second that the busy queues of devices bring each CPU, by interrupt or RPS mask.
+/// Packets/s that the busy queues of devices bring to each CPU, by interrupt or RPS mask.
 fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
     let mut brought = BTreeMap::new();
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
@@ -136,11 +138,11 @@ fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
     brought
 }
 
-/// The CPUs on which the interrupts of a queue are handled, online ones only; empty when that is
-/// not known or the queue has none.
+/// The online CPUs that handle the interrupts of a queue; empty if they are not known or the queue has
+/// no interrupt.
 ///
-/// The kernel's choice (`effective_affinity`) when it is one CPU, else the CPUs that counted at
-/// least half as many interrupts as the busiest one, else what may be the only choice.
+/// The kernel's choice (`effective_affinity`) if it is one CPU, else the CPUs that counted at least
+/// half as many interrupts as the busiest one, else the affinity if it is one CPU.
 pub fn irq_cpus(queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
     let online = model.online();
     let cpus =
@@ -159,8 +161,8 @@ fn irq_cpu(irq: &Irq, rates: &Rates) -> CpuMask {
     one(irq.effective.known()).or_else(counted).or_else(|| one(irq.affinity.known())).unwrap_or_default()
 }
 
-/// Packets a second of one queue: as the kernel counts them, else an equal part of those of the interface
-/// that it counts for no queue.
+/// Packets/s of one queue: the kernel's count, else an equal part of the interface's packets that are
+/// counted for no queue.
 pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
     let Some(rates) = rates.nic(&nic.name) else { return 0.0 };
     rates.queues.get(&queue.index).copied().unwrap_or_else(|| {
@@ -193,55 +195,56 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
     })
 }
 
-/// How many times today's load fits.
+/// Multiples of the current load that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Headroom {
-    /// 1 / receive time (with hard interrupts) of the CPU with most of it: the scheduler can move everything else away
-    /// from that CPU, but not receive work. Below 1 in a prediction of more than there is time for.
+    /// 1 / receive time (with hard interrupts) of the CPU with most of it: the scheduler can move everything
+    /// but receive work away from that CPU. Below 1 in a prediction that exceeds the available time.
     pub hottest: f64,
     /// 1 / mean busy fraction of all CPUs: spreading does not change it.
     pub machine: f64,
 }
 
 impl Headroom {
-    /// How many times today's load fits: until a CPU is full with receive work, or the machine with all its work.
+    /// Multiples of the current load that fit until a CPU is full of receive work, or the machine of all its
+    /// work.
     pub fn fits(&self) -> f64 {
         self.hottest.min(self.machine)
     }
 }
 
-/// The headroom of the machine as it is; values above 1000 are cut, as an idle machine has no
-/// meaningful figure (and JSON no infinity).
+/// The current headroom of the machine, capped at 1000: an idle machine has no meaningful figure, and
+/// JSON no infinity.
 pub fn headroom(rates: &Rates) -> Headroom {
     let hottest = rates.cpus.iter().map(receiving).fold(0.0, f64::max);
     let mean = rates.cpus.iter().map(busy).sum::<f64>() / rates.cpus.len().max(1) as f64;
     Headroom { hottest: room(hottest), machine: room(mean) }
 }
 
-/// 1 / `load`, 1000 at the most; below 1 when the load is more than there is time for.
+/// 1 / `load`, at most 1000; below 1 if the load exceeds the available time.
 pub fn room(load: f64) -> f64 {
     1.0 / load.max(0.001)
 }
 
-/// What an interface makes of its link's speed, in the direction in which that is more.
+/// Use of a link in its busier direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkUse {
     /// `sends` or `receives`.
     pub way: &'static str,
-    /// The part of the speed, with what each packet takes on the wire beside its bytes.
+    /// The part of the speed, including the framing of each packet on the wire.
     pub part: f64,
-    /// The speed in bits a second, as the driver says.
+    /// The speed in bits/s, as reported by the driver.
     pub speed: f64,
 }
 
-/// Part of the link's speed from which it is full, and above which its speed is not to be believed.
+/// Part of the link's speed from which the link is full, and above which the reported speed is wrong.
 pub const LINK: f64 = 0.90;
 const BEYOND: f64 = 1.10;
 /// Preamble, checksum and gap of a packet on the wire, in bytes: interfaces do not count them.
 const WIRE: f64 = 24.0;
 
-/// A link that is full; `None` where there is room, next to no traffic, or a speed that is not known or made up.
+/// Use of a full link; `None` if it has room or hardly any traffic, or if its speed is unknown or made up.
 pub fn full_link(nic: &Nic, rates: &Rates) -> Option<LinkUse> {
     let speed = f64::from(*nic.hardware.speed_mbits.known()?) * 1e6;
     let traffic = rates.nic(&nic.name)?;
@@ -255,20 +258,20 @@ pub fn full_link(nic: &Nic, rates: &Rates) -> Option<LinkUse> {
     ((LINK..BEYOND).contains(&part) && packets >= TRAFFIC).then_some(LinkUse { way, part, speed })
 }
 
-/// Whether the driver of a device adapts its interrupt moderation to the traffic.
+/// True if the driver of a device adapts its interrupt moderation to the traffic.
 pub fn adapts(nic: &Nic) -> bool {
     let Some(set) = nic.hardware.coalesce.known() else { return false };
     let by_number = match nic.driver.as_deref() {
         // Any other number is a time (ixgbe_set_coalesce, ixgbevf_set_coalesce).
         Some("ixgbe" | "ixgbevf") => set.rx_usecs == Some(1),
-        // To low latency or to many packets, as their own documents say.
+        // Low latency or bulk, by their own documentation.
         Some("igb" | "igbvf" | "igc" | "e1000" | "e1000e") => matches!(set.rx_usecs, Some(1 | 3)),
         _ => false,
     };
     by_number || set.adaptive_rx == Some(true)
 }
 
-/// Whether interrupts of an interface are held back in software: both settings are needed.
+/// True if interrupts of an interface are deferred in software: both settings are needed.
 pub fn defers(nic: &Nic) -> bool {
     nic.napi.defer_hard_irqs.known().is_some_and(|times| *times > 0)
         && nic.napi.gro_flush_timeout_ns.known().is_some_and(|time| *time > 0)
@@ -338,7 +341,8 @@ mod tests {
         assert_eq!(loopback_share(&model, &rates), None, "a quiet machine, on which most of little is on lo");
     }
 
-    /// nginx with its upstream on 127.0.0.1: most packets are on lo, and CPU 2 drowns in those of the network.
+    /// nginx with its upstream on 127.0.0.1: most packets are on lo, and CPU 2 drowns in those of the
+    /// network.
     #[test]
     fn a_busy_loopback_hides_no_device() {
         let on_lo = |sketch: Sketch| {
@@ -356,7 +360,7 @@ mod tests {
         assert!(!may_be_lo(&model, &rates, CpuId(3)), "RPS brings it there");
     }
 
-    /// The device once took the blame wherever every CPU has a queue.
+    /// The device was once blamed wherever every CPU has a queue.
     #[test]
     fn a_queue_on_each_cpu_does_not_hide_lo() {
         let host = |on_lo: f64| {

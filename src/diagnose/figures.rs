@@ -1,4 +1,4 @@
-//! Figures as people read them. Only text forms; no judgement.
+//! Figures as text. No judgement.
 
 use crate::units::grouped;
 
@@ -15,7 +15,7 @@ pub fn count(rate: f64) -> String {
     grouped(rate.round() as u64)
 }
 
-/// A multiple: `1.2x`, `12x`, and `over 99x` where a figure would pretend to know.
+/// A multiple: `1.2x`, `12x`, and `over 99x` where a figure would be false precision.
 pub fn times(factor: f64) -> String {
     match factor {
         f if f > 99.0 => "over 99x".to_owned(),

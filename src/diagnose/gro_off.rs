@@ -1,20 +1,20 @@
-//! Large packets go up the stack one by one, as GRO is off.
+//! Large packets go up the stack one by one because GRO is off.
 
 use super::figures::count;
 use super::places::{loaded_of, most_loaded};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 
-/// Packets a second from which the walk up the stack is worth sharing.
+/// Packets/s from which merging packets is worthwhile.
 const PACKETS: f64 = 10_000.0;
 
-/// Bytes a packet from which most of them are parts of larger transfers, which GRO can put together.
+/// Bytes per packet from which most packets are parts of larger transfers, which GRO can merge.
 const LARGE: f64 = 1_000.0;
 
 /// Receive time of a queue's CPU from which it matters.
 const BUSY: f64 = 0.25;
 
-/// The kernel's names of GRO, and of what does the same in the device.
+/// The kernel's names of GRO, and of its equivalents in the device.
 const GRO: &str = "rx-gro";
 const BY_DEVICE: [&str; 2] = ["rx-lro", "rx-gro-hw"];
 
@@ -23,17 +23,17 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do large packets go up the stack one by one because GRO is off?",
     fires: || {
         format!(
-            "GRO is off on a device with {} packets/s of {} bytes on average, a queue's CPU spends 25 % of its time \
-             in interrupts and softirq, and the device does not put packets together itself",
+            "GRO is off on a device with {} packets/s of {} bytes on average, a queue's CPU spends 25 % of \
+             its time in interrupts and softirq, and the device does not merge packets itself",
             count(PACKETS),
             count(LARGE)
         )
     },
-    silent: "packets are small (requests, voice, DNS: there is nothing to put together), LRO or GRO in the device is \
-             on, the offloads are not known, or the CPU has time to spare",
-    evidence: "the offload, packets a second and their mean size, the busiest queue",
+    silent: "packets are small (requests, voice, DNS: nothing to merge), LRO or GRO in the device is on, the \
+             offloads are not known, or the CPU has time to spare",
+    evidence: "the offload, packets/s and their mean size, the busiest queue",
     cause: "GRO was switched off for a bridge, a capture or a test, or by an old guide for routers.",
-    remedy: "Switch GRO on (ethtool -K NIC gro on), unless a program needs the packets as they came.",
+    remedy: "Switch GRO on (ethtool -K NIC gro on), unless a program needs the packets unmerged.",
     source: "Documentation/networking/segmentation-offloads.rst (Generic Receive Offload); ethtool(8)",
     check,
 };
@@ -57,7 +57,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Warning,
         nic: Some(nic.name.clone()),
         cpu: Some(busiest.cpu),
-        title: format!("GRO is off on {}, packets have {} bytes on average", nic.name, count(size)),
+        title: format!("GRO is off on {}, packets average {} bytes", nic.name, count(size)),
         evidence: vec![
             format!(
                 "{}: {GRO} off, {} packets/s, {} bytes/s",
@@ -67,9 +67,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             ),
             busiest.line(rates),
         ],
-        why: "the stack works by packet: GRO gives it up to 45 packets of one flow as one".to_owned(),
+        why: "the stack's cost is per packet: GRO merges up to 45 packets of one flow".to_owned(),
         remedy: format!(
-            "switch GRO on (ethtool -K {} gro on), unless a program needs the packets as they came",
+            "switch GRO on (ethtool -K {} gro on), unless a program needs the packets unmerged",
             nic.name
         ),
         plans: Vec::new(),
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn large_packets_one_by_one() {
         let found = of(host(false, 1448.0));
-        assert_eq!(found[0].title, "GRO is off on eth0, packets have 1,448 bytes on average");
+        assert_eq!(found[0].title, "GRO is off on eth0, packets average 1,448 bytes");
         assert_eq!(found[0].evidence[0], "eth0: rx-gro off, 80,000 packets/s, 115,840,000 bytes/s");
     }
 

@@ -9,13 +9,13 @@ use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::parse::ethtool::FlowAction;
 use crate::units::{CpuId, NicName};
 
-/// Packets of the busiest queue against the mean of the others.
+/// Packets of the busiest queue relative to the mean of the others.
 const ODDS: f64 = 3.0;
-/// Receive time of the busiest queue's CPU from which it is a limit: twice the traffic does not fit.
+/// Receive time of the busiest queue's CPU from which it is a limit: there is no room for twice the traffic.
 const BUSY: f64 = 0.5;
-/// Receive time from which that CPU has no room left.
+/// Receive time from which that CPU has no headroom left.
 const FULL: f64 = 0.9;
-/// The queue's part of the table against the mean of all that are in it.
+/// The queue's part of the table relative to the mean of all queues in it.
 const UNEVEN: f64 = 1.5;
 /// Part of the packets below which a queue counts as left out.
 const LEFT_OUT: f64 = 0.01;
@@ -25,35 +25,36 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one of several receive queues take most packets, and is its CPU short of time?",
     fires: || {
         format!(
-            "of a device with several queues, all of them counted, one takes {ODDS:.0} times the mean of the others \
-             and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; critical from {} on",
+            "one of several queues of a device that counts all of them takes {ODDS:.0} times the mean of the \
+             others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
+             critical from {} on",
             count(TRAFFIC),
             percent(BUSY),
             percent(FULL)
         )
     },
-    silent: "that CPU has time, or is busy with another queue or with `lo`, queues are not counted one by one, or \
-             somebody chose the queue: a flow rule leads to it, or further RSS contexts exist",
-    evidence: "packets a second of the busiest queue and of the others, its part of the RSS table, its CPU's time, \
+    silent: "that CPU has time, or is busy with another queue or with `lo`, queues are not counted one by \
+             one, or the queue was chosen: a flow rule leads to it, or further RSS contexts exist",
+    evidence: "packets/s of the busiest queue and of the others, its part of the RSS table, its CPU's time, \
                the headroom",
-    cause: "RSS sends all packets of a flow to one queue: few flows, or one large one, do not spread; nor do flows \
-            between the same addresses where the hash takes no ports, nor those for which a hypervisor chooses the \
-            queue; nor does an uneven table.",
-    remedy: "An even table (ethtool -X equal); a hash over ports, where it takes addresses alone; RPS, whose hash has \
-             ports; more flows.",
+    cause: "RSS sends all packets of a flow to one queue. Few flows, or a single large one, do not spread; \
+            neither do flows between the same addresses if the hash ignores ports, nor flows for which a \
+            hypervisor chooses the queue. An uneven table does not spread them evenly either.",
+    remedy: "An even table (ethtool -X equal); a hash over ports, if it uses only addresses; RPS, whose hash \
+             includes ports; more flows.",
     source: "Documentation/networking/scaling.rst (RSS)",
     check,
 };
 
-/// What RPS does for a queue whose flows are not known.
+/// Effect of RPS on a queue whose flows are not known.
 pub(super) const PARTLY: &str =
-    "of many flows RPS spreads all but the polling, of one it moves as much to one CPU";
+    "with many flows RPS spreads everything but the polling, with one it moves that to a single CPU";
 
-/// Why many flows may be on one queue as well.
-const ALIKE: &str = "; or many that the device's hash or a hypervisor takes for one";
+/// The other reason for many packets on one queue.
+const ALIKE: &str = "; or many flows that the device's hash or a hypervisor treats as one";
 
 fn ports(nic: &NicName) -> String {
-    format!("of many UDP flows let the hash take ports too (ethtool -N {nic} rx-flow-hash udp4 sdfn)")
+    format!("with many UDP flows, include ports in the hash (ethtool -N {nic} rx-flow-hash udp4 sdfn)")
 }
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -61,7 +62,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     devices.filter_map(|nic| finding(model, rates, nic)).collect()
 }
 
-/// A flow rule leads to this queue, or contexts spread what the table does not.
+/// True if a flow rule leads to this queue, or further contexts exist.
 fn is_chosen(nic: &Nic, queue: u32) -> bool {
     let rules = nic.hardware.rules.known().into_iter().flatten();
     let to_queue = rules.map(|rule| &rule.action).any(|action| match action {
@@ -75,11 +76,11 @@ fn is_chosen(nic: &Nic, queue: u32) -> bool {
 /// The queue that takes far more packets than the others of its device.
 struct Odd<'a> {
     queue: &'a RxQueue,
-    /// Its packets a second.
+    /// Its packets/s.
     most: f64,
-    /// The mean of the others.
+    /// Mean packets/s of the others.
     others: f64,
-    /// Of all queues, each.
+    /// Packets/s of each queue.
     packets: Vec<f64>,
 }
 
@@ -94,15 +95,15 @@ fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
     is_odd.then_some(Odd { queue, most, others, packets })
 }
 
-/// Whether a queue takes so much of its device's packets that it may be one flow: of that RPS moves only what follows
-/// the queue, to one CPU.
+/// True if a queue takes so many of its device's packets that they may be one flow: RPS moves only the work
+/// after the polling of one flow, and to a single CPU.
 pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
     odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index)
 }
 
-/// The CPU that takes most of what RPS hands on of a queue, although others may: its hash has the ports, so there are
-/// too few flows for any mask. `None` where interrupts or `lo` may bring that CPU as many: the counters do not tell
-/// them apart.
+/// The CPU that takes most packets RPS hands on from a queue, although others could: the RPS hash includes
+/// ports, so there are too few flows for any mask. `None` if interrupts or `lo` may bring that CPU as many:
+/// the counters do not distinguish them.
 pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<CpuId> {
     let mask = queue.rps_cpus.known()?.intersection(&model.usable());
     // RFS goes by the reader, and a server of one thread reads many flows.
@@ -118,7 +119,7 @@ pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<Cpu
     (most && !interrupt_cpus(&landings(model, rates), rates).contains(taker)).then_some(taker)
 }
 
-/// Whether this rule says of a queue that its flows are too few for any mask.
+/// True if this rule reports too few flows for any mask on a queue.
 pub(super) fn says_few_flows(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
     let odd = may_be_one_flow(rates, nic, queue) && taker(model, rates, queue).is_some();
     odd && nic.kind == NicKind::Device && finding(model, rates, nic).is_some()
@@ -132,7 +133,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if load(cpu) < BUSY || is_chosen(nic, queue.index) {
         return None;
     }
-    // Another device's queue may be what drowns it.
+    // Another device's queue may be what keeps it busy.
     let brings =
         carrier(model, rates, cpu).is_some_and(|(of, one)| of.name == nic.name && one.index == queue.index);
     if !brings || may_be_lo(model, rates, cpu) {
@@ -148,44 +149,50 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let left_out = packets.iter().filter(|packets| **packets < LEFT_OUT * total).count();
     let mut evidence = vec![
         format!(
-            "{name}/rx-{index}: {} packets/s; the other {} have {} packets/s on average, {left_out} of them next to none",
+            "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {left_out} of them hardly \
+             any",
             count(most),
             packets.len() - 1,
             count(others)
         ),
         format!(
-            "CPU {cpu}, its interrupt: {} of its time on receive work; {}",
+            "CPU {cpu} (its interrupt): {} of its time on receive work; {}",
             percent(load(cpu)),
             tier(rates)
         ),
     ];
-    evidence.extend(part.map(|(own, _)| format!("{} of the RSS table lead to rx-{index}", percent(own))));
+    evidence.extend(part.map(|(own, _)| format!("{} of the RSS table leads to rx-{index}", percent(own))));
     let taker = taker(model, rates, queue);
     evidence.extend(taker.map(|cpu| {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-        format!("RPS may hand them to CPUs {mask}, and CPU {cpu} takes most")
+        format!("RPS may hand them to CPUs {mask}, but CPU {cpu} takes most")
     }));
     let room = headroom(rates);
     evidence.push(format!(
-        "headroom: {} for the receive work of the hottest CPU, {} for the machine",
+        "headroom: {} for receive work of the hottest CPU, {} for the machine",
         times(room.hottest),
         times(room.machine)
     ));
     let (why, remedy) = match part {
         Some((_, odds)) if odds >= UNEVEN => (
-            "the RSS table leads more flows to this queue than to others".to_owned(),
+            "the RSS table directs more flows to this queue than to others".to_owned(),
             format!("an even table: ethtool -X {name} equal {}", packets.len()),
         ),
         _ => (
             match (part, left_out) {
-                (None, _) => "a flow stays on one queue: a large flow or few flows, or an RSS table that is not told",
+                (None, _) => {
+                    "a flow stays on one queue: one large flow, few flows, or an unreported RSS table"
+                }
                 (_, 0) => "the RSS table is even, and a flow stays on one queue: one large flow, or a few",
-                _ => "the RSS table is even, and a flow stays on one queue: there are fewer flows than queues, or one is large",
+                _ => {
+                    "the RSS table is even, and a flow stays on one queue: there are fewer flows than \
+                     queues, or one is large"
+                }
             }
             .to_owned()
                 + if taker.is_none() { ALIKE } else { "" },
             match (taker, queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty())) {
-                (Some(_), _) => "no mask splits one flow: more flows".to_owned(),
+                (Some(_), _) => "use more flows: a mask cannot split one".to_owned(),
                 (None, true) => ports(name),
                 (None, false) => format!("{PARTLY}; {}", ports(name)),
             },
@@ -233,7 +240,7 @@ mod tests {
         let found = of(host(&ONE, 0.7));
         assert_eq!(found[0].title, "rx-2 takes 87 % of the packets of eth0's 4 queues");
         assert!(found[0].why.contains("one large flow"), "{}", found[0].why);
-        assert_eq!(found[0].evidence[2], "25 % of the RSS table lead to rx-2");
+        assert_eq!(found[0].evidence[2], "25 % of the RSS table leads to rx-2");
         assert_eq!(
             (found[0].severity, of(host(&ONE, 0.95))[0].severity),
             (Severity::Warning, Severity::Critical)
@@ -247,24 +254,24 @@ mod tests {
         assert_eq!(found[0].remedy, "an even table: ethtool -X eth0 equal 4");
     }
 
-    /// RPS hashes the ports too: what it cannot spread is one flow, or a few.
+    /// RPS also hashes ports: packets it cannot spread belong to one flow, or a few.
     #[test]
     fn a_mask_tells_few_flows_from_many() {
         let rps = |packets: f64| host(&ONE, 0.7).rps("eth0", "4-7").all_receive("4-7", 0.3, packets);
         let few = of(rps(100.0).receives(5, 0.7, 2e5));
-        assert_eq!(few[0].evidence[3], "RPS may hand them to CPUs 4-7, and CPU 5 takes most");
-        assert_eq!(few[0].remedy, "no mask splits one flow: more flows");
+        assert_eq!(few[0].evidence[3], "RPS may hand them to CPUs 4-7, but CPU 5 takes most");
+        assert_eq!(few[0].remedy, "use more flows: a mask cannot split one");
         let many = of(rps(5e4));
-        assert!(many[0].why.ends_with("takes for one"), "{}", many[0].why);
-        assert!(many[0].remedy.starts_with("of many UDP flows"), "{}", many[0].remedy);
+        assert!(many[0].why.ends_with("treats as one"), "{}", many[0].why);
+        assert!(many[0].remedy.starts_with("with many UDP flows"), "{}", many[0].remedy);
         let on_lo = of(rps(5e4).receives(5, 0.7, 2.5e5).loopback().traffic("lo", 2e5));
-        assert!(on_lo[0].why.ends_with("takes for one"), "they may be sent there: {on_lo:?}");
+        assert!(on_lo[0].why.ends_with("treats as one"), "they may be sent there: {on_lo:?}");
         let reader = of(rps(100.0).receives(5, 0.7, 2e5).rfs(32768, "eth0", 2048));
-        assert!(reader[0].why.ends_with("takes for one"), "RFS takes many flows to one reader: {reader:?}");
+        assert!(reader[0].why.ends_with("treats as one"), "RFS takes many flows to one reader: {reader:?}");
         let without = of(host(&ONE, 0.7));
-        assert!(without[0].remedy.starts_with("of many flows RPS spreads"), "{}", without[0].remedy);
+        assert!(without[0].remedy.starts_with("with many flows RPS spreads"), "{}", without[0].remedy);
         let shared = of(rps(100.0).device("eth1", &[5]).traffic("eth1", 2e5).receives(5, 0.7, 2e5));
-        assert!(shared[0].why.ends_with("takes for one"), "eth1 brings CPU 5 its packets: {shared:?}");
+        assert!(shared[0].why.ends_with("treats as one"), "eth1 brings CPU 5 its packets: {shared:?}");
     }
 
     #[test]
@@ -286,7 +293,7 @@ mod tests {
             of(busy.device("eth1", &[0, 1, 2, 3]).queue_traffic("eth1", queues))
         };
         assert!(beside(&[0.0; 4]).is_empty(), "idle");
-        assert!(beside(&[10.0, 10.0, 500.0, 10.0]).is_empty(), "next to idle");
+        assert!(beside(&[10.0, 10.0, 500.0, 10.0]).is_empty(), "almost idle");
         assert!(beside(&[10.0, 10.0, 9e3, 10.0]).is_empty(), "eth0's are ten times as many");
         assert_eq!(beside(&[10.0, 10.0, 1e5, 10.0]).len(), 1);
         let few = |packets| of(host(&[10.0, 10.0, packets, 10.0], 0.7));

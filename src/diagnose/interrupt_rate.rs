@@ -1,4 +1,4 @@
-//! A device without interrupt moderation rings for every packet or two, and its CPU has no time for that.
+//! A device without interrupt moderation raises an interrupt for every packet or two, on a CPU short of time.
 
 use super::evidence::{queue_packets, receive_time, receiving, tier};
 use super::figures::{count, percent};
@@ -6,31 +6,34 @@ use super::workload::{Landing, interrupts, landings};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates};
 
-/// Interrupts a second on one CPU: at some 2 us each, with what they push out of the caches, 4 % of it.
+/// Interrupts/s on one CPU: at about 2 us each, with the cache misses they cause, 4 % of it.
 pub(crate) const INTERRUPTS: f64 = 20_000.0;
-/// Packets an interrupt from which there is little left to save.
+/// Packets per interrupt from which there is little left to save.
 const PACKETS: f64 = 4.0;
-/// Time in interrupts and softirq from which the CPU has none to give away.
+/// Time in interrupts and softirq from which the CPU has none to spare.
 const BUSY: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
     id: "interrupt-rate",
-    asks: "Does a device ring for every packet although its CPU is short of time?",
+    asks: "Does a device raise an interrupt for almost every packet although its CPU is short of time?",
     fires: || {
         format!(
-            "a device with moderation off (rx-usecs 0, not adaptive, no deferral in software, which needs both its settings) rings {} times/s on one \
-             CPU with fewer than {} packets an interrupt, and that CPU spends {} of its time in interrupts and softirq",
+            "a device with moderation off (rx-usecs 0, not adaptive, no deferral in software, which needs \
+             both its settings) raises {} interrupts/s on one CPU with fewer than {} packets per interrupt, \
+             and that CPU spends {} of its time in interrupts and softirq",
             count(INTERRUPTS),
             count(PACKETS),
             percent(BUSY)
         )
     },
-    silent: "moderation is on or not told, the CPU has time, or NAPI already polls many packets an interrupt",
-    evidence: "interrupts, packets and packets an interrupt, the moderation, the CPU's time in interrupts and softirq",
-    cause: "Without moderation an interrupt comes as soon as NAPI has switched interrupts on again: a CPU that is fast \
-            enough takes one for every packet or two.",
-    remedy: "Moderate: adaptive where the driver can, else some 10 to 50 us; or defer in software \
-             (napi_defer_hard_irqs and gro_flush_timeout).",
+    silent: "moderation is on or not reported, the CPU has time, or NAPI already polls many packets per \
+             interrupt",
+    evidence: "interrupts/s, packets/s and packets per interrupt, the moderation, the CPU's time in \
+               interrupts and softirq",
+    cause: "Without moderation an interrupt arrives as soon as NAPI re-enables interrupts: a fast enough CPU \
+            takes one for every packet or two.",
+    remedy: "Moderate interrupts: adaptively if the driver can, else by 10 to 50 us; or defer them in \
+             software (napi_defer_hard_irqs and gro_flush_timeout).",
     source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing)",
     check,
 };
@@ -41,9 +44,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     devices.filter_map(|nic| finding(&landings, rates, nic)).collect()
 }
 
-/// Whether nothing holds the interrupts of a device back: not the device, and not the kernel, which takes a count of
-/// polls and a time to do so. Values from 1 on are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1
-/// or 3.
+/// True if neither the device nor the kernel (which needs a count of polls and a time) holds interrupts back.
+/// Values of 1 and more are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1 or 3.
 pub(crate) fn is_off(nic: &Nic) -> bool {
     let by_device = nic.hardware.coalesce.known().is_some_and(|set| {
         set.rx_usecs == Some(0)
@@ -53,13 +55,13 @@ pub(crate) fn is_off(nic: &Nic) -> bool {
     by_device && !is_deferred(nic)
 }
 
-/// Whether software defers interrupts, or may: the kernel does so only with both set (napi_complete_done).
+/// True if software defers interrupts, or may: the kernel does so only with both set (napi_complete_done).
 fn is_deferred(nic: &Nic) -> bool {
     nic.napi.defer_hard_irqs.known().is_some_and(|times| *times > 0)
         && nic.napi.gro_flush_timeout_ns.known() != Some(&0)
 }
 
-/// What software deferral lacks where it is set by half.
+/// The missing setting, if only one of the two for software deferral is set.
 fn half(nic: &Nic) -> Option<&'static str> {
     let defer = *nic.napi.defer_hard_irqs.known()?;
     let timeout = *nic.napi.gro_flush_timeout_ns.known()?;
@@ -84,12 +86,13 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
     let (id, name) = (cpu.cpu, &nic.name);
     let each = packets / rings;
     let deferral = format!(
-        "defer in software: 2 to /sys/class/net/{name}/napi_defer_hard_irqs, 20000 (ns) to gro_flush_timeout there"
+        "defer in software: set napi_defer_hard_irqs to 2 and gro_flush_timeout to 20000 (ns) in \
+         /sys/class/net/{name}"
     );
     let remedy = match nic.hardware.function {
         Function::Paravirtual => deferral,
         _ => format!(
-            "ethtool -C {name} adaptive-rx on, or rx-usecs 20 where the driver cannot adapt; or {deferral}"
+            "ethtool -C {name} adaptive-rx on, or rx-usecs 20 if the driver cannot adapt; or {deferral}"
         ),
     };
     Some(Finding {
@@ -97,7 +100,7 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
         severity: Severity::Warning,
         nic: Some(name.clone()),
         cpu: Some(id),
-        title: format!("{name} rings {} times/s on CPU {id}, {each:.1} packets each", count(rings)),
+        title: format!("{name}: {} interrupts/s on CPU {id}, {each:.1} packets each", count(rings)),
         evidence: vec![
             format!("{name}: {} interrupts/s for {} packets/s on CPU {id}", count(rings), count(packets)),
             format!(
@@ -107,15 +110,16 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
                 percent(cpu.irq)
             ),
             match half(nic) {
-                Some(half) => format!("{name}: rx-usecs 0, not adaptive; {half}: nothing is deferred"),
+                Some(half) => format!("{name}: rx-usecs 0, not adaptive; {half}: no deferral"),
                 None => format!("{name}: rx-usecs 0, not adaptive, no deferral in software"),
             },
         ],
         why: match half(nic) {
-            Some(half) => format!("{half}: without both no interrupt waits, and the CPU is short of time"),
-            None => "moderation is off: each packet or two costs an interrupt, and the CPU that takes them is short of \
-                     time"
-                .to_owned(),
+            Some(half) => format!("{half}: without both nothing is deferred, and the CPU is short of time"),
+            None => {
+                "moderation is off: every packet or two costs an interrupt on a CPU that is short of time"
+                    .to_owned()
+            }
         },
         remedy,
         plans: Vec::new(),
@@ -139,12 +143,12 @@ mod tests {
         check(&model, &rates).into_iter().map(|finding| finding.title).collect()
     }
 
-    /// Field case C before moderation: 120k requests/s on one queue, one CPU at 100 %. It gives no rate of
-    /// interrupts; this one is made up.
+    /// Field case C before moderation: 120k requests/s on one queue, one CPU at 100 %. Its interrupt rate was
+    /// not published; this one is made up.
     #[test]
     fn field_case_c_before_moderation() {
         let found = titles(host(80_000.0, 1.2e5, 0.99));
-        assert_eq!(found, ["eth0 rings 80,000 times/s on CPU 16, 1.5 packets each"]);
+        assert_eq!(found, ["eth0: 80,000 interrupts/s on CPU 16, 1.5 packets each"]);
     }
 
     fn deferral(times: Fact<u32>, timeout: Fact<u64>) -> Sketch {
@@ -169,7 +173,7 @@ mod tests {
     #[test]
     fn near_misses() {
         assert!(titles(host(8e4, 1.2e5, 0.3)).is_empty(), "time to spare");
-        assert!(titles(host(2.5e4, 1.2e5, 0.99)).is_empty(), "NAPI polls five packets an interrupt");
+        assert!(titles(host(2.5e4, 1.2e5, 0.99)).is_empty(), "NAPI polls five packets per interrupt");
         assert!(titles(host(1.2e4, 1.2e4, 0.6)).is_empty(), "field case B's 12,000 interrupts/s");
         assert!(
             titles(host(8e4, 1.2e5, 0.99).moderation("eth0", 1, false)).is_empty(),
@@ -179,7 +183,7 @@ mod tests {
         assert!(titles(deferral(Fact::Known(2), Fact::Known(20_000))).is_empty(), "deferred in software");
         assert!(titles(deferral(Fact::Known(2), Fact::NotAsked)).is_empty(), "it may be");
         let untold = host(8e4, 1.2e5, 0.99).edit("eth0", |nic| nic.hardware.coalesce = Fact::Unsupported);
-        assert!(titles(untold).is_empty(), "not told");
+        assert!(titles(untold).is_empty(), "not reported");
     }
 
     #[test]

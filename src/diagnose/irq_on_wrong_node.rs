@@ -1,4 +1,4 @@
-//! All interrupts of a device's busy queues land on CPUs of another node than the device's own.
+//! All interrupts of a device's busy queues land on CPUs outside the device's node.
 
 use super::figures::{percent, plural};
 use super::places::{loaded_of, node, of_node};
@@ -6,26 +6,27 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Receive time of the busiest of these CPUs from which the way to the other node's memory is worth saving. Field
-/// case C found it "slightly lower, not dramatic".
+/// Receive time of the busiest of these CPUs from which access to the other node's memory is worth avoiding.
+/// Field case C found the effect "slightly lower, not dramatic".
 const BUSY: f64 = 0.25;
 
 pub(super) const RULE: Rule = Rule {
     id: "irq-on-wrong-node",
-    asks: "Do the interrupts of a device land on another node than its own?",
+    asks: "Do the interrupts of a device land on a node other than its own?",
     fires: || {
         format!(
-            "the node of a device is known, the interrupts of all its queues with traffic land on other nodes, and \
-             one of these CPUs spends {} of its time in interrupts and softirq",
+            "the node of a device is known, the interrupts of all its queues with traffic land on other \
+             nodes, and one of these CPUs spends {} of its time in interrupts and softirq",
             percent(BUSY)
         )
     },
-    silent: "the node is not known (-1 is not node 0), a queue lands on the device's node and another elsewhere (then \
-             somebody spreads them), or the device's node has no CPU that may take them",
-    evidence: "the device's node and its CPUs, the nodes that the interrupts land on, the busiest queue",
-    cause: "The device writes packets to the memory of one node; CPUs of another one fetch them over the link between \
-            the nodes. Irqbalance and drivers place interrupts without regard to the node when it is not told them, \
-            or fill one node first.",
+    silent: "the node is not known (-1 is not node 0), a queue lands on the device's node and another \
+             elsewhere (then they are spread on purpose), or the device's node has no CPU that may handle \
+             them",
+    evidence: "the device's node and its CPUs, the nodes where the interrupts land, the busiest queue",
+    cause: "The device writes packets to the memory of one node; CPUs of another one fetch them over the \
+            link between the nodes. irqbalance and drivers ignore the node if it is not reported, or fill \
+            one node first.",
     remedy: "Place the interrupts on CPUs of the device's node.",
     source: "systemd.link(5) (IRQAffinityNUMA=); the set_irq_affinity script of Intel's drivers (local)",
     check,
@@ -62,7 +63,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("node {own} has CPUs {local}"),
             busiest.line(rates),
         ],
-        why: "each packet is fetched from the memory of another node".to_owned(),
+        why: "each packet is fetched from another node's memory".to_owned(),
         remedy: format!("place the interrupts on CPUs of node {own}"),
         plans: Vec::new(),
     })
@@ -85,7 +86,7 @@ mod tests {
         irqs.iter().fold(sketch, |sketch, cpu| sketch.receives(*cpu, 0.4, 4e4))
     }
 
-    /// The shape of field case C, with the interrupt where it was not.
+    /// The shape of field case C, with the interrupt on the other node.
     #[test]
     fn on_the_other_node() {
         let found = of(host(&[3]).on_node("eth0", 1));
@@ -107,6 +108,6 @@ mod tests {
         let isolated = host(&[3]).on_node("eth0", 1).tune(|model| {
             model.cpus.iter_mut().filter(|cpu| cpu.id >= CpuId(16)).for_each(|cpu| cpu.isolated = true);
         });
-        assert_eq!(of(isolated), [], "that node is kept free");
+        assert_eq!(of(isolated), [], "that node is reserved");
     }
 }

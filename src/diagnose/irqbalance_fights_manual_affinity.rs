@@ -1,8 +1,7 @@
-//! irqbalance runs, and the placement of interrupts looks like somebody's own work, which
-//! irqbalance may undo.
+//! irqbalance runs, and interrupts seem to be placed by hand, which irqbalance may undo.
 //!
-//! A pinned interrupt alone proves nothing: irqbalance pins too. What it does not do is set RPS, or
-//! leave several busy queues of one device on one CPU while other CPUs have none.
+//! A pinned interrupt alone proves nothing: irqbalance pins too. But irqbalance does not set RPS, and does
+//! not leave several busy queues of one device on one CPU while other CPUs have none.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +11,7 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, Fact, IrqId};
 
-/// Interrupts counted in one place from which it was there: a stray one can be late.
+/// Interrupts counted on a CPU from which the interrupt was there: a few may arrive late.
 const SEEN: f64 = 10.0;
 
 pub(super) const RULE: Rule = Rule {
@@ -20,17 +19,18 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does irqbalance run while interrupts seem to be placed by hand?",
     fires: || {
         format!(
-            "irqbalance runs, a device with {} packets/s has pinned receive interrupts that are not banned in it, and \
-             either RPS masks were chosen around them, or several of its queues with as many share a CPU while others have none, \
-             or an interrupt moved into the RPS mask of its queue while looking",
+            "irqbalance runs, a device with {} packets/s has pinned receive interrupts that irqbalance does \
+             not ban, and either RPS masks were chosen around them, or several of its queues with that much \
+             traffic share a CPU while others have none, or an interrupt moved into the RPS mask of its \
+             queue during the sample",
             count(TRAFFIC)
         )
     },
-    silent: "the interrupts are pinned, or move, but nothing else shows a hand: irqbalance does that too; or they are \
-             banned in irqbalance, which then leaves them alone",
-    evidence: "where the interrupts are pinned, irqbalance and its process id, the masks or queues that show a hand, \
-               on which CPUs an interrupt was counted",
-    cause: "irqbalance places interrupts anew every ten seconds, unless they are banned.",
+    silent: "the interrupts are pinned, or move, without another sign of manual placement (irqbalance does \
+             that too), or they are banned in irqbalance, which then leaves them alone",
+    evidence: "the CPUs of the pinned interrupts, irqbalance's process id, the masks or queues that suggest \
+               manual placement, the CPUs that counted an interrupt",
+    cause: "irqbalance re-places interrupts every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
     source: "irqbalance(1)",
     check,
@@ -65,16 +65,15 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 None => format!("irqbalance may undo the interrupt placement of {name}"),
             },
             evidence,
-            why: "irqbalance moves interrupts by its own measure, every 10 s by default, whoever placed them"
-                .to_owned(),
-            remedy: "if they were placed by hand, ban these interrupts in irqbalance or stop it".to_owned(),
+            why: "irqbalance moves interrupts every 10 s by default, even those placed by hand".to_owned(),
+            remedy: "if they were placed by hand, ban them in irqbalance or stop it".to_owned(),
             plans: Vec::new(),
         });
     }
     findings
 }
 
-/// An interrupt that was counted in two places.
+/// An interrupt that was counted on two CPUs.
 struct Moved {
     irq: IrqId,
     from: CpuId,
@@ -82,14 +81,15 @@ struct Moved {
     line: String,
 }
 
-/// The first interrupt of the device that moved into its queue's RPS mask while looking. One that moves where no
-/// mask was set is irqbalance at its work.
+/// The first interrupt of the device that moved into its queue's RPS mask during the sample. A move without a
+/// mask is normal for irqbalance.
 fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
     let queues = nic.rx.iter().filter_map(|queue| Some((queue, queue.rps_cpus.known()?)));
     let pairs = queues.flat_map(|(queue, mask)| queue.irqs.iter().map(move |irq| (queue, mask, irq)));
     let mut free = pairs.filter(|(.., irq)| !banned.contains(&irq.number));
     free.find_map(|(queue, mask, irq)| {
-        // One CPU by the kernel's word: where it spreads an interrupt over several, counts on several are no move.
+        // One CPU according to the kernel: if it spreads an interrupt over several, their counts show no
+        // move.
         let to = irq.effective.known().filter(|cpus| cpus.len() == 1)?.first()?;
         let counted = &rates.irqs.iter().find(|rates| rates.irq == irq.number)?.per_cpu;
         let enough = |rate: f64| rate * rates.seconds >= SEEN;
@@ -102,7 +102,8 @@ fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
             from: *from,
             to,
             line: format!(
-                "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its RPS mask {mask}",
+                "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its RPS \
+                 mask {mask}",
                 irq.number,
                 nic.name,
                 queue.index,
@@ -113,7 +114,7 @@ fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
     })
 }
 
-/// Where an interrupt is pinned: its affinity, when that is not every online CPU.
+/// The CPUs an interrupt is pinned to: its affinity, unless it has every online CPU.
 fn pinned<'a>(model: &Model, irq: &'a Irq) -> Option<&'a CpuMask> {
     let online = model.online();
     irq.affinity.known().filter(|mask| !mask.is_empty() && !online.difference(mask).is_empty())
@@ -127,7 +128,8 @@ fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
         let place = pinned(model, irq)?;
         place.intersection(mask).is_empty().then(|| {
             format!(
-                "{}/rx-{}: RPS {mask} was chosen around IRQ {} on CPU {place}; moved into the mask it would spoil it",
+                "{}/rx-{}: RPS {mask} was chosen around IRQ {} on CPU {place}; a move into the mask would \
+                 defeat it",
                 nic.name, queue.index, irq.number
             )
         })
@@ -135,7 +137,7 @@ fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
 }
 
 fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<String> {
-    // irqbalance leaves idle queues wherever they are.
+    // irqbalance does not move idle queues.
     let busy = nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) >= TRAFFIC);
     let free = busy.flat_map(|queue| &queue.irqs).filter(|irq| !banned.contains(&irq.number));
     let irqs: Vec<&CpuMask> = free.map(|irq| pinned(model, irq)).collect::<Option<_>>()?;
@@ -146,7 +148,7 @@ fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<
     crowded.then(|| {
         let cpus: CpuMask = single.into_iter().collect();
         format!(
-            "{} busy RX interrupts of {} pinned to CPU {cpus}, other CPUs have none",
+            "{} busy RX interrupts of {} are pinned to CPU {cpus}, other CPUs have none",
             irqs.len(),
             nic.name
         )
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn queues_crowded_on_few_cpus() {
         let found = evidence(host(&[6, 7, 6, 7, 6, 7, 6, 7]).irqbalance());
-        assert_eq!(found[1], "8 busy RX interrupts of eth0 pinned to CPU 6-7, other CPUs have none");
+        assert_eq!(found[1], "8 busy RX interrupts of eth0 are pinned to CPU 6-7, other CPUs have none");
     }
 
     /// The interrupt was on CPU 2 and is on CPU 5 now.
@@ -208,8 +210,8 @@ mod tests {
     #[test]
     fn near_misses_of_a_move() {
         let silent = |(model, rates): (_, _), why: &str| assert_eq!(check(&model, &rates), [], "{why}");
-        silent(moving("0-7", 30.0), "any place is in the mask");
-        silent(moving("", 30.0), "irqbalance at its work");
+        silent(moving("0-7", 30.0), "every CPU is in the mask");
+        silent(moving("", 30.0), "normal for irqbalance");
         silent(moving("0-1,3-7", 1.0), "a late one");
         let (mut model, rates) = moving("0-1,3-7", 30.0);
         model.nics[0].rx[0].irqs[0].effective = Fact::Unsupported;

@@ -1,4 +1,4 @@
-//! The machine is limited by something that no knob of the receive path changes: its programs, or the link.
+//! Something that no knob of the receive path changes limits the machine: its programs, or the link.
 
 use super::evidence::{LINK, LOST, LinkUse, busy, full_link, headroom, lost, receiving, tier};
 use super::figures::{count, percent, times};
@@ -8,22 +8,22 @@ use super::workload::{carries_traffic, processing, programs};
 use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 
-/// Mean time of all CPUs in processes from which programs fill the machine.
+/// Mean fraction of time of all CPUs in processes from which programs fill the machine.
 const PROGRAMS: f64 = 0.85;
-/// Mean time of all CPUs that is not idle.
+/// Mean busy fraction of all CPUs.
 const MACHINE: f64 = 0.90;
-/// Mean time of all CPUs in interrupts and softirqs, at most.
+/// Upper bound on the mean fraction of time of all CPUs in interrupts and softirqs.
 const RECEIVE: f64 = 0.10;
-/// The same of any one CPU: more would be a bottleneck of its own.
+/// The same bound for any one CPU: more would be a bottleneck of its own.
 const ONE: f64 = 0.25;
 pub(super) const RULE: Rule = Rule {
     id: "limited-elsewhere",
     asks: "Is the machine limited by something that no setting of the receive path changes?",
     fires: || {
         format!(
-            "an interface carries traffic, all CPUs are {} busy on average, {} of it in processes and at most {} in \
-             interrupts and softirqs, of no CPU {}, and less than a packet a second is lost; or a device uses {} of its \
-             link's speed in one direction",
+            "an interface carries traffic, all CPUs are {} busy on average, {} of it in processes and at \
+             most {} in interrupts and softirqs (under {} on every CPU), and less than one packet/s is lost; \
+             or a device uses {} of its link speed in one direction",
             percent(MACHINE),
             percent(PROGRAMS),
             percent(RECEIVE),
@@ -31,13 +31,13 @@ pub(super) const RULE: Rule = Rule {
             percent(LINK)
         )
     },
-    silent: "there is no traffic, receive work takes its part (or may, unseen by ticks: one-core-hotspot), the speed of the link is not known or made up (more than \
-             it is used)",
-    evidence: "the CPUs' time in processes, interrupts and softirqs, the busiest programs, what the hypervisor takes, the gain at most; the \
-               link's speed and what is used of it",
-    cause: "What receive work takes bounds what tuning it can give back: a part f of the time gives at most f / (1 - f) \
-            more. A full link gives nothing.",
-    remedy: "More CPUs or cheaper requests; a faster link. No setting here gives either.",
+    silent: "there is no traffic, receive work takes a larger part (or may, unseen by ticks: \
+             one-core-hotspot), or the link speed is not known or made up (lower than the traffic)",
+    evidence: "the CPUs' time in processes, interrupts and softirqs, the busiest programs, steal time, the \
+               upper bound on the gain; the link speed and its use",
+    cause: "The time receive work takes bounds the gain from tuning it: a part f of the time gives at most f \
+            / (1 - f) more. Tuning gains nothing on a full link.",
+    remedy: "More CPUs or cheaper requests; a faster link. No setting of the receive path helps.",
     source: OWN_RULE,
     check,
 };
@@ -76,7 +76,7 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
     evidence.extend(steal_line(rates, &rates.cpus.iter().map(|cpu| cpu.cpu).collect()));
     let gain = share / (1.0 - share);
     evidence.push(format!(
-        "without any receive work there would be {:.1} % more room; headroom of the machine: {}",
+        "without any receive work there would be {:.1} % more capacity; headroom of the machine: {}",
         gain * 100.0,
         times(headroom(rates).machine)
     ));
@@ -87,8 +87,8 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
         cpu: None,
         title: format!("programs take {} of all CPU time, receive work {}", percent(own), percent(share)),
         evidence,
-        why: "the programs are what is limited by CPU time, not the way that packets take to them".to_owned(),
-        remedy: "more CPUs, or cheaper requests: nothing here to tune".to_owned(),
+        why: "CPU time limits the programs, not the receive path".to_owned(),
+        remedy: "more CPUs, or cheaper requests: nothing to tune on the receive path".to_owned(),
         plans: Vec::new(),
     })
 }
@@ -102,10 +102,10 @@ fn by_link(rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Note,
         nic: Some(name.clone()),
         cpu: None,
-        title: format!("{name} {way} at {} of its link's speed", percent(part)),
+        title: format!("{name} {way} at {} of its link speed", percent(part)),
         evidence: vec![
             format!(
-                "{name}: {} Mbit/s of {} Mbit/s, with what each packet takes beside its bytes",
+                "{name}: {} Mbit/s of {} Mbit/s, including the framing of each packet",
                 count(part * speed / 1e6),
                 count(speed / 1e6)
             ),
@@ -118,7 +118,7 @@ fn by_link(rates: &Rates, nic: &Nic) -> Option<Finding> {
             ),
         ],
         why: "the link is full: no CPU can make it carry more".to_owned(),
-        remedy: "a faster link or a second one, or fewer bytes: no setting here makes it carry more"
+        remedy: "a faster link or a second one, or fewer bytes: no setting makes the link carry more"
             .to_owned(),
         plans: Vec::new(),
     })
@@ -148,10 +148,13 @@ mod tests {
         assert_eq!(found[0].title, "programs take 96 % of all CPU time, receive work 2 %");
         assert_eq!((found[0].severity, found[0].plans.len()), (Severity::Note, 0));
         assert_eq!(found[0].evidence[1], "CPUs' time by program: server (800) 7.7");
-        assert!(found[0].evidence[2].starts_with("without any receive work there would be 2.0 % more room"));
+        assert!(
+            found[0].evidence[2].starts_with("without any receive work there would be 2.0 % more capacity")
+        );
     }
 
-    /// Field case C on bare metal: 495k requests/s over 1 Gbit/s, limited by bandwidth. The bytes are made up.
+    /// Field case C on bare metal: 495k requests/s over 1 Gbit/s, limited by bandwidth. The bytes are made
+    /// up.
     #[test]
     fn field_case_c_is_limited_by_its_link() {
         let link = |rx, tx| {
@@ -162,7 +165,7 @@ mod tests {
                 .bytes("eth0", rx, tx)
         };
         let found = of(link(1.1e8, 0.0));
-        assert_eq!(found[0].title, "eth0 receives at 94 % of its link's speed");
+        assert_eq!(found[0].title, "eth0 receives at 94 % of its link speed");
         assert!(of(link(1.0e8, 0.0)).is_empty(), "86 %");
         assert!(of(link(2.0e8, 0.0)).is_empty(), "more than it can: the speed is made up");
         assert!(
@@ -186,13 +189,13 @@ mod tests {
         assert_eq!(of(case_b(0.95, 0.02).drops(2, 0.2)).len(), 1, "one packet in five seconds");
     }
 
-    /// A sender flat out over a veth receives in its own system calls, where ticks hardly see it.
+    /// A sender at full speed over a veth receives in its own system calls, where ticks hardly see it.
     #[test]
     fn what_ticks_give_to_programs_may_be_receive_work() {
         let sketch = Sketch::new(2).veth("veth0").traffic("veth0", 7e4).works(1, 0.97);
         let (model, mut rates) = sketch.receives(0, 0.03, 7e4).works(0, 0.96).build();
         assert_eq!(check(&model, &rates), []);
         rates.exact_softirq_time = Some(true);
-        assert_eq!(check(&model, &rates).len(), 1, "3 % it is");
+        assert_eq!(check(&model, &rates).len(), 1, "it is 3 %");
     }
 }

@@ -1,4 +1,4 @@
-//! Interrupts are held back although there is next to nothing to collect: each packet waits for nothing.
+//! Interrupts are delayed although hardly any packets arrive meanwhile: each packet waits in vain.
 
 use super::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
 use super::figures::{count, percent};
@@ -7,33 +7,34 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuMask;
 
-/// Microseconds of holding back that a request notices: a round trip in a data centre takes 20 to 100.
+/// Delay in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
 const HELD: u32 = 100;
-/// Part of a packet that comes in the time of holding back: below it nothing is collected.
+/// Packets arriving during the delay below which the delay gains nothing.
 const COLLECTED: f64 = 0.5;
-/// Time of a CPU in softirq from which holding back may be wanted.
+/// Time of a CPU in softirq from which the delay may be wanted.
 const BUSY: f64 = 0.25;
-/// Drivers whose devices keep interrupts apart, and do not hold back the first one: at a low rate nothing waits.
+/// Drivers whose devices space interrupts and do not delay the first one: at a low rate nothing waits.
 const THROTTLING: [&str; 11] =
     ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf"];
 
 pub(super) const RULE: Rule = Rule {
     id: "moderation-hurts-latency",
-    asks: "Are interrupts held back although packets come one by one?",
+    asks: "Are interrupts delayed although packets arrive one by one?",
     fires: || {
         format!(
-            "a device with {} packets/s holds interrupts back for {HELD} us or more (not adaptive), while fewer than \
-             {COLLECTED} packets come to a queue in that time, every second packet or more has its own interrupt, and \
-             their CPUs spend less than {} of their time in softirq",
+            "a device with {} packets/s delays interrupts by {HELD} us or more (not adaptive), fewer than \
+             {COLLECTED} packets arrive per queue in that time, there is an interrupt for at least every \
+             second packet, and the CPUs spend less than {} of their time in softirq",
             count(TRAFFIC),
             percent(BUSY)
         )
     },
-    silent: "moderation is adaptive or ends with the first packet (rx-frames 1), or the driver is one of Intel's, whose \
-             devices space interrupts and do not delay the first",
-    evidence: "the moderation, packets and interrupts a second, packets in the time of holding back",
-    cause: "The device waits rx-usecs for more packets before it rings; at this rate none come.",
-    remedy: "Adaptive moderation, or a few microseconds; none of it matters to throughput at this rate.",
+    silent: "moderation is adaptive or ends with the first packet (rx-frames 1), or the driver is one of \
+             Intel's, whose devices space interrupts and do not delay the first",
+    evidence: "the moderation, packets/s and interrupts/s, packets per delay",
+    cause: "The device waits rx-usecs for more packets before it raises an interrupt; at this rate none \
+            arrive.",
+    remedy: "Adaptive moderation, or a few microseconds; neither affects throughput at this rate.",
     source: "ethtool(8) -C; the drivers' descriptions of rx-usecs",
     check,
 };
@@ -69,14 +70,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence: vec![
             format!("{name}: rx-usecs {held}, not adaptive"),
             format!(
-                "{name}: {} packets/s with {} interrupts/s; {collected:.2} packets come to a queue in {held} us",
+                "{name}: {} packets/s with {} interrupts/s; {collected:.2} packets per queue in {held} us",
                 count(packets),
                 count(rings)
             ),
         ],
-        why: "the device waits for more packets before it rings, and at this rate none come".to_owned(),
+        why: "the device delays interrupts for more packets, and at this rate none arrive".to_owned(),
         remedy: format!(
-            "ethtool -C {name} adaptive-rx on, or rx-usecs of a few microseconds, where latency counts"
+            "if latency matters: ethtool -C {name} adaptive-rx on, or rx-usecs of a few microseconds"
         ),
         plans: Vec::new(),
     })
@@ -105,12 +106,12 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert!(titles(host(20, 4e3, 3.6e3)).is_empty(), "nobody notices 20 us");
-        assert!(titles(host(250, 4e4, 8e3)).is_empty(), "there is something to collect");
+        assert!(titles(host(20, 4e3, 3.6e3)).is_empty(), "20 us go unnoticed");
+        assert!(titles(host(250, 4e4, 8e3)).is_empty(), "more packets arrive");
         assert!(titles(host(250, 400.0, 390.0)).is_empty(), "no traffic");
         assert!(titles(host(250, 4e3, 3.6e3).moderation("eth0", 250, true)).is_empty(), "adaptive");
         assert!(titles(host(250, 4e3, 3.6e3).driver("eth0", "i40e")).is_empty(), "spaces interrupts");
-        assert!(titles(host(250, 4e3, 3.6e3).receives(2, 0.4, 1e3)).is_empty(), "the CPU wants it so");
+        assert!(titles(host(250, 4e3, 3.6e3).receives(2, 0.4, 1e3)).is_empty(), "the CPU is busy");
         assert!(titles(host(250, 4e3, 0.0)).is_empty(), "polled, or not counted");
     }
 }

@@ -1,4 +1,4 @@
-//! One CPU does far more than its part of the receive work, and is short of time for it.
+//! One CPU does far more than its share of the receive work, and is short of time.
 
 use super::elsewhere;
 use super::evidence::{
@@ -12,31 +12,31 @@ use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
 /// Receive time from which a CPU counts as busy with it: a quarter of a CPU that no scheduler can
-/// move. Field case B, where steering could not matter, had 0 to 3 %.
+/// reassign. Field case B, where steering could not matter, had 0 to 3 %.
 const BUSY: f64 = 0.25;
 
-/// Receive time of a CPU that drowns: four fifths leave no room for a burst.
+/// Receive time from which a CPU drowns: four fifths leave no room for a burst.
 const DROWNING: f64 = 0.8;
 
-/// How many times as much as the average of the others the CPU must do. On 2 CPUs that is a share
-/// of 75 %, on 8 of 30 %. Field case A after the fix had 1.7.
+/// Minimum receive work relative to the average of the other CPUs. On 2 CPUs that is a share of 75 %,
+/// on 8 CPUs 30 %. Field case A after the fix had 1.7.
 const ODDS: f64 = 3.0;
 
-/// The same of a CPU that drowns, against all others and against those that receive of the same interface: half of
-/// its work on them is room enough. Seen behind RPS on 8 CPUs: the one that polls the queue at 95 %, the others
-/// below a third.
+/// The same for a CPU that drowns, relative to all others and to those that receive from the same interface:
+/// if they do half of its work they have room enough. Seen with RPS on 8 CPUs: the one that polls the queue
+/// at 95 %, the others below a third.
 const ODDS_OF_DROWNING: f64 = 2.0;
 
-/// Part of the hot CPU's receive time from which another CPU receives as well. CPUs that do not are no measure of a
-/// drowning one: of 128 CPUs 16 queues leave 112 idle, however even they are.
+/// Part of the hot CPU's receive time from which another CPU counts as receiving. Others are not compared
+/// with a drowning one: on 128 CPUs, 16 queues leave 112 idle, however even they are.
 const RECEIVES: f64 = 0.1;
 
 /// A CPU below [`DROWNING`] must also do most of the machine's receive work: 16 balanced queues on
-/// 128 CPUs are no hotspot.
+/// 128 CPUs are not a hotspot.
 const MOST: f64 = 0.5;
 
 /// Without [`BUSY`] softirq time (short runs inside a sender's system call slip between the ticks),
-/// a full CPU that takes this many packets a second from an interface without an interrupt counts as well ...
+/// a full CPU that takes this many packets/s from an interface without an interrupt also counts ...
 const PACKETS: f64 = 20_000.0;
 
 /// ... and this fraction of wall time is full.
@@ -44,13 +44,14 @@ const FULL: f64 = 0.9;
 
 pub(super) const RULE: Rule = Rule {
     id: "one-core-hotspot",
-    asks: "Does one CPU do far more than its part of the receive work, and is it short of time for it?",
+    asks: "Does one CPU do far more than its share of the receive work, and is it short of time?",
     fires: || {
         format!(
-            "one CPU does at least {ODDS:.0} times as much receive work as the average of the others and \
-             spends {} of its time on it, and does {} of all; or {ODDS_OF_DROWNING:.0} times as much, and as those \
-             that receive packets of its interface, when it spends {}; or, where softirq time is not exact, a CPU that is {} busy takes {} packets/s \
-             of an interface without an interrupt, and as lopsided a share of both packets and NET_RX runs",
+            "one CPU does at least {ODDS:.0} times as much receive work as the average of the others, spends \
+             {} of its time on it and does {} of all; or it does {ODDS_OF_DROWNING:.0} times as much as the \
+             average of the others, and of those that receive from its interface, and spends {} of its time \
+             on it; or, if softirq time is not exact, a CPU that is {} busy takes {} packets/s of an \
+             interface without an interrupt, and an equally uneven share of both packets and NET_RX runs",
             percent(BUSY),
             percent(MOST),
             percent(DROWNING),
@@ -58,20 +59,24 @@ pub(super) const RULE: Rule = Rule {
             count(PACKETS)
         )
     },
-    silent: "the load is balanced, the busy CPU is not busy with packets (softirq-not-receive) or they may be those of `lo`, the machine \
-             has two CPUs and RPS already moved the work to the other one, or RPS is on and has too few flows to spread (hash-imbalance)",
-    evidence: "the hot CPU's share of receive time, packets and NET_RX runs beside the others', its ksoftirqd, what the hypervisor takes, its queue, interrupt and RPS mask, the headroom",
-    cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without RPS, or a mask of one CPU, puts all of it on one CPU. Where kernel threads poll, they are processed where the queue's thread runs.",
+    silent: "the load is balanced, the busy CPU is not busy with packets (softirq-not-receive) or they may \
+             come from `lo`, the machine has two CPUs and RPS already moved the work to the other one, or \
+             RPS is on and has too few flows to spread (hash-imbalance)",
+    evidence: "the hot CPU's share of receive time, packets and NET_RX runs next to the others', its \
+               ksoftirqd, steal time, its queue, interrupt and RPS mask, the headroom",
+    cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without \
+            RPS, or a mask of one CPU, puts all the work on one CPU. If kernel threads poll, packets are \
+            processed where the queue's thread runs.",
     remedy: "Spread the receive work: RPS, RFS, more queues.",
     source: "Documentation/networking/scaling.rst (RSS, RPS)",
     check,
 };
 
-/// A CPU and its share of the receive work, by the measure that is to be trusted.
+/// A CPU and its share of the receive work, by the more reliable measure.
 struct Hot<'a> {
     cpu: &'a CpuRates,
     share: f64,
-    /// How many others receive, and their mean receive time.
+    /// Number of others that receive, and their mean receive time.
     others: (usize, f64),
 }
 
@@ -96,9 +101,9 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let (hottest, share) = rates.hottest(receiving)?;
     let cpu = rates.cpu(hottest)?;
     let time = receiving(cpu);
-    // Softirq time also holds timers and block work. It is receive work when the CPU has its part
-    // of the packets or of the runs, or takes the interrupt of a queue with traffic: behind RPS a
-    // drowned CPU counts no packets, and few but long runs.
+    // Softirq time also includes timers and block work. It is receive work if the CPU has its share
+    // of the packets or of the runs, or handles the interrupt of a queue with traffic: with RPS a
+    // drowning CPU counts no packets, and few but long runs.
     let part = 1.0 / rates.cpus.len() as f64;
     let takes_interrupts = || {
         let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
@@ -118,7 +123,7 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     (time >= BUSY && receives && lopsided).then_some(Hot { cpu, share, others })
 }
 
-/// Whether a CPU receives for more time than ticks show: what they give to programs may be receive work.
+/// True if a CPU receives for longer than ticks show: time they charge to programs may be receive work.
 pub(super) fn is_hidden(model: &Model, rates: &Rates) -> bool {
     by_packets(model, rates).is_some()
 }
@@ -130,19 +135,19 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     }
     let (hottest, share) = rates.hottest(|cpu| cpu.packets)?;
     let cpu = rates.cpu(hottest)?;
-    // With RPS at work packets are counted where they end, runs on both sides: only both together
-    // show that nothing spreads them.
+    // With RPS, packets are counted on the target CPU, runs on both: only both together show that
+    // nothing spreads them.
     let runs = share_of(rates, cpu, |cpu| cpu.net_rx);
     let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, ODDS));
-    // After an interrupt receive work runs long enough for ticks to hit it.
+    // After an interrupt, receive work runs long enough for ticks to hit it.
     let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| nic.kind == NicKind::Device);
     let own = !rings && !may_be_lo(model, rates, hottest);
     let others = of_receivers(rates, cpu, &model.online());
     (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided && own).then_some(Hot { cpu, share, others })
 }
 
-/// The CPUs that take packets of the device that brings a CPU its work, by interrupt or mask: what they do is what it
-/// could do. Those of another device say nothing of it. All CPUs where no interrupt or mask brings it packets.
+/// The CPUs that take packets, by interrupt or mask, of the device that brings a CPU its work: the CPU is
+/// compared with these, not with those of another device. All CPUs if no interrupt or mask brings it packets.
 fn equals(model: &Model, rates: &Rates, cpu: CpuId) -> CpuMask {
     let device = carrier(model, rates, cpu).filter(|(nic, _)| nic.kind == NicKind::Device);
     let queues = device.into_iter().flat_map(|(nic, _)| nic.rx.iter().map(move |queue| (nic, queue)));
@@ -156,7 +161,7 @@ fn equals(model: &Model, rates: &Rates, cpu: CpuId) -> CpuMask {
     if cpus.contains(cpu) { cpus } else { model.online() }
 }
 
-/// How many others of these CPUs receive, and their mean receive time (0 when there are none).
+/// Number of other CPUs of these that receive, and their mean receive time (0 if there are none).
 fn of_receivers(rates: &Rates, hot: &CpuRates, cpus: &CpuMask) -> (usize, f64) {
     let others = rates.cpus.iter().filter(|cpu| cpu.cpu != hot.cpu && cpus.contains(cpu.cpu)).map(receiving);
     let receive: Vec<f64> = others.filter(|time| *time >= RECEIVES * receiving(hot)).collect();
@@ -168,7 +173,7 @@ fn share_of(rates: &Rates, cpu: &CpuRates, value: impl Fn(&CpuRates) -> f64) -> 
     if total > 0.0 { value(cpu) / total } else { 0.0 }
 }
 
-/// Whether a share is at least `odds` times the average of what the other CPUs do.
+/// True if a share is at least `odds` times the average of the other CPUs.
 fn lopsided(rates: &Rates, share: f64, odds: f64) -> bool {
     let others = (rates.cpus.len() - 1) as f64;
     share * others >= odds * (1.0 - share)
@@ -191,7 +196,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
         cpu: Some(cpu),
         title: match hot.others {
             (receive @ 1.., mean) if hot.share < MOST => format!(
-                "CPU {cpu} receives for {} of its time, {} for {}",
+                "CPU {cpu} spends {} of its time on receive work, {} {}",
                 percent(time),
                 plural(receive, "other"),
                 percent(mean)
@@ -232,8 +237,7 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
     let some = |time: f64| Some(percent(time)).filter(|_| time >= 0.005);
     let thread =
         some(hot.cpu.ksoftirqd).map_or_else(String::new, |time| format!(" (ksoftirqd/{cpu} {time})"));
-    let polling =
-        some(hot.cpu.napi).map_or_else(String::new, |time| format!(", {time} in threads that poll"));
+    let polling = some(hot.cpu.napi).map_or_else(String::new, |time| format!(", {time} in polling threads"));
     let interrupts = some(hot.cpu.irq).map_or_else(String::new, |time| format!(", {time} in interrupts"));
     let mut lines = vec![
         format!(
@@ -254,7 +258,7 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
         let irqs: Vec<String> = queue.irqs.iter().map(|irq| irq.number.to_string()).collect();
         let lands = irq_cpus(queue, model, rates);
         let place = match (irqs.is_empty(), lands.is_empty()) {
-            (true, _) if nic.kind == NicKind::Device => "interrupt not known".to_owned(),
+            (true, _) if nic.kind == NicKind::Device => "interrupt unknown".to_owned(),
             (true, _) => "no interrupt".to_owned(),
             (false, true) => format!("IRQ {}", irqs.join(",")),
             (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
@@ -265,14 +269,14 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
     lines.extend(steal_line(rates, &[cpu].into_iter().collect()));
     let room = headroom(rates);
     lines.push(format!(
-        "headroom: {} for the receive work of the hottest CPU, {} for the machine",
+        "headroom: {} for receive work of the hottest CPU, {} for the machine",
         times(room.hottest),
         times(room.machine)
     ));
     lines
 }
 
-/// How many queues with traffic have their interrupt on this CPU.
+/// Number of queues with traffic whose interrupt is on this CPU.
 fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
     loaded(model, rates).iter().filter(|queue| queue.cpu == cpu).count()
 }
@@ -282,51 +286,51 @@ type Cause = (String, String, &'static [&'static str]);
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
     const SPREAD: &[&str] = &["rps", "rfs"];
     let Some((nic, queue)) = carrier else {
-        let why = "the packets come in over no interface of this network namespace, so their path is unknown";
-        return (why.into(), "look from the namespace that has the interface (--netns NAME)".into(), &[]);
+        let why = "the packets come from no interface of this network namespace, so their path is unknown";
+        return (why.into(), "run it in the namespace of the interface (--netns NAME)".into(), &[]);
     };
     if rates.cpu(cpu).is_some_and(by_threads) {
-        let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its thread \
-                   runs, and a thread fills one CPU at most";
-        return (why.into(), "more queues, each with a thread of its own, on CPUs of their own".into(), &[]);
+        let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \
+                   thread runs, and a thread uses at most one CPU";
+        return (why.into(), "more queues, each with its own thread on its own CPU".into(), &[]);
     }
     let (name, index) = (&nic.name, queue.index);
     let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty());
-    let mut remedy = "let other CPUs take packets off the queue (RPS), near the reader (RFS)".to_owned();
+    let mut remedy = "let other CPUs process the packets (RPS), near the reader (RFS)".to_owned();
     if mask.is_none() && may_be_one_flow(rates, nic, queue) {
         remedy = format!("{remedy}; {PARTLY}");
     }
     let why = match mask {
         None if nic.kind != NicKind::Device => format!(
-            "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends them"
+            "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \
+             them"
         ),
         None if nic.rx.len() == 1 => {
             "one queue, no RPS: every packet is processed where its interrupt lands".to_owned()
         }
         None if queues_here(model, rates, cpu) > 1 => {
             let queues = queues_here(model, rates, cpu);
-            let why =
-                format!("the interrupts of {queues} queues land here, and no RPS hands their packets on");
+            let why = format!("the interrupts of {queues} queues land here, and RPS is off for them");
             return (
                 why,
-                "give the queues' interrupts CPUs of their own, or let others help (RPS)".into(),
+                "give each queue's interrupt its own CPU, or let other CPUs help (RPS)".into(),
                 SPREAD,
             );
         }
         None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
         Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}; what is left here is the interrupt \
-                 and the polling of the queue, which RPS cannot move"
+                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}; only the interrupt and the \
+                 polling of the queue are left here, which RPS cannot move"
             );
-            return (why, "more queues, or fewer interrupts by coalescing, if the driver can".into(), &[]);
+            return (why, "more queues, or fewer interrupts by coalescing, if supported".into(), &[]);
         }
         Some(mask) if taker(model, rates, queue) == Some(cpu) => {
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}, but a flow stays on one CPU: few flows \
-                 carry most packets"
+                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}, but a flow stays on one CPU: few \
+                 flows carry most packets"
             );
-            return (why, "more flows; no mask splits one".into(), &[]);
+            return (why, "use more flows; a mask cannot split one".into(), &[]);
         }
         Some(mask) if mask.contains(cpu) && mask.len() > 1 => {
             let why = format!(
@@ -335,7 +339,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             );
             return (
                 why,
-                "take the interrupt's CPU out of the mask; one large flow cannot be split".into(),
+                "remove the interrupt's CPU from the mask; one large flow cannot be split".into(),
                 SPREAD,
             );
         }

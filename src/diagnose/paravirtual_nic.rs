@@ -1,4 +1,4 @@
-//! A busy interface is made up by the hypervisor, while a function of a real device is there and idle.
+//! A busy interface is paravirtual, while a function of a real device is idle.
 
 use super::evidence::TRAFFIC;
 use super::figures::{count, percent};
@@ -6,7 +6,7 @@ use super::places::{loaded_of, most_loaded};
 use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{Function, Model, Nic, NicKind, Rates};
 
-/// Receive time of the interrupt's CPU from which the hypervisor's part of the way is worth saving.
+/// Receive time of the interrupt's CPU from which bypassing the hypervisor is worthwhile.
 const BUSY: f64 = 0.25;
 
 /// Part of the busy interface's packets up to which the other one is idle.
@@ -14,22 +14,23 @@ const IDLE: f64 = 0.01;
 
 pub(super) const RULE: Rule = Rule {
     id: "paravirtual-nic",
-    asks: "Does a paravirtual interface carry the load although a function of a real device is there?",
+    asks: "Does a paravirtual interface carry the load although a function of a real device is available?",
     fires: || {
         format!(
-            "an interface of virtio_net, vmxnet3, xen_netfront or hv_netvsc has {} packets/s, its interrupt's CPU \
-             spends {} of its time in interrupts and softirq, and a virtual or SR-IOV capable function of the \
-             machine carries at most {} as much",
+            "an interface of virtio_net, vmxnet3, xen_netfront or hv_netvsc has {} packets/s, its \
+             interrupt's CPU spends {} of its time in interrupts and softirq, and a virtual or SR-IOV \
+             capable function of the machine carries at most {} of that traffic",
             count(TRAFFIC),
             percent(BUSY),
             percent(IDLE)
         )
     },
-    silent: "there is no other function, the other one carries traffic (accelerated networking: the paravirtual \
-             interface shows the same packets), or the CPU has time to spare",
+    silent: "there is no other function, the other one carries traffic (accelerated networking: the \
+             paravirtual interface counts the same packets), or the CPU has time to spare",
     evidence: "the interface's driver, traffic and CPU, the idle function and its driver",
-    cause: "Each packet of a paravirtual interface passes the hypervisor's own network stack and its copies.",
-    remedy: "Move the traffic to the other function, when it leads to the same network.",
+    cause: "Each packet of a paravirtual interface passes through the hypervisor's network stack and its \
+            copies.",
+    remedy: "Move the traffic to the other function, if it is on the same network.",
     source: OWN_RULE,
     check,
 };
@@ -48,7 +49,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             && matches!(other.hardware.function, Function::Virtual { .. } | Function::Physical { .. })
     };
     let mut reals = model.nics.iter().filter(real);
-    // With accelerated networking the paravirtual interface stands for the function below it.
+    // With accelerated networking the paravirtual interface represents the function below it.
     let carries = reals.clone().any(|other| packets(other) > packets(nic) * IDLE);
     let other = reals.next().filter(|_| !carries)?;
     let driver = |nic: &Nic| nic.driver.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -67,8 +68,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             busiest.line(rates),
             format!("{}: driver {}, {} packets/s", other.name, driver(other), count(packets(other))),
         ],
-        why: "packets of a paravirtual interface pass the hypervisor's network stack as well".to_owned(),
-        remedy: format!("if {} leads to the same network, move the traffic there", other.name),
+        why: "packets of a paravirtual interface also pass through the hypervisor's network stack".to_owned(),
+        remedy: format!("if {} is on the same network, move the traffic there", other.name),
         plans: Vec::new(),
     })
 }
@@ -91,7 +92,7 @@ mod tests {
         sketch.driven_by("eth1", "ixgbevf", other).traffic("eth0", 5e4).receives(0, 0.6, 5e4)
     }
 
-    /// Field case C as it began.
+    /// The start of field case C.
     #[test]
     fn a_virtual_function_is_there_and_idle() {
         let found = of(host(Function::Virtual { physical: None }));
@@ -113,6 +114,6 @@ mod tests {
         assert_eq!(of(host(function()).receives(0, 0.1, 5e4)), [], "time to spare");
         let alone =
             Sketch::new(8).device("eth0", &[0]).driven_by("eth0", "virtio_net", Function::Paravirtual);
-        assert_eq!(of(alone.traffic("eth0", 5e4).receives(0, 0.6, 5e4)), [], "nothing else is there");
+        assert_eq!(of(alone.traffic("eth0", 5e4).receives(0, 0.6, 5e4)), [], "no other interface");
     }
 }

@@ -1,4 +1,5 @@
-//! CPUs by place, and the receive queues with traffic by the CPU that takes their interrupt. No verdicts here.
+//! CPUs by NUMA node and core, and receive queues with traffic by the CPU of their interrupt. No verdicts
+//! here.
 
 use super::evidence::{DEAREST, TRAFFIC, busy, irq_cpus, may_be_lo, queue_packets, receiving, tier};
 use super::figures::{count, percent};
@@ -6,21 +7,21 @@ use super::workload::{FULL, processing};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
-/// A receive queue of a device that carries traffic, and where its interrupt lands. Queues of which that is not
-/// known, or whose CPU may be busy with `lo`, are left out: no rule about places can judge them.
+/// A receive queue of a device that carries traffic, and where its interrupt lands. Queues where this is
+/// unknown, or whose CPU may be busy with `lo`, are left out: rules about placement cannot judge them.
 pub(super) struct Loaded<'a> {
     /// The interface.
     pub(super) nic: &'a Nic,
     /// The queue.
     pub(super) queue: &'a RxQueue,
-    /// Its packets a second.
+    /// Its packets/s.
     pub(super) packets: f64,
-    /// The CPU of its interrupt; of several the one with most receive time, hard interrupts with it.
+    /// The CPU of its interrupt; of several, the one with most receive time including hard interrupts.
     pub(super) cpu: CpuId,
-    /// What interrupts and softirqs take of that CPU, as a fraction of wall time, as far as its packets can account for
-    /// it.
+    /// Time that CPU spends in interrupts and softirqs, as a fraction of wall time, as far as its packets can
+    /// account for it.
     pub(super) load: f64,
-    /// All that they take of it.
+    /// All its time in interrupts and softirqs, as a fraction of wall time.
     time: f64,
 }
 
@@ -30,7 +31,7 @@ impl Loaded<'_> {
         format!("{}/rx-{}", self.nic.name, self.queue.index)
     }
 
-    /// The queue's RPS mask, when it has one.
+    /// The queue's RPS mask, if it has one.
     pub(super) fn mask(&self) -> Option<&CpuMask> {
         self.queue.rps_cpus.known().filter(|mask| !mask.is_empty())
     }
@@ -74,36 +75,36 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
     model.nics.iter().flat_map(|nic| loaded_of(model, rates, nic)).collect()
 }
 
-/// Receive time of a CPU that takes a queue of so many packets a second, hard interrupts with it, as far as packets can
-/// account for it.
+/// Receive time, including hard interrupts, of a CPU that handles a queue of `packets` per second, as far as
+/// packets can account for it.
 pub(super) fn receive_work(rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
     let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
-    // Behind RPS a CPU counts the packets that it is handed, and not those that it takes off a queue.
+    // With RPS a CPU counts the packets handed to it, not those it takes off a queue.
     receiving(cpu).min((packets + cpu.packets) * DEAREST)
 }
 
-/// Whether RPS hands the queue's packets to other CPUs than the interrupt's.
+/// True if RPS hands the queue's packets to CPUs other than the interrupt's.
 pub(super) fn handed_over(model: &Model, rates: &Rates, queue: &RxQueue) -> bool {
     let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
     !mask.is_empty() && mask.intersection(&irq_cpus(queue, model, rates)).is_empty()
 }
 
-/// The queue whose CPU has most receive time, the first of equals.
+/// The queue whose CPU has most receive time; the first if equal.
 pub(super) fn most_loaded<'a, 'b>(queues: &'b [Loaded<'a>]) -> Option<&'b Loaded<'a>> {
     queues.iter().rev().max_by(|a, b| a.load.total_cmp(&b.load))
 }
 
-/// The same of queues that a rule has caught, with what it caught them at.
+/// The same for queues that a rule has caught, with the rule's details.
 pub(super) fn worst<'a, 'b, T>(caught: &'b [(&'b Loaded<'a>, T)]) -> Option<&'b (&'b Loaded<'a>, T)> {
     caught.iter().rev().max_by(|a, b| a.0.load.total_cmp(&b.0.load))
 }
 
-/// A line for the queues beside the one that evidence is about.
+/// An evidence line for the other affected queues.
 pub(super) fn same_on(caught: usize, nic: &Nic) -> Option<String> {
     (caught > 1).then(|| format!("the same on {caught} of {} queues", nic.rx.len()))
 }
 
-/// The CPU with most receive time of these, hard interrupts with it, the first of equals, and that time.
+/// The CPU with most receive time (including hard interrupts) and that time; the first if equal.
 pub(super) fn busiest(rates: &Rates, cpus: &CpuMask) -> Option<(CpuId, f64)> {
     let times = cpus.iter().filter_map(|cpu| Some((cpu, receiving(rates.cpu(cpu)?))));
     times.fold(None, |most: Option<(CpuId, f64)>, next| match most {
@@ -115,13 +116,13 @@ pub(super) fn busiest(rates: &Rates, cpus: &CpuMask) -> Option<(CpuId, f64)> {
 /// Part of the time that a CPU spends in processes from which they count as running there.
 const RUNS: f64 = 0.25;
 
-/// CPUs that run processes a good part of the time: where sockets are likely read.
+/// CPUs that run processes much of the time: where sockets are probably read.
 pub(super) fn readers(rates: &Rates) -> CpuMask {
     let runs = rates.cpus.iter().filter(|cpu| processing(cpu) >= RUNS);
     runs.map(|cpu| cpu.cpu).collect()
 }
 
-/// The CPUs that RFS would give the work of a hot CPU to, when none of them has time for it.
+/// The CPUs that RFS would move the work of a hot CPU to, if none of them has time for it.
 pub(super) fn full_readers(rates: &Rates, hot: CpuId) -> Option<CpuMask> {
     let mut full = readers(rates);
     full.remove(hot);
@@ -135,7 +136,7 @@ pub(super) fn spreading(rates: &Rates, hot: CpuId) -> Vec<String> {
     plans.iter().map(|plan| (*plan).to_owned()).collect()
 }
 
-/// The node of a CPU, when the kernel shows it.
+/// The node of a CPU, if the kernel shows it.
 pub(super) fn node(model: &Model, cpu: CpuId) -> Option<u32> {
     model.cpu(cpu)?.node
 }
@@ -145,7 +146,7 @@ pub(super) fn of_node(model: &Model, node: u32) -> CpuMask {
     model.cpus.iter().filter(|cpu| cpu.node == Some(node)).map(|cpu| cpu.id).collect()
 }
 
-/// How many cores these CPUs are of; where siblings are not known each CPU is one.
+/// The number of cores of these CPUs; a CPU with unknown siblings counts as one.
 pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
     let first = |cpu: &CpuId| {
         let siblings = model.cpu(*cpu).map(|cpu| cpu.siblings.intersection(cpus)).unwrap_or_default();
@@ -154,18 +155,17 @@ pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
     cpus.iter().filter(first).count()
 }
 
-/// Part of a CPU's time that the hypervisor must take to be told: a CPU counts as busy with it.
+/// Steal time from which it is reported: it counts as busy time.
 const TAKEN: f64 = 0.05;
 
-/// A line of evidence where the hypervisor takes time of these CPUs.
+/// An evidence line if the hypervisor takes time from these CPUs.
 pub(super) fn steal_line(rates: &Rates, cpus: &CpuMask) -> Option<String> {
     let taken = mean(rates, cpus, |cpu| cpu.steal);
-    (taken >= TAKEN).then(|| {
-        format!("the hypervisor takes {} of CPU {cpus} (steal), which counts as busy", percent(taken))
-    })
+    (taken >= TAKEN)
+        .then(|| format!("the hypervisor takes {} of CPU {cpus} (steal, counted as busy)", percent(taken)))
 }
 
-/// The mean over these CPUs; 0 when the rates have none of them.
+/// The mean over these CPUs; 0 if the rates have none of them.
 pub(super) fn mean(rates: &Rates, cpus: &CpuMask, value: impl Fn(&crate::model::CpuRates) -> f64) -> f64 {
     let values: Vec<f64> = cpus.iter().filter_map(|cpu| rates.cpu(cpu)).map(value).collect();
     values.iter().sum::<f64>() / values.len().max(1) as f64
@@ -221,7 +221,7 @@ mod tests {
         assert!((load(1e3) - 0.2).abs() < 1e-9, "the rest is for a disk");
     }
 
-    /// A load of 30 % once stood beside "6 % in softirq".
+    /// A load of 30 % was once shown next to "6 % in softirq".
     #[test]
     fn the_busiest_is_the_one_with_the_load_that_is_shown() {
         let host = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 5e4);
@@ -240,7 +240,7 @@ mod tests {
         let (_, mut rates) = Sketch::new(2).build();
         rates.cpus[1].steal = 0.3;
         let line = super::steal_line(&rates, &cpus("1")).expect("30 %");
-        assert_eq!(line, "the hypervisor takes 30 % of CPU 1 (steal), which counts as busy");
+        assert_eq!(line, "the hypervisor takes 30 % of CPU 1 (steal, counted as busy)");
         rates.cpus[1].steal = 0.04;
         assert_eq!(super::steal_line(&rates, &cpus("1")), None);
     }

@@ -1,4 +1,4 @@
-//! Interrupts of several busy queues land on one CPU while CPUs with room take none.
+//! Interrupts of several busy queues land on one CPU while CPUs with room have none.
 
 use super::evidence::{busy, tier};
 use super::figures::{count, percent, plural};
@@ -7,11 +7,11 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, CpuMask};
 
-/// Receive time of the shared CPU from which its queues stand in each other's way. Field case B put eight queues
-/// on two CPUs that were 0 to 3 % busy: there it could not matter.
+/// Receive time of the shared CPU from which its queues compete. Field case B put eight queues on two CPUs
+/// that were 0 to 3 % busy, where it could not matter.
 const CROWDED: f64 = 0.5;
 
-/// Part of the CPU's packets that each of the queues must bring: moving a queue of which little comes gains nothing.
+/// Part of the CPU's packets that each queue must bring: moving a queue with little traffic gains nothing.
 const PART: f64 = 0.1;
 
 /// Busy fraction up to which a CPU has room for a queue.
@@ -22,20 +22,23 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do interrupts of several busy queues land on one CPU while others have room?",
     fires: || {
         format!(
-            "at least two queues that each bring {} of a CPU's packets land on it, it spends {} of its time in \
-             interrupts and softirq, and a CPU of its node takes no queue's interrupt and is at most {} busy",
+            "at least two queues that each bring {} of a CPU's packets land on it, it spends {} of its time \
+             in interrupts and softirq, and a CPU of its node handles no queue's interrupt and is at most {} \
+             busy",
             percent(PART),
             percent(CROWDED),
             percent(ROOM)
         )
     },
-    silent: "there are more queues than CPUs, the CPU has time to spare, all but one of its queues bring next to \
-             nothing, or the CPUs without a queue are busy with processes that somebody keeps apart from interrupts",
-    evidence: "each of the queues with its traffic, the CPU's time in interrupts and softirq, the CPUs that have room",
-    cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or stayed where \
-            they were when queues were added.",
+    silent: "there are more queues than CPUs, the CPU has time to spare, all but one of its queues bring \
+             hardly any packets, or the CPUs without a queue are busy with processes that are kept apart \
+             from interrupts",
+    evidence: "the queues and their traffic, the CPU's time in interrupts and softirq, the CPUs with room",
+    cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or were \
+            not moved when queues were added.",
     remedy: "Give each queue's interrupt a CPU of its own.",
-    source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); Documentation/core-api/irq/irq-affinity.rst",
+    source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); \
+             Documentation/core-api/irq/irq-affinity.rst",
     check,
 };
 
@@ -45,7 +48,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let free = model.usable().difference(&taken);
     let has_room = |cpu: &CpuId| rates.cpu(*cpu).is_some_and(|cpu| busy(cpu) <= ROOM);
     let free: CpuMask = free.iter().filter(has_room).collect();
-    // One finding: the CPU with most to lose. The next look finds the next one.
+    // One finding: the CPU with most to lose. The next run finds the next one.
     let crowds = taken.iter().filter_map(|cpu| crowd(&queues, cpu));
     let crowds = crowds.filter_map(|crowd| {
         let near =
@@ -56,7 +59,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     worst.map(|(crowd, near)| finding(rates, &crowd, &near)).into_iter().collect()
 }
 
-/// The queues that share `cpu`, most packets first, when they are several and it is busy with them.
+/// The queues that share `cpu`, most packets first, if there are several and they keep it busy.
 fn crowd<'a>(queues: &'a [Loaded<'a>], cpu: CpuId) -> Option<Vec<&'a Loaded<'a>>> {
     let here = || queues.iter().filter(|queue| queue.cpu == cpu && queue.load >= CROWDED);
     let all: f64 = here().map(|queue| queue.packets).sum();
@@ -81,13 +84,13 @@ fn finding(rates: &Rates, crowd: &[&Loaded<'_>], near: &CpuMask) -> Finding {
         severity: Severity::Warning,
         nic: Some(crowd[0].nic.name.clone()),
         cpu: Some(cpu),
-        title: format!("CPU {cpu} takes the interrupts of {}", plural(crowd.len(), "busy queue")),
+        title: format!("CPU {cpu} handles the interrupts of {}", plural(crowd.len(), "busy queue")),
         evidence: vec![
             format!("interrupts on CPU {cpu}: {}", names.join(", ")),
             format!("CPU {cpu}: {} of its time in interrupts and softirq; {}", percent(load), tier(rates)),
             format!("CPUs of its node with room and no queue: {near}"),
         ],
-        why: "queues spread packets only as far as their interrupts land on different CPUs".to_owned(),
+        why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),
         remedy: format!("move the interrupts of all but one of these queues to CPUs {near}"),
         plans: Vec::new(),
     }
@@ -112,7 +115,7 @@ mod tests {
     #[test]
     fn two_queues_on_one_cpu() {
         let found = of(host(0.7));
-        assert_eq!(found[0].title, "CPU 0 takes the interrupts of 2 busy queues");
+        assert_eq!(found[0].title, "CPU 0 handles the interrupts of 2 busy queues");
         assert!(found[0].evidence[0].ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s"));
         assert_eq!(found[0].remedy, "move the interrupts of all but one of these queues to CPUs 2-3");
     }
@@ -129,7 +132,7 @@ mod tests {
     fn near_misses() {
         assert_eq!(of(host(0.2)), [], "time to spare");
         assert_eq!(of(host(0.7).all_work("2-3", 0.9)), [], "the others are busy");
-        assert_eq!(of(host(0.7).queue_traffic("eth0", &[6e4, 1.5e3, 3e4])), [], "little on the second");
+        assert_eq!(of(host(0.7).queue_traffic("eth0", &[6e4, 1.5e3, 3e4])), [], "little on the second one");
         let more = Sketch::new(2).device("eth0", &[0, 1, 0, 1]).traffic("eth0", 9e4);
         assert_eq!(of(more.all_receive("0-1", 0.7, 4e4)), [], "more queues than CPUs");
         let nodes = Sketch::new(4).nodes(2).device("eth0", &[0, 1, 0, 1]).traffic("eth0", 9e4);

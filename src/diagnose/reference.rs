@@ -1,4 +1,4 @@
-//! `docs/findings.md`: generated from the rules, held by a test.
+//! `docs/findings.md`: generated from the rules and checked by a test.
 
 #![allow(clippy::disallowed_methods)] // Compares a file of the source tree.
 
@@ -6,7 +6,8 @@ use super::{RULES, Rule};
 
 fn section(rule: &Rule) -> String {
     format!(
-        "## {}\n{}\n\n- Fires when {}.\n- Silent when {}.\n- Shows {}.\n- Cause: {}\n- Remedy: {}\n- Source: {}.\n",
+        "## {}\n{}\n\n- Fires when {}.\n- Silent when {}.\n- Shows {}.\n- Cause: {}\n- Remedy: {}\n- Source: \
+         {}.\n",
         rule.id,
         rule.asks,
         (rule.fires)(),
@@ -19,11 +20,11 @@ fn section(rule: &Rule) -> String {
 }
 
 fn document() -> String {
-    let head = "# What the doctor looks for\n\n\
-        Generated from the rules in `src/diagnose`; `RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md` writes it.\n\n\
-        Every rule looks at one interval of a few seconds and needs traffic to fire: a quiet machine gets \
-        \"nothing to do\". `rxlab doctor` exits with 1 when there are findings; notes for which there is no plan are \
-        shown, and no reason for that.\n";
+    let head = "# Findings of the doctor\n\nGenerated from the rules in `src/diagnose` by \
+                `RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md`.\n\nEvery rule examines one sample of a \
+                few seconds and needs traffic to fire: a quiet machine gets \"nothing to do\". `rxlab \
+                doctor` exits with 1 if there are findings; a note that no plan addresses is shown but does \
+                not change the exit code.\n";
     RULES.iter().fold(head.to_owned(), |text, rule| text + "\n" + &section(rule))
 }
 
@@ -37,6 +38,6 @@ fn findings_md_is_what_the_rules_say() {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == want,
-        "docs/findings.md is not what the rules say: RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md"
+        "docs/findings.md is out of date: run RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md"
     );
 }

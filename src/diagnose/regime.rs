@@ -1,8 +1,9 @@
-//! Whether receive work is enough of a CPU's time for a setting to matter, and which settings are worth a trial.
+//! Bounds on the gain: does receive work take enough CPU time for a setting to matter, and which settings are
+//! worth a trial?
 //!
-//! A bound, not a forecast: when receive work takes the part f of a CPU, giving all of that to the application
-//! makes it 1 / (1 - f) times as fast, a gain of f / (1 - f) at the most. It holds for work in a time; latency has
-//! no such bound. Values are for `plan` to choose.
+//! A bound, not a forecast: if receive work takes the part f of a CPU, giving all of that to the application
+//! makes it 1 / (1 - f) times as fast, a gain of at most f / (1 - f). It holds for throughput; latency has no
+//! such bound. `plan` chooses the values.
 
 mod knobs;
 #[cfg(test)]
@@ -23,18 +24,18 @@ use super::single_thread_limit::{self, Limit};
 use crate::model::{CpuRates, Model, NicKind, Rates};
 use crate::units::CpuId;
 
-/// Ceiling of the gain below which no setting is worth a trial. A trial finds 3 %, and of the receive work of a CPU
-/// about half stays there whatever is set (field case A: 98 to 48.5 %).
+/// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
+/// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
 const CEILING: f64 = 0.06;
 
-/// How busy the busiest CPU must be for CPU time to be what the load waits for: the mark below which a trial says
-/// `server idle` (docs/statistics.md).
+/// Busy fraction of the busiest CPU from which CPU time may limit the load: the threshold below which a trial
+/// reports `server idle` (docs/statistics.md).
 const BUSY: f64 = 0.70;
 
-/// Part of all receive work from which one CPU of several is told apart as a hotspot.
+/// Part of all receive work from which one CPU of several is called a hotspot.
 const MOST: f64 = 0.5;
 
-/// What there is to gain, and by what.
+/// The possible gain, and the settings that may bring it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Regime {
@@ -42,9 +43,9 @@ pub struct Regime {
     pub summary: String,
     /// How receive time was measured: `exact`, `tick-sampled`, `accuracy unknown`.
     pub tier: String,
-    /// The CPUs that receive, those with most receive time first.
+    /// The CPUs that receive, most receive time first.
     pub cpus: Vec<CpuRegime>,
-    /// The families of settings: what is worth a trial first, in the order to try it.
+    /// The families of settings: those worth a trial first, in the order to try them.
     pub knobs: Vec<Worth>,
 }
 
@@ -52,21 +53,21 @@ pub struct Regime {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuRegime {
-    /// Which.
+    /// Its number.
     pub cpu: CpuId,
-    /// Whether interrupts of a receive queue land there.
+    /// True if interrupts of a receive queue land there.
     pub takes_interrupts: bool,
-    /// Packets a second of the queues whose interrupt lands there, else those that go up the stack there.
+    /// Packets/s of the queues whose interrupt lands there, else those that go up the stack there.
     pub packets: f64,
-    /// Interrupts a second of these queues; `None` where nothing counts them.
+    /// Interrupts/s of these queues; `None` if they are not counted.
     pub interrupts: Option<f64>,
-    /// Receive time for each of the packets, nanoseconds; `None` below one packet a second.
+    /// Receive time per packet, nanoseconds; `None` below one packet/s.
     pub ns_per_packet: Option<f64>,
-    /// Part of its time that goes to receive work and interrupts, 0 to 1.
+    /// Part of its time spent on receive work and interrupts, 0 to 1.
     pub receive: f64,
     /// Part of its time in which it was not idle.
     pub busy: f64,
-    /// Most that its other work can gain when all receive work leaves (0.03 = 3 %); cut at 1000.
+    /// Upper bound on the gain of its other work if all receive work leaves (0.03 = 3 %); capped at 1000.
     pub ceiling: f64,
 }
 
@@ -75,13 +76,13 @@ pub struct CpuRegime {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// A virtual function of the NIC in place of a device that the hypervisor makes up.
+    /// A virtual function of the NIC instead of a paravirtual device.
     VirtualFunction,
     /// Interrupt moderation.
     Moderation,
     /// More receive queues.
     Queues,
-    /// Which CPU takes which interrupt.
+    /// Assignment of interrupts to CPUs.
     IrqPlacement,
     /// Receive packet steering.
     Rps,
@@ -103,20 +104,20 @@ impl Family {
     }
 }
 
-/// Whether a family of settings is worth a trial.
+/// Verdict on a family of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Worth {
-    /// Which.
+    /// The family.
     pub knob: Family,
-    /// Whether it is.
+    /// True if it is worth a trial.
     pub trial: bool,
-    /// The number or the fact that says so.
+    /// The figure or fact behind the verdict.
     pub why: String,
 }
 
-/// What there is to gain, beside what was found; `None` without traffic, where `lo` has most of it, and where threads
-/// poll an interface with traffic and are not seen.
+/// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if
+/// unseen threads poll an interface with traffic.
 pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regime> {
     let passes =
         |nic: &&crate::model::NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
@@ -128,7 +129,7 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regi
     let cpus = cpus(model, rates, findings);
     let hot = cpus.first()?;
     let limit = single_thread_limit::limit(model, rates).filter(Limit::is_seen);
-    // By its CPUs a machine whose one thread goes from CPU to CPU looks idle.
+    // A machine whose one thread moves from CPU to CPU looks idle by its CPUs.
     let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
     let advised = findings.iter().any(|finding| !finding.plans.is_empty());
     let judged = || {
@@ -143,22 +144,20 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regi
     let losing = losing.map(|lost| format!("{} packets/s are lost", count(lost)));
     let (knobs, summary) = match (full.or_else(|| too_little(rates, hot)), losing) {
         (None, _) => judged(),
-        // A rule that advises steering has its reasons: traffic to come, bursts, or a CPU without time.
+        // A rule that advises steering has its reasons: growing traffic, bursts, or a CPU without time.
         (Some(why), losing) if advised => {
             let (knobs, summary) = judged();
             let today = match losing {
                 Some(losing) if has_time => format!("{losing}, in bursts: {why}"),
-                Some(losing) => format!("{losing}; no throughput to gain by it today: {why}"),
-                None => format!("no throughput to gain by it today: {why}"),
+                Some(losing) => format!("{losing}; no throughput gain at the current load: {why}"),
+                None => format!("no throughput gain at the current load: {why}"),
             };
             (knobs, format!("{summary}; {today}"))
         }
         (Some(why), Some(losing)) => {
             let why = match has_time {
-                true => format!(
-                    "{losing} although the CPUs have time: bursts that a ring or a backlog does not hold"
-                ),
-                false => format!("{losing}; no throughput to gain by steering today: {why}"),
+                true => format!("{losing} although the CPUs have time: bursts overflow a ring or a backlog"),
+                false => format!("{losing}; steering cannot raise throughput at the current load: {why}"),
             };
             (knobs::none(&why), why)
         }
@@ -169,24 +168,24 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regi
 
 fn cannot_matter(why: &str) -> String {
     format!(
-        "IRQ pinning cannot matter here, nor can other steering raise throughput today: {why}. How long a packet \
-         waits is another matter"
+        "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: \
+         {why}. Latency is a separate question"
     )
 }
 
-/// Whether the link of what the hot CPU receives is full.
+/// The reason, if the link of the interface that the hot CPU serves is full.
 fn link(model: &Model, rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let (nic, _) = carrier(model, rates, hot.cpu)?;
     let link = full_link(nic, rates)?;
-    Some(format!("{} {} at {} of its link's speed", nic.name, link.way, percent(link.part)))
+    Some(format!("{} {} at {} of its link speed", nic.name, link.way, percent(link.part)))
 }
 
-/// f / (1 - f), cut at 1000: JSON has no infinity.
+/// f / (1 - f), capped at 1000: JSON has no infinity.
 fn ceiling(part: f64) -> f64 {
     (part / (1.0 - part).max(1e-9)).clamp(0.0, 1000.0)
 }
 
-/// CPUs that take interrupts of queues with packets, and those that receive much without.
+/// CPUs that take interrupts of queues with packets, and CPUs that receive much without them.
 fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
     let is_hot = |cpu: &CpuRates| {
         findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
@@ -217,7 +216,8 @@ fn of_cpu(model: &Model, rates: &Rates, cpu: &CpuRates, is_hot: bool) -> Option<
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
     let packets = if takes_interrupts { taken } else { cpu.packets };
-    // A hotspot's packets are as dear as they are; elsewhere the softirq and interrupt time may be that of disks.
+    // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
+    // for disks.
     let receive = if is_hot { receiving(cpu) } else { receive_work(rates, cpu.cpu, taken) };
     Some(CpuRegime {
         cpu: cpu.cpu,
@@ -231,21 +231,20 @@ fn of_cpu(model: &Model, rates: &Rates, cpu: &CpuRates, is_hot: bool) -> Option<
     })
 }
 
-/// Why nothing about the receive path can matter.
+/// The reason, if nothing about the receive path can matter.
 fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let busiest = rates.cpus.iter().map(busy).fold(0.0, f64::max);
     if hot.ceiling < CEILING {
         return Some(format!(
-            "receive work takes {:.1} % of CPU {} and less of the others, so no CPU can gain more than {:.1} % by \
-             losing all of it",
+            "receive work takes {:.1} % of CPU {} and less of the others, so removing all of it would free \
+             at most {:.1} % more capacity on any CPU",
             hot.receive * 100.0,
             hot.cpu,
             hot.ceiling * 100.0
         ));
     }
-    (busiest < BUSY).then(|| {
-        format!("no CPU is busier than {}, so CPU time is not what the load waits for", percent(busiest))
-    })
+    (busiest < BUSY)
+        .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
 }
 
 fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
@@ -255,7 +254,7 @@ fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
     let hot_one = format!("{what} on CPU {} ({} of its time)", hot.cpu, percent(hot.receive));
     let worth: Vec<&Worth> = knobs.iter().filter(|knob| knob.trial).collect();
     if worth.is_empty() {
-        return format!("{hot_one}: no setting that is left moves it");
+        return format!("{hot_one}: no remaining setting moves it");
     }
     let spreads = |knob: &&Worth| matches!(knob.knob, Family::Rps | Family::Rfs | Family::Queues);
     let names: Vec<String> = worth.iter().map(|worth| knobs::called(worth)).collect();
@@ -263,6 +262,6 @@ fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
         let order = if names.len() > 1 { ", in this order" } else { "" };
         return format!("{hot_one}: {}{order}", names.join(", then "));
     }
-    // What becomes of the capacity is for the prediction of a plan to say.
+    // The effect on capacity is left to the prediction of a plan.
     format!("{hot_one}: {} will spread it", names.join(" or "))
 }

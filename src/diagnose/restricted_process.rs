@@ -1,4 +1,4 @@
-//! A program fills the CPUs that it may use while others idle.
+//! A program fills the CPUs it may use while others idle.
 
 use super::app_on_irq_cpu::sharing;
 use super::evidence::busy;
@@ -9,28 +9,30 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, ProcessRates, Rates};
 use crate::units::CpuMask;
 
-/// Part of the time of its CPUs that the program itself takes: else something else fills them.
+/// Part of its CPUs' time that the program itself takes: otherwise something else fills them.
 const OWN: f64 = 0.7;
 
 pub(super) const RULE: Rule = Rule {
     id: "restricted-process",
-    asks: "Does a program fill the CPUs that it may use while others idle?",
+    asks: "Does a program fill the CPUs it may use while others idle?",
     fires: || {
         format!(
-            "an interface carries traffic, programs with one and the same set of CPUs, not all of them, take {} of its \
-             time, each of these CPUs is {} busy, as many threads can run as there are CPUs in it (of one CPU, two), \
-             and the CPUs that they may not use are {} idle; a note unless more threads can run than that",
+            "an interface carries traffic, programs with the same limited set of CPUs take {} of its time, \
+             each of these CPUs is {} busy, at least as many threads are runnable as the set has CPUs (two \
+             for one CPU), and the CPUs outside it are {} idle; a note unless more threads are runnable than \
+             that",
             percent(OWN),
             percent(FULL),
             percent(ROOM)
         )
     },
-    silent: "the set holds isolated CPUs or was not chosen for the whole program (its threads run elsewhere), the \
-             program has one thread or a nice value above 0, or is not seen",
-    evidence: "the programs, their share of CPUs and threads that can run, the set and who sets it, how busy and how \
-               idle CPUs are",
+    silent: "the set contains isolated CPUs or does not apply to the whole program (its threads run \
+             elsewhere), the program has one thread or a nice value above 0, or is not visible",
+    evidence: "the programs, their CPU time and runnable threads, the set and its origin, the load of the \
+               CPUs inside and outside it",
     cause: "An affinity or a cpuset gives the program fewer CPUs than it has work for.",
-    remedy: "More CPUs for it, if it serves this traffic; interrupts that need little time need no CPU of their own.",
+    remedy: "If it serves this traffic, give it more CPUs; interrupts that need little time need no \
+             dedicated CPU.",
     source: "sched_setaffinity(2); cpuset(7)",
     check,
 };
@@ -39,7 +41,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     if !carries_traffic(model, rates) {
         return Vec::new();
     }
-    // Those are told of with a better reason.
+    // Another rule reports those with a better reason.
     let told: Vec<u32> = sharing(model, rates).iter().map(|sharing| sharing.process.pid).collect();
     let mut sets: Vec<(&CpuMask, Vec<&ProcessRates>)> = Vec::new();
     for process in programs(rates).iter().filter(|process| process.nice <= 0 && !told.contains(&process.pid))
@@ -60,7 +62,7 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
     if others.is_empty() || own.is_empty() || !own.difference(&all).is_empty() {
         return None;
     }
-    // A thread with a set of its own makes the main thread's no measure of the program.
+    // If a thread has a set of its own, the main thread's set does not apply to the whole program.
     let inside =
         |process: &&ProcessRates| process.ran_on.known().is_some_and(|ran| ran.difference(set).is_empty());
     let runnable: u32 = processes
@@ -93,18 +95,18 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
         ),
         evidence: vec![
             format!(
-                "{}{}: {share:.1} CPUs' time, {} that can run, on CPUs {own} by {who}",
+                "{}{}: uses {share:.1} CPUs, {}, limited to CPUs {own} by {who}",
                 named(first),
                 match processes.len() {
                     1 => String::new(),
                     many => format!(" and {} more", many - 1),
                 },
-                plural(runnable as usize, "thread")
+                plural(runnable as usize, "runnable thread")
             ),
             format!("CPUs {own}: {} busy on average", percent(mean(rates, &own, busy))),
             format!("CPUs {others}: {} idle on average", percent(idle)),
         ],
-        why: format!("{who} gives it {} and it has work for more", plural(width, "CPU")),
+        why: format!("{who} limits it to {}, and it has work for more", plural(width, "CPU")),
         remedy: format!("if it serves this traffic, let it run on CPUs {others} as well"),
         plans: Vec::new(),
     })
@@ -121,8 +123,8 @@ mod tests {
         check(&model, &rates)
     }
 
-    /// Field case B's `/compute` after pinning: the server on CPUs 0-5, interrupts on 6 and 7, which are 0 to 3 %
-    /// busy with some 97,000 packets/s.
+    /// Field case B's `/compute` after pinning: the server on CPUs 0-5, interrupts on 6 and 7, which are 0 to
+    /// 3 % busy with some 97,000 packets/s.
     fn case_b(user: f64) -> Sketch {
         let sketch = Sketch::new(8).device("eth0", &[6, 7, 6, 7, 6, 7, 6, 7]).traffic("eth0", 9.7e4);
         let sketch = sketch.receives(6, 0.02, 4.8e4).receives(7, 0.03, 4.9e4);
@@ -136,14 +138,14 @@ mod tests {
         assert_eq!(found[0].severity, Severity::Note, "six threads on six CPUs may be all there is");
         assert_eq!(
             found[0].evidence[0],
-            "server (800): 5.8 CPUs' time, 6 threads that can run, on CPUs 0-5 by its affinity"
+            "server (800): uses 5.8 CPUs, 6 runnable threads, limited to CPUs 0-5 by its affinity"
         );
         assert_eq!(found[0].remedy, "if it serves this traffic, let it run on CPUs 6-7 as well");
         let waiting = case_b(0.98).program("server", 5.8, "0-5").threads(14, 9);
         let waiting = waiting.last(|process| process.cpuset = process.allowed.clone());
         let found = of(waiting);
         assert_eq!(found[0].severity, Severity::Warning);
-        assert!(found[0].why.starts_with("its cpuset gives it 6 CPUs"), "{}", found[0].why);
+        assert!(found[0].why.starts_with("its cpuset limits it to 6 CPUs"), "{}", found[0].why);
     }
 
     #[test]
@@ -152,7 +154,7 @@ mod tests {
             |sketch: Sketch, _| sketch.program("nginx", 0.97, "0-5").last(|process| process.stays_on = None);
         let found = of(case_b(0.98).each("0-5", worker));
         assert!(
-            found[0].evidence[0].starts_with("nginx (800) and 5 more: 5.8 CPUs' time, 6 threads"),
+            found[0].evidence[0].starts_with("nginx (800) and 5 more: uses 5.8 CPUs, 6 runnable threads"),
             "{found:?}"
         );
     }

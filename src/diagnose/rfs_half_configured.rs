@@ -1,4 +1,4 @@
-//! RFS needs a global table and one table a queue, of sizes that fit; one without the other does
+//! RFS needs a global table and one table per queue, of matching sizes; one without the other does
 //! nothing.
 
 use super::evidence::TRAFFIC;
@@ -8,18 +8,19 @@ use crate::model::{Model, Nic, NicKind, Rates};
 
 pub(super) const RULE: Rule = Rule {
     id: "rfs-half-configured",
-    asks: "Is RFS set on one side only, on some queues only, or with tables that do not fit?",
+    asks: "Is RFS set only globally, only on queues, only on some queues, or with mismatched table sizes?",
     fires: || {
         format!(
-            "an interface with {} packets/s has queue tables without the global one or the reverse, or its tables \
-             together are smaller than half of the global one or larger than twice of it",
+            "an interface with {} packets/s has queue tables without the global one or the reverse, or its \
+             tables together are less than half or more than twice the size of the global one",
             count(TRAFFIC)
         )
     },
     silent: "RFS is off or complete, a table cannot be read, or the interface carries no traffic",
     evidence: "the size of the global table and of the queues' tables",
-    cause: "RFS needs both tables: the global one says where a flow is read, a queue's where its packets go.",
-    remedy: "Set both, each queue's table to the global one divided by the queues; or both to 0.",
+    cause: "RFS needs both tables: the global one records where a flow is read, a queue's where its packets \
+            go.",
+    remedy: "Set both, each queue's table to the global size divided by the number of queues; or both to 0.",
     source: "Documentation/networking/scaling.rst (RFS Configuration)",
     check,
 };
@@ -33,11 +34,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             nic.rx.iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
         nics.extend(tables.filter(|tables| !tables.is_empty()).map(|tables| (nic, tables)));
     }
-    // The global table belongs to the machine: one interface that uses it completes RFS, and the
-    // rest (bridges, the other ends of veths) may do without.
+    // The global table belongs to the machine: one interface that uses it completes RFS; the rest
+    // (bridges, the other ends of veths) do not need it.
     let used = nics.iter().any(|(_, tables)| tables.iter().any(|table| *table > 0));
     if global > 0 && !used {
-        // Of several that could use it, the one to name is the device that receives most.
+        // Of several that could use it, name the device that receives most.
         let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |nic| nic.rx_packets);
         let rank = |nic: &Nic| (nic.kind == NicKind::Device, packets(nic));
         nics.sort_by(|(a, _), (b, _)| rank(b).partial_cmp(&rank(a)).expect("rates are numbers"));
@@ -54,21 +55,21 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
     let (title, why) = match (global, set) {
         (0, 0) => return None,
         (0, _) => (
-            format!("RFS tables of {name} are set, the global one is 0"),
+            format!("RFS tables of {name} are set, the global table is 0"),
             "without the global table the kernel does not know where flows are read: RFS is off",
         ),
         (_, 0) if used => return None,
         (_, 0) => (
-            format!("the global RFS table is set, those of {name} are 0"),
-            "without a table on its queues an interface steers nothing: RFS is off there",
+            format!("the global RFS table is set, the tables of {name} are 0"),
+            "without tables on its queues the interface steers nothing: RFS is off there",
         ),
         (_, set) if set < queues => (
             format!("RFS is set on {set} of {queues} queues of {name}"),
             "flows of the other queues are not steered",
         ),
         _ if sum < u64::from(global) / 2 || sum > u64::from(global) * 2 => (
-            format!("RFS tables of {name} do not fit: {sum} entries together, {global} globally"),
-            "the smaller of the two limits how many flows are steered; the rest of the larger one is wasted",
+            format!("RFS tables of {name} have {sum} entries, the global table {global}"),
+            "the smaller size limits the number of steered flows; the rest of the larger table is wasted",
         ),
         _ => return None,
     };
@@ -84,8 +85,9 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
             "rps_sock_flow_entries {global}; rps_flow_cnt {range} on {queues} RX queues of {name}"
         )],
         why: why.to_owned(),
-        remedy: "set both, each queue's table to the global one divided by the queues; or both to 0"
-            .to_owned(),
+        remedy:
+            "set both, each queue's table to the global size divided by the number of queues; or both to 0"
+                .to_owned(),
         plans: vec!["rfs".to_owned()],
     })
 }
@@ -107,25 +109,25 @@ mod tests {
 
     #[test]
     fn each_half_and_each_misfit() {
-        assert_eq!(titles(host(0, 4096)), ["RFS tables of eth0 are set, the global one is 0"]);
-        assert_eq!(titles(host(32768, 0)), ["the global RFS table is set, those of eth0 are 0"]);
+        assert_eq!(titles(host(0, 4096)), ["RFS tables of eth0 are set, the global table is 0"]);
+        assert_eq!(titles(host(32768, 0)), ["the global RFS table is set, the tables of eth0 are 0"]);
         assert_eq!(
             titles(host(32768, 4096)),
-            ["RFS tables of eth0 do not fit: 8192 entries together, 32768 globally"]
+            ["RFS tables of eth0 have 8192 entries, the global table 32768"]
         );
         let (mut model, rates) = host(32768, 16384).build();
         model.nics[0].rx[1].rps_flow_cnt = Fact::Known(0);
         assert_eq!(check(&model, &rates)[0].title, "RFS is set on 1 of 2 queues of eth0");
     }
 
-    /// The first one listed was once named, whatever it carried.
+    /// The first one listed was once named, whatever its traffic.
     #[test]
     fn the_busy_device_is_named() {
         let sketch = Sketch::new(8).veth("br0").device("eth0", &[2]).device("eth1", &[3]);
         let sketch = sketch.traffic("br0", 9e4).traffic("eth0", 2e3).traffic("eth1", 8e4);
         assert_eq!(
             titles(sketch.rfs(32768, "eth0", 0)),
-            ["the global RFS table is set, those of eth1 are 0"]
+            ["the global RFS table is set, the tables of eth1 are 0"]
         );
     }
 
@@ -140,6 +142,6 @@ mod tests {
         );
         let (mut model, rates) = host(32768, 0).build();
         model.rps_sock_flow_entries = Fact::Unsupported;
-        assert_eq!(check(&model, &rates), [], "the global table is not to be seen");
+        assert_eq!(check(&model, &rates), [], "the global table is not visible");
     }
 }

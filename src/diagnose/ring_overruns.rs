@@ -1,4 +1,4 @@
-//! Packets that the device lost because its receive ring was full.
+//! Packets lost by the device because its receive ring was full.
 
 use super::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time, tier};
 use super::figures::{count, percent};
@@ -7,9 +7,9 @@ use super::workload::{FULL, processing};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 
-/// Part of the packets from which the loss is one that connections feel: TCP's rate falls with the root of it.
+/// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
 const FELT: f64 = 1e-4;
-/// Receive time of a CPU from which it is the CPU that does not keep up.
+/// Receive time of a CPU from which the CPU is what does not keep up.
 pub(super) const DROWNING: f64 = 0.8;
 
 pub(super) const RULE: Rule = Rule {
@@ -17,20 +17,21 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does the device lose packets because its receive ring is full?",
     fires: || {
         format!(
-            "a device that got {} packets/s lost {} of them or more for want of a buffer (rx_missed_errors; \
-             rx_fifo_errors, as igb has it) while looking; critical from {:.2} % of its packets on",
+            "a device with {} packets/s lost at least {} packet/s for lack of a buffer (rx_missed_errors; \
+             rx_fifo_errors on igb) during the sample; critical from {:.2} % of its packets on",
             count(TRAFFIC),
             count(LOST),
             FELT * 100.0
         )
     },
-    silent: "packets were lost earlier but not while looking, or were dropped by the stack, whose buffers are others, \
-             or the driver counts them as rx_dropped (ena), where what the stack drops is counted too",
-    evidence: "packets lost and received a second, descriptors in the ring and at most, the CPUs of the \
-               interrupts and how busy they are",
-    cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer than \
-            the ring.",
-    remedy: "Where the CPU is full: give it less to do; a longer ring only loses later. Else: a longer ring.",
+    silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
+             other buffers, or the driver counts them as rx_dropped (ena), which includes drops by the stack",
+    evidence: "packets lost and received per second, the size of the ring and its maximum, the CPUs of the \
+               interrupts and their load",
+    cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer \
+            than the ring.",
+    remedy: "If the CPU is full, give it less to do: a larger ring only delays the loss. Otherwise, a larger \
+             ring.",
     source: "include/uapi/linux/if_link.h (rx_missed_errors, rx_fifo_errors); ethtool(8) -G",
     check,
 };
@@ -40,10 +41,10 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     devices.filter_map(|nic| finding(model, rates, nic)).collect()
 }
 
-/// What keeps the ring from being emptied.
+/// The reason the ring is not emptied in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blame {
-    /// The CPU has no time left beside receive work.
+    /// Receive work leaves the CPU no time.
     Cpu,
     /// Processes share the CPU, and it is full.
     Processes,
@@ -51,7 +52,7 @@ pub(super) enum Blame {
     Ring,
 }
 
-/// The CPU of the device's interrupts with most receive time, and what is to blame for a ring that overflows.
+/// The CPU of the device's interrupts with most receive time, and the reason a ring overflows.
 pub(super) fn blame<'a>(model: &Model, rates: &'a Rates, nic: &Nic) -> (Option<&'a CpuRates>, Blame) {
     let cpus: Vec<&CpuRates> = nic
         .rx
@@ -78,15 +79,16 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (hottest, blame) = blame(model, rates, nic);
     let ring = nic.hardware.rings.known().and_then(|rings| rings.rx);
     let mut evidence = vec![format!(
-        "{name}: {} packets/s lost for want of a buffer, {} packets/s received",
+        "{name}: {} packets/s lost for lack of a buffer, {} packets/s received",
         count(lost),
         count(traffic.rx_packets)
     )];
-    evidence
-        .extend(ring.map(|ring| format!("RX ring: {} descriptors a queue, {} at most", ring.now, ring.max)));
+    evidence.extend(
+        ring.map(|ring| format!("RX ring: {} descriptors per queue, at most {}", ring.now, ring.max)),
+    );
     evidence.extend(hottest.map(|cpu| {
         format!(
-            "CPU {}, its interrupts: {} of its time in softirq, {} in processes, {} idle ({})",
+            "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
             cpu.cpu,
             percent(receive_time(cpu)),
             percent(processing(cpu)),
@@ -97,43 +99,39 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let room = ring.filter(|ring| ring.now < ring.max);
     let (why, remedy, plans): (&str, String, &[&str]) = if blame == Blame::Cpu {
         let why =
-            "the CPU that empties the ring has no time left: a longer ring fills as well and only adds delay";
-        // Of what is handed over RPS leaves the polling.
+            "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
+        // RPS already hands over everything but the polling.
         match nic.rx.iter().all(|queue| handed_over(model, rates, queue)) {
-            true => (why, "give that CPU less of the work: more queues; RPS takes what it can".into(), &[]),
-            false => (why, "give that CPU less of the work: RPS, more queues".into(), &["rps"]),
+            true => (why, "give that CPU less work: more queues; RPS already takes what it can".into(), &[]),
+            false => (why, "give that CPU less work: RPS, more queues".into(), &["rps"]),
         }
     } else if blame == Blame::Processes {
         let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
         (why, "keep processes off that CPU, or move the interrupt to one with room".into(), &[])
     } else if let Some(ring) = room {
-        let why =
-            "its CPU has time left and the ring is short of its maximum: bursts are longer than the ring";
+        let why = "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
         let remedy = format!(
-            "a longer ring (ethtool -G {name} rx N, {} at most); it is set up anew, which stops traffic for a moment",
+            "a larger ring (ethtool -G {name} rx N, at most {}); resizing interrupts traffic for a moment",
             ring.max
         );
         (why, remedy, &[])
     } else {
         let why = match (hottest, ring) {
-            (None, _) => "the ring was full; which CPU empties it is not known",
+            (None, _) => "the ring was full; the CPU that empties it is not known",
             (_, None) => {
-                "its CPU has time left: bursts are longer than the ring, of which the driver does not tell the length"
+                "its CPU has time left: bursts are longer than the ring, whose size the driver does not \
+                 report"
             }
-            _ => "its CPU has time left and the ring is as long as can be: bursts are longer than the ring",
+            _ => "its CPU has time left and the ring is at its maximum: bursts are longer than the ring",
         };
-        (
-            why,
-            "more queues, so that bursts spread; flow control (pause frames) against single senders".into(),
-            &[],
-        )
+        (why, "more queues, to spread bursts; flow control (pause frames) against single senders".into(), &[])
     };
     Some(Finding {
         id: RULE.id.to_owned(),
         severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
         nic: Some(name.clone()),
         cpu: hottest.map(|cpu| cpu.cpu),
-        title: format!("{name} loses {} packets/s, its ring being full", count(lost)),
+        title: format!("{name} loses {} packets/s: its ring is full", count(lost)),
         evidence,
         why: why.to_owned(),
         remedy,
@@ -162,18 +160,18 @@ mod tests {
         found.remove(0)
     }
 
-    /// The advice of most guides, a longer ring, cures nothing where the CPU is the limit.
+    /// The advice of most guides, a larger ring, does not help if the CPU is the limit.
     #[test]
     fn a_full_cpu_is_no_short_ring() {
         let finding = one(host(0.95, 4_000.0).rings("eth0", 256, 4096));
-        assert_eq!(finding.title, "eth0 loses 4,000 packets/s, its ring being full");
+        assert_eq!(finding.title, "eth0 loses 4,000 packets/s: its ring is full");
         assert!(finding.why.contains("no time left") && !finding.remedy.contains("ethtool"), "{finding:?}");
         assert_eq!(
             (finding.plans.as_slice(), finding.severity),
             (["rps".to_owned()].as_slice(), Severity::Critical)
         );
         let steered = one(host(0.9, 50.0).rps("eth0", "3-6"));
-        assert!(steered.plans.is_empty() && steered.remedy.contains("RPS takes what it can"), "{steered:?}");
+        assert!(steered.plans.is_empty() && steered.remedy.contains("takes what it can"), "{steered:?}");
         let crowded = one(host(0.3, 50.0).rings("eth0", 256, 4096).works(2, 0.69));
         assert!(crowded.why.starts_with("processes share"), "{}", crowded.why);
     }
@@ -181,11 +179,11 @@ mod tests {
     #[test]
     fn a_short_ring_is_one_where_the_cpu_has_time() {
         let finding = one(host(0.3, 9.0).rings("eth0", 256, 4096));
-        assert!(finding.remedy.contains("4096 at most") && finding.plans.is_empty(), "{finding:?}");
+        assert!(finding.remedy.contains("at most 4096") && finding.plans.is_empty(), "{finding:?}");
         assert_eq!(finding.severity, Severity::Warning, "9 of 200,000");
-        assert_eq!(finding.evidence[1], "RX ring: 256 descriptors a queue, 4096 at most");
-        assert!(one(host(0.3, 9.0).rings("eth0", 4096, 4096)).why.contains("as long as can be"));
-        assert!(one(host(0.3, 9.0)).why.contains("does not tell"));
+        assert_eq!(finding.evidence[1], "RX ring: 256 descriptors per queue, at most 4096");
+        assert!(one(host(0.3, 9.0).rings("eth0", 4096, 4096)).why.contains("at its maximum"));
+        assert!(one(host(0.3, 9.0)).why.contains("does not report"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The CPU that takes a queue's interrupt is also in the queue's RPS mask, and is busy.
+//! The CPU that handles a queue's interrupt is also in the queue's RPS mask, and is busy.
 
 use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving, tier};
 use super::figures::{count, percent};
@@ -7,11 +7,11 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
 /// Receive time of the interrupt's CPU from which its part of the RPS work is better done
-/// elsewhere. Field case C: 32 of 32 CPUs gave 250k requests/s, 7 without the interrupt's CPU 670k.
+/// elsewhere. Field case C: 250k requests/s on all 32 CPUs, 670k on 7 without the interrupt's CPU.
 const BUSY: f64 = 0.25;
 
-/// Receive time of that CPU against the mean of the mask's others: field case A kept 1.7 (48.5 to 28 %). A CPU that has
-/// no more of it than they have room for its part.
+/// Receive time of that CPU relative to the mean of the mask's others: field case A kept 1.7 (48.5 to 28 %).
+/// A CPU that is no busier than they are has room for its part.
 const ODDS: f64 = 1.2;
 
 /// CPUs that the mask must keep: one alone would be the next hotspot.
@@ -19,20 +19,22 @@ const LEFT: usize = 2;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-mask-contains-irq-cpu",
-    asks: "Does RPS hand packets back to the CPU that already takes the interrupt?",
+    asks: "Does RPS hand packets back to the CPU that already handles the interrupt?",
     fires: || {
         format!(
-            "the RPS mask of a queue with {} packets/s holds {LEFT} other CPUs or more and the CPU of its interrupt, \
-             which spends {} of its time in interrupts and softirq and {ODDS} times as much as the mean of the others",
+            "the RPS mask of a queue with {} packets/s contains the CPU of its interrupt and at least {LEFT} \
+             others, and that CPU spends {} of its time in interrupts and softirq, {ODDS} times the mean of \
+             the others",
             count(TRAFFIC),
             percent(BUSY)
         )
     },
-    silent: "that CPU has time to spare or is no busier with it than the others, too few CPUs would be left in the mask, \
-             or the packets there may be those of `lo`",
-    evidence: "the mask, the CPU of the interrupt, its time in interrupts and softirq and the mean of the others, packets a second of the queue",
-    cause: "The CPU that polls the queue and hands packets over also gets its part of them back.",
-    remedy: "Take the interrupt's CPU out of the mask.",
+    silent: "that CPU has time to spare or is no busier with it than the others, too few CPUs would be left \
+             in the mask, or the packets there may come from `lo`",
+    evidence: "the mask, the CPU of the interrupt, its time in interrupts and softirq and the mean of the \
+               others, the queue's packets/s",
+    cause: "The CPU that polls the queue and hands packets over also gets a part of them back.",
+    remedy: "Remove the interrupt's CPU from the mask.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
     check,
 };
@@ -40,7 +42,7 @@ pub(super) const RULE: Rule = Rule {
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings = Vec::new();
     for nic in model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
-        // One finding an interface, for its busiest such queue: the remedy is the same for all.
+        // One finding per interface, for its busiest such queue: the remedy is the same for all.
         let caught = nic.rx.iter().filter_map(|queue| {
             let mask = queue.rps_cpus.known()?;
             let both = mask.intersection(&irq_cpus(queue, model, rates));
@@ -67,7 +69,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 count(packets)
             ),
             format!(
-                "CPU {cpu}: {} of its time in interrupts and softirq, the mask's others {} on average; {}",
+                "CPU {cpu}: {} of its time in interrupts and softirq, others in the mask {} on average; {}",
                 percent(time),
                 percent(mean(rates, &mask.difference(&irq_cpus(queue, model, rates)), receiving)),
                 tier(rates)
@@ -79,12 +81,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             severity: Severity::Warning,
             nic: Some(name.clone()),
             cpu: Some(cpu),
-            title: format!("CPU {cpu} takes the interrupt of {name}/rx-{} and its RPS work too", queue.index),
+            title: format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
             evidence,
-            why: "the interrupt's CPU must take every packet off the queue first; stack work on top makes it the \
-                  bottleneck"
-                .to_owned(),
-            remedy: format!("take CPU {cpu} out of the mask"),
+            why:
+                "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
+                 the bottleneck"
+                    .to_owned(),
+            remedy: format!("remove CPU {cpu} from the mask"),
             plans: vec!["rps".to_owned()],
         });
     }
@@ -107,10 +110,7 @@ mod tests {
 
     #[test]
     fn field_case_a_as_it_was_kept() {
-        assert_eq!(
-            titles(host("0-7", 0.49)),
-            ["CPU 2 takes the interrupt of eth0/rx-0 and its RPS work too"]
-        );
+        assert_eq!(titles(host("0-7", 0.49)), ["CPU 2 handles the interrupt of eth0/rx-0 and its RPS work"]);
     }
 
     /// It fired at 25 % and showed 5 %.
@@ -139,7 +139,7 @@ mod tests {
         assert!(titles(least()).is_empty(), "it has less to do than the others");
         assert_eq!(titles(least().receives(2, 0.55, 5e3)).len(), 1, "it has more");
         let disk = host("0-7", 0.49).traffic("eth0", 1_200.0).receives(2, 0.49, 150.0);
-        assert!(titles(disk).is_empty(), "1,200 packets/s do not take that long: it is a disk");
+        assert!(titles(disk).is_empty(), "1,200 packets/s cost less: it is a disk");
         assert!(titles(host("0-7", 0.49).traffic("eth0", 100.0)).is_empty(), "no traffic");
     }
 

@@ -1,5 +1,5 @@
-//! RPS hands packets to the other hyper-thread of the core that takes the interrupt, at a rate at which that core
-//! has no time for both.
+//! RPS hands packets to the other hyper-thread of the core that handles the interrupt, at a rate at which
+//! that core has no time for both.
 
 use super::evidence::irq_cpus;
 use super::figures::{count, percent};
@@ -8,13 +8,13 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Packets a second of one queue from which its core is interrupted all the time: one in 20 us.
+/// Packets/s of one queue from which its core is interrupted all the time: one packet in 20 us.
 const HIGH_RATE: f64 = 50_000.0;
 
-/// Receive time of the interrupt's CPU that counts as a high rate whatever the packets cost.
+/// Receive time of the interrupt's CPU that counts as a high rate, whatever the packets cost.
 const HIGH_LOAD: f64 = 0.5;
 
-/// Receive time that a high rate has at least: below it the packets are cheap, and the core has room.
+/// Minimum receive time of a high rate: below it the packets are cheap, and the core has room.
 const BUSY: f64 = 0.25;
 
 pub(super) const RULE: Rule = Rule {
@@ -22,22 +22,25 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does RPS use the other hyper-thread of a core that is busy with the queue's interrupt?",
     fires: || {
         format!(
-            "the RPS mask of a queue holds a hyper-thread of its interrupt's core, but not the interrupt's CPU, and \
-             CPUs of other cores too; the queue has {} packets/s and its CPU spends {} of its time in interrupts \
-             and softirq, or {} at any rate",
+            "the RPS mask of a queue contains a hyper-thread of its interrupt's core, but not the \
+             interrupt's CPU, and CPUs of other cores; the queue has {} packets/s and its CPU spends {} of \
+             its time in interrupts and softirq, or {} at any packet rate",
             count(HIGH_RATE),
             percent(BUSY),
             percent(HIGH_LOAD)
         )
     },
-    silent: "the rate is low, the mask has no other core, the interrupt's CPU itself is in the mask (that rule says \
-             it), hyper-threads are not known, or the packets there may be those of `lo`",
-    evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and the hyper-threads in it",
-    cause: "Hyper-threads share one core's units and its first caches: stack work on one slows down the polling of \
-            the queue on the other.",
-    remedy: "Take the hyper-threads of the interrupt's core out of the mask.",
-    source: "Documentation/networking/scaling.rst (RPS: at a high rate it may be wise to leave out the interrupt's CPU; RSS: \
-             hyper-threads have shown no benefit). That RPS should leave out the other thread is inferred from the two",
+    silent: "the rate is low, the mask has no other core, the interrupt's CPU itself is in the mask \
+             (rps-mask-contains-irq-cpu), hyper-threads are not known, or the packets there may come from \
+             `lo`",
+    evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and the \
+               hyper-threads in it",
+    cause: "Hyper-threads share a core's execution units and L1 caches: stack work on one slows down the \
+            polling of the queue on the other.",
+    remedy: "Remove the hyper-threads of the interrupt's core from the mask.",
+    source: "Documentation/networking/scaling.rst (RPS: at a high rate it may be wise to leave out the \
+             interrupt's CPU; RSS: hyper-threads have shown no benefit). Leaving out the other thread from \
+             RPS is inferred from these two",
     check,
 };
 
@@ -45,7 +48,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
-/// One finding an interface, for its busiest such queue: the remedy is the same for all.
+/// One finding per interface, for its busiest such queue: the remedy is the same for all.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
     let caught = queues.iter().filter_map(|queue| Some((queue, shared(model, rates, queue)?)));
@@ -54,7 +57,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (name, mask) = (queue.name(), queue.mask()?);
     let mut evidence = vec![
         queue.line(rates),
-        format!("{name}: RPS {mask}; CPU {threads} is of the same core as CPU {}", queue.cpu),
+        format!("{name}: RPS {mask}; CPU {threads} is on the same core as CPU {}", queue.cpu),
     ];
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
@@ -65,7 +68,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         title: format!("RPS of {name} uses the core of its interrupt, CPU {}", queue.cpu),
         evidence,
         why: "hyper-threads share a core: stack work on one slows down the polling on the other".to_owned(),
-        remedy: format!("take CPU {threads} out of the mask"),
+        remedy: format!("remove CPU {threads} from the mask"),
         plans: vec!["rps".to_owned()],
     })
 }
@@ -102,7 +105,7 @@ mod tests {
     fn the_other_thread_at_a_high_rate() {
         let found = of(host("0-1,3-7", 9e4, 0.3));
         assert_eq!(found[0].title, "RPS of eth0/rx-0 uses the core of its interrupt, CPU 2");
-        assert_eq!(found[0].evidence[1], "eth0/rx-0: RPS 0-1,3-7; CPU 6 is of the same core as CPU 2");
+        assert_eq!(found[0].evidence[1], "eth0/rx-0: RPS 0-1,3-7; CPU 6 is on the same core as CPU 2");
         assert_eq!(of(host("0-1,3-7", 2e4, 0.6)).len(), 1, "dear packets");
     }
 

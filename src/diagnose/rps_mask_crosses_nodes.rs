@@ -1,4 +1,4 @@
-//! RPS hands packets to CPUs of another node than the interrupt's, though the readers are not there.
+//! RPS hands packets to CPUs outside the interrupt's node, though the readers are not there.
 
 use super::figures::percent;
 use super::places::{Loaded, loaded_of, mean, node, of_node, same_on, worst};
@@ -6,32 +6,33 @@ use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Receive time of the interrupt's CPU from which the way between nodes is worth saving.
+/// Receive time of the interrupt's CPU from which the transfer between nodes is worth avoiding.
 const BUSY: f64 = 0.25;
 
-/// How many times as much process time as on the near CPUs says that the readers are on the far ones.
+/// Process time of the far CPUs relative to the near ones from which the readers are on the far ones.
 const READERS: f64 = 1.5;
 
-/// Receive time above which the near CPUs have no room for more.
+/// Receive time above which the near CPUs have no room left.
 const FULL: f64 = 0.8;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-mask-crosses-nodes",
-    asks: "Does RPS hand packets to another NUMA node without need?",
+    asks: "Does RPS hand packets to another NUMA node unnecessarily?",
     fires: || {
         format!(
-            "the RPS mask of a queue with traffic holds CPUs of another node than that of its interrupt, whose CPU \
-             spends {} of its time in interrupts and softirq, while its own node has further CPUs",
+            "the RPS mask of a queue with traffic contains CPUs outside the node of its interrupt, whose CPU \
+             spends {} of its time in interrupts and softirq, while that node has other CPUs",
             percent(BUSY)
         )
     },
-    silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the near CPUs are \
-             full of receive work, the interrupt is on another node than the device (that rule says it), or the \
-             packets there may be those of `lo`",
-    evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and what of it is on other nodes",
-    cause: "The packet and its buffer are in the interrupt's node; a CPU of another one fetches both over the link \
-            between the nodes. More CPUs is not always better.",
-    remedy: "Keep the mask to CPUs of the interrupt's node.",
+    silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the \
+             near CPUs are full of receive work, the interrupt is outside the device's node \
+             (irq-on-wrong-node), or the packets there may come from `lo`",
+    evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
+               and its CPUs on other nodes",
+    cause: "The packet and its buffer are in the interrupt's node; a CPU of another node fetches both over \
+            the link between the nodes. More CPUs are not always better.",
+    remedy: "Limit the mask to CPUs of the interrupt's node.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
     check,
 };
@@ -40,7 +41,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
-/// One finding an interface, for its busiest such queue.
+/// One finding per interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
     let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue)?)));
@@ -49,7 +50,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (name, mask, home) = (queue.name(), queue.mask()?, node(model, queue.cpu)?);
     let mut evidence = vec![
         queue.line(rates),
-        format!("{name}: RPS {mask}; the interrupt is on node {home}, CPU {far} is not"),
+        format!("{name}: RPS {mask}; the interrupt is on node {home}, CPUs {far} are not"),
     ];
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
@@ -57,15 +58,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
         cpu: Some(queue.cpu),
-        title: format!("RPS of {name} hands packets to another node than {home}"),
+        title: format!("RPS of {name} hands packets to CPUs outside node {home}"),
         evidence,
         why: "a CPU of another node fetches each packet over the link between the nodes".to_owned(),
-        remedy: format!("keep the mask to CPUs of node {home}"),
+        remedy: format!("limit the mask to CPUs of node {home}"),
         plans: vec!["rps".to_owned()],
     })
 }
 
-/// The CPUs of a queue's mask that are on another node, when there is no reason for them.
+/// The CPUs of a queue's mask that are on another node without a reason.
 fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
     let mask = queue.mask().filter(|_| queue.load >= BUSY)?;
     let home = node(model, queue.cpu)?;
@@ -103,10 +104,10 @@ mod tests {
     #[test]
     fn all_cpus_but_that_of_the_interrupt() {
         let found = of(host("0-15,17-31"));
-        assert_eq!(found[0].title, "RPS of eth0/rx-0 hands packets to another node than 1");
+        assert_eq!(found[0].title, "RPS of eth0/rx-0 hands packets to CPUs outside node 1");
         assert_eq!(
             found[0].evidence[1],
-            "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPU 0-15 is not"
+            "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPUs 0-15 are not"
         );
         assert_eq!(of(host("0-7")).len(), 1, "only far ones");
     }

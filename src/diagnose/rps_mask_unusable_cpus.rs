@@ -1,5 +1,5 @@
-//! An RPS mask names CPUs that went offline, or that were isolated later: the first hand their part back to the
-//! interrupt's CPU, the second are disturbed.
+//! An RPS mask contains CPUs that went offline or were isolated later: packets for the former fall back to
+//! the interrupt's CPU, the latter are disturbed.
 
 use super::evidence::{TRAFFIC, queue_packets};
 use super::figures::{count, percent};
@@ -10,26 +10,25 @@ use crate::units::CpuMask;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-mask-unusable-cpus",
-    asks: "Does an RPS mask name offline or isolated CPUs?",
+    asks: "Does an RPS mask contain offline or isolated CPUs?",
     fires: || {
         format!(
-            "the RPS mask of a queue with {} packets/s holds a CPU that is offline, or one that is isolated from the \
-             scheduler",
+            "the RPS mask of a queue with {} packets/s contains a CPU that is offline or isolated from the scheduler",
             count(TRAFFIC)
         )
     },
     silent: "the queue has no traffic",
-    evidence: "the mask, the CPUs of it that are offline or isolated, the queue's traffic",
-    cause: "The kernel drops such CPUs when a mask is written, without a word, but not from a mask that is there when \
-            a CPU goes offline or a partition is isolated. A packet for an offline CPU is processed where the \
+    evidence: "the mask, its offline or isolated CPUs, the queue's traffic",
+    cause: "The kernel silently drops such CPUs when a mask is written, but not from an existing mask when a \
+            CPU goes offline or a partition is isolated. A packet for an offline CPU is processed where the \
             interrupt lands.",
-    remedy: "Write the mask anew, without these CPUs.",
+    remedy: "Rewrite the mask without these CPUs.",
     source: "net/core/dev.c get_rps_cpu, net/core/net-sysfs.c netdev_rx_queue_set_rps_mask; \
              Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition)",
     check,
 };
 
-/// A queue whose mask has CPUs that cannot or should not take its packets.
+/// A queue whose mask has CPUs that cannot or should not process its packets.
 struct Caught<'a> {
     queue: &'a RxQueue,
     mask: &'a CpuMask,
@@ -43,7 +42,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     nics.filter_map(|nic| of_nic(model, rates, nic)).collect()
 }
 
-/// One finding an interface, for its busiest such queue.
+/// One finding per interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (online, kept) = (model.online(), model.set_apart());
     let caught = nic.rx.iter().filter_map(|queue| {
@@ -59,11 +58,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let bad = worst.offline.union(&worst.isolated);
     let (word, why) = match (worst.offline.is_empty(), worst.isolated.is_empty()) {
         (false, true) => ("offline", "packets for an offline CPU are processed where the interrupt lands"),
-        (true, false) => ("isolated", "receive work disturbs what these CPUs are kept free for"),
+        (true, false) => ("isolated", "receive work disturbs the work these CPUs are reserved for"),
         _ => (
             "offline or isolated",
-            "packets for an offline CPU are processed where the interrupt lands; receive work disturbs what isolated \
-             CPUs are kept free for",
+            "packets for an offline CPU are processed where the interrupt lands; receive work disturbs the \
+             work that isolated CPUs are reserved for",
         ),
     };
     let part = bad.len() as f64 / worst.mask.len() as f64;
@@ -82,10 +81,10 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
         cpu: bad.first(),
-        title: format!("the RPS mask of {name} names {word} CPUs"),
+        title: format!("the RPS mask of {name} contains {word} CPUs"),
         evidence,
         why: why.to_owned(),
-        remedy: format!("write the mask anew, without CPU {bad}"),
+        remedy: format!("rewrite the mask without CPU {bad}"),
         plans: vec!["rps".to_owned()],
     })
 }
@@ -113,13 +112,13 @@ mod tests {
     #[test]
     fn offline_isolated_and_both() {
         let found = of(host().offline("6-7"));
-        assert_eq!(found[0].title, "the RPS mask of eth0/rx-0 names offline CPUs");
+        assert_eq!(found[0].title, "the RPS mask of eth0/rx-0 contains offline CPUs");
         assert!(found[0].evidence[0].ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
         assert_eq!(found[0].evidence[1], "offline: CPU 6-7");
         assert_eq!(of(isolate(host(), "5"))[0].evidence[1], "isolated: CPU 5");
         let both = of(isolate(host().offline("7"), "6"));
-        assert_eq!(both[0].title, "the RPS mask of eth0/rx-0 names offline or isolated CPUs");
-        assert_eq!(both[0].remedy, "write the mask anew, without CPU 6-7");
+        assert_eq!(both[0].title, "the RPS mask of eth0/rx-0 contains offline or isolated CPUs");
+        assert_eq!(both[0].remedy, "rewrite the mask without CPU 6-7");
     }
 
     #[test]

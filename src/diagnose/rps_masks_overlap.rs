@@ -1,4 +1,4 @@
-//! Queues of one or of several interfaces hand their packets to the same CPU, while CPUs near it take none.
+//! Queues of one or several interfaces hand their packets to the same CPU, while CPUs of its node get none.
 
 use super::evidence::{busy, may_be_lo, receive_time, tier};
 use super::figures::{count, percent, plural};
@@ -10,10 +10,10 @@ use crate::units::{CpuId, CpuMask};
 /// Receive time of a CPU from which two queues on it are one too many.
 const CROWDED: f64 = 0.5;
 
-/// Receive time up to which a CPU takes no part in the work.
+/// Receive time up to which a CPU counts as unused.
 const UNUSED: f64 = 0.05;
 
-/// Busy fraction up to which it has room for it.
+/// Busy fraction up to which it has room.
 const ROOM: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
@@ -21,17 +21,19 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do several queues hand their packets to the same busy CPU while others get none?",
     fires: || {
         format!(
-            "a CPU in the RPS masks of at least two queues with traffic spends {} of its time in softirq, and a CPU of \
-             its node, in no mask and without an interrupt, spends at most {} on it and is at most {} busy",
+            "a CPU in the RPS masks of at least two queues with traffic spends {} of its time in softirq, \
+             and a CPU of its node, in no mask and without an interrupt, spends at most {} on it and is at \
+             most {} busy",
             percent(CROWDED),
             percent(UNUSED),
             percent(ROOM)
         )
     },
-    silent: "the masks share CPUs because there are no more, the shared CPU has time to spare, or the CPUs in no mask \
-             are busy with processes or on another node",
-    evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get nothing",
-    cause: "Masks were set interface by interface, or with the same value for all queues.",
+    silent: "the masks share CPUs because there are no others, the shared CPU has time to spare, or the CPUs \
+             in no mask are busy with processes or on another node",
+    evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get \
+               nothing",
+    cause: "Masks were set per interface, or to the same value for all queues.",
     remedy: "Give each queue CPUs of its own.",
     source: OWN_RULE,
     check,
@@ -45,7 +47,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let has_room =
         |cpu: &CpuId| rates.cpu(*cpu).is_some_and(|cpu| receive_time(cpu) <= UNUSED && busy(cpu) <= ROOM);
     let free: CpuMask = model.usable().difference(&taken).iter().filter(has_room).collect();
-    // A CPU that takes an interrupt is busy with that: the rule about it says so.
+    // A CPU that handles an interrupt is busy with that: another rule covers it.
     let shared = taken.difference(&interrupts);
     let shared: CpuMask = shared.iter().filter(|cpu| !may_be_lo(model, rates, *cpu)).collect();
     let crowds = shared.iter().filter_map(|cpu| {
@@ -82,10 +84,10 @@ fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &Cp
         title: format!(
             "CPU {cpu} is in the RPS masks of {} queues, {} in none",
             here.len(),
-            plural(near.len(), "near CPU")
+            plural(near.len(), "nearby CPU")
         ),
         evidence,
-        why: "each queue's packets are spread over its mask: where masks overlap the work adds up".to_owned(),
+        why: "each queue spreads its packets over its mask: where masks overlap, the work adds up".to_owned(),
         remedy: format!("give each of these queues CPUs of its own: {near} are free"),
         plans: Vec::new(),
     }
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn two_interfaces_use_the_same_cpus() {
         let found = of(host("2-3", 0.7));
-        assert_eq!(found[0].title, "CPU 3 is in the RPS masks of 2 queues, 4 near CPUs in none");
+        assert_eq!(found[0].title, "CPU 3 is in the RPS masks of 2 queues, 4 nearby CPUs in none");
         assert_eq!(found[0].evidence[0], "eth0/rx-0: 50,000 packets/s, RPS 2-3");
         assert_eq!(of(host("3-4", 0.7))[0].cpu.map(|cpu| cpu.0), Some(3), "a part of the masks");
     }

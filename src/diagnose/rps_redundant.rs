@@ -1,4 +1,4 @@
-//! RPS is on although every CPU has a queue of its own: packets are handed on by interrupts between CPUs, for nothing.
+//! RPS is on although every CPU has a queue of its own: interrupts between CPUs hand packets on, for no gain.
 
 use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, tier};
 use super::figures::{count, percent, plural};
@@ -7,28 +7,28 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuMask;
 
-/// Receive time of the busiest CPU from which the cost of handing on is worth saving.
+/// Receive time of the busiest CPU from which the cost of handing packets on is worth avoiding.
 const BUSY: f64 = 0.10;
 
-/// How many times the average of all queues one of them may bring: above it the hardware does not spread the
-/// traffic, and RPS may well.
+/// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the
+/// traffic, and RPS may.
 pub(crate) const EVEN: f64 = 3.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",
-    asks: "Is RPS on where every CPU has a receive queue of its own?",
+    asks: "Is RPS on although every CPU has a receive queue of its own?",
     fires: || {
         format!(
-            "the interrupts of a device's queues reach every CPU, no queue brings more than {EVEN:.0} times the \
-             average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS interrupts/s and the \
-             busiest spends {} of its time in interrupts and softirq",
+            "the interrupts of a device's queues reach every CPU, no queue carries more than {EVEN:.0} times \
+             the average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS \
+             interrupts/s and the busiest spends {} of its time in interrupts and softirq",
             count(TRAFFIC),
             percent(BUSY)
         )
     },
-    silent: "a CPU has no queue, few flows carry most packets (then RPS spreads what the queues do not), packets by \
-             queue are not counted, or no RPS interrupts are seen",
-    evidence: "queues and CPUs, the masks, RPS interrupts a second, the largest share of a queue",
+    silent: "a CPU has no queue, few flows carry most packets (then RPS spreads what the queues do not), \
+             packets by queue are not counted, or no RPS interrupts are seen",
+    evidence: "queues and CPUs, the masks, RPS interrupts/s, the largest share of a queue",
     cause: "RPS was set on a device that got more queues later, or by a script that sets it everywhere.",
     remedy: "Switch RPS off on this interface.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
@@ -52,7 +52,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if !model.usable().difference(&served).is_empty() || steered.len() * 2 < nic.rx.len() {
         return None;
     }
-    // Without every queue's count nobody knows that they are even.
+    // They are known to be even only if every queue is counted.
     let counted = traffic.queues.len() == nic.rx.len();
     let most = traffic.queues.values().copied().fold(0.0, f64::max);
     let mean = traffic.queues.values().sum::<f64>() / nic.rx.len() as f64;
@@ -68,7 +68,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Warning,
         nic: Some(nic.name.clone()),
         cpu: None,
-        title: format!("RPS is on for {}, where each CPU has a queue", nic.name),
+        title: format!("RPS is on for {}, although each CPU has a queue", nic.name),
         evidence: vec![
             format!(
                 "{} on {}; the busiest queue has {} of {} packets/s",
@@ -79,13 +79,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             ),
             format!("RPS on {}: {}/rx-{} {mask}", plural(steered.len(), "queue"), nic.name, first.index),
             format!(
-                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and softirq ({})",
+                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and softirq \
+                 ({})",
                 count(ipis),
                 percent(load),
                 tier(rates)
             ),
         ],
-        why: "the queues spread the packets over all CPUs already; handing them on costs an interrupt and a cold cache"
+        why: "the queues already spread the packets over all CPUs; handing them on costs an interrupt and \
+              cache misses"
             .to_owned(),
         remedy: format!("switch RPS off on {} (empty masks), and measure", nic.name),
         plans: Vec::new(),
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn a_queue_for_each_cpu() {
         let found = of(host());
-        assert_eq!(found[0].title, "RPS is on for eth0, where each CPU has a queue");
+        assert_eq!(found[0].title, "RPS is on for eth0, although each CPU has a queue");
         assert_eq!(
             found[0].evidence[0],
             "4 RX queues on 4 CPUs; the busiest queue has 25 % of 80,000 packets/s"

@@ -1,5 +1,5 @@
-//! A one-queue device carries real traffic on a machine with several CPUs, and RPS is off: the
-//! hotspot of tomorrow.
+//! A one-queue device carries real traffic on a machine with several CPUs, and RPS is off: a future
+//! hotspot.
 
 use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, receiving, tier};
 use super::figures::{count, percent, times};
@@ -7,8 +7,8 @@ use super::places::{receive_work, spreading};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
-/// Receive time of the interrupt's CPU, hard interrupts with it, from which the traffic is real: at half of it even
-/// twice the traffic would not reach a hotspot.
+/// Receive time of the interrupt's CPU, including hard interrupts, from which the traffic is real: at half of
+/// it even twice the traffic would not cause a hotspot.
 const BUSY: f64 = 0.10;
 
 pub(super) const RULE: Rule = Rule {
@@ -22,9 +22,9 @@ pub(super) const RULE: Rule = Rule {
             percent(BUSY)
         )
     },
-    silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders run), \
-             the packets there may be those of `lo`, or a one-core hotspot on the same interface says it already",
-    evidence: "packets a second of the interface, time in interrupts and softirq of the interrupt's CPU",
+    silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders \
+             run), the packets there may come from `lo`, or one-core-hotspot already covers the interface",
+    evidence: "the interface's packets/s, time in interrupts and softirq of the interrupt's CPU",
     cause: "One queue has one interrupt, which lands on one CPU.",
     remedy: "RPS, before the traffic grows.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
@@ -57,7 +57,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 nic.name
             ),
             evidence: vec![format!(
-                "CPU {cpu}: {} of its time in interrupts and softirq ({}): its receive work fits {}",
+                "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",
                 percent(rates.cpu(cpu).map_or(0.0, receiving)),
                 tier(rates),
                 times(1.0 / load(cpu))
@@ -91,13 +91,13 @@ mod tests {
         assert_eq!(found[0].title, "all 20,000 packets/s of eth0 go through CPU 1");
         assert_eq!(
             found[0].evidence,
-            ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled): its receive work fits 6.7x"]
+            ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled), headroom 6.7x"]
         );
         let (model, mut rates) = host(4, &[1]).build();
         rates.cpus[1].irq = 0.15;
         assert_eq!(
             check(&model, &rates)[0].evidence,
-            ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled): its receive work fits 3.3x"]
+            ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled), headroom 3.3x"]
         );
     }
 

@@ -1,4 +1,4 @@
-//! A program's one thread has no time left while CPUs idle.
+//! One thread of a program has no time left while CPUs idle.
 
 #[cfg(test)]
 mod tests;
@@ -13,84 +13,86 @@ use crate::model::{CpuRates, Fact, HeldRates, Model, ProcessRates, Rates, Thread
 use crate::sample::Transport;
 use crate::units::{CpuId, CpuMask};
 
-/// Part of the time that a thread runs, from which it has none left.
+/// Running fraction of a thread from which it has no time left.
 const RAN: f64 = 0.95;
-/// Part of the time that it waits for a CPU, from which what it lacks is a CPU.
+/// Fraction of time waiting for a CPU from which the thread lacks a CPU.
 const WAITED: f64 = 0.05;
-/// Part of its CPU that interrupts, softirqs and the hypervisor take, from which they are what it lacks.
+/// Part of its CPU taken by interrupts, softirqs and the hypervisor from which they are what limits it.
 const TAKEN: f64 = 0.10;
-/// Connections with something to be read from which a program is behind. One is the one that it works on.
+/// Connections with unread data from which a program is behind. With one, it may be working on that one.
 const UNREAD: u32 = 2;
 
 pub(super) const RULE: Rule = Rule {
     id: "single-thread-limit",
-    asks: "Has one thread of a server no time left while other CPUs idle?",
+    asks: "Is one thread of a server out of time while other CPUs idle?",
     fires: || {
         format!(
-            "an interface carries traffic, a thread runs {} of the time and waits less than {} of it for a CPU, \
-             interrupts, softirqs and the hypervisor take less than {} of its CPU, the other CPUs are {} idle on \
-             average, and less than a packet a second is lost on the way to it. A warning where its program is behind: a \
-             socket that anybody may send to has something in its queue at both looks or no room for more, or {UNREAD} \
-             connections have something to be read; a note where the sockets cannot be seen",
+            "an interface carries traffic, a thread runs {} of the time and waits less than {} of it for a \
+             CPU, interrupts, softirqs and the hypervisor take less than {} of its CPU, the other CPUs are \
+             {} idle on average, and less than one packet/s is lost on the way to it. A warning if its \
+             program is behind: the queue of a public socket is not empty in both samples or overflows, or \
+             {UNREAD} connections have unread data; a note if the sockets are not visible",
             percent(RAN),
             percent(WAITED),
             percent(TAKEN),
             percent(ROOM)
         )
     },
-    silent: "its queues are empty (it polls), several threads share the time (each would have more), the program has no \
-             socket but Unix ones, it lacks a CPU (it waits), receive work takes its CPU, a CPU is a hotspot of receive work, or \
-             every CPU has such a thread",
-    evidence: "the thread, how long it ran and waited, what else its CPU does, the queues of its sockets, the other \
-               CPUs, the headroom of the thread",
-    cause: "A thread can use one CPU at a time. Where one thread does the work, the other CPUs are of no use to it, and \
-            what receive work takes of its CPU bounds what steering can give back: a part f gives f / (1 - f).",
-    remedy: "More workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS off its CPU \
-             and the other thread of its core, and leave RFS off, which would bring the packets there.",
+    silent: "its queues are empty (it polls), several threads share the time (each could use more), the \
+             program has only Unix sockets, it lacks a CPU (it waits), receive work takes its CPU, a CPU is \
+             a hotspot of receive work, or every CPU has such a thread",
+    evidence: "the thread, the time it ran and waited, other work on its CPU, the queues of its sockets, the \
+               other CPUs, the headroom of the thread",
+    cause: "A thread can use one CPU at a time. If one thread does the work, other CPUs cannot help it, and \
+            the time receive work takes from its CPU bounds the gain from steering: a part f gives at most f \
+            / (1 - f).",
+    remedy: "More workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS \
+             off its CPU and the other thread of its core, and leave RFS off, which would bring the packets \
+             there.",
     source: "Documentation/scheduler/sched-stats.rst (/proc/PID/schedstat); socket(7) (SO_REUSEPORT); \
              Documentation/networking/scaling.rst (RFS)",
     check,
 };
 
-/// A program whose threads are what the load waits for.
+/// A program whose threads limit the load.
 pub(super) struct Limit<'a> {
     process: &'a ProcessRates,
     thread: &'a ThreadRates,
-    /// Threads of programs of its name that have no time left.
+    /// Threads without time left, of all programs with its name.
     full: usize,
-    /// The CPU that it stays on, if it does.
+    /// The CPU it stays on, if it does.
     cpu: Option<CpuId>,
-    /// What interrupts and softirqs take of its CPU at most.
+    /// Upper bound on the part of its CPU that interrupts and softirqs take.
     receive: f64,
     /// Mean idle time of the other CPUs.
     idle: f64,
     behind: Behind,
 }
 
-/// Whether the program is behind.
+/// Evidence that the program is behind.
 enum Behind {
-    /// It is, and this shows it.
+    /// The program is behind; evidence lines.
     Seen(Vec<String>),
-    /// Nobody knows, and this is why.
+    /// Unknown; the reason.
     Unknown(String),
 }
 
 impl Limit<'_> {
-    /// Whether the load is seen to wait for it.
+    /// True if there is evidence that the load waits for it.
     pub(super) fn is_seen(&self) -> bool {
         matches!(self.behind, Behind::Seen(_))
     }
 
-    /// The most that it can gain by losing all receive work of its CPU.
+    /// Upper bound on its gain if all receive work leaves its CPU.
     pub(super) fn ceiling(&self) -> f64 {
         self.receive / (1.0 - self.receive)
     }
 
-    /// Why no steering matters.
+    /// The reason steering does not matter.
     pub(super) fn reason(&self) -> String {
         format!(
-            "the load waits for one thread of {}, and receive work takes {:.1} % of its CPU, so it cannot gain more \
-             than {:.1} %",
+            "the load waits for one thread of {}, and receive work takes {:.1} % of its CPU, so it can gain \
+             at most {:.1} %",
             self.process.command,
             self.receive * 100.0,
             self.ceiling() * 100.0
@@ -98,21 +100,21 @@ impl Limit<'_> {
     }
 }
 
-/// How much more a program can take whose one thread has no time left.
+/// Headroom of a program whose one thread has no time left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ThreadRoom {
-    /// Its name, as the kernel keeps it (15 bytes).
+    /// The program's name, truncated by the kernel to 15 bytes.
     pub program: String,
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// The thread's.
+    /// The thread's id.
     pub tid: u32,
-    /// How many times today's traffic it can take: 1 / the time that the thread runs.
+    /// Multiples of the current traffic it can handle: 1 / the running fraction of the thread.
     pub headroom: f64,
 }
 
-/// The headroom of the program that is seen to limit.
+/// The headroom of the program that provably limits the load.
 pub fn thread_room(model: &Model, rates: &Rates) -> Option<ThreadRoom> {
     limit(model, rates).filter(Limit::is_seen).map(|limit| ThreadRoom {
         program: limit.process.command.clone(),
@@ -122,7 +124,7 @@ pub fn thread_room(model: &Model, rates: &Rates) -> Option<ThreadRoom> {
     })
 }
 
-/// The thread that limits, one that is seen to do so first.
+/// The thread that limits the load; first one with evidence for it.
 pub(super) fn limit<'a>(model: &Model, rates: &'a Rates) -> Option<Limit<'a>> {
     if rates.cpus.len() < 2 || !carries_traffic(model, rates) || lost(rates) >= LOST {
         return None;
@@ -145,7 +147,7 @@ fn of_process<'a>(model: &Model, rates: &'a Rates, process: &'a ProcessRates) ->
     let (cpu, receive) = place(&thread)?;
     let alike = programs(rates).iter().filter(|other| other.command == process.command);
     let full = alike.map(|other| full(other).count()).sum::<usize>();
-    // As many as the CPUs that they may use: it is those that they need more of.
+    // As many full threads as CPUs they may use: they need more CPUs.
     let allowed = process.allowed.known().map(|allowed| allowed.intersection(&common));
     let confined = allowed.is_some_and(|allowed| allowed != common && full > 1 && full >= allowed.len());
     let others = common.len().checked_sub(full).filter(|others| *others > 0)?;
@@ -155,12 +157,12 @@ fn of_process<'a>(model: &Model, rates: &'a Rates, process: &'a ProcessRates) ->
     (!confined && idle >= ROOM).then_some(Limit { process, thread, full, cpu, receive, idle, behind })
 }
 
-/// The CPU that a thread stays on, if it does, and what receive work takes of its CPUs at most; `None` where it is
-/// robbed there.
+/// The CPU a thread stays on, if it does, and the most that receive work takes of any of its CPUs; `None` if
+/// too much is taken there.
 fn place(rates: &Rates, process: &ProcessRates, thread: &ThreadRates) -> Option<(Option<CpuId>, f64)> {
     let cpus: CpuMask = match rates.cpu(thread.cpu) {
         Some(cpu) if busy(cpu) >= FULL => [thread.cpu].into_iter().collect(),
-        // It went from CPU to CPU: each that it may have been on counts.
+        // It moved between CPUs: each one it may have used counts.
         _ => process.allowed.known()?.clone(),
     };
     let own: Vec<&CpuRates> = rates.cpus.iter().filter(|cpu| cpus.contains(cpu.cpu)).collect();
@@ -170,46 +172,45 @@ fn place(rates: &Rates, process: &ProcessRates, thread: &ThreadRates) -> Option<
     (taken < TAKEN).then(|| (stays, most(receiving)))
 }
 
-/// `None` for a program that is not behind, or has nobody to answer to.
+/// `None` for a program that is not behind, or serves no connections.
 fn behind(process: &ProcessRates) -> Option<Behind> {
     let sockets = match &process.sockets {
         Fact::Known(sockets) => sockets,
         Fact::Denied(need) => {
-            return Some(Behind::Unknown(format!("its sockets are not seen: that needs {need}")));
+            return Some(Behind::Unknown(format!("its sockets are not visible: that needs {need}")));
         }
-        _ => return Some(Behind::Unknown("its sockets are not seen".to_owned())),
+        _ => return Some(Behind::Unknown("its sockets are not visible".to_owned())),
     };
     let shown: Vec<String> = sockets.held.iter().filter_map(shown).collect();
     let untold = |held: &HeldRates| held.transport == Transport::Tcp && held.unread.known().is_none();
     match (shown.is_empty(), sockets.held.is_empty()) {
         (false, _) => Some(Behind::Seen(shown)),
         (true, false) if sockets.held.iter().any(untold) => Some(Behind::Unknown(
-            "nobody waits to be accepted; the queues of its connections are not seen".into(),
+            "no connections wait to be accepted; the queues of its connections are not visible".into(),
         )),
         (true, true) if sockets.others => {
-            Some(Behind::Unknown("no socket of it in this namespace is open to everybody".into()))
+            Some(Behind::Unknown("it has no public socket in this namespace".into()))
         }
         _ => None,
     }
 }
 
-/// What shows that the reader of a socket is behind.
+/// Evidence that the reader of a socket is behind.
 fn shown(held: &HeldRates) -> Option<String> {
     let (name, unit) = match held.transport {
-        Transport::Tcp => ("TCP", "connections wait to be accepted"),
-        Transport::Udp => ("UDP", "bytes wait to be read"),
+        Transport::Tcp => ("TCP", "connections waiting to be accepted"),
+        Transport::Udp => ("UDP", "bytes waiting to be read"),
     };
     let waits = (held.queued_before.min(held.queued) > 0).then(|| {
         format!(
-            "{} and {} {unit} at the two looks",
+            "{} and {} {unit} in the two samples",
             count(held.queued_before as f64),
             count(held.queued as f64)
         )
     });
-    let drops = (held.dropped > 0.0).then(|| format!("no room for {}/s", count(held.dropped)));
+    let drops = (held.dropped > 0.0).then(|| format!("{} drops/s", count(held.dropped)));
     let unread = held.unread.known().filter(|unread| **unread >= UNREAD);
-    let unread =
-        unread.map(|unread| format!("{} with something to be read", plural(*unread as usize, "connection")));
+    let unread = unread.map(|unread| format!("{} with unread data", plural(*unread as usize, "connection")));
     let parts: Vec<String> = [waits, drops, unread].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("{name} port {}: {}", held.port, parts.join(", ")))
 }
@@ -222,9 +223,9 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
     let (process, thread) = (limit.process, limit.thread);
     let on = match limit.cpu {
         Some(cpu) => format!("on CPU {cpu}"),
-        None => format!("last on CPU {}, the scheduler moves it", thread.cpu),
+        None => format!("last on CPU {}, moved by the scheduler", thread.cpu),
     };
-    let place = limit.cpu.map_or_else(|| "no CPU has more than".to_owned(), |cpu| format!("CPU {cpu}:"));
+    let place = limit.cpu.map_or_else(|| "each of its CPUs: at most".to_owned(), |cpu| format!("CPU {cpu}:"));
     let mut evidence = vec![
         format!(
             "{}, thread {}: ran {:.1} % of the time, waited {:.1} % of it for a CPU; {on}",
@@ -240,14 +241,14 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         ),
     ];
     if limit.full > 1 {
-        evidence.push(format!("{} threads of {} are as busy", limit.full, process.command));
+        evidence.push(format!("{} threads of {} are that busy", limit.full, process.command));
     }
     match &limit.behind {
         Behind::Seen(lines) => evidence.extend(lines.iter().cloned()),
         Behind::Unknown(why) => evidence.push(why.clone()),
     }
     evidence.push(format!(
-        "headroom of {}: {} of today's traffic; it cannot use what the other CPUs have left",
+        "headroom of {}: {} of the current traffic; it cannot use the idle time of other CPUs",
         process.command,
         times(room(thread.ran))
     ));
@@ -270,10 +271,10 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         cpu: limit.cpu,
         title: format!("{}: {full}, other CPUs {} idle", process.command, percent(limit.idle)),
         evidence,
-        why: format!("{one} of {} uses one CPU at most, and does not wait for one", process.command),
+        why: format!("{one} of {} can use only one CPU, and is not waiting for one", process.command),
         remedy: format!(
-            "{condition}more workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep interrupts and RPS \
-             off {avoid} ({:.1} % more at most); no RFS",
+            "{condition}more workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep \
+             interrupts and RPS off {avoid} (gains at most {:.1} %); no RFS",
             limit.ceiling() * 100.0
         ),
         plans: Vec::new(),

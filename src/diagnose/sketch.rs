@@ -1,4 +1,4 @@
-//! Machines for tests, in a few words: a model and the rates on it, idle unless told otherwise.
+//! Builder of test machines: a model and its rates, idle by default.
 
 mod load;
 mod settings;
@@ -82,8 +82,8 @@ impl Sketch {
         }
     }
 
-    /// Field case A: 8 CPUs, one queue, its interrupt on CPU 2, which is drowned; 81 % of the
-    /// machine is busy.
+    /// Field case A: 8 CPUs, one queue, its interrupt on CPU 2, which drowns; the machine is 81 %
+    /// busy.
     pub(crate) fn case_a() -> Self {
         let mut sketch = Self::new(8)
             .device("eth0", &[2])
@@ -168,7 +168,7 @@ impl Sketch {
         self.traffic(name, 10.0)
     }
 
-    /// Packets a second that an interface receives, equally on its queues.
+    /// Packets/s that an interface receives, equally on its queues.
     pub(crate) fn traffic(mut self, name: &str, packets: f64) -> Self {
         self.rates.nics.retain(|nic| nic.name.as_str() != name);
         self.rates.nics.push(NicRates {
@@ -193,12 +193,12 @@ impl Sketch {
         })
     }
 
-    /// NET_RX runs of a CPU, when they differ from its packets.
+    /// NET_RX runs of a CPU, if they differ from its packets.
     pub(crate) fn net_rx(self, cpu: u32, runs: f64) -> Self {
         self.cpu(cpu, |rates| rates.net_rx = runs)
     }
 
-    /// Runs a second of another softirq vector on a CPU.
+    /// Runs/s of another softirq vector on a CPU.
     pub(crate) fn softirqs(self, cpu: u32, vector: &str, runs: f64) -> Self {
         self.cpu(cpu, |rates| {
             rates.other_softirqs.insert(vector.to_owned(), runs);
@@ -215,7 +215,7 @@ impl Sketch {
         self.cpu(cpu, |rates| rates.ksoftirqd = time)
     }
 
-    /// Time of the threads that poll queues on a CPU, which is system time.
+    /// Time of threads that poll queues on a CPU, part of system time.
     pub(crate) fn polls(self, cpu: u32, time: f64) -> Self {
         self.cpu(cpu, |rates| {
             rates.napi = time;
@@ -228,12 +228,12 @@ impl Sketch {
         self.cpu(cpu, |rates| rates.irq = time)
     }
 
-    /// Backlog drops a second on a CPU.
+    /// Backlog drops/s on a CPU.
     pub(crate) fn drops(self, cpu: u32, rate: f64) -> Self {
         self.cpu(cpu, |rates| rates.dropped = rate)
     }
 
-    /// Packets a second that flow limit dropped, and that a CPU would have handed on.
+    /// Packets/s that a CPU would have handed on, but flow limit dropped.
     pub(crate) fn flow_limited(self, cpu: u32, rate: f64) -> Self {
         self.cpu(cpu, |rates| rates.flow_limit = rate)
     }

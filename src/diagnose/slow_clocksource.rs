@@ -1,38 +1,38 @@
-//! The clock is read through a device or the hypervisor although the CPU's own counter may be used.
+//! The clock is read through a device or the hypervisor although the CPU's own counter is available.
 
 use super::evidence::through_lo;
 use super::figures::count;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
-/// Clocks that take a device access (about a microsecond and more), an exit to the hypervisor, or a call that is slower
-/// than the CPU's own counter. Jiffies are not among them: coarse, but a read of memory.
+/// Clocks that need a device access (a microsecond or more), an exit to the hypervisor, or a call that is
+/// slower than the CPU's own counter. Not jiffies: coarse, but a read of memory.
 pub(crate) const SLOW: [&str; 5] = ["hpet", "acpi_pm", "pit", "hyperv_clocksource_msr", "xen"];
 
-/// The CPU's own counter, which user space reads without a system call.
+/// The CPU's own counter, read from user space without a system call.
 pub(crate) const FAST: &str = "tsc";
 
-/// Packets a second from which a microsecond for each, as timestamps take it, is 1 % of a CPU.
+/// Packets/s from which a microsecond each, the cost of a timestamp, is 1 % of a CPU.
 const PACKETS: f64 = 10_000.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "slow-clocksource",
-    asks: "Is the clock a slow one although the CPU's own counter may be used?",
+    asks: "Is the clocksource slow although the CPU's own counter is available?",
     fires: || {
         format!(
-            "the clocksource is one of {}, {FAST} is among those that the kernel offers, and {} packets/s are received",
+            "the clocksource is one of {}, the kernel also offers {FAST}, and {} packets/s are received",
             SLOW.join(", "),
             count(PACKETS)
         )
     },
-    silent: "the clock is tsc, kvm-clock, hyperv_clocksource_tsc_page, jiffies or that of another architecture, the kernel does \
-             not offer tsc (it found it unstable), or there is little traffic",
-    evidence: "the clock in use, those that are offered, packets a second",
-    cause: "Every timestamp of a packet and every look at the time of a server reads the clock; old virtual machine \
-            types and boot options leave it at a slow one.",
+    silent: "the clock is tsc, kvm-clock, hyperv_clocksource_tsc_page, jiffies or that of another \
+             architecture, the kernel does not offer tsc (it found it unstable), or there is little traffic",
+    evidence: "the clocksource in use, those on offer, packets/s",
+    cause: "Every packet timestamp and every time query of a server reads the clock; old virtual machine \
+            types and boot options select a slow one.",
     remedy: "Change to tsc: the knob clocksource, or clocksource=tsc at boot.",
-    source: "arch/x86/kernel/hpet.c (read_hpet) and drivers/clocksource/ (a device read, or an MSR that exits to the \
-             hypervisor, for each look at the clock)",
+    source: "arch/x86/kernel/hpet.c (read_hpet) and drivers/clocksource/ (a device read, or an MSR that \
+             exits to the hypervisor, for each clock read)",
     check,
 };
 
@@ -49,14 +49,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         severity: Severity::Note,
         nic: None,
         cpu: None,
-        title: format!("the clock is {}, though {FAST} may be used", clock.current),
+        title: format!("the clocksource is {}, though {FAST} is available", clock.current),
         evidence: vec![format!(
             "clocksource {}, offered: {}; {} packets/s",
             clock.current,
             clock.available.join(", "),
             count(packets)
         )],
-        why: "each timestamp of a packet and each look at the time takes longer than need be".to_owned(),
+        why: "each packet timestamp and each time query takes longer than necessary".to_owned(),
         remedy: format!("change to {FAST}: rxlab apply --set \"clocksource host = {FAST}\""),
         plans: Vec::new(),
     }]
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_slow_clock() {
         let found = of(host("hpet", &["tsc", "acpi_pm"]));
-        assert_eq!(found[0].title, "the clock is hpet, though tsc may be used");
+        assert_eq!(found[0].title, "the clocksource is hpet, though tsc is available");
         assert!(found[0].evidence[0].starts_with("clocksource hpet, offered: hpet, tsc, acpi_pm; 50,"));
         assert_eq!(of(host("xen", &["tsc"])).len(), 1, "field case C");
         assert_eq!(of(host("hyperv_clocksource_msr", &["tsc"])).len(), 1, "each read leaves the guest");

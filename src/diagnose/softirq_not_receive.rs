@@ -1,4 +1,4 @@
-//! A CPU drowns in softirq, and what packets arrive there do not account for it: its time goes elsewhere.
+//! A CPU drowns in softirqs that the packets arriving there do not account for.
 
 use super::elsewhere::{FEW, bringing, is_elsewhere};
 use super::evidence::{TRAFFIC, in_softirq, queue_packets, tier};
@@ -8,19 +8,19 @@ use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
 use crate::units::{CpuId, CpuMask};
 
-/// Runs a second from which a vector is worth its name; a tick alone makes 100 to 1000 of `TIMER` and `RCU`.
+/// Runs/s from which a vector is named; the tick alone causes 100 to 1000 of `TIMER` and `RCU`.
 const NAMED: f64 = 1.0;
 
-/// What the vectors are for (`include/linux/interrupt.h`).
+/// The purposes of the vectors (`include/linux/interrupt.h`).
 const PURPOSES: [(&str, &str); 9] = [
-    ("HI", "urgent tasklets"),
+    ("HI", "high-priority tasklets"),
     ("TIMER", "kernel timers"),
     ("NET_TX", "packets to send"),
-    ("BLOCK", "finished disk requests"),
+    ("BLOCK", "completed disk requests"),
     ("IRQ_POLL", "polled disks"),
     ("TASKLET", "tasklets, mostly of drivers"),
-    ("SCHED", "balancing between CPUs"),
-    ("HRTIMER", "timers of high resolution"),
+    ("SCHED", "load balancing"),
+    ("HRTIMER", "high-resolution timers"),
     ("RCU", "memory to free after RCU"),
 ];
 
@@ -29,22 +29,23 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a CPU drown in softirqs that are not for received packets?",
     fires: || {
         format!(
-            "softirqs, or ksoftirqd, take {} of a CPU's time, and either fewer than {} packets/s and NET_RX runs/s are \
-             there and no queue with {} packets/s may bring any, or softirqs of disks run more often than NET_RX and \
-             the packets, at 100 us each, do not account for half of the time",
+            "softirqs, or ksoftirqd, take {} of a CPU's time, and either it has fewer than {} packets/s and \
+             NET_RX runs/s and no queue with {} packets/s may bring any, or softirqs of disks run more often \
+             than NET_RX and the packets, at 100 us each, do not account for half of the time",
             percent(DROWNING),
             count(FEW),
             count(TRAFFIC)
         )
     },
-    silent: "what arrives there, or may by an interrupt or RPS, can account for it (one-core-hotspot), or packets are \
-             not counted by CPU",
-    evidence: "the CPU's time in softirqs and ksoftirqd, its packets and NET_RX runs, the other softirqs that run most \
-               often there, other CPUs like it",
-    cause: "Softirqs also finish disk requests, run timers and tasklets, and free memory after RCU. A CPU full of \
-            these looks the same in top as one full of packets.",
-    remedy: "No setting of the receive path makes it less; a queue's interrupt is better off elsewhere. \
-             `rxlab trace --out FILE` shows each softirq by name and length, `rxlab steal` whom it robs.",
+    silent: "packets that arrive there, or may by an interrupt or RPS, can account for it \
+             (one-core-hotspot), or packets are not counted by CPU",
+    evidence: "the CPU's time in softirqs and ksoftirqd, its packets and NET_RX runs, the other softirqs \
+               that run most often there, other CPUs like it",
+    cause: "Softirqs also complete disk requests, run timers and tasklets, and free memory after RCU. In \
+            top, a CPU full of these looks the same as one full of packets.",
+    remedy: "No setting of the receive path reduces it; move a queue's interrupt elsewhere. `rxlab trace \
+             --out FILE` shows each softirq with name and duration, `rxlab steal` the programs that lose \
+             time to it.",
     source: "include/linux/interrupt.h, kernel/softirq.c (the vectors); /proc/softirqs in proc(5)",
     check,
 };
@@ -78,7 +79,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         severity: Severity::Warning,
         nic: None,
         cpu: Some(id),
-        title: format!("softirqs take {} of CPU {id}, most not to receive", percent(in_softirq(cpu))),
+        title: format!("softirqs take {} of CPU {id}, mostly not receive work", percent(in_softirq(cpu))),
         evidence,
         why: why(vectors.first().map(|(name, _)| *name)),
         remedy: remedy(model, rates, id),
@@ -86,19 +87,19 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     }]
 }
 
-/// What can be done: a NIC's interrupt needs not wait behind that work.
+/// The remedy: a NIC's interrupt need not wait behind that work.
 fn remedy(model: &Model, rates: &Rates, cpu: CpuId) -> String {
-    let look = format!("`rxlab trace --cpu {cpu} --out FILE` shows each softirq by name and length");
+    let look = format!("`rxlab trace --cpu {cpu} --out FILE` shows each softirq with name and duration");
     let mut queues = bringing(model, rates, cpu);
     match queues.find(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC) {
         Some((nic, queue)) => {
             format!("keep {}/rx-{} off CPU {cpu}; {look}", nic.name, queue.index)
         }
-        None => format!("nothing to tune here; {look}"),
+        None => format!("nothing to tune on the receive path; {look}"),
     }
 }
 
-/// The vectors that run there beside NET_RX, the most frequent first.
+/// The vectors other than NET_RX that run there, most frequent first.
 fn vectors(cpu: &CpuRates) -> Vec<(&str, f64)> {
     let others = cpu.other_softirqs.iter().map(|(name, rate)| (name.as_str(), *rate));
     let mut vectors: Vec<(&str, f64)> = others.chain([("NET_TX", cpu.net_tx)]).collect();
@@ -112,7 +113,8 @@ fn why(most: Option<&str>) -> String {
     match purpose {
         Some((name, purpose)) => {
             format!(
-                "most of it is not receive work; {name} ({purpose}) runs most often, which does not say for how long"
+                "most of it is not receive work; {name} ({purpose}) runs most often, though not necessarily \
+                 longest"
             )
         }
         None => "most of it is not receive work".to_owned(),
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn disks_are_no_packets() {
         let found = of(disks(0.93));
-        assert_eq!(found[0].title, "softirqs take 93 % of CPU 5, most not to receive");
+        assert_eq!(found[0].title, "softirqs take 93 % of CPU 5, mostly not receive work");
         assert_eq!(
             found[0].evidence,
             [
@@ -149,7 +151,7 @@ mod tests {
                 "other softirqs there, runs/s: BLOCK 41,000, TIMER 250",
             ]
         );
-        assert!(found[0].why.contains("BLOCK (finished disk requests)"), "{found:?}");
+        assert!(found[0].why.contains("BLOCK (completed disk requests)"), "{found:?}");
         assert_eq!(of(disks(0.75)), [], "some room is left");
         let found = of(disks(0.93).receives(6, 0.85, 0.0).receives(7, 0.81, 0.0));
         assert_eq!((found.len(), found[0].evidence[3].as_str()), (1, "the same on CPU 6-7"));
@@ -170,7 +172,7 @@ mod tests {
     fn a_queue_there_is_better_off_elsewhere() {
         let found = of(disks(0.93).device("eth1", &[5]).traffic("eth1", 2e3).receives(5, 0.93, 2e3));
         assert!(found[0].remedy.starts_with("keep eth1/rx-0 off CPU 5; `rxlab trace --cpu 5"), "{found:?}");
-        assert!(of(disks(0.93))[0].remedy.starts_with("nothing to tune here; "));
+        assert!(of(disks(0.93))[0].remedy.starts_with("nothing to tune on the receive path; "));
     }
 
     #[test]

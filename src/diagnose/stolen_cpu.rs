@@ -1,4 +1,4 @@
-//! Receive work takes a CPU away from the program that is pinned there.
+//! Receive work takes CPU time from a program that is pinned there.
 
 use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, carrier, may_be_lo, receive_time, receiving};
@@ -8,33 +8,33 @@ use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
 use crate::units::CpuId;
 
-/// Part of the CPU that interrupts and softirqs take, from which the program feels it.
+/// Part of the CPU taken by interrupts and softirqs from which the program slows down.
 const STOLEN: f64 = 0.20;
-/// Receive time of the CPU against the mean of the others: a fair share is what a busy machine costs.
+/// Receive time of the CPU relative to the mean of the others: an even share is the cost of a busy machine.
 const ODDS: f64 = 2.0;
 /// Part of the processes' time on the CPU that is the program's.
 const OWN: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
     id: "stolen-cpu",
-    asks: "Does receive work take the CPU away from a program that is pinned to it?",
+    asks: "Does receive work take CPU time from a program that is pinned to that CPU?",
     fires: || {
         format!(
-            "a CPU is {} busy, {} of its time and {ODDS:.0} times the mean of the others goes to interrupts and \
-             softirqs for packets that an interrupt or RPS brings there, and a program that may run nowhere else takes \
-             half of the rest",
+            "a CPU is {} busy, it spends {} of its time and {ODDS:.0} times the mean of the others in \
+             interrupts and softirqs for packets that an interrupt or RPS brings there, and a program pinned \
+             to it takes half of the rest",
             percent(FULL),
             percent(STOLEN)
         )
     },
-    silent: "the CPU has time left (then nobody misses it), all CPUs receive alike, the packets may be those of `lo` or come \
-             over a virtual interface without RPS (then the sender pays for them itself), or no such program is seen",
-    evidence: "the CPU's time in interrupts, softirqs and processes and how that was measured, packets a second, the \
+    silent: "the CPU has time left, all CPUs receive alike, the packets may come from `lo` or over a virtual \
+             interface without RPS (then the sender itself pays for them), or no such program is visible",
+    evidence: "the CPU's time in interrupts, softirqs and processes and how it was measured, packets/s, the \
                program",
-    cause: "Interrupts and softirqs run before any program, in its time; where the kernel samples by ticks, top may \
-            show that time as the program's.",
-    remedy: "Let the program run elsewhere, or take the interrupt or the RPS mask off its CPU. `rxlab steal` measures \
-             it exactly.",
+    cause: "Interrupts and softirqs preempt every program; where the kernel samples by ticks, top may show \
+            their time as the program's.",
+    remedy: "Let the program run elsewhere, or keep the interrupt and RPS off its CPU. `rxlab steal` \
+             measures the stolen time exactly.",
     source: "Documentation/networking/scaling.rst",
     check,
 };
@@ -57,13 +57,15 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let id = cpu.cpu;
     let tier = match rates.exact_softirq_time {
         _ if rates.softirq_timed.is_some() => {
-            "softirqs timed by eBPF; what processes have is sampled by ticks, softirqs on top of them included"
+            "softirqs timed by eBPF; the time of processes is sampled by ticks and includes softirqs on top \
+             of them"
         }
         Some(true) => "exact: the kernel accounts interrupts and softirqs",
         Some(false) => {
-            "sampled by ticks: those that hit a softirq on top of the program are in its own account too, as top has it"
+            "sampled by ticks: a tick during a softirq on top of the program is also charged to the program, \
+             as in top"
         }
-        None => "how the kernel accounts them is not known",
+        None => "accounting mode of the kernel unknown",
     };
     let mut evidence = vec![
         format!(
@@ -75,7 +77,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         ),
         tier.to_owned(),
         format!(
-            "{}: {} of CPU {id} by its own account, may run nowhere else; {} packets/s there",
+            "{}: {} of CPU {id} by its own account, pinned there; {} packets/s there",
             named(process),
             percent(process.cpu),
             count(cpu.packets)
@@ -84,7 +86,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     if found.len() > 1 {
         let others =
             found[1..].iter().take(4).map(|(other, cpu)| format!("{} on CPU {}", named(other), cpu.cpu));
-        evidence.push(format!("the same of {}", others.collect::<Vec<_>>().join(", ")));
+        evidence.push(format!("the same for {}", others.collect::<Vec<_>>().join(", ")));
     }
     vec![Finding {
         id: RULE.id.to_owned(),
@@ -97,9 +99,10 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             process.command
         ),
         evidence,
-        why: "interrupts and softirqs run before the program, in its time".to_owned(),
+        why: "interrupts and softirqs preempt the program".to_owned(),
         remedy: format!(
-            "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab steal` measures exactly who pays"
+            "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab steal` measures the \
+             stolen time exactly"
         ),
         plans: Vec::new(),
     }]
@@ -108,7 +111,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 fn is_robbed(model: &Model, rates: &Rates, process: &ProcessRates, cpu: &CpuRates) -> bool {
     let others: f64 = rates.cpus.iter().filter(|other| other.cpu != cpu.cpu).map(receiving).sum();
     let mean = others / (rates.cpus.len() - 1) as f64;
-    // Without an interrupt or RPS, packets are received in the system calls of who sends them.
+    // Without an interrupt or RPS, packets are received in the sender's system calls.
     let brought = carrier(model, rates, cpu.cpu).is_some_and(|(nic, queue)| {
         nic.kind == NicKind::Device || queue.rps_cpus.known().is_some_and(|mask| mask.contains(cpu.cpu))
     });
@@ -129,8 +132,8 @@ mod tests {
         check(&model, &rates)
     }
 
-    /// Field case E: a rule sends all packets to the CPU where openssl is pinned. Under two TCP streams it got 1.78
-    /// to 2.10 of 10 seconds, while top showed 73 %. Packets are made up.
+    /// Field case E: a rule sends all packets to the CPU where openssl is pinned. Under two TCP streams it
+    /// got 1.78 to 2.10 of 10 seconds, while top showed 73 %. Packets are made up.
     fn case_e(softirq: f64, user: f64) -> Sketch {
         let sketch = Sketch::new(16).device("eth0", &[5]).traffic("eth0", 4e5);
         sketch.receives(5, softirq, 4e5).works(5, user).program("openssl", 0.73, "5")
@@ -168,7 +171,7 @@ mod tests {
     #[test]
     fn near_misses() {
         assert!(of(case_e(0.8, 0.05)).is_empty(), "the CPU has time left");
-        assert!(of(case_e(0.1, 0.89)).is_empty(), "little is taken");
+        assert!(of(case_e(0.1, 0.89)).is_empty(), "little is stolen");
         let alike = |sketch: Sketch, cpu| sketch.receives(cpu, 0.3, 4e5);
         assert!(
             of(case_e(0.4, 0.59).each("0-4,6-15", alike)).is_empty(),

@@ -1,5 +1,5 @@
-//! Which rule speaks on which machine, as a golden table: each rule has a machine where it does, and one
-//! that looks alike where it must not.
+//! A golden table of rules by machine: each rule has a machine where it fires, and a similar one where it
+//! must not.
 
 mod captured;
 mod healthy;
@@ -18,19 +18,19 @@ use super::{RULES, diagnose};
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, Fact};
 
-/// A machine that every rule is tried on.
+/// A machine on which every rule is run.
 struct Host {
-    /// What is special about it.
+    /// Its special feature.
     name: &'static str,
     model: Model,
     rates: Rates,
-    /// Rules that are silent here although it looks like a machine where they speak.
+    /// Rules that are silent here although it resembles a machine where they fire.
     near: &'static [&'static str],
-    /// What each of them is silent for: with this one change it speaks.
+    /// The one change with which each of them fires.
     missing: Vec<Missing>,
 }
 
-/// All that a near miss lacks.
+/// The one thing that a near miss lacks.
 struct Missing {
     id: &'static str,
     /// In words.
@@ -44,13 +44,13 @@ impl Host {
         Self { name, model, rates, near, missing: Vec::new() }
     }
 
-    /// Says what a near miss lacks.
+    /// Adds the one thing that a near miss lacks.
     fn lacks(mut self, id: &'static str, what: &'static str, change: fn(&mut Model, &mut Rates)) -> Self {
         self.missing.push(Missing { id, what, change });
         self
     }
 
-    /// The rules that speak, most severe first.
+    /// The rules that fire, most severe first.
     fn speak(&self) -> Vec<String> {
         spoken(&self.model, &self.rates)
     }
@@ -62,7 +62,7 @@ fn spoken(model: &Model, rates: &Rates) -> Vec<String> {
     ids
 }
 
-/// Gives a CPU another receive time, and what is left to idling.
+/// Sets the receive time of a CPU; the rest is idle.
 fn receives(rates: &mut Rates, cpu: usize, time: f64) {
     let cpu = &mut rates.cpus[cpu];
     cpu.softirq = time;
@@ -128,12 +128,12 @@ fn every_rule_speaks_somewhere_and_is_silent_where_it_looks_alike() {
     assert_eq!(names.len(), hosts.len(), "two hosts have one name");
 }
 
-/// A near miss that is silent for two reasons is no test of either.
+/// A near miss that is silent for two reasons tests neither.
 #[test]
 fn a_near_miss_lacks_one_thing() {
     for mut host in hosts() {
         for Missing { id, what, change } in std::mem::take(&mut host.missing) {
-            assert!(host.near.contains(&id), "{}: {id} is no near miss", host.name);
+            assert!(host.near.contains(&id), "{}: {id} is not a near miss", host.name);
             let (mut model, mut rates) = (host.model.clone(), host.rates.clone());
             change(&mut model, &mut rates);
             let speak = spoken(&model, &rates);
@@ -146,7 +146,7 @@ fn a_near_miss_lacks_one_thing() {
     }
 }
 
-/// Whatever is set on it: a machine with nothing to do gets no advice.
+/// A machine with nothing to do gets no advice, whatever its settings.
 #[test]
 fn no_setting_is_a_finding_on_a_quiet_machine() {
     for mut host in hosts() {
@@ -165,7 +165,7 @@ fn no_setting_is_a_finding_on_a_quiet_machine() {
     }
 }
 
-/// What people see of it: a title that fits its line beside the rule's name, and figures below.
+/// As printed: a title that fits its line next to the rule's name, and figures below.
 #[test]
 fn every_finding_fits_its_lines() {
     for host in hosts() {
@@ -180,7 +180,7 @@ fn every_finding_fits_its_lines() {
     }
 }
 
-/// What there is to gain once left out what a finding beside it advised: a mask to be mended was "on already".
+/// The verdict on RPS once contradicted a finding: a mask to be corrected was "already on".
 #[test]
 fn what_a_finding_advises_is_worth_a_trial() {
     let mut advised = 0;

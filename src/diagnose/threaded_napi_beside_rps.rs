@@ -1,31 +1,31 @@
-//! Queues are polled by kernel threads, which the scheduler spreads, and RPS spreads their packets once more.
+//! Kernel threads, which the scheduler spreads, poll the queues, and RPS spreads their packets again.
 
 use super::figures::{count, plural};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 
-/// Packets a second from which handing each on twice is worth saving.
+/// Packets/s from which handing each on twice is worth avoiding.
 const PACKETS: f64 = 10_000.0;
 
-/// RPS interrupts a second from which packets are seen to be handed on.
+/// RPS interrupts/s from which packets are evidently handed on.
 const IPIS: f64 = 1_000.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "threaded-napi-beside-rps",
-    asks: "Is RPS on where kernel threads poll the queues?",
+    asks: "Is RPS on although kernel threads poll the queues?",
     fires: || {
         format!(
-            "NAPI is threaded on an interface with {} packets/s whose queues have RPS masks, and CPUs get {} RPS \
-             interrupts/s",
+            "NAPI is threaded on an interface with {} packets/s whose queues have RPS masks, and CPUs get {} \
+             RPS interrupts/s",
             count(PACKETS),
             count(IPIS)
         )
     },
     silent: "one of the two is off, or no RPS interrupts are seen",
-    evidence: "the threads, the masks, packets and RPS interrupts a second",
-    cause: "A threaded NAPI wakes a thread for each poll. Unless it is pinned, as the documentation recommends, it may run \
-            on any CPU, and no mask fits where it will be; pinned or not, what RPS hands on costs an interrupt between \
-            CPUs again.",
+    evidence: "the threads, the masks, packets/s and RPS interrupts/s",
+    cause: "A threaded NAPI wakes a thread for each poll. Unless it is pinned, as the documentation \
+            recommends, it may run on any CPU, so no mask suits it; pinned or not, RPS costs another \
+            interrupt between CPUs.",
     remedy: "Keep one of the two: switch RPS off and pin the threads, or switch the threads off.",
     source: "Documentation/networking/napi.rst (Threaded NAPI); Documentation/networking/scaling.rst (RPS)",
     check,
@@ -50,15 +50,15 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
         cpu: None,
-        title: format!("{} is polled by threads and has RPS on as well", nic.name),
+        title: format!("{} is polled by threads and also has RPS on", nic.name),
         evidence: vec![
             format!("threaded NAPI on {}{pids}", nic.name),
             format!("RPS on {}: {}/rx-{index} {mask}", plural(masks.len(), "queue"), nic.name),
             format!("{} packets/s, {} RPS interrupts/s between CPUs", count(traffic.rx_packets), count(ipis)),
         ],
-        why: "the scheduler spreads the polling threads that are not pinned; RPS hands on what they bring once more".to_owned(),
+        why: "the scheduler spreads unpinned polling threads; RPS hands their packets on again".to_owned(),
         remedy: format!(
-            "switch off RPS or the threads (knob threaded) on {}, and measure which one",
+            "switch off RPS or the threads (knob threaded) on {}, and measure which is better",
             nic.name
         ),
         plans: Vec::new(),
@@ -89,7 +89,7 @@ mod tests {
         let found = of(host(true).edit("eth0", |nic| {
             nic.rx[0].napi = Some(Napi { id: 8193, irq: None, thread: Some(812) });
         }));
-        assert_eq!(found[0].title, "eth0 is polled by threads and has RPS on as well");
+        assert_eq!(found[0].title, "eth0 is polled by threads and also has RPS on");
         assert_eq!(found[0].evidence[0], "threaded NAPI on eth0 (process 812)");
         assert_eq!(of(host(true))[0].evidence[0], "threaded NAPI on eth0");
     }

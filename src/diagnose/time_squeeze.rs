@@ -1,4 +1,4 @@
-//! `net_rx_action` stops on its budget with packets left: when that matters, and when it does not.
+//! `net_rx_action` exhausts its budget with packets left: when that matters, and when it does not.
 
 use super::evidence::{LOST, busy, receive_time, tier};
 use super::figures::{count, percent};
@@ -8,27 +8,27 @@ use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
 use crate::sample::Settings;
 
-/// Stops a second from which they are looked at, and the part of NET_RX runs that ends so.
+/// Exhausted budgets per second from which they are examined, and their part of NET_RX runs.
 const SOME: (f64, f64) = (10.0, 0.01);
-/// The same from which they are worth a word though nothing is lost and nobody waits.
+/// The same from which they are reported although no packet is lost or waits.
 const MANY: (f64, f64) = (100.0, 0.10);
 /// Time of ksoftirqd from which much of the receive work is left to it.
 const LEFT: f64 = 0.10;
 /// Time of processes from which ksoftirqd waits for its turn among them.
 const AMONG: f64 = 0.25;
-/// What the kernel starts with: packets, and the least of microseconds (two ticks, of 1 ms at the shortest).
+/// The kernel's defaults: packets, and the smallest default in microseconds (two ticks of at least 1 ms).
 const DEFAULT_BUDGET: u32 = 300;
 const DEFAULT_USECS: u32 = 2_000;
 
 pub(super) const RULE: Rule = Rule {
     id: "time-squeeze",
-    asks: "Does softirq stop on its budget with packets left, and does it matter?",
+    asks: "Does softirq exhaust its budget with packets left, and does it matter?",
     fires: || {
         format!(
-            "{} runs/s and {} of the NET_RX runs of a CPU with time left stop on the budget (softnet column 3), and \
-             either a ring whose interrupt lands there overflows, which neither a CPU without time nor a short ring \
-             explains, or ksoftirqd takes {} of its time while it is full \
-             and processes take {}; a note from {} runs/s and {} on",
+            "{} runs/s and {} of the NET_RX runs of a CPU with time left exhaust the budget (softnet column \
+             3), and either a ring whose interrupt lands there overflows, which neither a CPU without time \
+             nor a short ring explains, or the CPU is full, ksoftirqd takes {} of its time and processes \
+             take {}; a note from {} runs/s and {} on",
             count(SOME.0),
             percent(SOME.1),
             percent(LEFT),
@@ -37,14 +37,15 @@ pub(super) const RULE: Rule = Rule {
             percent(MANY.1)
         )
     },
-    silent: "stops are few, the CPU or another one of the device that loses spends 80 % of its time on receive work \
-             (then it is time that is short, and no budget gives any), or the CPUs have time and the budget is the \
-             kernel's own: ring-overruns speaks of the ring then",
-    evidence: "stops and NET_RX runs a second, the CPU's time in softirq, ksoftirqd and processes, the budget",
-    cause: "A run ends after netdev_budget packets or netdev_budget_usecs; what is left is done by ksoftirqd, which \
-            waits for its turn among processes.",
-    remedy: "Take work or processes off that CPU. A larger budget lets softirq hold the CPU for longer, which others \
-             pay for: it comes last.",
+    silent: "exhausted budgets are few, this or another CPU of the device that loses packets spends 80 % of \
+             its time on receive work (then time is short, and no budget helps), or the CPUs have time and \
+             the budget is the kernel's default: then ring-overruns covers the ring",
+    evidence: "exhausted budgets and NET_RX runs per second, the CPU's time in softirq, ksoftirqd and \
+               processes, the budget",
+    cause: "A run ends after netdev_budget packets or netdev_budget_usecs; ksoftirqd does the rest and waits \
+            for its turn among processes.",
+    remedy: "Take work or processes off that CPU. A larger budget lets softirq hold the CPU for longer, at \
+             the expense of others: try it last.",
     source: "Documentation/admin-guide/sysctl/net.rst (netdev_budget); net/core/dev.c net_rx_action",
     check,
 };
@@ -59,8 +60,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let small = is_small(&model.settings);
     let lost = |cpu: &CpuRates| {
         let here = landings.iter().filter(|landing| landing.cpus.contains(cpu.cpu));
-        // What a device loses is known of all its queues together: it is this CPU's only where neither another one
-        // nor the ring is to blame.
+        // A device counts losses for all its queues together: blame this CPU only if neither another CPU nor
+        // the ring is to blame.
         let explained = |landing: &&Landing<'_>| match blame(model, rates, landing.nic).1 {
             Blame::Cpu => true,
             Blame::Processes => false,
@@ -85,15 +86,15 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         .max_by(|a, b| weight(a).cmp(&weight(b)).then(a.time_squeeze.total_cmp(&b.time_squeeze)));
     let Some(cpu) = worst else { return Vec::new() };
     let id = cpu.cpu;
-    let stops = format!("{} times/s on its budget", count(cpu.time_squeeze));
+    let stops = format!("exhausts its budget {} times/s", count(cpu.time_squeeze));
     let away = "take work or processes off that CPU";
     let (severity, title, why, remedy) = match weight(cpu) {
         3 => (
             Severity::Warning,
-            format!("CPU {id} stops {stops} while packets are lost"),
+            format!("CPU {id} {stops} and packets are lost"),
             format!(
-                "the ring overflows ({} packets/s) while what a run left is not yet done: the CPU has time, but \
-                 softirq does not get it in time",
+                "the ring overflows ({} packets/s) before the next run: the CPU has time, but softirq does \
+                 not get it soon enough",
                 count(lost(cpu))
             ),
             away,
@@ -101,22 +102,21 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         2 => (
             Severity::Warning,
             format!("CPU {id} leaves packets to ksoftirqd {} times/s", count(cpu.time_squeeze)),
-            "what a run leaves is done by ksoftirqd, which waits for its turn among the processes there"
-                .to_owned(),
+            "ksoftirqd does what a run leaves, and waits for its turn among the processes there".to_owned(),
             away,
         ),
         _ => (
             Severity::Note,
-            format!("CPU {id} stops {stops}, and nothing is lost"),
-            "packets come in bursts; the CPU has time for them and takes the rest in the next run".to_owned(),
-            "nothing to do: by itself this is no reason for a larger budget",
+            format!("CPU {id} {stops}, without losses"),
+            "packets arrive in bursts; the CPU has time for the rest in the next run".to_owned(),
+            "nothing to do: this alone does not justify a larger budget",
         ),
     };
     let core = &model.settings;
     let (budget, usecs) = (core.netdev_budget.known(), core.netdev_budget_usecs.known());
     let mut evidence = vec![
         format!(
-            "CPU {id}: {} of {} NET_RX runs/s stopped with packets left",
+            "CPU {id}: {} of {} NET_RX runs/s ended with packets left",
             count(cpu.time_squeeze),
             count(cpu.net_rx)
         ),
@@ -141,14 +141,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         evidence,
         why,
         remedy: match small {
-            true => "the budget is smaller than the kernel's own: set it back first".to_owned(),
+            true => "the budget is smaller than the kernel's default: restore the default first".to_owned(),
             false => remedy.to_owned(),
         },
         plans: Vec::new(),
     }]
 }
 
-/// Whether the budget is smaller than what the kernel starts with.
+/// True if the budget is smaller than the kernel's default.
 fn is_small(settings: &Settings) -> bool {
     settings.netdev_budget.known().is_some_and(|budget| *budget < DEFAULT_BUDGET)
         || settings.netdev_budget_usecs.known().is_some_and(|usecs| *usecs < DEFAULT_USECS)
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn it_matters_where_packets_are_lost_or_wait() {
         let lost = &of(host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0))[0];
-        assert_eq!(lost.title, "CPU 2 stops 90 times/s on its budget while packets are lost");
+        assert_eq!(lost.title, "CPU 2 exhausts its budget 90 times/s and packets are lost");
         assert_eq!(lost.severity, Severity::Warning);
         let waiting = &of(host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59))[0];
         assert_eq!(waiting.title, "CPU 2 leaves packets to ksoftirqd 90 times/s");
@@ -196,10 +196,10 @@ mod tests {
         assert!(hosts.into_iter().map(advice).all(|remedy| !remedy.contains("budget")));
         let (mut model, rates) = host(0.4, 600.0).build();
         model.settings.netdev_budget = Fact::Known(64);
-        assert!(check(&model, &rates)[0].remedy.contains("smaller than the kernel's own"));
+        assert!(check(&model, &rates)[0].remedy.contains("smaller than the kernel's default"));
     }
 
-    /// What a device lost was once put down to any of its CPUs that stopped.
+    /// A device's losses were once blamed on any of its CPUs that exhausted the budget.
     #[test]
     fn a_loss_that_something_else_explains() {
         let other = |time| {
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(of(host(0.4, 600.0).missed("eth0", 300.0)), [], "the ring is what is short");
         let (mut model, rates) = host(0.4, 90.0).missed("eth0", 300.0).build();
         model.settings.netdev_budget = Fact::Known(64);
-        assert!(check(&model, &rates)[0].remedy.contains("set it back first"), "or the budget");
+        assert!(check(&model, &rates)[0].remedy.contains("restore the default first"), "or the budget");
     }
 
     #[test]

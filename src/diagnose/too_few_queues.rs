@@ -1,5 +1,5 @@
-//! The CPUs of a device's queues are half full of receive work while others have next to none: more queues would
-//! share it, or RPS where there are no more.
+//! The CPUs of a device's queues are half full of receive work while others have hardly any: more queues
+//! would share it, or RPS if there are no more.
 
 use super::evidence::receiving;
 use super::figures::{count, percent, plural};
@@ -8,33 +8,34 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Function, Model, Nic, Rates};
 use crate::units::CpuMask;
 
-/// Mean receive time of the queues' CPUs from which the next doubling of the traffic does not fit.
+/// Mean receive time of the queues' CPUs from which twice the traffic does not fit.
 const FULL: f64 = 0.5;
 
-/// The other CPUs have at most this part of it: else the work is spread already.
+/// Upper bound on the other CPUs' part of it: above, the work is already spread.
 const ELSEWHERE: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
     id: "too-few-queues",
-    asks: "Has a device fewer receive queues than its load needs, and could the driver have more?",
+    asks: "Does a device have fewer receive queues than its load needs, and does the driver support more?",
     fires: || {
         format!(
-            "each queue of a device carries traffic and lands on a CPU of its own, these CPUs spend {} of their time \
-             in interrupts and softirq, the others at most {} as much, there are more cores than queues, and the \
-             driver can have more queues, or has several and RPS is off, or the device is a virtual function",
+            "each queue of a device carries traffic and lands on a CPU of its own, these CPUs spend {} of \
+             their time in interrupts and softirq, the others at most {} as much, there are more cores than \
+             queues, and the driver supports more queues, or has several and RPS is off, or the device is a \
+             virtual function",
             percent(FULL),
             percent(ELSEWHERE)
         )
     },
-    silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then the flows are \
-             few, not the queues), several queues share a CPU, or no more queues are to be had: of a device with one \
-             queue other rules speak, and with several RPS spreads the work already",
-    evidence: "each queue's traffic, CPU and its time in interrupts and softirq, the driver's queues and their \
-               maximum, the same time of the other CPUs",
-    cause: "A queue is served by one CPU at a time: what all queues can take is what their CPUs can take. The queues \
-            of a virtual function are as many as the driver of its physical function grants.",
-    remedy: "More queues, at most one for each core; RPS where there are no more. A virtual function may get more from a \
-             newer driver, or from its host.",
+    silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then there \
+             are too few flows, not queues), several queues share a CPU, or no more queues are available: \
+             other rules cover devices with one queue, and with several RPS already spreads the work",
+    evidence: "each queue's traffic, CPU and its time in interrupts and softirq, the driver's queues and \
+               their maximum, the same time of the other CPUs",
+    cause: "One CPU at a time serves a queue, so the queues can handle only as much as their CPUs. The \
+            driver of the physical function limits the queues of a virtual function.",
+    remedy: "More queues, at most one for each core; RPS if there are no more. A virtual function may get \
+             more from a newer driver, or from its host.",
     source: "Documentation/networking/scaling.rst (RSS: Suggested Configuration)",
     check,
 };
@@ -57,15 +58,14 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let steered = queues.iter().any(|queue| queue.mask().is_some());
     let most = most(nic);
     let more = most.filter(|most| *most as usize > queues.len());
-    // A virtual function's driver or its host may have more to give than it says.
+    // A virtual function's driver or its host may support more than it reports.
     let is_virtual = matches!(nic.hardware.function, Function::Virtual { .. });
     let helps = more.is_some() || is_virtual || (queues.len() > 1 && !steered);
     if load < FULL || elsewhere > load * ELSEWHERE || !helps {
         return None;
     }
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
-    let could =
-        more.map_or_else(|| "and can have no more".to_owned(), |most| format!("and could have {most}"));
+    let could = more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
     let busiest =
         queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
     Some(Finding {
@@ -73,20 +73,20 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Warning,
         nic: Some(name.clone()),
         cpu: Some(busiest.cpu),
-        title: format!("{name} has {number} on CPUs {} full, {could}", percent(load)),
+        title: format!("{name} has {number} ({could}) on CPUs {} full", percent(load)),
         evidence: evidence(rates, &queues, most, &others),
         why: why(nic),
         remedy: match more {
             Some(_) => "more queues, at most one for each core; RPS until then",
-            None if is_virtual => "a driver or a host that grants more queues; RPS until then",
-            None => "RPS: let other CPUs take packets off the queues",
+            None if is_virtual => "a driver or a host that allows more queues; RPS until then",
+            None => "RPS: let other CPUs process the packets of these queues",
         }
         .to_owned(),
         plans: if steered { Vec::new() } else { vec!["rps".to_owned()] },
     })
 }
 
-/// How many receive queues the driver can have; `None` when it does not say.
+/// The driver's maximum number of receive queues; `None` if it does not report it.
 fn most(nic: &Nic) -> Option<u32> {
     let channels = nic.hardware.channels.known()?;
     let counts = [channels.combined, channels.rx].into_iter().flatten();
@@ -96,10 +96,10 @@ fn most(nic: &Nic) -> Option<u32> {
 fn why(nic: &Nic) -> String {
     match nic.hardware.function {
         Function::Virtual { .. } => {
-            "each queue is served by one CPU; a virtual function has as many as the driver of its physical function \
-             grants"
+            "each queue is served by one CPU; the driver of the physical function limits the queues of a \
+             virtual function"
         }
-        _ => "each queue is served by one CPU: these take all packets, and the others cannot help",
+        _ => "each queue is served by one CPU: these CPUs receive all packets, and the others cannot help",
     }
     .to_owned()
 }
@@ -113,7 +113,7 @@ fn evidence(rates: &Rates, queues: &[Loaded<'_>], most: Option<u32>, others: &Cp
     }
     lines.push(match most {
         Some(most) => format!("the driver has {} of at most {most}", plural(queues.len(), "queue")),
-        None => "the driver does not say how many queues it can have".to_owned(),
+        None => "the driver does not report its maximum number of queues".to_owned(),
     });
     let time = percent(mean(rates, others, receiving));
     lines.push(format!(
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn more_queues_where_the_driver_has_them() {
         let found = of(host(0.63).queues_at_most("eth0", 8));
-        assert_eq!(found[0].title, "eth0 has 2 RX queues on CPUs 63 % full, and could have 8");
+        assert_eq!(found[0].title, "eth0 has 2 RX queues (of at most 8) on CPUs 63 % full");
         assert_eq!(found[0].evidence[2], "the driver has 2 queues of at most 8");
         let steered = of(host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4"));
         assert!(steered[0].plans.is_empty());
@@ -156,7 +156,7 @@ mod tests {
     fn rps_where_it_has_no_more() {
         let function = Function::Virtual { physical: None };
         let found = of(host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function));
-        assert_eq!(found[0].title, "eth0 has 2 RX queues on CPUs 63 % full, and can have no more");
+        assert_eq!(found[0].title, "eth0 has 2 RX queues (the maximum) on CPUs 63 % full");
         assert!(found[0].why.contains("virtual function"));
         assert_eq!(found[0].plans, ["rps"]);
         let function = || Function::Virtual { physical: None };
@@ -164,9 +164,9 @@ mod tests {
             let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
             of(sketch.queues_at_most("eth0", 1).driven_by("eth0", "ixgbevf", function))
         };
-        assert_eq!(one(function())[0].remedy, "a driver or a host that grants more queues; RPS until then");
-        assert_eq!(one(Function::Plain), [], "the hotspot says it");
-        assert_eq!(of(host(0.63))[0].evidence[2], "the driver does not say how many queues it can have");
+        assert_eq!(one(function())[0].remedy, "a driver or a host that allows more queues; RPS until then");
+        assert_eq!(one(Function::Plain), [], "the hotspot covers it");
+        assert_eq!(of(host(0.63))[0].evidence[2], "the driver does not report its maximum number of queues");
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         let on_lo = host(0.63).traffic("eth0", 2.4e3).loopback().traffic("lo", 9e6);
         silent(on_lo, "1,200 packets/s do not cost that: those of lo do");
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-        assert_eq!(of(one.queues_at_most("eth0", 1)), [], "one queue, no more: the hotspot says it");
+        assert_eq!(of(one.queues_at_most("eth0", 1)), [], "one queue, no more: the hotspot covers it");
         assert_eq!(of(host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2)), [], "all is done");
     }
 }

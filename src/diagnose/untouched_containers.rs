@@ -1,4 +1,4 @@
-//! Some container interfaces were given RPS, and others that carry as much were not: they came later.
+//! Some container interfaces have RPS, and others with as much traffic do not: they were created later.
 
 use super::evidence::TRAFFIC;
 use super::figures::{count, plural};
@@ -6,7 +6,7 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuMask;
 
-/// Part of the traffic of the least busy interface with RPS from which one without looks forgotten.
+/// Traffic relative to the least busy interface with RPS from which one without it looks forgotten.
 const ALIKE: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
@@ -14,17 +14,17 @@ pub(super) const RULE: Rule = Rule {
     asks: "Were interfaces of new containers left without the RPS that the others have?",
     fires: || {
         format!(
-            "an interface whose other end is in another network namespace has {} packets/s and no RPS, at least half \
-             as many as another such interface that has RPS",
+            "an interface whose other end is in another network namespace has {} packets/s and no RPS, and \
+             at least half the traffic of another such interface with RPS",
             count(TRAFFIC)
         )
     },
-    silent: "no container interface has RPS (then none was tuned), or the ones without carry much less (then somebody \
-             chose the busy ones)",
+    silent: "no container interface has RPS (then none was tuned), or the ones without it carry much less \
+             (then the busy ones were chosen)",
     evidence: "the interfaces with and without RPS and their traffic, net.core.rps_default_mask",
-    cause: "A container that is started anew gets a new interface with the kernel's defaults. The values of the old \
-            one went with it.",
-    remedy: "Set the masks of the new ones too, and net.core.rps_default_mask for those to come.",
+    cause: "A restarted container gets a new interface with the kernel's defaults; the values of the old one \
+            are lost.",
+    remedy: "Set the masks of the new interfaces too, and net.core.rps_default_mask for future ones.",
     source: "Documentation/admin-guide/sysctl/net.rst (rps_default_mask)",
     check,
 };
@@ -49,9 +49,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         Some(mask) if mask.is_empty() => {
             "net.core.rps_default_mask is empty: new interfaces get no RPS".to_owned()
         }
-        Some(mask) => format!(
-            "net.core.rps_default_mask is {mask}: these interfaces are older than that, or were reset"
-        ),
+        Some(mask) => {
+            format!("net.core.rps_default_mask is {mask}: these interfaces are older, or were reset")
+        }
         None => "this kernel has no net.core.rps_default_mask, or it was not read".to_owned(),
     };
     vec![Finding {
@@ -70,13 +70,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             default,
         ],
         why: "interfaces of new containers start with the kernel's defaults".to_owned(),
-        remedy: "set their masks like the others', and net.core.rps_default_mask for those to come"
+        remedy: "set their masks like the others', and net.core.rps_default_mask for future interfaces"
             .to_owned(),
         plans: vec!["rps".to_owned()],
     }]
 }
 
-/// Whether the other end is in another network namespace.
+/// True if the other end is in another network namespace.
 fn leads_away(nic: &Nic) -> bool {
     nic.kind == NicKind::Virtual && nic.stack.peer.as_ref().is_some_and(|peer| peer.nic.is_none())
 }
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(of(host(2e3, "1-7")), [], "much less: the busy one was chosen");
         assert_eq!(of(host(1.5e4, "1-7").rps("veth2", "1-7")), [], "all are tuned");
         let bridge = Sketch::new(8).container("veth1", 2e4, "1-7").veth("br0").traffic("br0", 2e4);
-        assert_eq!(of(bridge), [], "no container's");
+        assert_eq!(of(bridge), [], "not a container's");
         let device = Sketch::new(8).container("veth1", 2e4, "").device("eth0", &[0]).traffic("eth0", 2e4);
         assert_eq!(of(device.rps("eth0", "1-7")), [], "a device was tuned, no container's interface");
         let both = host(1.5e4, "1-7").edit("veth2", |nic| {

@@ -1,4 +1,4 @@
-//! What rules about load ask: which CPUs take interrupts and which have room, and who runs where.
+//! Helpers of rules about load: CPUs that take interrupts, CPUs with room, and programs by CPU.
 
 use super::evidence::{TRAFFIC, irq_cpus, queue_packets};
 use crate::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates, RxQueue};
@@ -7,10 +7,10 @@ use crate::units::{CpuId, CpuMask, NicName};
 /// Fraction of wall time from which a CPU is full.
 pub(super) const FULL: f64 = 0.9;
 
-/// Fraction of wall time from which idle CPUs have room for what another one does.
+/// Idle fraction of wall time from which CPUs have room for another one's work.
 pub(super) const ROOM: f64 = 0.5;
 
-/// CPUs that the scheduler gives to anybody: online, not isolated, and left to the root control group.
+/// CPUs that any program may run on: online, not isolated, and left to the root control group.
 pub(super) fn common(model: &Model) -> CpuMask {
     let scheduled = model.scheduled();
     match model.settings.cpuset.known().filter(|cpuset| !cpuset.is_empty()) {
@@ -19,7 +19,7 @@ pub(super) fn common(model: &Model) -> CpuMask {
     }
 }
 
-/// Whether an interface other than `lo` receives enough for anything to matter.
+/// True if an interface other than `lo` receives enough traffic to matter.
 pub(super) fn carries_traffic(model: &Model, rates: &Rates) -> bool {
     let mut nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
     nics.any(|nic| rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC))
@@ -32,7 +32,7 @@ pub(super) struct Landing<'a> {
     pub(super) cpus: CpuMask,
 }
 
-/// Where the interrupts of all devices' receive queues land.
+/// The CPUs of the interrupts of all devices' receive queues.
 pub(super) fn landings<'a>(model: &'a Model, rates: &Rates) -> Vec<Landing<'a>> {
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
@@ -44,24 +44,24 @@ pub(super) fn nic_on(landings: &[Landing<'_>], cpu: CpuId) -> Option<NicName> {
     landings.iter().find(|landing| landing.cpus.contains(cpu)).map(|landing| landing.nic.name.clone())
 }
 
-/// CPUs that take the interrupts of a device's queue with traffic.
+/// CPUs that take the interrupts of device queues with traffic.
 pub(super) fn interrupt_cpus(landings: &[Landing<'_>], rates: &Rates) -> CpuMask {
     let carry = |landing: &&Landing<'_>| queue_packets(landing.nic, landing.queue, rates) >= TRAFFIC;
     landings.iter().filter(carry).fold(CpuMask::new(), |all, landing| all.union(&landing.cpus))
 }
 
-/// Interrupts a second of one queue.
+/// Interrupts/s of one queue.
 pub(super) fn interrupts(queue: &RxQueue, rates: &Rates) -> f64 {
     let own = rates.irqs.iter().filter(|rates| queue.irqs.iter().any(|irq| irq.number == rates.irq));
     own.flat_map(|irq| irq.per_cpu.values()).sum()
 }
 
-/// Time that a CPU spends on processes, as a fraction of wall time: threads that poll queues are none.
+/// Time a CPU spends on processes, as a fraction of wall time; excludes threads that poll queues.
 pub(crate) fn processing(cpu: &CpuRates) -> f64 {
     cpu.user + (cpu.system - cpu.napi).max(0.0)
 }
 
-/// The busiest programs, as far as they are known; most CPU time first.
+/// The busiest programs, as far as known; most CPU time first.
 pub(super) fn programs(rates: &Rates) -> &[ProcessRates] {
     rates.processes.known().map(Vec::as_slice).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! XPS sends through queues whose completions come to another node, or leaves busy CPUs without a queue.
+//! XPS sends through queues whose completions land on another node, or leaves busy CPUs without a queue.
 
 use super::figures::{count, percent, plural};
 use super::places::{node, readers};
@@ -6,7 +6,7 @@ use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask};
 
-/// Packets sent a second from which a cold cache for each, of up to a microsecond, is 1 % of a CPU.
+/// Sent packets/s from which a cache miss for each, up to a microsecond, is 1 % of a CPU.
 const SENDS: f64 = 10_000.0;
 
 pub(super) const RULE: Rule = Rule {
@@ -14,17 +14,20 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do transmit queues fit the CPUs that send through them?",
     fires: || {
         format!(
-            "a device sends {} packets/s, XPS is set, and the completions of a queue come to another node than all \
-             of its CPUs, or CPUs that run processes a quarter of the time are in no queue's mask",
+            "a device sends {} packets/s, XPS is set, and the completions of a queue land on a node that has \
+             none of its CPUs, or CPUs that run processes a quarter of the time are in no queue's mask",
             count(SENDS)
         )
     },
-    silent: "XPS is off or cannot be read, or goes by receive queues (xps_rxqs), the device has one transmit queue, the queue's interrupt was not seen \
-             while looking, completions come to another CPU of the same node, or the CPUs left out are idle",
+    silent: "XPS is off, unreadable or based on receive queues (xps_rxqs), the device has one transmit \
+             queue, the queue had no interrupt during the sample, completions land on another CPU of the \
+             same node, or the CPUs left out are idle",
     evidence: "packets sent, the queues with their masks and the CPU of their completions, the CPUs left out",
-    cause: "Interrupts were moved after XPS was set, or the driver set XPS for as many CPUs as it has queues.",
-    remedy: "Give every CPU one queue whose completions come to its node.",
-    source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration); net/core/dev.c get_xps_queue",
+    cause: "Interrupts were moved after XPS was set, or the driver set XPS for as many CPUs as it has \
+            queues.",
+    remedy: "Give every CPU one queue whose completions land on its node.",
+    source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration); net/core/dev.c \
+             get_xps_queue",
     check,
 };
 
@@ -61,7 +64,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if !left_out.is_empty() {
         let mean = super::places::mean(rates, &left_out, |cpu| cpu.user + cpu.system);
         evidence.push(format!(
-            "CPU {left_out} in no queue's XPS mask, {} of their time in processes",
+            "CPUs {left_out} are in no queue's XPS mask and spend {} of their time in processes",
             percent(mean)
         ));
     }
@@ -73,16 +76,18 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         title,
         evidence,
         why: match far.is_empty() {
-            true => "the kernel hashes what these CPUs send over all queues, so they contend for their locks",
+            true => {
+                "the kernel hashes packets of these CPUs over all queues, so they contend for queue locks"
+            }
             false => "a sent packet's memory is freed on another node, and its socket is woken from there",
         }
         .to_owned(),
-        remedy: "give every CPU one queue whose completions come to its node (xps_cpus)".to_owned(),
+        remedy: "give every CPU one queue whose completions land on its node (xps_cpus)".to_owned(),
         plans: Vec::new(),
     })
 }
 
-/// What is wrong with a queue's mask: its completions come to another node than all of its CPUs.
+/// A line for a queue whose completions land on a node that has none of its CPUs.
 fn far(model: &Model, rates: &Rates, nic: &Nic, index: u32, mask: &CpuMask) -> Option<String> {
     let cpu = completes(rates, nic, index)?;
     let there = node(model, cpu)?;
@@ -91,8 +96,8 @@ fn far(model: &Model, rates: &Rates, nic: &Nic, index: u32, mask: &CpuMask) -> O
     apart.then(|| format!("{}/tx-{index}: XPS {mask}, completions on CPU {cpu}, node {there}", nic.name))
 }
 
-/// The CPU that got most interrupts for the completions of transmit queue `index` while looking: those of the queue
-/// itself, else those of the receive queue that shares its interrupt.
+/// The CPU that got most interrupts for completions of transmit queue `index` during the sample: those of the
+/// queue itself, else those of the receive queue that shares its interrupt.
 fn completes(rates: &Rates, nic: &Nic, index: u32) -> Option<CpuId> {
     let own: Vec<&Irq> = nic.tx_irqs(index).collect();
     let shared = nic.rx.iter().filter(|queue| queue.index == index).flat_map(|queue| &queue.irqs);
@@ -132,7 +137,7 @@ mod tests {
         assert_eq!(found[0].title, "4 busy CPUs without a transmit queue of eth0");
         assert_eq!(
             found[0].evidence[1],
-            "CPU 1,3,5,7 in no queue's XPS mask, 40 % of their time in processes"
+            "CPUs 1,3,5,7 are in no queue's XPS mask and spend 40 % of their time in processes"
         );
     }
 
@@ -153,6 +158,6 @@ mod tests {
         assert_eq!(of(host(&["4-5"])), [], "one queue has nothing to choose");
         let (model, mut rates) = host(&["4-5", "2-3", "0-1", "6-7"]).build();
         rates.irqs.iter_mut().for_each(|irq| irq.per_cpu.clear());
-        assert_eq!(check(&model, &rates), [], "no interrupt was seen: its place may be pending");
+        assert_eq!(check(&model, &rates), [], "no interrupt was counted: its affinity may be pending");
     }
 }

@@ -11,26 +11,26 @@ use crate::parse::{InterruptLine, QueueCounters};
 use crate::sample::{Counters, Inventory, NicCounters};
 use crate::units::{CpuId, Fact, IrqId, NicName};
 
-/// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten of them no change says
+/// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten ticks, no change proves
 /// nothing.
 const TICKS_FOR_SURE: f64 = 0.1;
 
-/// Two samples that make no interval.
+/// Two samples that do not form an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum IntervalError {
     /// The second is not later than the first.
     #[error("the second sample is not later than the first")]
     NoTime,
-    /// Not one CPU spent any time: these are files of a recording, not of a running machine.
-    #[error("CPU time does not move between two samples: this is a recording, not a running machine")]
+    /// No CPU spent any time: the files are from a recording, not from a running machine.
+    #[error("CPU time does not advance between two samples: this is a recording, not a running machine")]
     Still,
     /// CPU times cannot be read.
-    #[error("/proc/stat cannot be read or understood")]
+    #[error("/proc/stat is unreadable or in an unknown format")]
     NoTimes,
 }
 
 impl Rates {
-    /// What happened from `previous` to `current`, both of one boot.
+    /// Rates from `previous` to `current`, both of one boot.
     pub fn between(previous: &Counters, current: &Counters) -> Result<Self, IntervalError> {
         if current.taken_ns <= previous.taken_ns {
             return Err(IntervalError::NoTime);
@@ -67,20 +67,20 @@ impl Rates {
         })
     }
 
-    /// Adds how this kernel accounts softirq time, and whose receive time is in neither softirqs nor threads
-    /// that are seen.
+    /// Adds this kernel's accounting mode of softirq time, and the interfaces whose receive time is in
+    /// neither softirqs nor visible threads.
     #[must_use]
     pub fn accounted(mut self, inventory: &Inventory) -> Self {
         self.exact_softirq_time = inventory.settings.exact_softirq_time.known().copied();
-        // Threads are not told by interface everywhere: one that is seen vouches for the others. Where they are
-        // seen and did not run, as of a veth that lost its NAPI, softirqs have received.
+        // Not every kernel lists threads by interface: a single visible one suffices. If they are visible and
+        // did not run, as for a veth that lost its NAPI, softirqs have received.
         if inventory.napi_threads.known().is_none_or(Vec::is_empty) {
             let nics = inventory.nics.known().into_iter().flatten();
             let threaded = nics.filter(|nic| nic.napi.threaded.known().is_some_and(|mode| *mode != 0));
             let names = threaded.map(|nic| &nic.name);
             let receives = |name: &&NicName| self.nic(name).is_some_and(|nic| nic.rx_packets > 0.0);
             let unseen: Vec<NicName> = names.filter(receives).cloned().collect();
-            let gap = |name| format!("{name} is polled by threads: its receive time is not seen");
+            let gap = |name| format!("{name} is polled by threads: its receive time is not visible");
             self.gaps.extend(unseen.iter().map(gap));
             self.unseen = unseen;
         }
@@ -101,19 +101,19 @@ fn gap<T>(what: &str, fact: &Fact<T>) -> Option<String> {
     match fact {
         Fact::Known(_) => None,
         Fact::NotAsked => Some(format!("{what}: not asked")),
-        Fact::Unsupported => Some(format!("{what}: this kernel does not have it")),
+        Fact::Unsupported => Some(format!("{what}: not supported by this kernel")),
         Fact::Denied(need) => Some(format!("{what}: needs {need}")),
         Fact::Broken(why) => Some(format!("{what}: {why}")),
     }
 }
 
 fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -> NicRates {
-    // A driver reset or a re-created interface starts again from 0: what it has now is then all
-    // that is known to have happened.
+    // A driver reset or a re-created interface starts again from 0: then only its current counts are
+    // known.
     let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
     let before = if reset { NicCounters::default() } else { before.clone() };
     let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
-    // What a queue counted when it came, or came anew, need not be from this interval.
+    // Counts of a new or re-created queue need not be from this interval.
     let queue = |(index, counters): (&u32, &QueueCounters)| {
         let old = before.rx_queues.get(index)?;
         Some((*index, counters.packets.checked_sub(old.packets)? as f64 / seconds))
@@ -125,7 +125,7 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),
         rx_dropped: rate(|c| c.rx_dropped),
-        // A driver may count the same loss as both: the larger one is what is sure.
+        // A driver may count the same loss as both: only the larger one is certain.
         rx_missed: rate(|c| c.rx_missed).max(rate(|c| c.rx_fifo)),
         queues: after.rx_queues.iter().filter_map(queue).collect(),
     }
@@ -182,7 +182,7 @@ mod tests {
         CpuTimes { idle, softirq, ..CpuTimes::default() }
     }
 
-    /// A thread that stays, one that goes to another CPU, and one that came meanwhile.
+    /// A thread that stays, one that moves to another CPU, and one that started meanwhile.
     #[test]
     fn threads_that_poll_count_where_they_ran() {
         let at = |seconds, threads: &[(u32, u64, u32)]| {
@@ -240,10 +240,10 @@ mod tests {
         let rates = Rates::between(&a, &b).expect("an interval");
         assert_eq!(rates.cpus[0].packets, 10.0);
         assert_eq!((rates.cpus[0].softirq, rates.cpus[0].idle), (0.5, 0.5));
-        assert_eq!(rates.gaps, ["interrupt counts: this kernel does not have it"]);
+        assert_eq!(rates.gaps, ["interrupt counts: not supported by this kernel"]);
     }
 
-    /// An idle vector is no news, and the network's have fields of their own.
+    /// Idle vectors are left out, and the network's have fields of their own.
     #[test]
     fn other_softirqs_go_by_name() {
         let runs = |softirqs| CpuCounters { softirqs, ..CpuCounters::default() };
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(rates.nics[0].queues, BTreeMap::from([(0, 20.0)]));
     }
 
-    /// igb counts what finds no buffer as FIFO errors alone: such losses were once not seen.
+    /// igb counts packets without a buffer only as FIFO errors: such losses were once missed.
     #[test]
     fn the_counter_of_the_two_that_grew_is_the_loss() {
         let mut a = counters(1, &[(0, times(0, 0), CpuCounters::default())]);

@@ -1,4 +1,4 @@
-//! From raw facts to the receive path.
+//! Builds the receive path from raw facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ impl Model {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.model/2";
 
-    /// The receive path that `inventory` shows.
+    /// The receive path of `inventory`.
     pub fn new(inventory: &Inventory) -> Self {
         let text = |fact: &Fact<String>| fact.known().cloned().unwrap_or_default();
         let identity = &inventory.identity;
@@ -62,8 +62,8 @@ fn nics(inventory: &Inventory) -> Vec<Nic> {
     let raw = || inventory.nics.known().into_iter().flatten();
     let listed: BTreeSet<IrqId> = raw().flat_map(|raw| raw.msi_irqs.known()).flatten().copied().collect();
     let mut nics: Vec<Nic> = raw().map(|raw| nic(raw, irqs, &listed, &polls)).collect();
-    // One PCI function can have several interfaces that no port tells apart (those that stand for the
-    // virtual functions of a switch). Two with one address would be one to the journal.
+    // One PCI function can have several interfaces without distinct ports (representors of a switch's
+    // virtual functions). The journal could not distinguish two with one address.
     let mut users: BTreeMap<DeviceAddress, usize> = BTreeMap::new();
     for nic in &nics {
         *users.entry(nic.address.clone()).or_default() += 1;
@@ -134,7 +134,7 @@ fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
             let port = port.map_or_else(String::new, |port| format!("/port-{port}"));
             DeviceAddress(format!("pci:{function}{port}"))
         }
-        // No PCI: the device path without the interface's name, which may change.
+        // Not PCI: the device path without the interface's name, which may change.
         (None, Some(path)) => {
             let device = path.split("/net/").next().unwrap_or(path);
             DeviceAddress(format!("dev:{}", device.trim_start_matches("../")))
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(model.nics[1].kind, NicKind::Loopback);
     }
 
-    /// Two ports of one function, and a third interface on it that has no port of its own: undo would
-    /// have taken the first for any of them.
+    /// Two ports of one function, and a third interface without a port of its own: undo would have
+    /// mistaken the first for any of them.
     #[test]
     fn no_two_interfaces_share_an_address() {
         let mut host = RecordedHost::new();
@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(addresses, ["pci:0000:00:03.0/a0", "pci:0000:00:03.0/port-1", "pci:0000:00:03.0/a2"]);
     }
 
-    /// Intel's drivers give the interrupt of the link's state the interface's bare name, beside those of
-    /// the queues.
+    /// Intel's drivers give the link state interrupt the interface's bare name, next to those of the
+    /// queues.
     #[test]
     fn a_bare_name_is_a_queue_only_when_it_is_the_only_one() {
         let with = |interrupts: &str| {
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(with(several), (vec![38], vec![37]));
     }
 
-    /// Composed: no machine at hand runs on Hyper-V.
+    /// Synthetic: no Hyper-V machine is at hand.
     #[test]
     fn a_queue_of_hyper_v_is_where_its_channel_is() {
         let base = "sys/class/net/eth0";
@@ -248,6 +248,6 @@ mod tests {
         assert_eq!((model.cpus[0].core, model.cpus[0].node), (Some(0), Some(0)));
         assert_eq!((model.cpus[1].core, model.cpus[1].node), (None, None));
         assert_eq!(model.rps_sock_flow_entries, Fact::Unsupported);
-        assert_eq!(model.irqbalance, Fact::Denied(Need::AllProcesses), "nobody is there to be seen");
+        assert_eq!(model.irqbalance, Fact::Denied(Need::AllProcesses), "no processes are visible");
     }
 }

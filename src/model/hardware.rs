@@ -1,4 +1,4 @@
-//! What the driver says of its device, and what the device is to the machine.
+//! The driver's report on its device, and the device's function on the bus.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,19 +6,19 @@ use crate::parse::ethtool::{Channels, Coalesce, DriverInfo, Feature, FlowRule, R
 use crate::sample::RawNic;
 use crate::units::Fact;
 
-/// Whether a function of the bus is shared by SR-IOV.
+/// SR-IOV role of a bus function.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Function {
-    /// Not told: a device without SR-IOV, or no device at all.
+    /// Not reported: a device without SR-IOV, or no device at all.
     #[default]
     Plain,
     /// A physical function that can have virtual ones.
     Physical {
-        /// `sriov_numvfs`: virtual functions now.
+        /// `sriov_numvfs`: current virtual functions.
         vfs: u32,
-        /// `sriov_totalvfs`: as many may be.
+        /// `sriov_totalvfs`: maximum of virtual functions.
         max: u32,
     },
     /// A virtual function.
@@ -30,13 +30,13 @@ pub enum Function {
     Paravirtual,
 }
 
-/// What one interface's device and driver have and how they are set. Virtual
-/// interfaces are asked for driver and features alone, and veths, of which there may be hundreds, only for
-/// the driver, unless all about one was asked: the rest is `NotAsked`.
+/// Capabilities and settings of one interface's device and driver. Virtual interfaces are asked only for
+/// driver and features, and veths, of which there may be hundreds, only for the driver, unless everything
+/// about one was asked: the rest is `NotAsked`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hardware {
-    /// What it is on the bus.
+    /// Its role on the bus.
     pub function: Function,
     /// Driver, firmware and bus.
     pub driver: Fact<DriverInfo>,
@@ -54,18 +54,18 @@ pub struct Hardware {
     pub rules: Fact<Vec<FlowRule>>,
     /// Offloads, by name.
     pub features: Fact<Vec<Feature>>,
-    /// Megabits a second of the link, as the driver says; one of a hypervisor may make it up.
+    /// Link speed in Mbit/s, as reported by the driver; a hypervisor's driver may make it up.
     #[serde(default)]
     pub speed_mbits: Fact<u32>,
 }
 
-/// Drivers of devices that a hypervisor makes up.
+/// Drivers of paravirtual devices.
 const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc"];
-/// Drivers of virtual functions alone: in a guest nothing else tells what they drive.
+/// Drivers that only drive virtual functions: in a guest nothing else identifies these.
 const OF_VIRTUAL_FUNCTIONS: [&str; 4] = ["ixgbevf", "iavf", "i40evf", "igbvf"];
 
 impl Hardware {
-    /// What the driver and the bus said.
+    /// From the reports of the driver and the bus.
     pub(super) fn new(raw: &RawNic) -> Self {
         let said = raw.hardware.clone();
         Self {
@@ -123,7 +123,7 @@ mod tests {
         let physical = Some("0000:3b:00.0".to_owned());
         assert_eq!(function("mlx5_core", on_host), Function::Virtual { physical });
         assert_eq!(function("iavf", |host, _| host), Function::Virtual { physical: None });
-        // virtio devices can have virtual functions as well: what counts is who made them.
+        // virtio devices can have virtual functions as well, but remain paravirtual.
         assert_eq!(function("virtio_net", capable), Function::Paravirtual);
     }
 }

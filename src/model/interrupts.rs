@@ -1,4 +1,4 @@
-//! Which interrupt serves which receive queue, from up to three sources; the strongest is believed.
+//! Interrupts of receive queues, from up to three sources; the strongest is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::parse::{NetdevNapi, NetdevQueue};
 use crate::sample::{Inventory, RawIrq, RawNic};
 use crate::units::{Direction, IrqId, QueueId};
 
-/// What the kernel says of receive queues: (interface index, queue index) -> NAPI.
+/// The kernel's report on receive queues: (interface index, queue index) -> NAPI.
 pub(super) struct Polls<'a> {
     queues: BTreeMap<(u32, u32), u32>,
     napis: BTreeMap<u32, &'a NetdevNapi>,
@@ -38,13 +38,12 @@ impl<'a> Polls<'a> {
 struct Own<'a> {
     raw: &'a RawIrq,
     source: Source,
-    /// The receive queues that its name speaks of.
+    /// The receive queues that its name refers to.
     queues: Vec<u32>,
 }
 
-/// Gives every receive queue its interrupts; `listed` are those of all
-/// MSI lists. Returns those of the device that belong to none, and where
-/// the kernel and a name differ.
+/// Assigns interrupts to every receive queue; `listed` are those of all MSI lists. Returns those of the
+/// device that belong to no queue, and contradictions between the kernel and a name.
 pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
@@ -57,7 +56,7 @@ pub(super) fn attach(
     for queue in &mut *rx {
         let by_name = || own.iter().filter(|own| own.queues.contains(&queue.index));
         let told = queue.napi.as_ref().and_then(|napi| napi.irq);
-        // The kernel may know the number of an interrupt that nobody has asked for by now.
+        // The kernel may know the number of an interrupt that no driver uses any more.
         let found = told.and_then(|number| irqs.iter().find(|raw| raw.number == number));
         let Some(found) = found else {
             queue.irqs = by_name().map(|own| irq(own.raw, own.source)).collect();
@@ -91,7 +90,7 @@ fn irq(raw: &RawIrq, source: Source) -> Irq {
 }
 
 /// The interrupts of a device: those of its MSI list that really exist, and those that carry its name and
-/// are in no other device's list: an interface may have got the name that another one once had.
+/// are in no other device's list: an interface may have the former name of another one.
 fn own<'a>(
     rx: &[RxQueue],
     nic: &RawNic,
@@ -115,7 +114,7 @@ fn own<'a>(
     let count = |kind: fn(&Serves) -> bool| {
         found.iter().filter_map(|(.., serves)| serves.as_ref()).filter(|s| kind(s)).count()
     };
-    // Beside interrupts that name their queue, one with the bare name is that of the link.
+    // If other interrupts name their queue, one with the bare name is that of the link.
     let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
     let blocks = count(|serves| matches!(serves, Serves::Block(_)));
     let vectors = count(|serves| matches!(serves, Serves::Vector(_)));
@@ -142,7 +141,7 @@ mod tests {
     use crate::sample::{Inventory, Scope};
     use crate::units::{Fact, IrqId, QueueId};
 
-    /// An interface with so many receive queues, its MSI list 30-39, and these interrupts.
+    /// An interface with this many receive queues, its MSI list 30-39, and these interrupts.
     fn inventory(queues: u32, interrupts: &[(u32, &str)]) -> Inventory {
         let mut host = RecordedHost::new()
             .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
@@ -160,7 +159,7 @@ mod tests {
         Inventory::take(&host.with("proc/interrupts", table), Scope::All)
     }
 
-    /// The kernel says that these NAPIs poll these queues, with these interrupts.
+    /// The kernel reports that these NAPIs poll these queues, with these interrupts.
     fn told(inventory: &mut Inventory, queues: &[(u32, u32)], napis: &[(u32, Option<u32>)]) {
         let queue = |(queue, napi): &(u32, u32)| NetdevQueue {
             ifindex: 4,
@@ -180,7 +179,7 @@ mod tests {
         inventory.napis = Fact::Known(napis.iter().map(napi).collect());
     }
 
-    /// Interrupts of each queue with their source, those of none, and contradictions.
+    /// Interrupts of each queue with their source, those of no queue, and contradictions.
     type Attached = (Vec<Vec<(u32, Source)>>, Vec<u32>, Vec<Contradiction>);
 
     fn attached(inventory: &Inventory) -> Attached {
@@ -255,7 +254,7 @@ mod tests {
         assert_eq!(others, [30, 31, 32, 33, 36, 37, 38]);
     }
 
-    /// What was eth0 is another interface by now: its interrupts still carry that name.
+    /// The former eth0 has another name: its interrupts still carry the old one.
     #[test]
     fn an_interrupt_in_another_device_s_list_is_that_one_s() {
         let (queues, others, _) = attached(&inventory(1, &[(50, "eth0-TxRx-0"), (31, "x-TxRx-0")]));

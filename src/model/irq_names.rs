@@ -1,29 +1,29 @@
-//! Which receive queue an interrupt's action name speaks of: the drivers' naming shapes.
+//! Receive queues in interrupt action names: the drivers' naming patterns.
 //!
-//! A name is the weakest of the sources: it is only asked about interrupts that are known to belong
-//! to the device, or that carry the device's own name.
+//! A name is the weakest source: it is used only for interrupts that are known to belong to the
+//! device, or that carry the device's own name.
 
-/// How some drivers name the interrupt of a receive queue.
+/// A pattern by which some drivers name the interrupt of a receive queue.
 struct Shape {
-    /// Drivers that do.
+    /// Drivers that use it.
     drivers: &'static [&'static str],
-    /// Whether the number means this with no other driver; else others may name theirs alike.
+    /// True if the number means this only with these drivers; else others may use the same pattern.
     only_theirs: bool,
-    /// What stands before the number.
+    /// Text before the number.
     before: &'static str,
-    /// What stands after it.
+    /// Text after it.
     after: &'static str,
-    /// What the number counts; `None`: the name speaks of no queue after all.
+    /// Meaning of the number; `None`: the name refers to no queue after all.
     serves: fn(u32) -> Option<Serves>,
 }
 
-/// What an interrupt serves, by its name.
+/// Purpose of an interrupt, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Serves {
     /// One receive queue.
     Queue(u32),
-    /// An interrupt of the device by number, which is a queue's when there are as many as queues. With
-    /// fewer each polls several, and the name does not say which.
+    /// An interrupt of the device by number, equal to the queue's if there are as many as queues. With
+    /// fewer, each polls several, and the name does not say which.
     Vector(u32),
     /// One of the blocks of which the first half are transmit queues, and the second half receive
     /// queues.
@@ -49,7 +49,7 @@ fn behind_the_link(number: u32) -> Option<Serves> {
     number.checked_sub(1).map(Serves::Queue)
 }
 
-/// The first that fits decides.
+/// The first match decides.
 const SHAPES: [Shape; 14] = [
     // eno1-rx-1, eno1-txrx-1
     Shape { drivers: &["tg3"], only_theirs: true, before: "-rx-", after: "", serves: behind_the_link },
@@ -84,16 +84,16 @@ const SHAPES: [Shape; 14] = [
     Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "", serves: queue },
     // mlx5_comp2@pci:0000:d8:00.0
     Shape { drivers: &["mlx5_core"], only_theirs: false, before: "mlx5_comp", after: "", serves: queue },
-    // mlx4-3@0000:04:00.0: the number of an event queue, which both ports share and rings are given by load
+    // mlx4-3@0000:04:00.0: the number of an event queue, shared by both ports and assigned to rings by load
     Shape { drivers: &["mlx4_core"], only_theirs: false, before: "mlx4-", after: "", serves: |_| None },
     // gve-ntfy-blk3@pci:0000:00:04.0
     Shape { drivers: &["gve"], only_theirs: false, before: "gve-ntfy-blk", after: "", serves: block },
-    // eth0-ntfy-block.3, or eth%d-ntfy-block.3: asked for before the interface had a name
+    // eth0-ntfy-block.3, or eth%d-ntfy-block.3: requested before the interface had a name
     Shape { drivers: &["gve"], only_theirs: false, before: "-ntfy-block.", after: "", serves: block },
 ];
 
-/// What an action name says that the interrupt serves, or `None` for names that speak of no receive
-/// queue (config, transmit, events) and for shapes that are not known.
+/// Purpose of an interrupt by its action name; `None` for names that refer to no receive queue (config,
+/// transmit, events) and for unknown patterns.
 pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
     // Names of some drivers carry the PCI address behind an @.
     let name = action.split('@').next().unwrap_or(action);
@@ -104,7 +104,7 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
     shaped(&SHAPES, name, device.driver)
 }
 
-/// How drivers name the interrupt that one transmit queue has to itself.
+/// Patterns by which drivers name the interrupt of a single transmit queue.
 const SENDING: [Shape; 4] = [
     // eno1-tx-1
     Shape { drivers: &["tg3"], only_theirs: true, before: "-tx-", after: "", serves: behind_the_link },
@@ -122,12 +122,12 @@ const SENDING: [Shape; 4] = [
     Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "-tx", serves: queue },
 ];
 
-/// The transmit queue that has an interrupt of this name to itself.
+/// The transmit queue that an interrupt of this name belongs to exclusively.
 pub(super) fn sends(action: &str, driver: Option<&str>) -> Option<u32> {
     one_queue(&SENDING, action, driver)
 }
 
-/// The one receive queue that a name speaks of.
+/// The one receive queue that a name refers to.
 pub(super) fn receives(action: &str, driver: Option<&str>) -> Option<u32> {
     one_queue(&SHAPES, action, driver)
 }
@@ -139,7 +139,7 @@ fn one_queue(shapes: &[Shape], action: &str, driver: Option<&str>) -> Option<u32
     }
 }
 
-/// What a name of one of these shapes says.
+/// Meaning of a name that matches one of these patterns.
 fn shaped(shapes: &[Shape], name: &str, driver: Option<&str>) -> Option<Serves> {
     let is_theirs = |shape: &Shape| driver.is_some_and(|driver| shape.drivers.contains(&driver));
     let mut shapes = shapes.iter().filter(|shape| !shape.only_theirs || is_theirs(shape));
@@ -147,7 +147,7 @@ fn shaped(shapes: &[Shape], name: &str, driver: Option<&str>) -> Option<Serves> 
     (shape.serves)(number)
 }
 
-/// The number in a name of this shape.
+/// The number in a name that matches this pattern.
 fn number(name: &str, shape: &Shape) -> Option<u32> {
     let (before, rest) = name.rsplit_once(shape.before)?;
     // The vectors of Flow Director and of control queues: i40e-0000:04:00.0:fdir-TxRx-0.
@@ -159,7 +159,7 @@ fn number(name: &str, shape: &Shape) -> Option<u32> {
     digits.parse().ok().filter(|_| all_digits)
 }
 
-/// What interrupts may be named after.
+/// Names that interrupts may contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Device<'a> {
     /// The interface's name.
@@ -176,14 +176,14 @@ impl<'a> Device<'a> {
         self.path.into_iter().flat_map(|path| path.split('/')).find(|part| numbered(part, "virtio"))
     }
 
-    /// `vifN` of Xen: the device vif-0 calls itself vif0 here.
+    /// `vifN` of Xen: the device vif-0 is called vif0 here.
     fn vif(&self) -> Option<String> {
         let mut parts = self.path.into_iter().flat_map(|path| path.split('/'));
         parts.find(|part| numbered(part, "vif-")).map(|part| part.replace('-', ""))
     }
 }
 
-/// Whether an action name carries the device's own name: the interface's, `virtioN`, or `vifN` of Xen.
+/// True if an action name carries the device's own name: the interface's, `virtioN`, or `vifN` of Xen.
 pub(super) fn names_device(action: &str, device: &Device<'_>) -> bool {
     let begins = |name: &str| action.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
     action == device.nic
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn every_driver_of_a_shape_has_an_example() {
-        // mlx4 has one that tells no queue.
+        // mlx4 has one that names no queue.
         let telling = SHAPES.iter().filter(|shape| (shape.serves)(1).is_some());
         for shape in telling {
             for driver in shape.drivers {

@@ -1,4 +1,4 @@
-//! Who waits for packets: listening sockets, the processes that own them, and where those run.
+//! Listening sockets, the processes that own them, and the CPUs of these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ pub struct Listener {
     pub address: std::net::IpAddr,
     /// The local port.
     pub port: u16,
-    /// How many sockets.
+    /// Number of sockets.
     pub sockets: usize,
-    /// The processes that own them, by number; none for sockets of the kernel itself. Denied when one of the
-    /// sockets has no owner among the processes that we see and may look into.
+    /// The processes that own them, by number; none for sockets of the kernel itself. Denied if one of the
+    /// sockets has no owner among the processes that we may inspect.
     pub owners: Fact<Vec<Process>>,
 }
 
@@ -31,9 +31,9 @@ pub struct Listener {
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// Its name, as the kernel keeps it (15 bytes).
+    /// Its name, truncated by the kernel to 15 bytes.
     pub command: String,
-    /// Its control group: the path in the unified hierarchy, or, where that says nothing, of the cpuset
+    /// Its control group: the path in the unified hierarchy, or, if that is empty, of the cpuset
     /// controller or of systemd's hierarchy in version 1.
     pub cgroup: Option<String>,
     /// Its systemd unit, such as `nginx.service`.

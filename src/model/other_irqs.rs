@@ -1,16 +1,16 @@
-//! What the interrupts of a device are for that no receive queue has: transmit queues, and the device itself.
+//! Interrupts of a device that belong to no receive queue: those of transmit queues and of the device itself.
 
 use super::irq_names;
 use super::topology::{Irq, Nic};
 
 impl Nic {
-    /// The interrupts that transmit queue `index` has to itself, as their names say.
+    /// The interrupts that, by their names, belong only to transmit queue `index`.
     pub fn tx_irqs(&self, index: u32) -> impl Iterator<Item = &Irq> {
         self.other_irqs.iter().filter(move |irq| self.sends(irq) == Some(index))
     }
 
-    /// The interrupts of no queue: of the link, of the configuration, and those whose names tell no queue. Drivers
-    /// keep the interrupts of queues that are not in use; those come back with the queues and are not among them.
+    /// The interrupts of no queue: of the link, of the configuration, and those whose names contain no queue.
+    /// Not the interrupts of unused queues, which drivers keep for when the queues come back.
     pub fn queueless_irqs(&self) -> impl Iterator<Item = &Irq> {
         self.other_irqs.iter().filter(|irq| self.sends(irq).is_none() && !self.is_of_idle_queue(irq))
     }

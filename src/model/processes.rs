@@ -1,4 +1,4 @@
-//! The programs that take CPU time, as rates.
+//! Programs that use CPU time, as rates.
 
 use super::rates::{HeldRates, ProcessRates, Rates, SocketRates, ThreadRates};
 use crate::sample::{RawBusy, RawHeld, RawThread};
@@ -8,7 +8,7 @@ use crate::units::{CpuMask, Fact};
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Rates {
-    /// Adds the programs that took most CPU time in the interval.
+    /// Adds the programs that used most CPU time in the interval.
     #[must_use]
     pub fn with_busiest(mut self, busiest: Fact<Vec<RawBusy>>) -> Self {
         let seconds = self.seconds;

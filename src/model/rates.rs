@@ -1,4 +1,4 @@
-//! What happened between two samples, as rates. Shapes only; `Rates::between` computes them.
+//! Rates between two samples. Types only; `Rates::between` computes them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::sample::Transport;
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
-/// Rates over one interval. CPUs and interfaces that were not there at both ends are left out.
+/// Rates over one interval. CPUs and interfaces missing at either end are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Length of the interval in seconds; above 0.
@@ -18,79 +18,80 @@ pub struct Rates {
     pub nics: Vec<NicRates>,
     /// One entry for each numbered interrupt present at both ends.
     pub irqs: Vec<IrqRates>,
-    /// `true` when the kernel accounts softirq time exactly; `false` = tick samples, fit only for
-    /// seconds-long intervals; `None` = unknown.
+    /// `true` if the kernel accounts softirq time exactly; `false` = tick samples, fit only for
+    /// intervals of seconds; `None` = unknown.
     pub exact_softirq_time: Option<bool>,
-    /// Softirq time is not the kernel's but was measured by programs in windows; `None` where it was not.
+    /// Set if softirq time was measured by eBPF programs in windows instead of by the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_timed: Option<SoftirqTimed>,
-    /// What packets and handing them over cost; `None` where it was not measured.
+    /// Cost of packets and of handing them over; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// Sources that were missing or broken and what is therefore not known.
+    /// Missing or broken sources, and the values unknown because of them.
     pub gaps: Vec<String>,
-    /// Interfaces whose queues are polled by threads of which not one can be seen: what they cost is not known.
+    /// Interfaces whose queues are polled by threads none of which is visible: their cost is unknown.
     #[serde(default)]
     pub unseen: Vec<NicName>,
-    /// The programs that took most CPU time, most first; those that took little are left out. Unsupported
-    /// where no process can be seen.
+    /// The programs that used most CPU time, most first; those that used little are left out. Unsupported
+    /// if no process is visible.
     #[serde(default)]
     pub processes: Fact<Vec<ProcessRates>>,
 }
 
-/// How well softirq time was measured by programs that run in windows.
+/// Accuracy of softirq time measured by eBPF programs in windows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SoftirqTimed {
-    /// How many windows there were.
+    /// Number of windows.
     pub windows: usize,
     /// Half of the widest 95 % interval of a CPU, as a part of its time; `None` for a single window.
     pub error: Option<f64>,
 }
 
-/// What RPS could hand over, and what that costs, as programs measured it on this host.
+/// Work that RPS could hand over and the cost of doing so, measured by eBPF programs on this host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Costs {
-    /// Of the CPUs that received while the programs ran.
+    /// By CPU that received during the measurement.
     pub cpus: BTreeMap<CpuId, StackWork>,
-    /// `None` where it could not be measured.
+    /// `None` if it could not be measured.
     pub hand_over: Option<HandOver>,
-    /// What could not be measured, and why.
+    /// Values that could not be measured, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 
-/// Receive work of a CPU past the point where RPS chooses a CPU: what it could hand over. Parts of its receive time.
+/// Receive work of a CPU after the point where RPS chooses a CPU: it could be handed over. Parts of its
+/// receive time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StackWork {
     /// All of it.
     pub part: f64,
-    /// How many ways through the stack sent an inter-processor interrupt, mostly to wake a reader on another CPU: 0 to
-    /// 1; `None` where the kernel does not tell.
+    /// Part of the passes through the stack that sent an inter-processor interrupt, mostly to wake a reader
+    /// on another CPU: 0 to 1; `None` if the kernel does not report it.
     pub interrupts: Option<f64>,
-    /// What sending these took; `None` where there is nothing to compare with.
+    /// Time for sending these; `None` without a basis for comparison.
     pub waking: Option<f64>,
 }
 
-/// What it costs to hand packets to another CPU, in nanoseconds.
+/// Cost of handing packets to another CPU, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HandOver {
-    /// To interrupt the other CPU, whose backlog was empty.
+    /// Interrupting the other CPU, whose backlog was empty.
     pub send_ns: f64,
-    /// To be interrupted, beside the packets that come with it.
+    /// Being interrupted, without the packets that come with it.
     pub take_ns: f64,
-    /// A small UDP packet from the backlog into its socket.
+    /// Delivering a small UDP packet from the backlog to its socket.
     pub packet_ns: f64,
-    /// From one interrupt to the next while packets come without a pause.
+    /// Time between interrupts while packets arrive without a pause.
     pub cycle_ns: f64,
 }
 
 impl Rates {
     /// The CPU with the largest share of `value`, and that share of the total (0 to 1); `None`
-    /// when the total is 0.
+    /// if the total is 0.
     pub fn hottest(&self, value: impl Fn(&CpuRates) -> f64) -> Option<(CpuId, f64)> {
         let total: f64 = self.cpus.iter().map(&value).sum();
         let hottest = self.cpus.iter().max_by(|a, b| value(a).total_cmp(&value(b)))?;
@@ -108,10 +109,10 @@ impl Rates {
     }
 }
 
-/// One CPU. Time shares are fractions of wall time, 0 to 1; the rest are events a second.
+/// One CPU. Time shares are fractions of wall time, 0 to 1; the rest are events per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuRates {
-    /// Which CPU.
+    /// Its number.
     pub cpu: CpuId,
     /// user + nice.
     pub user: f64,
@@ -125,17 +126,17 @@ pub struct CpuRates {
     pub steal: f64,
     /// idle + iowait.
     pub idle: f64,
-    /// This CPU's ksoftirqd thread, of wall time; 0 when schedstat is not there.
+    /// This CPU's ksoftirqd thread, of wall time; 0 if schedstat is missing.
     pub ksoftirqd: f64,
-    /// Threads that poll queues (threaded NAPI), of wall time: part of `system`, not of `softirq`. Of a thread
-    /// that went from one CPU to another each has half.
+    /// Threads that poll queues (threaded NAPI), of wall time: part of `system`, not of `softirq`. The time
+    /// of a thread that moved between two CPUs is split equally.
     #[serde(default)]
     pub napi: f64,
-    /// NET_RX softirq runs a second (`/proc/softirqs`).
+    /// NET_RX softirq runs/s (`/proc/softirqs`).
     pub net_rx: f64,
-    /// NET_TX softirq runs a second.
+    /// NET_TX softirq runs/s.
     pub net_tx: f64,
-    /// Runs a second of the other softirq vectors that ran, by name (`BLOCK`). How often, not for how long.
+    /// Runs/s of the other softirq vectors that ran, by name (`BLOCK`). A count, not a duration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other_softirqs: BTreeMap<String, f64>,
     /// Packets that went up the stack here (softnet column 1).
@@ -146,16 +147,16 @@ pub struct CpuRates {
     pub time_squeeze: f64,
     /// RPS inter-processor interrupts received (column 10); not packets.
     pub rps_ipis: f64,
-    /// Packets that flow limit dropped (column 11), by the CPU that handed them on: they are in the `dropped` of the
-    /// CPU that was to get them.
+    /// Packets that flow limit dropped (column 11), by the CPU that handed them on: `dropped` of the target
+    /// CPU includes them.
     #[serde(default)]
     pub flow_limit: f64,
 }
 
-/// One interface; events a second.
+/// One interface; events per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NicRates {
-    /// Which interface.
+    /// Its name.
     pub name: NicName,
     /// Packets received.
     pub rx_packets: f64,
@@ -167,54 +168,54 @@ pub struct NicRates {
     pub tx_bytes: f64,
     /// Received and dropped (`rx_dropped` + `rx_missed_errors`).
     pub rx_dropped: f64,
-    /// Packets for which the device had no buffer, its ring being full (`rx_missed_errors`, or what its
-    /// driver counts that as).
+    /// Packets for which the device had no buffer because its ring was full (`rx_missed_errors`, or the
+    /// driver's equivalent).
     #[serde(default)]
     pub rx_missed: f64,
-    /// Packets received by queue index, where the kernel says it; queues that were not there at both ends,
-    /// or began to count anew, are left out.
+    /// Packets received by queue index, if the kernel reports it; queues that were missing at either end, or
+    /// restarted counting, are left out.
     pub queues: BTreeMap<u32, f64>,
 }
 
 /// One interrupt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IrqRates {
-    /// Which interrupt.
+    /// Its number.
     pub irq: IrqId,
     /// Its action name.
     pub action: String,
-    /// Interrupts a second by CPU; CPUs with none are left out.
+    /// Interrupts/s by CPU; CPUs with none are left out.
     pub per_cpu: BTreeMap<CpuId, f64>,
 }
 
-/// One program that takes CPU time.
+/// One program that uses CPU time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessRates {
     /// Its number.
     pub pid: u32,
-    /// Its name, as the kernel keeps it (15 bytes).
+    /// Its name, truncated by the kernel to 15 bytes.
     pub command: String,
-    /// CPU seconds a second of all its threads: 1.0 is the whole time of one CPU. Where softirq time is sampled
-    /// by ticks, the ticks that hit a softirq on top of a process are counted to the process as well.
+    /// CPU seconds per second of all its threads: 1.0 is the whole time of one CPU. If softirq time is
+    /// sampled by ticks, a tick during a softirq on top of a process is also charged to the process.
     pub cpu: f64,
     /// Its threads.
     pub threads: u32,
-    /// Threads that ran or waited for a CPU at the second look; not asked where there are too many.
+    /// Threads that ran or waited for a CPU in the second sample; not asked if there are too many.
     pub runnable: Fact<u32>,
     /// CPUs that its main thread may run on.
     pub allowed: Fact<CpuMask>,
     /// CPUs of its control group (cpuset).
     pub cpuset: Fact<CpuMask>,
-    /// CPUs that its threads last ran on, at the second look; not asked where there are too many.
+    /// CPUs that its threads last ran on, in the second sample; not asked if there are too many.
     pub ran_on: Fact<CpuMask>,
-    /// The CPU that its main thread was on at both looks, if it was the same.
+    /// The CPU of its main thread, if it is the same in both samples.
     pub stays_on: Option<CpuId>,
     /// Nice value of its main thread: above 0 it gives way to others.
     pub nice: i32,
-    /// Its threads that were there at both looks and of which the kernel tells how long they ran.
+    /// Its threads present in both samples whose run time the kernel reports.
     #[serde(default)]
     pub each: Vec<ThreadRates>,
-    /// Its sockets that anybody may send to; asked where a thread of it had hardly a pause.
+    /// Its public sockets; asked if one of its threads was hardly ever idle.
     #[serde(default)]
     pub sockets: Fact<SocketRates>,
 }
@@ -224,20 +225,20 @@ pub struct ProcessRates {
 pub struct ThreadRates {
     /// Its number.
     pub tid: u32,
-    /// The CPU that it last ran on; the scheduler may have moved it meanwhile.
+    /// The CPU it last ran on; the scheduler may have moved it meanwhile.
     pub cpu: CpuId,
-    /// It ran. Interrupts and softirqs on top of it are in there unless the kernel accounts for them.
+    /// Running. Includes interrupts and softirqs on top of it unless the kernel accounts for them.
     pub ran: f64,
-    /// It could have run and another ran.
+    /// Runnable while another thread ran.
     pub waited: f64,
 }
 
-/// The sockets of a process that anybody may send to.
+/// The public sockets of a process: listening TCP and unconnected UDP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SocketRates {
-    /// Those of the namespace looked at.
+    /// Those of the sampled namespace.
     pub held: Vec<HeldRates>,
-    /// It has others, of which nothing is known: of another namespace, connections, or none of the network.
+    /// True if it has other, unknown ones: of another namespace, connections, or not of the network.
     pub others: bool,
 }
 
@@ -248,13 +249,13 @@ pub struct HeldRates {
     pub transport: Transport,
     /// The local port.
     pub port: u16,
-    /// At the first look: connections that wait to be accepted (TCP), or bytes that wait to be read (UDP).
+    /// In the first sample: connections waiting to be accepted (TCP), or bytes waiting to be read (UDP).
     pub queued_before: u64,
-    /// The same at the second look.
+    /// The same in the second sample.
     pub queued: u64,
-    /// Connections or packets a second that it had no room for.
+    /// Connections or packets per second that it had no room for.
     pub dropped: f64,
-    /// Connections to the port that have something to be read at the second look; not asked of UDP, nor where
-    /// the queue tells enough.
+    /// Connections to the port with unread data in the second sample; not asked of UDP, nor if the queue
+    /// suffices.
     pub unread: Fact<u32>,
 }

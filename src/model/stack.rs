@@ -1,4 +1,4 @@
-//! How interfaces stand on one another, and what is at the other end of a veth.
+//! Stacking of interfaces, and the other ends of veths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use crate::units::{Fact, NicName};
 pub struct Stack {
     /// The kernel's kind of link: `veth`, `bridge`, `bond`, `vlan`, `tun`; `None` for devices.
     pub kind: Option<String>,
-    /// Interfaces that this one is made of: members of a bond or a bridge, the parent of a VLAN. A parent
-    /// in another namespace is none of them.
+    /// Interfaces that this one is made of: members of a bond or a bridge, the parent of a VLAN. Excludes a
+    /// parent in another namespace.
     pub lower: Vec<NicName>,
     /// Interfaces that are made of this one.
     pub upper: Vec<NicName>,
@@ -32,13 +32,13 @@ pub struct Stack {
 pub struct Peer {
     /// Its interface index in its own namespace.
     pub ifindex: u32,
-    /// Its name, when it is in the namespace looked at.
+    /// Its name, if it is in the sampled namespace.
     pub nic: Option<NicName>,
-    /// Index into [`super::Model::namespaces`], when it is in another one that is known.
+    /// Index into [`super::Model::namespaces`], if it is in another known one.
     pub namespace: Option<usize>,
 }
 
-/// A network namespace that processes live in, other than the one looked at.
+/// A network namespace of running processes, other than the sampled one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetNamespace {
@@ -48,11 +48,11 @@ pub struct NetNamespace {
     pub pid: u32,
     /// That process's name.
     pub command: String,
-    /// That process's container, when its control group tells one.
+    /// That process's container, if its control group names one.
     pub container: Option<Container>,
 }
 
-/// Kinds of link that come in pairs: what they are tied to is the other end, and nothing below.
+/// Kinds of link that come in pairs: their link is the other end, not a lower interface.
 const PAIRS: [&str; 2] = ["veth", "netkit"];
 
 /// The namespaces, in their order.
@@ -69,8 +69,8 @@ pub(super) fn namespaces(raw: RawNamespaces) -> Fact<Vec<NetNamespace>> {
     Fact::Known(raw.others.into_iter().map(one).collect())
 }
 
-/// Gives every interface its place. A machine of containers has thousands: whatever is looked up for each
-/// is indexed first.
+/// Sets the place of every interface. A container host has thousands: everything looked up per interface is
+/// indexed first.
 pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &[RawNamespace]) {
     let names: BTreeMap<u32, &NicName> = links.iter().map(|link| (link.index, &link.name)).collect();
     let links_by_name: BTreeMap<&NicName, &Link> =
@@ -98,7 +98,7 @@ pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &[RawNamespace
 
 type Steps<'a> = BTreeMap<&'a NicName, BTreeSet<&'a NicName>>;
 
-/// What stands directly on what.
+/// Direct relations between interfaces.
 struct Ties<'a> {
     below: Steps<'a>,
     above: Steps<'a>,
@@ -124,9 +124,9 @@ impl<'a> Ties<'a> {
         self.above.entry(lower).or_default().insert(upper);
     }
 
-    /// The devices below each interface, by name. Climbed from the devices, so that it takes no more steps
-    /// than there are ties above them. A ring has an end: the kernel allows none, but these are values, and
-    /// a recording may hold anything.
+    /// The devices below each interface, by name. Walks up from the devices, so that the number of steps is
+    /// the number of relations above them. Terminates on cycles: the kernel allows none, but a recording may
+    /// contain anything.
     fn on_top_of<'d>(&self, devices: impl Iterator<Item = &'d NicName>) -> BTreeMap<NicName, Vec<NicName>> {
         let mut found: BTreeMap<NicName, Vec<NicName>> = BTreeMap::new();
         let devices: BTreeSet<&NicName> = devices.collect();
@@ -233,11 +233,11 @@ mod tests {
             &[],
         );
         assert_eq!(nics[0].stack.physical, []);
-        assert_eq!(nics[2].stack.lower, [], "nobody has the number 9");
+        assert_eq!(nics[2].stack.lower, [], "no interface has the number 9");
     }
 
-    /// 3,000 interfaces once took ten seconds: each was looked for among all, and what is below it
-    /// gathered anew.
+    /// 3,000 interfaces once took ten seconds: each was searched for among all, and its lower interfaces
+    /// were collected again.
     #[test]
     fn thousands_of_interfaces_take_no_time() {
         let vlan = |index: u32| match index {
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(peers[0], peer(2, Some("veth1"), None));
         assert_eq!(peers[1], peer(1, Some("veth0"), None));
         assert_eq!(peers[2], peer(2, None, Some(1)));
-        assert_eq!(peers[3], peer(2, None, None), "nobody known lives there");
+        assert_eq!(peers[3], peer(2, None, None), "no known process lives there");
         assert_eq!(peers[4], None);
         assert_eq!(nics[4].stack.lower, [], "its parent is in another namespace");
         assert!(nics[0].stack.lower.is_empty() && nics[0].stack.upper.is_empty());

@@ -10,7 +10,7 @@ use super::stack::{NetNamespace, Stack};
 use crate::sample::{Irqbalance, Settings};
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
 
-/// Which machine and which boot.
+/// Identity of a machine and of its boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Identity {
@@ -28,24 +28,24 @@ pub struct Identity {
 pub struct Model {
     /// `rxlab.model/2`.
     pub schema: String,
-    /// Which machine.
+    /// The machine.
     pub identity: Identity,
     /// Every present CPU, by number.
     pub cpus: Vec<Cpu>,
-    /// Every interface of the network namespace looked at, by name; `lo` too.
+    /// Every interface of the sampled network namespace, by name, including `lo`.
     pub nics: Vec<Nic>,
     /// `net.core.rps_sock_flow_entries`: size of the global RFS table, 0 = RFS off.
     pub rps_sock_flow_entries: Fact<u32>,
-    /// `irqbalance`, when it runs; that it does not is known only where all processes are visible.
+    /// `irqbalance`, if it runs; its absence is known only if all processes are visible.
     pub irqbalance: Fact<Option<Irqbalance>>,
-    /// Settings of the kernel.
+    /// Kernel settings.
     pub settings: Settings,
-    /// Listening sockets of the network namespace looked at, by transport, port and address.
+    /// Listening sockets of the sampled network namespace, by transport, port and address.
     pub listeners: Fact<Vec<Listener>>,
-    /// Network namespaces that processes live in, other than the one looked at. Denied when none was seen
-    /// and not every process could be asked.
+    /// Network namespaces of running processes, other than the sampled one. Denied if none was found and not
+    /// every process could be asked.
     pub namespaces: Fact<Vec<NetNamespace>>,
-    /// Whether every process of the machine could be asked for its namespace; if not, there may be more.
+    /// Known if every process of the machine could be asked for its namespace; otherwise there may be more.
     pub all_namespaces_seen: Fact<()>,
 }
 
@@ -68,14 +68,14 @@ impl Model {
         }
     }
 
-    /// CPUs that the scheduler gives to any program: online, and not set apart.
+    /// CPUs that any program may run on: online, and not set apart.
     pub fn scheduled(&self) -> CpuMask {
         self.online().difference(&self.set_apart())
     }
 
-    /// CPUs that may take receive work: those that nobody has taken out. The kernel drops CPUs of `isolcpus` and
-    /// `nohz_full` from RPS masks without a word (`rps_cpumask_housekeeping`); those of another cpuset partition
-    /// are somebody else's.
+    /// CPUs that may take receive work: those not reserved. The kernel silently drops CPUs of `isolcpus` and
+    /// `nohz_full` from RPS masks (`rps_cpumask_housekeeping`); those of another cpuset partition are
+    /// reserved for its processes.
     pub fn usable(&self) -> CpuMask {
         let scheduled = self.scheduled();
         let usable = match &self.settings.nohz_full {
@@ -83,13 +83,13 @@ impl Model {
             _ => scheduled,
         };
         match &self.settings.cpuset {
-            // Nobody's root has no CPUs.
+            // A root group always has CPUs.
             Fact::Known(own) if !own.is_empty() => usable.intersection(own),
             _ => usable,
         }
     }
 
-    /// The hyper-threads of the cores that these CPUs are of, themselves included where they are known.
+    /// All hyper-threads of these CPUs' cores, including the CPUs themselves if their siblings are known.
     pub fn siblings(&self, cpus: &CpuMask) -> CpuMask {
         let of = cpus.iter().filter_map(|cpu| self.cpu(cpu));
         of.fold(CpuMask::new(), |all, cpu| all.union(&cpu.siblings))
@@ -106,13 +106,13 @@ impl Model {
     }
 }
 
-/// One logical CPU and who shares what with it.
+/// One logical CPU and the CPUs it shares hardware with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cpu {
     /// Its number.
     pub id: CpuId,
-    /// Whether it runs.
+    /// True if it is online.
     pub online: bool,
     /// Listed in `/sys/devices/system/cpu/isolated`.
     pub isolated: bool,
@@ -120,31 +120,30 @@ pub struct Cpu {
     pub core: Option<u32>,
     /// `topology/physical_package_id`.
     pub package: Option<u32>,
-    /// Hyper-threads of the same core, itself included; empty when unknown.
+    /// Hyper-threads of the same core, itself included; empty if unknown.
     pub siblings: CpuMask,
-    /// CPUs that share its last-level cache, itself included; empty when unknown.
+    /// CPUs that share its last-level cache, itself included; empty if unknown.
     pub l3: CpuMask,
-    /// NUMA node; `None` when the kernel shows none.
+    /// NUMA node; `None` if the kernel shows none.
     pub node: Option<u32>,
 }
 
 /// A device identity that survives renames and reboots: `pci:0000:00:03.0`, with `/port-1` and so on for
-/// the further ports of one function, or `virtual:veth0` for what has no bus address. No two interfaces
-/// of a machine have the same. `process:812@5137` is a process by its number and its start.
+/// further ports of one function, or `virtual:veth0` without a bus address. Unique among the interfaces of a
+/// machine. `process:812@5137` is a process by its number and its start.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct DeviceAddress(pub String);
 
 impl DeviceAddress {
-    /// That of a process: its number may be another one's later in the same boot, but not with the same start (in
+    /// Identity of a process: its number may be reused in the same boot, but not with the same start (in
     /// clock ticks since boot).
     pub fn of_process(pid: u32, start: u64) -> Self {
         Self(format!("process:{pid}@{start}"))
     }
 
-    /// Whether it is that of an interface without hardware, which takes its values with it when it
-    /// goes.
+    /// True for an interface without hardware, whose values are lost when it is removed.
     pub fn is_virtual(&self) -> bool {
         self.0.starts_with("virtual:")
     }
@@ -156,7 +155,7 @@ impl fmt::Display for DeviceAddress {
     }
 }
 
-/// What an interface is, as far as steering cares.
+/// Kind of an interface, as far as steering cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -173,11 +172,11 @@ pub enum NicKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Nic {
-    /// Its name now.
+    /// Its current name.
     pub name: NicName,
     /// Its lasting identity.
     pub address: DeviceAddress,
-    /// What it is.
+    /// Its kind.
     pub kind: NicKind,
     /// Driver name; `None` for virtual interfaces, which do not name theirs in sysfs.
     pub driver: Option<String>,
@@ -191,18 +190,18 @@ pub struct Nic {
     pub tx: Vec<TxQueue>,
     /// Interrupts of the device that belong to no receive queue (config, transmit, mailbox).
     pub other_irqs: Vec<Irq>,
-    /// What device and driver have.
+    /// Capabilities and settings of device and driver.
     pub hardware: Hardware,
-    /// How its NAPI instances work.
+    /// Settings of its NAPI instances.
     pub napi: NapiSettings,
     /// Its place among the other interfaces.
     pub stack: Stack,
-    /// Where two sources say different things of one queue.
+    /// Contradictions between two sources on one queue.
     pub contradictions: Vec<Contradiction>,
 }
 
 impl Nic {
-    /// An interface of which nothing but its name, address and kind is known yet.
+    /// An interface of which only the name, address and kind are known yet.
     pub fn new(name: NicName, address: DeviceAddress, kind: NicKind) -> Self {
         Self {
             name,
@@ -234,9 +233,9 @@ pub struct RxQueue {
     pub rps_flow_cnt: Fact<u32>,
     /// The queue's interrupts: one as a rule, none for virtual interfaces.
     pub irqs: Vec<Irq>,
-    /// The NAPI instance that polls the queue, as far as the kernel says.
+    /// The NAPI instance that polls the queue, if the kernel reports it.
     pub napi: Option<Napi>,
-    /// The CPU to which the hypervisor signals this queue's packets, for hv_netvsc: its channels have no
+    /// The CPU that the hypervisor signals for this queue's packets, for hv_netvsc: its channels have no
     /// numbered interrupts.
     pub channel_cpu: Option<CpuId>,
 }
@@ -249,7 +248,8 @@ pub struct TxQueue {
     pub index: u32,
     /// CPUs that send through this queue; `Unsupported` on one-queue devices (the kernel's ENOENT).
     pub xps_cpus: Fact<CpuMask>,
-    /// Whether `xps_rxqs` names receive queues: their flows are sent through this queue, whatever CPU sends them.
+    /// True if `xps_rxqs` contains receive queues: their flows are sent through this queue, whatever CPU
+    /// sends them.
     #[serde(default)]
     pub xps_by_rxq: Fact<bool>,
 }
@@ -262,32 +262,32 @@ pub struct Irq {
     pub number: IrqId,
     /// The action name of `/proc/interrupts`, such as `virtio0-input.0`.
     pub action: String,
-    /// Where it may go (`smp_affinity_list`). Can be pending: not the truth about placement.
+    /// CPUs it may go to (`smp_affinity_list`). May be pending: not necessarily its placement.
     pub affinity: Fact<CpuMask>,
-    /// Where it goes (`effective_affinity_list`).
+    /// CPUs it goes to (`effective_affinity_list`).
     pub effective: Fact<CpuMask>,
-    /// How it is known to be this device's and this queue's.
+    /// Source of its assignment to this device and queue.
     pub source: Source,
 }
 
 impl Irq {
-    /// Whether a new affinity has not taken effect: that takes the next interrupt.
+    /// True if a new affinity is not effective yet: that takes the next interrupt.
     pub fn is_pending(&self) -> bool {
         let (Some(may), Some(goes)) = (self.affinity.known(), self.effective.known()) else { return false };
         !goes.is_empty() && may.intersection(goes).is_empty()
     }
 }
 
-/// How an interrupt is known to belong to a device and a queue, strongest first.
+/// Source of an interrupt's assignment to a device and a queue, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The kernel says it: netdev netlink, queue -> NAPI -> interrupt.
+    /// The kernel: netdev netlink, queue -> NAPI -> interrupt.
     Netlink,
-    /// The device's MSI list has it, and its action name tells the queue.
+    /// The device's MSI list contains it, and its action name identifies the queue.
     MsiName,
-    /// Its action name carries the device's name and tells the queue; no MSI list has it.
+    /// Its action name contains the device's name and identifies the queue; it is in no MSI list.
     #[default]
     Name,
 }
@@ -298,34 +298,34 @@ pub enum Source {
 pub struct Napi {
     /// Its number.
     pub id: u32,
-    /// Its interrupt, where the driver told the kernel.
+    /// Its interrupt, if the driver told the kernel.
     pub irq: Option<IrqId>,
-    /// Its kernel thread, when NAPI is threaded.
+    /// Its kernel thread, if NAPI is threaded.
     pub thread: Option<u32>,
 }
 
-/// How the NAPI instances of an interface work. `NotAsked` of virtual interfaces that have none, unless all
-/// about one was asked.
+/// Settings of an interface's NAPI instances. `NotAsked` for virtual interfaces that have none, unless
+/// everything about one was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NapiSettings {
-    /// `threaded`: polled by kernel threads and not in softirq.
+    /// `threaded`: polled by kernel threads instead of in softirq.
     pub threaded: Fact<bool>,
-    /// `napi_defer_hard_irqs`: empty polls before interrupts are switched on again.
+    /// `napi_defer_hard_irqs`: empty polls before interrupts are re-enabled.
     pub defer_hard_irqs: Fact<u32>,
     /// `gro_flush_timeout`, nanoseconds.
     pub gro_flush_timeout_ns: Fact<u64>,
 }
 
-/// Two sources that say different things of one queue. The stronger one is believed.
+/// Two sources that contradict each other on one queue. The stronger one is believed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Contradiction {
-    /// Which queue.
+    /// The queue.
     pub queue: QueueId,
-    /// What both speak of, such as `IRQ`.
+    /// The disputed property, such as `IRQ`.
     pub what: String,
-    /// The source that is believed and what it says: `netlink: 41`.
+    /// The believed source and its value: `netlink: 41`.
     pub believed: String,
     /// The other one: `name eth0-TxRx-0: 42`.
     pub other: String,

@@ -1,8 +1,8 @@
-//! The programs that take most CPU time between two looks, and where they may run and ran.
+//! The programs that use most CPU time between two samples, and the CPUs they may use and ran on.
 //!
-//! Nobody tells who is busy now: CPU times of every program are read at both looks, and what else is told
-//! of one only for the few that took most. Each program is one file of some 10 us, so there is a limit to
-//! how many are looked at; threads of the kernel are not among them.
+//! The kernel does not list busy programs: CPU times of every program are read in both samples, and other
+//! facts only for the few that used most. Each program costs one file of about 10 us, so their number is
+//! limited; kernel threads are left out.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, CpuMask, Fact};
 
-/// Programs looked at: on a machine with more, some are not seen.
+/// Programs read: on a machine with more, some are missed.
 const LOOKED_AT: usize = 2_048;
-/// Programs told of.
+/// Programs reported.
 const TOLD: usize = 64;
-/// Share of one CPU below which a program is not told of.
+/// Share of one CPU below which a program is not reported.
 const LEAST: f64 = 0.05;
-/// Part of the time that a thread ran, from which its process is asked for its sockets.
+/// Running fraction of a thread from which its process is asked for its sockets.
 const NO_PAUSE: f64 = 0.9;
-/// Threads looked at, of all programs told of together.
+/// Threads read, of all reported programs together.
 const THREADS: u64 = 512;
 /// USER_HZ is 100 on every architecture that rxlab runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -35,60 +35,60 @@ pub struct ProcessTimes {
     pub command: String,
     /// Time of all its threads in user and kernel mode, in ticks of 1/100 s.
     pub cpu_ticks: u64,
-    /// When it began: tells two programs with one number apart.
+    /// Its start time: distinguishes two programs with one number.
     pub began_ticks: u64,
     /// Its threads.
     pub threads: u64,
-    /// The CPU that its main thread last ran on.
+    /// The CPU its main thread last ran on.
     pub last_cpu: CpuId,
     /// Nice value of its main thread.
     pub nice: i32,
 }
 
-/// One thread at the second look.
+/// One thread in the second sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawThread {
     /// Its number.
     pub tid: u32,
-    /// How long it ran and waited between the looks, where it was looked at both times.
+    /// Time it ran and waited between the samples, if it was in both.
     pub spent: Option<ThreadTimes>,
     /// The CPU it last ran on.
     pub cpu: CpuId,
-    /// It runs or waits for a CPU.
+    /// True if it runs or waits for a CPU.
     pub runnable: bool,
 }
 
-/// One of the programs that took most CPU time.
+/// One of the programs that used most CPU time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawBusy {
     /// Its number.
     pub pid: u32,
-    /// CPU time between the looks, in ticks of 1/100 s.
+    /// CPU time between the samples, in ticks of 1/100 s.
     pub ticks: u64,
-    /// What it was at the second look.
+    /// Its state in the second sample.
     pub now: ProcessTimes,
-    /// The CPU of its main thread at the first look, if it was there.
+    /// The CPU of its main thread in the first sample, if it existed then.
     pub was_on: Option<CpuId>,
     /// `Cpus_allowed_list` of its main thread.
     pub allowed: Fact<CpuMask>,
     /// CPUs of its control group.
     pub cpuset: Fact<CpuMask>,
-    /// Its threads; `NotAsked` where there are too many.
+    /// Its threads; `NotAsked` if there are too many.
     pub threads: Fact<Vec<RawThread>>,
-    /// Its sockets that anybody may send to; asked where a thread of it had hardly a pause.
+    /// Its public sockets; asked if one of its threads was hardly ever idle.
     pub sockets: Fact<RawSockets>,
 }
 
-/// The programs whose CPU time counters are to have.
+/// The programs whose CPU time the counters should contain.
 pub(super) fn programs(seen: &Seen) -> Fact<Vec<u32>> {
-    // The kernel's own threads have the lowest numbers: where they are not told apart, those come last.
+    // Kernel threads have the lowest numbers: if they cannot be distinguished, those are skipped first.
     let told_apart = seen.programs.len() < seen.pids.len();
     let beyond = if told_apart { 0 } else { seen.programs.len().saturating_sub(LOOKED_AT) };
     let programs: Vec<u32> = seen.programs.iter().copied().skip(beyond).take(LOOKED_AT).collect();
     if programs.is_empty() { seen.everybody.clone().map(|()| programs) } else { Fact::Known(programs) }
 }
 
-/// The CPU times of the programs of an inventory. Those that ended meanwhile are left out.
+/// The CPU times of an inventory's programs. Those that ended meanwhile are left out.
 pub(super) fn times(host: &dyn Host, inventory: &Inventory) -> Fact<BTreeMap<u32, ProcessTimes>> {
     inventory.programs.clone().and_then(|pids| {
         let mut found = BTreeMap::new();
@@ -97,7 +97,7 @@ pub(super) fn times(host: &dyn Host, inventory: &Inventory) -> Fact<BTreeMap<u32
             let Ok(bytes) = host.read(&format!("proc/{pid}/stat")) else { continue };
             match process_times(&String::from_utf8_lossy(&bytes)) {
                 Ok(Some(times)) => drop(found.insert(pid, times)),
-                // One that the kernel did not tell among its threads.
+                // A kernel thread that the kernel did not list as one.
                 Ok(None) => {}
                 Err(error) => return Fact::Broken(format!("/proc/{pid}/stat: {error}")),
             }
@@ -120,8 +120,7 @@ fn process_times(text: &str) -> Result<Option<ProcessTimes>, parse::ParseError> 
     }))
 }
 
-/// The programs that took most CPU time from `before` to `after`, which `host` was just read for, most
-/// first.
+/// The programs that used most CPU time from `before` to `after`, just read from `host`, most first.
 pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec<RawBusy>> {
     let seconds = after.taken_ns.saturating_sub(before.taken_ns) as f64 / 1e9;
     let least = (LEAST * TICKS_PER_SECOND * seconds).max(1.0);
@@ -162,11 +161,11 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
     })
 }
 
-/// What a thread did between two looks.
+/// Times of a thread between two samples.
 fn spent_by(before: &Counters, after: &Counters, pid: u32, tid: u32) -> Option<ThreadTimes> {
     let at = |counters: &Counters| counters.threads.known()?.get(&pid)?.get(&tid).copied();
     let (then, now) = (at(before)?, at(after)?);
-    // A number used again begins anew.
+    // A reused number starts again from 0.
     let ran_ns = now.ran_ns.checked_sub(then.ran_ns)?;
     Some(ThreadTimes { ran_ns, waited_ns: now.waited_ns.checked_sub(then.waited_ns)? })
 }
@@ -178,7 +177,7 @@ fn threads(host: &dyn Host, pid: u32, spent: impl Fn(u32) -> Option<ThreadTimes>
     };
     let mut threads = Vec::new();
     for name in names {
-        // One that has ended meanwhile is none.
+        // Threads that ended meanwhile are skipped.
         let Ok(bytes) = host.read(&format!("proc/{pid}/task/{name}/stat")) else { continue };
         let Ok(tid) = name.parse() else { continue };
         let text = String::from_utf8_lossy(&bytes);
@@ -200,7 +199,7 @@ mod tests {
     use crate::sample::{RawSockets, ThreadTimes};
     use crate::units::{CpuId, Fact};
 
-    /// `stat` of a thread with so many ticks, threads and on that CPU.
+    /// `stat` of a thread with these ticks and threads, on that CPU.
     fn stat(pid: u32, state: char, ticks: u64, threads: u32, began: u64, cpu: u32) -> String {
         let zeros = "0 ".repeat(16);
         format!(
@@ -252,7 +251,7 @@ mod tests {
         assert_eq!(found[1].threads, Fact::NotAsked, "too many");
     }
 
-    /// A thread without a pause: what it spent, and that its process is then asked for its sockets.
+    /// A thread that is never idle: its times, and its process is then asked for its sockets.
     #[test]
     fn a_thread_that_never_pauses_is_told_with_the_sockets_of_its_process() {
         let look_at = |at_s: u64, ran_ms: u64| {
@@ -280,7 +279,7 @@ mod tests {
         assert_eq!((found[0].ticks, found[0].was_on), (60, None));
     }
 
-    /// Snapshots of earlier versions list processes and have no times of them.
+    /// Snapshots of earlier versions list processes without their times.
     #[test]
     fn what_was_not_recorded_is_no_idle_machine() {
         let host = RecordedHost::new().with("proc/70/comm", "a\n");
@@ -290,7 +289,7 @@ mod tests {
         assert!(matches!(look(&broken).processes, Fact::Broken(why) if why.starts_with("/proc/70/stat: ")));
     }
 
-    /// ksoftirqd is pinned, and busy where packets are: no program that they rob.
+    /// ksoftirqd is pinned, and busy where packets are: not a program that loses time to them.
     #[test]
     fn threads_of_the_kernel_are_no_programs_even_where_it_does_not_tell_them() {
         let of_kernel = stat(15, 'R', 900, 1, 1, 0).replacen(" -1 0 ", " -1 69238848 ", 1);

@@ -13,31 +13,31 @@ use crate::units::{CpuId, Fact, NicName};
 /// All counters of one moment. They only ever grow, or wrap, within one boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// CLOCK_BOOTTIME, in nanoseconds, in the middle of the reading.
+    /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
     pub taken_ns: u64,
     /// `/proc/stat` by CPU.
     pub times: Fact<BTreeMap<CpuId, parse::CpuTimes>>,
     /// `/proc/softirqs` and `/proc/net/softnet_stat` by CPU.
     pub cpus: Fact<BTreeMap<CpuId, CpuCounters>>,
-    /// Why rows of softnet_stat cannot be told apart, if so.
+    /// The reason rows of softnet_stat cannot be assigned to CPUs, if so.
     pub softnet: Fact<()>,
     /// `/proc/interrupts`, numbered lines.
     pub interrupts: Fact<parse::Interrupts>,
-    /// Packets and bytes by interface; an interface that went away in between is missing.
+    /// Packets and bytes by interface; an interface that was removed meanwhile is missing.
     pub nics: BTreeMap<NicName, NicCounters>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
     /// The threads that poll queues, by process id; those that cannot be read are missing.
     #[serde(default)]
     pub napi_threads: BTreeMap<u32, NapiThread>,
-    /// CPU time of programs by process id. Unsupported where not one can be seen, as in recordings from
-    /// before this was read.
+    /// CPU time of programs by process id. Unsupported if none is visible, as in recordings made before this
+    /// was read.
     #[serde(default)]
     pub processes: Fact<BTreeMap<u32, ProcessTimes>>,
-    /// Times of threads of those programs that took most CPU time, by process id.
+    /// Times of threads of the programs that used most CPU time, by process id.
     #[serde(default)]
     pub threads: Fact<ThreadsOf>,
-    /// Queues of sockets that anybody may send to, by inode; asked where programs are.
+    /// Queues of public sockets, by inode; asked if programs are.
     #[serde(default)]
     pub sockets: Fact<BTreeMap<u64, SocketQueue>>,
 }
@@ -51,12 +51,12 @@ pub struct CpuCounters {
     pub processed: u32,
     /// Backlog drops.
     pub dropped: u32,
-    /// Stops on the budget.
+    /// Exhausted budgets (`time_squeeze`).
     pub time_squeeze: u32,
     /// RPS inter-processor interrupts received.
     pub received_rps: u32,
-    /// Packets that flow limit dropped. Counted where they were handed on; `dropped` counts them as well, where they
-    /// were to go.
+    /// Packets that flow limit dropped. Counted on the CPU that handed them on; `dropped` of the target CPU
+    /// counts them as well.
     #[serde(default)]
     pub flow_limit: u32,
 }
@@ -68,12 +68,12 @@ impl CpuCounters {
     }
 }
 
-/// A thread of the kernel that polls queues in place of softirqs. Its time is system time, not softirq time.
+/// A kernel thread that polls queues instead of softirqs. Its time is system time, not softirq time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NapiThread {
-    /// Time that it ran, in nanoseconds.
+    /// Time it ran, in nanoseconds.
     pub ran_ns: u64,
-    /// The CPU that it last ran on.
+    /// The CPU it last ran on.
     pub cpu: CpuId,
 }
 
@@ -90,19 +90,19 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// `rx_dropped` + `rx_missed_errors`.
     pub rx_dropped: u64,
-    /// `rx_missed_errors`: packets that the device had no buffer for, its ring being full (if_link.h). Some drivers
-    /// (ena) add theirs to `rx_dropped`, where they cannot be told from what the stack drops.
+    /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
+    /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
     #[serde(default)]
     pub rx_missed: u64,
-    /// `rx_fifo_errors` of a device: what some drivers (igb) count packets without a buffer as.
+    /// `rx_fifo_errors` of a device: some drivers (igb) count packets without a buffer here.
     #[serde(default)]
     pub rx_fifo: u64,
-    /// What each receive queue counted, by index, where the kernel or the driver tells.
+    /// Counters of each receive queue by index, if the kernel or the driver reports them.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
 }
 
 impl Counters {
-    /// Reads all counters. `inventory` says which interfaces, threads and programs to read: it was taken with
+    /// Reads all counters of the interfaces, threads and programs in `inventory`, which was taken with
     /// [`super::Scope::Counters`] or more.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
@@ -133,8 +133,8 @@ impl Counters {
     }
 }
 
-/// Joins the two sources by CPU. Rows of old kernels say no CPU; they are matched by position only
-/// when there is exactly one row for each CPU of /proc/softirqs, which lists all possible CPUs.
+/// Joins the two sources by CPU. Rows of old kernels name no CPU; they are matched by position only if
+/// there is exactly one row for each CPU of /proc/softirqs, which lists all possible CPUs.
 fn per_cpu(
     softirqs: Fact<BTreeMap<CpuId, parse::SoftirqRuns>>,
     softnet: Fact<Vec<parse::SoftnetRow>>,
@@ -150,7 +150,7 @@ fn per_cpu(
         let by_position: Vec<CpuId> = cpus.keys().copied().collect();
         let unnamed = rows.iter().any(|row| row.cpu.is_none());
         if unnamed && rows.len() != by_position.len() {
-            return Err(format!("/proc/net/softnet_stat: {} rows that name no CPU", rows.len()));
+            return Err(format!("/proc/net/softnet_stat: {} rows without a CPU number", rows.len()));
         }
         for (row, position) in rows.iter().zip(by_position.iter().chain(std::iter::repeat(&CpuId(0)))) {
             let cpu = cpus.entry(row.cpu.unwrap_or(*position)).or_default();
@@ -178,7 +178,7 @@ fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option
         tx_bytes: count("tx_bytes")?,
         rx_dropped: rx_dropped.saturating_add(rx_missed),
         rx_missed,
-        // Recordings from before this was read do not have it.
+        // Recordings made before this was read do not have it.
         rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
         rx_queues: queue_counts::of(host, raw, queues),
     })
@@ -218,8 +218,8 @@ mod tests {
         Fact::Known(parse::softirqs("CPU0 CPU1\nNET_TX: 1 2\nNET_RX: 3 4\n").expect("valid"))
     }
 
-    /// Drivers have names of their own for packets without a buffer. `rx_dropped` is none: the stack adds what a
-    /// full backlog drops.
+    /// Drivers differ in the name for packets without a buffer. `rx_dropped` is not one: the stack adds drops
+    /// at a full backlog.
     #[test]
     fn losses_by_driver() {
         let counted = |driver: &str, fifo: bool| {

@@ -1,7 +1,7 @@
-//! CPUs and who shares what with them, from /sys/devices/system/cpu and node.
+//! CPUs and their shared hardware, from /sys/devices/system/cpu and node.
 //!
-//! Who shares is asked once a group and not once a CPU: with a thousand CPUs the reading would
-//! otherwise take longer than all the rest.
+//! Sharing is read once per group, not once per CPU: with a thousand CPUs it would otherwise take
+//! longer than everything else.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +43,8 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
     };
     let Fact::Known(online) = online else { return online.map(|_| Vec::new()) };
     let isolated = read::cpu_list(host, &format!("{BASE}/isolated"));
-    // No such file: an old kernel without isolation. One that cannot be read hides which CPUs no plan may
-    // touch: then nothing is known of the CPUs.
+    // A missing file means an old kernel without isolation. An unreadable one hides the CPUs that plans must
+    // not touch: then nothing is known about the CPUs.
     let isolated = match isolated {
         Fact::Known(isolated) => isolated,
         Fact::Unsupported => CpuMask::new(),
@@ -73,7 +73,7 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
     })
 }
 
-/// What `look` finds for every CPU of `all`: asked once for each set that `shared` takes from it.
+/// The result of `look` for every CPU of `all`: called once for each set that `shared` returns.
 fn by_group<T: Clone>(
     all: &CpuMask,
     mut look: impl FnMut(CpuId) -> T,
@@ -85,7 +85,7 @@ fn by_group<T: Clone>(
             continue;
         }
         let one = look(cpu);
-        // Whoever comes first speaks for the others; a set without itself speaks for nobody else.
+        // The first CPU represents its set; a set without that CPU represents no other.
         let group = shared(&one).filter(|group| group.contains(cpu)).cloned().unwrap_or_default();
         for other in group.iter().filter(|other| all.contains(*other)) {
             found.entry(other).or_insert_with(|| one.clone());
@@ -101,7 +101,7 @@ struct Core {
     siblings: Fact<CpuMask>,
 }
 
-/// Hyper-threads share the core, and so everything that is told of it.
+/// Hyper-threads share the core, and all its facts.
 fn core(host: &dyn Host, cpu: CpuId) -> Core {
     let base = format!("{BASE}/cpu{cpu}/topology");
     Core {
@@ -113,12 +113,12 @@ fn core(host: &dyn Host, cpu: CpuId) -> Core {
 #[derive(Clone)]
 struct Package {
     number: Fact<u32>,
-    /// Who has the same: all of the package, or the hyper-threads at least.
+    /// CPUs with the same value: all of the package, or at least the hyper-threads.
     shared: Fact<CpuMask>,
 }
 
-/// `package_cpus_list` (since 5.3) names those with the same `physical_package_id`. A kernel that has not
-/// `listed` it for one CPU of a package has it for none.
+/// `package_cpus_list` (since 5.3) lists CPUs with the same `physical_package_id`. A kernel that does not
+/// have it for one CPU (`listed`) has it for none of the package.
 fn package(host: &dyn Host, cpu: CpuId, siblings: &Fact<CpuMask>, listed: &mut bool) -> Package {
     let base = format!("{BASE}/cpu{cpu}/topology");
     let number: Fact<u32> = read::number(host, &format!("{base}/physical_package_id"));
@@ -130,7 +130,7 @@ fn package(host: &dyn Host, cpu: CpuId, siblings: &Fact<CpuMask>, listed: &mut b
     Package { number, shared: if shared.known().is_some() { shared } else { siblings.clone() } }
 }
 
-/// The caches of a CPU by name, and the one with the highest level among them.
+/// The caches of a CPU by name, and the one with the highest level.
 type Caches = (Vec<String>, Option<String>);
 
 fn last_level_cache(host: &dyn Host, cpu: CpuId, known: &mut Option<Caches>) -> Fact<CpuMask> {
@@ -139,8 +139,8 @@ fn last_level_cache(host: &dyn Host, cpu: CpuId, known: &mut Option<Caches>) -> 
         Ok(names) => names,
         Err(error) => return read::absence(&error),
     };
-    // Levels belong to the kind of CPU: whoever has the same caches by name has them on the same levels.
-    // Kinds of one machine differ in how many they have.
+    // Levels depend on the kind of CPU: CPUs with the same cache names have them on the same levels.
+    // Kinds of CPU in one machine differ in the number of caches.
     let last = match known {
         Some((same, last)) if *same == names => last.clone(),
         _ => {
@@ -159,8 +159,8 @@ fn last_level_cache(host: &dyn Host, cpu: CpuId, known: &mut Option<Caches>) -> 
 fn nodes(host: &dyn Host, present: &CpuMask, online: &CpuMask) -> BTreeMap<CpuId, Fact<u32>> {
     let mut nodes: BTreeMap<CpuId, Fact<u32>> = present.iter().map(|cpu| (cpu, Fact::Unsupported)).collect();
     let Ok(names) = host.list(NODES) else {
-        // Without NUMA a kernel has neither the directory nor the links; recordings can have the links
-        // alone. The first CPU tells which.
+        // Without NUMA a kernel has neither the directory nor the links; recordings can have only the links.
+        // The first CPU shows which.
         if online.first().is_some_and(|cpu| linked_node(host, cpu) != Fact::Unsupported) {
             nodes.iter_mut().for_each(|(cpu, node)| *node = linked_node(host, *cpu));
         }
@@ -173,7 +173,7 @@ fn nodes(host: &dyn Host, present: &CpuMask, online: &CpuMask) -> BTreeMap<CpuId
             Fact::Known(cpus) => cpus.iter().for_each(|cpu| {
                 nodes.entry(cpu).and_modify(|node| *node = Fact::Known(number));
             }),
-            // Which CPUs it would have listed is not known: it may be any that nobody else lists.
+            // Its CPUs are unknown: any that no other node lists.
             absent => {
                 let unlisted = nodes.values_mut().filter(|node| **node == Fact::Unsupported);
                 unlisted.for_each(|node| *node = absent.clone().map(|_| number));
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(shown[4], (None, None, None), "offline");
     }
 
-    /// Recordings have the number of one CPU of each package, or of each core.
+    /// Recordings have the number for one CPU of each package, or of each core.
     #[test]
     fn a_package_has_one_number() {
         let number = |host: RecordedHost, cpu: u32, package: &str| {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(packages(listed), known([0, 7, 0, 7]));
         let one = list(number(machine(), 1, "never read"), 0, "0-3\n");
         assert_eq!(packages(one), known([0, 0, 0, 0]));
-        // A list without the CPU itself, or one that is none, speaks for nobody else.
+        // A list without the CPU itself, or an invalid one, represents no other CPU.
         let odd = list(list(by_core(), 0, "1-3\n"), 1, "x\n");
         assert_eq!(packages(number(odd, 2, "5\n")), known([0, 7, 5, 7]));
     }

@@ -5,18 +5,18 @@ use crate::host::Host;
 use crate::parse::{self, Mount};
 use crate::units::{CpuMask, Fact};
 
-/// What the root control group tells.
+/// Facts of the root control group.
 pub(super) struct Cpuset {
-    /// CPUs that it may use.
+    /// CPUs it may use.
     pub(super) effective: Fact<CpuMask>,
     /// CPUs of isolated partitions.
     pub(super) isolated: Fact<CpuMask>,
 }
 
-/// Where distributions mount the two versions, for hosts whose mounts cannot be read.
+/// Usual mount points of the two versions, for hosts whose mounts cannot be read.
 const USUAL: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/cpuset"];
 
-/// By version; a controller is in one of them, so the files of the other are missing.
+/// By version; a controller belongs to one of them, so the files of the other are missing.
 const EFFECTIVE: [&str; 3] = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
 
 pub(super) fn take(host: &dyn Host) -> Cpuset {
@@ -25,7 +25,7 @@ pub(super) fn take(host: &dyn Host) -> Cpuset {
     Cpuset { effective: of(&EFFECTIVE), isolated: of(&["cpuset.cpus.isolated"]) }
 }
 
-/// Where control groups may be, for the CPUs of several processes.
+/// Possible locations of control groups, for the CPUs of several processes.
 pub(super) struct Groups(Vec<String>);
 
 impl Groups {
@@ -33,12 +33,12 @@ impl Groups {
         Self(directories(host))
     }
 
-    /// CPUs that the control group of a process may use: its own, or those of the nearest group above that has
-    /// the controller.
+    /// CPUs that the control group of a process may use: its own, or those of the nearest ancestor with the
+    /// controller.
     pub(super) fn cpus_of(&self, host: &dyn Host, pid: u32) -> Fact<CpuMask> {
         let groups = read::parsed(host, &format!("proc/{pid}/cgroup"), parse::control_groups);
         groups.and_then(|groups| {
-            // The controller is in one of the versions; a path of the other is in none of its directories.
+            // The controller belongs to one version; paths of the other are in none of its directories.
             let own = groups.cpuset.or(groups.unified).unwrap_or_default();
             let own = own.trim_end_matches('/');
             let above = own.rmatch_indices('/').map(|(end, _)| &own[..end]);
@@ -58,7 +58,7 @@ fn directories(host: &dyn Host) -> Vec<String> {
     }
 }
 
-/// The list in the first of these files that is there.
+/// The list in the first of these files that exists.
 fn first(host: &dyn Host, directories: &[String], names: &[&str]) -> Fact<CpuMask> {
     let paths = directories.iter().flat_map(|at| names.iter().map(move |name| format!("{at}/{name}")));
     let mut lists = paths.map(|path| read::cpu_list(host, &path));

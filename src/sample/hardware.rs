@@ -1,9 +1,8 @@
-//! What drivers say of their devices, through ethtool, and what the bus says of SR-IOV.
+//! Drivers' reports on their devices, from ethtool, and SR-IOV facts from the bus.
 //!
-//! A device is asked everything once. A virtual interface that nobody is curious about is asked who drives
-//! it and what it offloads, and a veth only the first: a machine may have hundreds of them, a list of
-//! offloads costs as much as all else that is read of one, and what it would tell (`rx-gro`) its NAPI tells
-//! as well.
+//! A device is asked everything once. A virtual interface that is not of special interest is asked only for
+//! its driver and offloads, and a veth only for its driver: a machine may have hundreds, a list of offloads
+//! costs as much as everything else read about one, and its NAPI reveals the same fact (`rx-gro`).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +14,7 @@ use crate::parse::ethtool::{
 };
 use crate::units::{Fact, NicName};
 
-/// What one driver and its bus say.
+/// Facts from one driver and its bus.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RawHardware {
@@ -35,7 +34,7 @@ pub struct RawHardware {
     pub rules: Fact<Vec<FlowRule>>,
     /// Offloads.
     pub features: Fact<Vec<Feature>>,
-    /// Which of the driver's own statistics count packets by queue.
+    /// Those of the driver's own statistics that count packets by queue.
     pub queue_statistics: Fact<QueueStatistics>,
     /// `sriov_numvfs` of the PCI function.
     pub sriov_vfs: Fact<u32>,
@@ -43,13 +42,13 @@ pub struct RawHardware {
     pub sriov_max: Fact<u32>,
     /// Last part of the link `physfn`: the physical function of a virtual one.
     pub physical: Fact<String>,
-    /// `speed`: megabits a second of the link. Unsupported where the driver knows none and while it is down.
+    /// `speed`: link speed in Mbit/s. Unsupported if the driver knows none and while the link is down.
     pub speed_mbits: Fact<u32>,
 }
 
-/// Asks of the interface `nic`, which has `rx_queues` receive queues; `device` is `None` for virtual
-/// interfaces, which are asked everything only `in_full`, and else the device's PCI function, if it is on
-/// that bus.
+/// Queries the interface `nic`, which has `rx_queues` receive queues. `device` is `None` for virtual
+/// interfaces, which are asked everything only `in_full`; otherwise it is the device's PCI function, if it is
+/// on that bus.
 pub(super) fn take(
     host: &dyn Host,
     nic: &NicName,
@@ -95,7 +94,8 @@ pub(super) fn take(
     }
 }
 
-/// Of a link that is down, or by whom cannot say, the kernel answers EINVAL; of an unknown speed, -1.
+/// For a link that is down, or a driver that cannot tell, the kernel returns EINVAL; for an unknown speed,
+/// -1.
 fn speed(host: &dyn Host, nic: &NicName) -> Fact<u32> {
     const EINVAL: Cause = Cause::Errno(22);
     let path = format!("sys/class/net/{nic}/speed");
@@ -123,7 +123,7 @@ mod tests {
     use crate::sample::{Inventory, Scope};
     use crate::units::Fact;
 
-    /// What one fact says when it was asked and is neither known nor unsupported.
+    /// The error of a fact that was asked and is neither known nor unsupported.
     fn trouble<T>(fact: &Fact<T>) -> Option<String> {
         match fact {
             Fact::Known(_) | Fact::NotAsked | Fact::Unsupported => None,
@@ -154,7 +154,7 @@ mod tests {
         asked.into_iter().chain(more).chain(bus).flatten().collect()
     }
 
-    /// Whatever interfaces this machine has: what their drivers answer is understood, without privilege.
+    /// On any machine, the answers of its drivers are understood, without privileges.
     #[test]
     fn this_machine_is_understood() {
         let host = LiveHost::open("/".as_ref()).expect("opened");
@@ -174,7 +174,7 @@ mod tests {
             if let Some(info) = nic.hardware.driver.known() {
                 assert_ne!(info.driver, "", "{}", nic.name);
             }
-            // The kernel tells of the queues of every interface that is up, by sysfs's index.
+            // The kernel reports the queues of every interface that is up, by sysfs's index.
             let index = indices(nic.name.as_str()).expect("there");
             let told = inventory.queues.known().into_iter().flatten();
             let told = told.filter(|queue| queue.ifindex.to_string() == index.trim()).count();

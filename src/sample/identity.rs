@@ -1,4 +1,4 @@
-//! Which machine, which boot, and how its kernel accounts softirq time.
+//! Identity of the machine and boot, and its kernel's accounting of softirq time.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +27,8 @@ pub(super) fn take(host: &dyn Host) -> RawIdentity {
 }
 
 /// Since 6.1 a kernel with pressure accounting has `/proc/pressure/irq` exactly when it has
-/// `CONFIG_IRQ_TIME_ACCOUNTING` (kernel/sched/psi.c); elsewhere the build configuration tells,
-/// where the distribution keeps it below /boot.
+/// `CONFIG_IRQ_TIME_ACCOUNTING` (kernel/sched/psi.c); elsewhere the build configuration shows it, if
+/// the distribution keeps it below /boot.
 pub(super) fn exact_softirq_time(host: &dyn Host) -> Fact<bool> {
     let release = read::text(host, "proc/sys/kernel/osrelease");
     let Some(release) = release.known().map(|text| text.trim()) else {

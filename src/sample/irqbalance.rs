@@ -1,4 +1,4 @@
-//! What a running irqbalance leaves alone, by its own word.
+//! Interrupts and CPUs that a running irqbalance reports to leave alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,10 @@ use crate::units::{CpuMask, Fact, IrqId};
 pub struct Irqbalance {
     /// Its process id.
     pub pid: u32,
-    /// Interrupts that were banned by number: on its command line, or over its socket. Those that it leaves
-    /// alone by policy script or module it does not tell.
+    /// Interrupts that were banned by number: on its command line, or over its socket. It does not report
+    /// those excluded by policy script or module.
     pub banned_irqs: Fact<Vec<IrqId>>,
-    /// CPUs that it gives no interrupts.
+    /// CPUs that it assigns no interrupts to.
     pub banned_cpus: Fact<CpuMask>,
 }
 

@@ -1,4 +1,4 @@
-//! Numbered interrupts: their action names and where they may and do go.
+//! Numbered interrupts: their action names, allowed and effective CPUs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuMask, Fact, IrqId};
 
-/// One interrupt that at least one driver has asked for.
+/// One interrupt that at least one driver uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawIrq {
     /// Its number.

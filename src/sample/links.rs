@@ -1,11 +1,11 @@
-//! How interfaces stand on one another: from rtnetlink, or from what sysfs shows of it.
+//! Stacking of interfaces: from rtnetlink, or as far as sysfs shows it.
 
 use super::{RawNic, read};
 use crate::host::{Host, Question};
 use crate::parse::{self, Link};
 use crate::units::{Fact, NicName};
 
-/// Every interface of the namespace looked at.
+/// Every interface of the sampled namespace.
 pub(super) fn take(host: &dyn Host, nics: &[RawNic]) -> Fact<Vec<Link>> {
     match read::asked(host, &Question::Links, parse::links) {
         // Another root, a recording without answers, or a jail without netlink.
@@ -14,11 +14,11 @@ pub(super) fn take(host: &dyn Host, nics: &[RawNic]) -> Fact<Vec<Link>> {
     }
 }
 
-/// sysfs does not tell the namespace of `iflink`: what is not seen to be in this one is left out.
+/// sysfs does not show the namespace of `iflink`: interfaces not known to be in this one are left out.
 fn from_sysfs(host: &dyn Host, nics: &[RawNic]) -> Vec<Link> {
     let mut links: Vec<Link> = nics.iter().filter_map(|nic| one(host, nics, nic)).collect();
-    // Two that name each other are the ends of one cable. Of the kernel's kinds that come in pairs, veth
-    // alone does not tell its own.
+    // Two that name each other are the ends of one pair. Of the kernel's kinds that come in pairs, only veth
+    // does not report its kind.
     let ties: Vec<(u32, u32)> = nics
         .iter()
         .filter_map(|nic| {
@@ -49,9 +49,9 @@ fn one(host: &dyn Host, nics: &[RawNic], nic: &RawNic) -> Option<Link> {
     let index = *nic.ifindex.known()?;
     let entries = host.list(&base).unwrap_or_default();
     let lower = entries.iter().filter_map(|entry| entry.strip_prefix("lower_")?.parse::<NicName>().ok());
-    // Members say so themselves; what is below and no member is a parent.
+    // Members report it themselves; a lower interface that is not a member is a parent.
     let parent = lower.into_iter().find(|lower| master(lower) != Some(index));
-    // Of devices this is a kind of driver (`wlan`), not a kind of link.
+    // For devices this is a kind of driver (`wlan`), not a kind of link.
     let is_virtual = nic.device_path.known().is_none_or(|path| path.contains("/virtual/"));
     let uevent = read::text(host, &format!("{base}/uevent"));
     let kind = uevent.known().and_then(|text| text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")));
@@ -73,7 +73,7 @@ mod tests {
     use crate::units::Fact;
 
     /// `br0` with the member `veth0`, whose other end is `veth1`; `vlan5` on `br0`; `veth2`, whose other
-    /// end is somewhere else and happens to have the index of `br0`.
+    /// end is in another namespace and happens to have the index of `br0`.
     fn host() -> RecordedHost {
         let mut host = RecordedHost::new();
         for (name, index, tie, kind) in [
@@ -124,7 +124,7 @@ mod tests {
         let host = LiveHost::open("/".as_ref()).expect("opened");
         let asked = host.ask(&Question::Links).expect("every kernel has rtnetlink");
         let told = crate::parse::links(&asked).expect("understood");
-        let loopback = told.iter().find(|link| link.name.as_str() == "lo").expect("everybody has one");
+        let loopback = told.iter().find(|link| link.name.as_str() == "lo").expect("every machine has one");
         let index: Fact<u32> = crate::sample::read::number(&host, "sys/class/net/lo/ifindex");
         assert_eq!(index, Fact::Known(loopback.index));
         assert_eq!((&loopback.kind, loopback.link, loopback.master), (&None, None, None));

@@ -1,4 +1,4 @@
-//! Sockets that wait for packets of anybody, and the processes that hold them.
+//! Public sockets, and the processes that hold them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,27 +22,27 @@ pub enum Transport {
     Udp,
 }
 
-/// The listening sockets of the namespace looked at, and who holds them.
+/// The listening sockets of the sampled namespace, and their owners.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawListeners {
-    /// TCP over IPv4, then IPv6, then UDP; among themselves in the order of the kernel.
+    /// TCP over IPv4, then IPv6, then UDP; each in the order of the kernel.
     pub sockets: Vec<RawSocket>,
     /// The processes that hold one, by number.
     pub processes: BTreeMap<u32, RawProcess>,
-    /// Whether every process of the machine could be asked for its files; if not, why not.
+    /// Known if every process of the machine could be asked for its files; otherwise the reason.
     pub all_seen: Fact<()>,
 }
 
 /// One socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawSocket {
-    /// Which table has it.
+    /// Its table.
     pub transport: Transport,
     /// The local address.
     pub address: IpAddr,
     /// The local port.
     pub port: u16,
-    /// The processes that were seen to hold it.
+    /// The processes found to hold it.
     pub owners: Vec<u32>,
 }
 
@@ -61,12 +61,12 @@ pub struct RawProcess {
 
 type Parser = fn(&str) -> Result<Vec<NetSocket>, ParseError>;
 
-/// Where the sockets of one transport and family stand.
+/// Sources for the sockets of one transport and family.
 struct Source {
-    /// What gives the wanted ones alone. TCP's tables have every connection too, and those take microseconds
-    /// each; a UDP socket is hardly ever a connection.
+    /// A query for the wanted ones only. TCP's tables also contain every connection, at microseconds each; a
+    /// UDP socket is hardly ever a connection.
     question: Option<Question>,
-    /// What there is without an answer.
+    /// The fallback if there is no answer.
     table: &'static str,
     transport: Transport,
     parser: Parser,
@@ -128,12 +128,12 @@ pub(super) fn sockets(host: &dyn Host) -> Fact<Vec<(Transport, NetSocket)>> {
 fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> RawListeners {
     let mut owners: BTreeMap<u64, Vec<u32>> = sockets.iter().map(|(_, s)| (s.inode, Vec::new())).collect();
     let mut all_seen = seen.everybody.clone();
-    // Nobody's files are worth a look where nothing listens.
+    // If nothing listens, files of processes are not read.
     for pid in seen.programs.iter().filter(|_| !sockets.is_empty()) {
         let open = match open_sockets(host, *pid) {
             Ok(open) => open,
             Err(error) => {
-                // One that has ended meanwhile owns nothing.
+                // A process that ended meanwhile owns nothing.
                 if error.cause == Cause::Denied {
                     all_seen = read::absence(&error);
                 }
@@ -157,7 +157,7 @@ fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> 
     RawListeners { sockets: sockets.into_iter().map(socket).collect(), processes, all_seen }
 }
 
-/// The sockets of any kind that a process has open, by inode.
+/// All sockets that a process has open, by inode.
 pub(super) fn open_sockets(host: &dyn Host, pid: u32) -> Result<Vec<u64>, HostError> {
     let files = host.links(&format!("proc/{pid}/fd"))?;
     Ok(files.iter().filter_map(|(_, target)| socket_inode(target)).collect())
@@ -185,7 +185,7 @@ fn ran_on(host: &dyn Host, pid: u32) -> Fact<CpuMask> {
     for thread in threads {
         match read::parsed(host, &format!("proc/{pid}/task/{thread}/stat"), parse::last_cpu) {
             Fact::Known(cpu) => cpus.insert(cpu),
-            // It has ended meanwhile.
+            // It ended meanwhile.
             Fact::Unsupported => {}
             absent => return absent.map(|_| CpuMask::new()),
         }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(found.all_seen, Fact::Known(()));
     }
 
-    /// Reading a table of 18,000 connections for its few listeners once took longer than all else.
+    /// Reading a table of 18,000 connections for its few listeners once took longer than everything else.
     #[test]
     fn the_table_of_connections_is_the_last_resort() {
         let question = Question::TcpListeners.path();
@@ -255,7 +255,7 @@ mod tests {
         let answered = host().with(&question, []).with("proc/net/tcp", "never read");
         assert_eq!(seen(&answered), Fact::Known(vec![udp]));
         assert_eq!(seen(&host().with_failure(&question, Cause::Denied)), table);
-        // Half an answer is none, and no reason to look elsewhere.
+        // A partial answer is invalid, and no reason to try another source.
         let broken = host().with(&question, [72, 0]);
         assert!(matches!(seen(&broken), Fact::Broken(why) if why.contains(&question)));
     }
@@ -265,7 +265,7 @@ mod tests {
         let host = host().with_failure("proc/71/fd", Cause::Denied);
         let found = take(&host, &seen(&[70, 71]));
         assert_eq!(found.known().expect("known").all_seen, Fact::Denied(Need::SysPtrace));
-        // Whoever is not seen at all may own any of them.
+        // An invisible process may own any of them.
         let part = Seen { everybody: Fact::Denied(Need::AllProcesses), ..seen(&[70]) };
         let found = take(&self::host(), &part);
         assert_eq!(found.known().expect("known").all_seen, Fact::Denied(Need::AllProcesses));

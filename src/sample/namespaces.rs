@@ -1,4 +1,4 @@
-//! Network namespaces that processes live in, other than the one looked at.
+//! Network namespaces of running processes, other than the sampled one.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::host::{Cause, Host, Question};
 use crate::parse;
 use crate::units::Fact;
 
-/// The namespaces that processes were seen to live in, by inode.
+/// The namespaces of visible processes, by inode.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawNamespaces {
-    /// Those other than the one looked at.
+    /// Those other than the sampled one.
     pub others: Vec<RawNamespace>,
-    /// Whether every process of the machine could be asked for its namespace; if not, why not.
+    /// Known if every process of the machine could be asked for its namespace; otherwise the reason.
     pub all_seen: Fact<()>,
 }
 
 /// One namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawNamespace {
-    /// Its inode, by which `/proc/PID/ns/net` calls it.
+    /// Its inode, as in `/proc/PID/ns/net`.
     pub inode: u64,
-    /// The number by which the namespace looked at calls it; `Unsupported` = it has none.
+    /// Its number in the sampled namespace; `Unsupported` = it has none.
     pub id: Fact<u32>,
     /// The process with the lowest number in it.
     pub pid: u32,
@@ -36,7 +36,7 @@ pub struct RawNamespace {
 
 pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
     let inode = |link: String| {
-        let unknown = || format!("`{link}` names no network namespace");
+        let unknown = || format!("`{link}` is not a network namespace");
         parse::namespace_inode(&link).ok_or_else(unknown)
     };
     let of = |process: &str| {
@@ -57,7 +57,7 @@ pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
             }
             Ok(absent) => return absent.map(|_| RawNamespaces::default()),
             Err(error) if error.cause == Cause::Denied => all_seen = read::absence(&error),
-            // It has ended meanwhile.
+            // It ended meanwhile.
             Err(_) => {}
         }
     }

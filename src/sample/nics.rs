@@ -9,20 +9,20 @@ use crate::host::Host;
 use crate::parse::NetdevQueue;
 use crate::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
-/// One interface as sysfs shows it.
+/// One interface, from sysfs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawNic {
     /// Its name.
     pub name: NicName,
     /// `ifindex`: its number in netlink answers.
     pub ifindex: Fact<u32>,
-    /// `dev_port`: which port of its device it is, for devices with several.
+    /// `dev_port`: its port number, for devices with several.
     pub dev_port: Fact<u32>,
-    /// Target of the link `/sys/class/net/NAME`: says the bus and the device.
+    /// Target of the link `/sys/class/net/NAME`: shows the bus and the device.
     pub device_path: Fact<String>,
     /// Last part of the link `device/driver`.
     pub driver: Fact<String>,
-    /// `device/numa_node` of the nearest device that says one; -1 = unknown.
+    /// `device/numa_node` of the nearest device that has one; -1 = unknown.
     pub numa_node: Fact<i32>,
     /// `operstate`.
     pub operstate: Fact<String>,
@@ -30,19 +30,19 @@ pub struct RawNic {
     pub msi_irqs: Fact<Vec<IrqId>>,
     /// Queues in the order of `rx-0`, `rx-1`, ..., `tx-0`, ...
     pub queues: Fact<Vec<RawQueue>>,
-    /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not asked of virtual interfaces that
-    /// have no NAPI, unless in full.
+    /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not asked of virtual interfaces without
+    /// NAPI, unless in full.
     #[serde(default)]
     pub napi: RawNapiSettings,
-    /// CPU of each VMBus channel, by receive queue: hv_netvsc alone has them.
+    /// CPU of each VMBus channel, by receive queue: only for hv_netvsc.
     #[serde(default)]
     pub vmbus_cpus: BTreeMap<u32, CpuId>,
-    /// What driver and bus say.
+    /// Facts from driver and bus.
     #[serde(default)]
     pub hardware: RawHardware,
 }
 
-/// How the NAPI instances of an interface work, as sysfs shows it.
+/// Settings of an interface's NAPI instances, from sysfs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawNapiSettings {
     /// `threaded`: 0 = polled in softirq.
@@ -56,7 +56,7 @@ pub struct RawNapiSettings {
 /// One queue. Files of the other direction are `Unsupported`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawQueue {
-    /// Which queue.
+    /// Its name.
     pub id: QueueId,
     /// `rps_cpus`.
     pub rps_cpus: Fact<CpuMask>,
@@ -64,12 +64,12 @@ pub struct RawQueue {
     pub rps_flow_cnt: Fact<u32>,
     /// `xps_cpus`.
     pub xps_cpus: Fact<CpuMask>,
-    /// Whether `xps_rxqs` is set. Recordings from before this was read do not have it.
+    /// True if `xps_rxqs` is set. Recordings made before this was read do not have it.
     #[serde(default)]
     pub xps_by_rxq: Fact<bool>,
 }
 
-/// `in_full` says which interfaces are asked everything, whatever their kind.
+/// `in_full` selects interfaces that are asked everything, whatever their kind.
 pub(super) fn take(
     host: &dyn Host,
     told: &Fact<Vec<NetdevQueue>>,
@@ -80,8 +80,8 @@ pub(super) fn take(
     });
     match host.list("sys/class/net") {
         Err(error) => read::absence(&error),
-        // Files such as bonding_masters stand beside the interfaces; only those are links with
-        // a name the kernel allows and a queues directory.
+        // Files such as bonding_masters are next to the interfaces; only interfaces are links with a name
+        // the kernel allows and a queues directory.
         Ok(names) => Fact::Known(
             names
                 .iter()
@@ -96,7 +96,7 @@ pub(super) fn take(
     }
 }
 
-/// `polled` has the indices of the interfaces with a NAPI, where the kernel tells.
+/// `polled` has the indices of the interfaces with a NAPI, if the kernel reports them.
 fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: bool) -> RawNic {
     let base = format!("sys/class/net/{name}");
     let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
@@ -193,7 +193,7 @@ fn queue(host: &dyn Host, base: &str, id: QueueId) -> RawQueue {
             rps_cpus: Fact::Unsupported,
             rps_flow_cnt: Fact::Unsupported,
             xps_cpus: read::cpu_mask(host, &path("xps_cpus")),
-            // A mask of receive queues, in the form of one of CPUs.
+            // A mask of receive queues, in the form of a CPU mask.
             xps_by_rxq: read::cpu_mask(host, &path("xps_rxqs")).map(|queues| !queues.is_empty()),
         },
     }
@@ -206,7 +206,7 @@ mod tests {
     use crate::sample::Inventory;
     use crate::units::QueueId;
 
-    /// Composed: no kernel has so many queues, but any tree can say so.
+    /// Synthetic: no kernel has so many queues, but a recorded tree may.
     #[test]
     fn the_last_number_of_all_is_a_queue_like_any_other() {
         let base = "sys/class/net/eth0";

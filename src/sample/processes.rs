@@ -1,4 +1,4 @@
-//! The processes of the machine, those that matter to steering, and how one of them is described.
+//! The processes of the machine, those that matter to steering, and the description of one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,28 +8,28 @@ use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, Fact, Need};
 
-/// The processes that can be seen.
+/// The visible processes.
 pub(super) struct Seen {
     /// All of them, by number.
     pub(super) pids: Vec<u32>,
-    /// Those that are not threads of the kernel, as far as the kernel says: these have no files and no
+    /// Those that are not kernel threads, as far as the kernel reports: kernel threads have no files and no
     /// namespaces of their own, and a large machine has thousands.
     pub(super) programs: Vec<u32>,
-    /// Whether that is everybody; if not, why not.
+    /// Known if these are all processes; otherwise the reason.
     pub(super) everybody: Fact<()>,
-    /// Names that were asked for: several look for the same ones, and each is a file.
+    /// Cache of names: several callers need the same ones, and each costs a file.
     pub(super) names: RefCell<BTreeMap<u32, Option<String>>>,
 }
 
 impl Seen {
-    /// A process's name, `None` of one that has ended.
+    /// A process's name, `None` if it ended.
     pub(super) fn command(&self, host: &dyn Host, pid: u32) -> Option<String> {
         self.names.borrow_mut().entry(pid).or_insert_with(|| command(host, pid)).clone()
     }
 }
 
-/// Looks who is there. Every machine has `kthreadd` for process 2: who does not see it sees a part of the
-/// machine alone, from within a PID namespace or through a `/proc` that hides what is not his.
+/// Lists processes. On every machine process 2 is `kthreadd`: if it is not visible, only a part of the
+/// machine is, because of a PID namespace or a `/proc` that hides processes of other users.
 pub(super) fn see(host: &dyn Host) -> Seen {
     let pids = pids(host);
     let kthreadd = command(host, 2).filter(|name| name == "kthreadd");
@@ -58,8 +58,8 @@ fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
     }
 }
 
-/// irqbalance, when it runs: the one with the lowest number. That none runs is known only to those who see
-/// everybody.
+/// irqbalance, if it runs: the one with the lowest number. Its absence is known only if all processes are
+/// visible.
 pub(super) fn irqbalance(host: &dyn Host, seen: &Seen) -> Fact<Option<u32>> {
     let is_irqbalance = |pid: &u32| seen.command(host, *pid).is_some_and(|name| name == "irqbalance");
     match seen.programs.iter().copied().find(is_irqbalance) {
@@ -68,10 +68,10 @@ pub(super) fn irqbalance(host: &dyn Host, seen: &Seen) -> Fact<Option<u32>> {
     }
 }
 
-/// `ksoftirqd/N` by CPU. Looked for among all processes: the kernel may leave one out of its list of
-/// threads while another ends.
+/// `ksoftirqd/N` by CPU. Searched among all processes: the kernel may omit one from its list of threads
+/// while another ends.
 pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u32>> {
-    // A process may end between the listing and the reading: that is no error.
+    // A process may end between listing and reading: that is not an error.
     let found = seen.pids.iter().filter_map(|pid| {
         let cpu = seen.command(host, *pid)?.strip_prefix("ksoftirqd/")?.parse().ok()?;
         Some((CpuId(cpu), *pid))
@@ -80,13 +80,13 @@ pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u3
     if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
 }
 
-/// Name of a kernel thread that polls queues in place of softirqs: `napi/NIC-ID` of an interface's NAPI, or
-/// `backlog_napi/N` of a CPU's backlog (since 6.10).
+/// True for the name of a kernel thread that polls queues instead of softirqs: `napi/NIC-ID` of an
+/// interface's NAPI, or `backlog_napi/N` of a CPU's backlog (since 6.10).
 pub fn is_napi_thread(name: &str) -> bool {
     name.starts_with("napi/") || name.starts_with("backlog_napi/")
 }
 
-/// The kernel's threads that poll queues in place of softirqs. Only those of which it is told how long they ran.
+/// The kernel threads that poll queues instead of softirqs. Only those with a known run time.
 pub(super) fn napi_threads(host: &dyn Host, seen: &Seen) -> Fact<Vec<u32>> {
     let polls = |pid: &u32| seen.command(host, *pid).is_some_and(|name| is_napi_thread(&name));
     let told =
@@ -100,7 +100,7 @@ fn command(host: &dyn Host, pid: u32) -> Option<String> {
     Some(parse::thread_name(&String::from_utf8_lossy(&comm)).to_owned())
 }
 
-/// The control group that tells most of a process.
+/// The control group with most information on a process.
 pub(super) fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
     read::parsed(host, &format!("proc/{pid}/cgroup"), parse::control_groups)
         .and_then(|groups| groups.telling().map_or(Fact::Unsupported, |path| Fact::Known(path.to_owned())))
@@ -112,7 +112,7 @@ pub(super) mod tests {
     use crate::host::{Cause, RecordedHost};
     use crate::units::{CpuId, Fact, Need};
 
-    /// These programs, and nobody else on the machine.
+    /// Only these programs on the machine.
     pub(in crate::sample) fn seen(programs: &[u32]) -> Seen {
         let everybody = Fact::Known(());
         Seen { pids: programs.to_vec(), programs: programs.to_vec(), everybody, names: Default::default() }
@@ -165,13 +165,13 @@ pub(super) mod tests {
 
     #[test]
     fn the_kernel_s_own_threads_are_no_programs() {
-        // In a container, 2 is a process like any other.
+        // In a container, 2 is an ordinary process.
         let inside = see(&host().with("proc/2/comm", "sh\n"));
         assert_eq!(inside.programs, [1, 2, 15, 23, 701]);
         assert_eq!(see(&host().with("proc/2/comm", "kthreadd\n")).programs, [1, 701]);
     }
 
-    /// `irqbalance not running` was said in every container of a machine on which it runs.
+    /// `irqbalance not running` was once printed in every container of a machine on which it runs.
     #[test]
     fn who_does_not_see_everybody_does_not_know_who_is_absent() {
         let closed = host().with_failure("proc/2/comm", Cause::Denied);
@@ -179,7 +179,7 @@ pub(super) mod tests {
             let seen = see(&host);
             assert_eq!(seen.everybody, Fact::Denied(Need::AllProcesses));
             assert_eq!(irqbalance(&host, &seen), Fact::Denied(Need::AllProcesses));
-            assert!(ksoftirqd(&host, &seen).known().is_some(), "those that are seen are known");
+            assert!(ksoftirqd(&host, &seen).known().is_some(), "visible ones are known");
             let host = host.with("proc/700/comm", "irqbalance\n");
             assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
         }

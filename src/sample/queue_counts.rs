@@ -1,4 +1,4 @@
-//! What each receive queue counted: as the kernel tells it, else among the driver's own statistics.
+//! Counters of each receive queue: from the kernel, else from the driver's own statistics.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::host::{EthtoolGet, Host, Question};
 use crate::parse::{self, QueueCounters};
 use crate::units::Direction;
 
-/// Counters of receive queues by (interface index, queue index), as the kernel tells them.
+/// Counters of receive queues by (interface index, queue index), from the kernel.
 pub(super) type ByKernel = BTreeMap<(u32, u32), QueueCounters>;
 
-/// Asks the kernel. Older ones and most virtual interfaces count nothing by queue: then there is none.
+/// Asks the kernel. Older ones and most virtual interfaces do not count by queue: then it is empty.
 pub(super) fn by_kernel(host: &dyn Host) -> ByKernel {
     let stats = read::asked(host, &Question::QueueStats, parse::queue_stats);
     stats
@@ -30,8 +30,8 @@ pub(super) fn of(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32
     if own.is_empty() { by_driver(host, raw) } else { own }
 }
 
-/// Counters of receive queues among the driver's own statistics. None once the driver has more or fewer
-/// statistics than when their names were read: then it is not known which is which.
+/// Counters of receive queues among the driver's own statistics. None if the number of statistics changed
+/// since their names were read: then they cannot be matched.
 fn by_driver(host: &dyn Host, raw: &RawNic) -> BTreeMap<u32, QueueCounters> {
     let places = raw.hardware.queue_statistics.known().filter(|places| !places.entries.is_empty());
     let Some(places) = places else { return BTreeMap::new() };
@@ -92,6 +92,6 @@ mod tests {
         };
         assert_eq!(packets(counting(&[9, 8, 700], false)), [(0, 8, Some(700))]);
         assert_eq!(packets(counting(&[9, 8, 700], true)), [(0, 77, None)]);
-        assert_eq!(packets(counting(&[9, 8, 700, 1], false)), [], "there are more: which is which?");
+        assert_eq!(packets(counting(&[9, 8, 700, 1], false)), [], "their number changed");
     }
 }

@@ -1,4 +1,4 @@
-//! From a file to a [`Fact`]: which errno is which kind of absence.
+//! From a file to a [`Fact`]: maps errno to the kind of absence.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::host::{Cause, Host, HostError, Question};
 use crate::units::{CpuMask, Fact, Need};
 
-/// Turns an error of the host into the absence that it means.
+/// Turns an error of the host into an absence.
 pub(super) fn absence<T>(error: &HostError) -> Fact<T> {
     match error.cause {
         Cause::Missing => Fact::Unsupported,
@@ -17,7 +17,7 @@ pub(super) fn absence<T>(error: &HostError) -> Fact<T> {
     }
 }
 
-/// Which privilege a path or a question asks for.
+/// The privilege that a path or a question needs.
 fn need(path: &str) -> Need {
     let of_process = path.strip_prefix("proc/").and_then(|rest| rest.split_once('/'));
     let inside = |(pid, file): (&str, &str)| {
@@ -37,7 +37,7 @@ pub(super) fn text(host: &dyn Host, path: &str) -> Fact<String> {
     host.read_text(path).map_or_else(|error| absence(&error), Fact::Known)
 }
 
-/// A file parsed by `parser`; what it rejects names the file.
+/// A file parsed by `parser`; errors name the file.
 pub(super) fn parsed<T, E: Display>(
     host: &dyn Host,
     path: &str,
@@ -63,7 +63,7 @@ pub(super) fn cpu_mask(host: &dyn Host, path: &str) -> Fact<CpuMask> {
     parsed(host, path, CpuMask::from_hex)
 }
 
-/// The answer to a question, parsed by `parser`; what it rejects names the question.
+/// The answer to a question, parsed by `parser`; errors name the question.
 pub(super) fn asked<T, E: Display>(
     host: &dyn Host,
     question: &Question,

@@ -1,28 +1,28 @@
-//! How far one look goes.
+//! Scope of one sample.
 
 use crate::units::{Fact, NicName};
 
-/// What a look is for. What others need is not asked: it takes a look into every process, of which there
-/// may be thousands, or every question to each of hundreds of virtual interfaces.
+/// Purpose of a sample. Facts beyond it are not read: they may require reading thousands of processes, or
+/// asking hundreds of virtual interfaces everything.
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
-    /// To know the receive path: interfaces, queues, interrupts, CPUs, and how they are set.
+    /// The receive path: interfaces, queues, interrupts, CPUs, and their settings.
     Path,
-    /// To take [`super::Counters`] as well: the kernel's threads that they read.
+    /// Also the kernel threads that [`super::Counters`] read.
     Counters,
-    /// To see the load as well: the programs of which [`super::Counters`] then have the CPU time.
+    /// Also the programs whose CPU time [`super::Counters`] then contain.
     Load,
-    /// To show the receive path and what surrounds it: who listens, and which namespaces there are.
+    /// The receive path and its surroundings: listeners and namespaces.
     Surroundings {
-        /// The interface to show all of, if there is one.
+        /// The interface to show in full, if any.
         nic: Option<&'a NicName>,
     },
-    /// To keep it: everything, of every interface.
+    /// Everything, of every interface: for recordings.
     All,
 }
 
 impl Scope<'_> {
-    /// Whether to ask everything of this interface, even if it is a virtual one.
+    /// True if this interface is asked everything, even if it is virtual.
     pub(super) fn in_full(self, nic: &NicName) -> bool {
         match self {
             Scope::Path | Scope::Counters | Scope::Load => false,
@@ -31,17 +31,17 @@ impl Scope<'_> {
         }
     }
 
-    /// What the kernel's threads tell.
+    /// Facts from kernel threads.
     pub(super) fn threads<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
         if matches!(self, Scope::Counters | Scope::Load | Scope::All) { ask() } else { Fact::NotAsked }
     }
 
-    /// What takes one file of every program.
+    /// Facts that need one file of every program.
     pub(super) fn programs<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
         if matches!(self, Scope::Load | Scope::All) { ask() } else { Fact::NotAsked }
     }
 
-    /// What takes a look into every process.
+    /// Facts that need several files of every process.
     pub(super) fn everybody<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
         if matches!(self, Scope::Surroundings { .. } | Scope::All) { ask() } else { Fact::NotAsked }
     }
@@ -54,7 +54,7 @@ mod tests {
     use crate::sample::{Inventory, Sample};
     use crate::units::{CpuId, Fact, NicName};
 
-    /// The driver's answer to `ethtool -i`, and the offloads of nobody.
+    /// Only the driver's answer to `ethtool -i`, without offloads.
     fn veth() -> RecordedHost {
         let mut host = RecordedHost::new()
             .with_link("sys/class/net/veth0", "../../devices/virtual/net/veth0")
@@ -102,7 +102,8 @@ mod tests {
         assert_eq!(overview.nics.known().expect("listed")[0].hardware.channels, Fact::NotAsked);
     }
 
-    /// A machine of 1,024 CPUs has 5,000 of them: their names alone took more than all else of `show`.
+    /// A machine of 1,024 CPUs has 5,000 of them: their names alone took longer than everything else in
+    /// `show`.
     #[test]
     fn showing_does_not_read_the_names_of_kernel_threads() {
         let host = veth();

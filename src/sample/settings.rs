@@ -1,4 +1,4 @@
-//! Settings of the kernel that decide what a plan may do.
+//! Kernel settings that decide what a plan may do.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::units::{CpuMask, Fact, MaskError};
 pub struct Clocksource {
     /// In use.
     pub current: String,
-    /// May be chosen.
+    /// Available.
     pub available: Vec<String>,
 }
 
@@ -30,22 +30,22 @@ pub struct Settings {
     pub busy_poll: Fact<u32>,
     /// `net.core.busy_read`, microseconds; 0 = off.
     pub busy_read: Fact<u32>,
-    /// `net.core.rps_default_mask`: CPUs that RPS uses on queues of interfaces to come; empty = none. There
-    /// since 6.3, for each network namespace.
+    /// `net.core.rps_default_mask`: CPUs that RPS uses on queues of new interfaces; empty = none. Since 6.3,
+    /// for each network namespace.
     #[serde(default)]
     pub rps_default_mask: Fact<CpuMask>,
-    /// What tells the time.
+    /// The clocksource.
     pub clocksource: Fact<Clocksource>,
-    /// Whether softirq time is exact (`CONFIG_IRQ_TIME_ACCOUNTING`) or a tick sample.
+    /// True if softirq time is exact (`CONFIG_IRQ_TIME_ACCOUNTING`), false if tick-sampled.
     pub exact_softirq_time: Fact<bool>,
     /// CPUs of `nohz_full`, which should have no tick; empty = none.
     pub nohz_full: Fact<CpuMask>,
     /// CPUs that the root control group may use; fewer than online = the others belong to a partition.
-    /// The root is that which this process sees: in a container, the container's.
+    /// The root as seen by this process: in a container, the container's.
     pub cpuset: Fact<CpuMask>,
     /// CPUs of isolated partitions (`cpuset.cpus.isolated`, since 6.7); empty = none.
     pub cpuset_isolated: Fact<CpuMask>,
-    /// The active profile of tuned, empty when none is; `Unsupported` where tuned is not installed.
+    /// The active profile of tuned, empty if none is; `Unsupported` if tuned is not installed.
     pub tuned_profile: Fact<String>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn take(host: &dyn Host) -> Settings {
     }
 }
 
-/// TuneD leaves an empty file where no profile is active.
+/// TuneD leaves an empty file if no profile is active.
 fn tuned_profile(host: &dyn Host) -> Fact<String> {
     match read::text(host, "etc/tuned/active_profile").map(|text| text.trim().to_owned()) {
         Fact::Known(name) if name.is_empty() => Fact::Unsupported,
@@ -76,7 +76,7 @@ fn tuned_profile(host: &dyn Host) -> Fact<String> {
     }
 }
 
-/// Without the boot option the kernel prints a mask that it does not have.
+/// Without the boot option the kernel prints a bogus mask.
 fn nohz_full(text: &str) -> Result<CpuMask, MaskError> {
     if text.trim() == "(null)" { Ok(CpuMask::new()) } else { text.parse() }
 }

@@ -1,4 +1,4 @@
-//! What waits in the sockets that anybody may send to, and what the sockets of one process held at two looks.
+//! Queues of public sockets, and those of one process in two samples.
 
 use std::collections::BTreeMap;
 
@@ -16,36 +16,36 @@ pub struct SocketQueue {
     pub transport: Transport,
     /// The local port.
     pub port: u16,
-    /// Connections that wait to be accepted, or bytes that wait to be read.
+    /// Connections waiting to be accepted, or bytes waiting to be read.
     pub queued: u64,
-    /// Connections or packets that it had no room for since it was made; 0 where that is not told.
+    /// Connections or packets that it had no room for since its creation; 0 if not reported.
     pub dropped: u64,
 }
 
-/// A socket of a process at two looks.
+/// A socket of a process in two samples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawHeld {
-    /// What it was at the second look.
+    /// Its state in the second sample.
     pub now: SocketQueue,
-    /// What waited at the first.
+    /// Its queue in the first sample.
     pub queued_before: u64,
-    /// What it had no room for in between.
+    /// Drops in between.
     pub dropped: u64,
-    /// Connections to the port that have something to be read at the second look. Not asked where the queue
-    /// itself tells that the process is behind, and of UDP.
+    /// Connections to the port with unread data in the second sample. Not asked if the queue itself shows
+    /// that the process is behind, nor of UDP.
     pub unread: Fact<u32>,
 }
 
-/// The sockets of one process that anybody may send to.
+/// The public sockets of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawSockets {
-    /// Those of the namespace looked at.
+    /// Those of the sampled namespace.
     pub held: Vec<RawHeld>,
-    /// It has others: of another namespace, connections, or what is neither of the network nor a Unix socket.
+    /// True if it has others: of another namespace, connections, or neither network nor Unix sockets.
     pub others: bool,
 }
 
-/// The queues of the namespace looked at, by inode.
+/// The queues of the sampled namespace, by inode.
 pub(super) fn take(host: &dyn Host) -> Fact<BTreeMap<u64, SocketQueue>> {
     listeners::sockets(host).map(|sockets| {
         let queue = |(transport, socket): (Transport, parse::NetSocket)| {
@@ -56,7 +56,7 @@ pub(super) fn take(host: &dyn Host) -> Fact<BTreeMap<u64, SocketQueue>> {
     })
 }
 
-/// The sockets of a process from `before` to `after`, which `host` was just read for.
+/// The sockets of a process from `before` to `after`, just read from `host`.
 pub(super) fn held(host: &dyn Host, pid: u32, before: &Counters, after: &Counters) -> Fact<RawSockets> {
     let mut open = match listeners::open_sockets(host, pid) {
         Ok(open) => open,
@@ -82,13 +82,13 @@ pub(super) fn held(host: &dyn Host, pid: u32, before: &Counters, after: &Counter
     })
 }
 
-/// Whether all of these are Unix sockets: every service has one to its journal.
+/// True if all of these are Unix sockets: every service has one to its journal.
 fn are_unix(host: &dyn Host, inodes: &[u64]) -> bool {
     let unix = read::parsed(host, "proc/net/unix", parse::unix_sockets);
     unix.known().is_some_and(|unix| inodes.iter().all(|inode| unix.contains(inode)))
 }
 
-/// Connections to a port that have something to be read.
+/// Connections to a port with unread data.
 fn unread(host: &dyn Host, port: u16) -> Fact<u32> {
     let mut known = Fact::Unsupported;
     for question in [Question::TcpConnections { port }, Question::Tcp6Connections { port }] {
@@ -112,7 +112,7 @@ mod tests {
     use crate::sample::{Counters, Inventory, Scope};
     use crate::units::{Fact, Need};
 
-    /// A UDP socket on port 53 and one TCP listener on port 80, with so much in their queues.
+    /// A UDP socket on port 53 and one TCP listener on port 80, with this much in their queues.
     fn host(unread: u32, dropped: u32, backlog: u32) -> RecordedHost {
         let row = |state: &str, port: u32, queued: u32, inode: u32, rest: &str| {
             format!(

@@ -1,8 +1,8 @@
-//! How long threads ran and how long they waited for a CPU.
+//! Time that threads ran and waited for a CPU.
 //!
-//! A program of one busy thread and one of four that take turns look alike by the time of the program. Each
-//! thread is one file of some 10 us, so there is a limit to how many are looked at: those of the programs that
-//! took most of the time since they began come first.
+//! By the time of the program, one busy thread and four that take turns look alike. Each thread costs one
+//! file of about 10 us, so their number is limited: programs that used the largest part of their lifetime
+//! come first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,27 +14,27 @@ use crate::host::Host;
 use crate::parse;
 use crate::units::Fact;
 
-/// Threads looked at, of all programs together.
+/// Threads read, of all programs together.
 const LOOKED_AT: u64 = 512;
 /// A tick of USER_HZ, which is 100 on every architecture that rxlab runs on.
 const TICK_NS: u64 = 10_000_000;
-/// Programs younger than this, in ticks, are taken to be so old: what took all of its first moment says little.
+/// Programs younger than this, in ticks, count as this old: a full first moment proves little.
 const YOUNG: u64 = 100;
 
-/// Times of one thread since it began, in nanoseconds.
+/// Times of one thread since its start, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTimes {
-    /// It ran. Interrupts on top of it are in there unless the kernel accounts for them.
+    /// Running. Includes interrupts on top of it unless the kernel accounts for them.
     pub ran_ns: u64,
-    /// It could have run and another ran.
+    /// Runnable while another thread ran.
     pub waited_ns: u64,
 }
 
 /// Times by process and thread.
 pub type ThreadsOf = BTreeMap<u32, BTreeMap<u32, ThreadTimes>>;
 
-/// The times of the threads of these programs, `now_ns` after boot. Programs with more threads than are left to
-/// look at are left out.
+/// The times of the threads of these programs, `now_ns` after boot. Programs with more threads than the
+/// remaining limit are left out.
 pub(super) fn times(
     host: &dyn Host,
     processes: &BTreeMap<u32, ProcessTimes>,
@@ -42,7 +42,7 @@ pub(super) fn times(
 ) -> Fact<ThreadsOf> {
     let share = |times: &ProcessTimes| {
         let age = (now_ns / TICK_NS).saturating_sub(times.began_ticks).max(YOUNG);
-        // Parts of a million: a whole number has an order.
+        // Parts per million: integers are ordered.
         Reverse(u128::from(times.cpu_ticks) * 1_000_000 / u128::from(age))
     };
     let mut programs: Vec<_> = processes.iter().filter(|(_, times)| times.cpu_ticks > 0).collect();
@@ -59,7 +59,7 @@ pub(super) fn times(
     if found.is_empty() { Fact::Unsupported } else { Fact::Known(found) }
 }
 
-/// Threads that end meanwhile, or of which nothing is told, are left out.
+/// Threads that end meanwhile, or have no reported times, are left out.
 fn of_process(host: &dyn Host, pid: u32) -> BTreeMap<u32, ThreadTimes> {
     let names = host.list(&format!("proc/{pid}/task")).unwrap_or_default();
     let times = |name: &String| {
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(times(&host, &BTreeMap::from([(71, process(9, 1, 1))]), 0), Fact::Unsupported);
     }
 
-    /// A server that began to be busy today, on a machine that compiled a kernel once.
+    /// A server that became busy today, on a machine that once compiled a kernel.
     #[test]
     fn who_took_most_of_its_time_comes_first_and_there_is_a_limit() {
         let hour = 360_000;

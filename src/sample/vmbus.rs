@@ -1,4 +1,4 @@
-//! Channels of Hyper-V's bus: which CPU the hypervisor signals for which queue.
+//! Channels of Hyper-V's bus: the CPU that the hypervisor signals for each queue.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::units::CpuId;
 /// The CPU of each channel of the device at `path`, by the receive queue that it carries; channels that
 /// cannot be read are missing.
 ///
-/// `channels/N/subchannel_id` is the number by which hv_netvsc takes the channel for a queue, and
-/// `channels/N/cpu` where it is signalled (Documentation/ABI/stable/sysfs-bus-vmbus).
+/// `channels/N/subchannel_id` is the queue number that hv_netvsc assigns to the channel, and
+/// `channels/N/cpu` the CPU it signals (Documentation/ABI/stable/sysfs-bus-vmbus).
 pub(super) fn channel_cpus(host: &dyn Host, path: &str) -> BTreeMap<u32, CpuId> {
     let channels = host.list(&format!("{path}/channels")).unwrap_or_default();
     let number = |channel: &str, file: &str| {
@@ -26,7 +26,7 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::units::CpuId;
 
-    /// Composed after the kernel's description: no machine at hand runs on Hyper-V.
+    /// Synthetic, after the kernel's description: no Hyper-V machine is at hand.
     #[test]
     fn channels_are_numbered_by_the_bus_in_no_order_of_queues() {
         let base = "sys/class/net/eth0/device";

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use super::CpuId;
 
-/// CPU numbers at or above this are refused: far above any kernel's NR_CPUS, low enough that a
-/// typing error cannot allocate a gigabyte.
+/// CPU numbers from here on are refused: far above any kernel's NR_CPUS, low enough that a typing
+/// error cannot allocate a gigabyte.
 const LIMIT: u32 = 1 << 16;
 
 /// A set of CPUs.
@@ -24,7 +24,7 @@ pub struct CpuMask {
     words: Vec<u32>,
 }
 
-/// Text that is no CPU list and no CPU mask.
+/// Text that is neither a CPU list nor a CPU mask.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MaskError {
     /// A part of a list is not `N` or `N-M`.
@@ -36,7 +36,7 @@ pub enum MaskError {
     /// A group of a mask is not 1 to 8 hexadecimal digits.
     #[error("`{0}` is not a group of 1 to 8 hexadecimal digits")]
     Group(String),
-    /// A CPU number no kernel has.
+    /// A CPU number that no kernel has.
     #[error("CPU {0} is beyond the limit of {LIMIT}")]
     TooLarge(String),
 }
@@ -83,7 +83,7 @@ impl CpuMask {
         self.words[word] |= 1 << (cpu.0 % 32);
     }
 
-    /// Takes a CPU out; no error when it was not in.
+    /// Removes a CPU, if it is in the set.
     pub fn remove(&mut self, cpu: CpuId) {
         if let Some(word) = self.words.get_mut((cpu.0 / 32) as usize) {
             *word &= !(1 << (cpu.0 % 32));
@@ -91,22 +91,22 @@ impl CpuMask {
         self.trim();
     }
 
-    /// Whether `cpu` is in the set.
+    /// True if `cpu` is in the set.
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.words.get((cpu.0 / 32) as usize).is_some_and(|word| word & (1 << (cpu.0 % 32)) != 0)
     }
 
-    /// How many CPUs are in the set.
+    /// The number of CPUs in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether no CPU is in the set.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The CPUs in rising order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         (0u32..).zip(&self.words).flat_map(|(index, word)| {
             let mut left = *word;
@@ -138,7 +138,7 @@ impl CpuMask {
         self.zip(other, |a, b| a & !b)
     }
 
-    /// One more than the highest CPU that there is a word for.
+    /// One more than the highest CPU that the words can hold.
     fn width(&self) -> u32 {
         u32::try_from(self.words.len()).expect("the limit is far below") * 32
     }
@@ -156,7 +156,7 @@ impl CpuMask {
 
     /// Adds `low` to `high`, both below the limit.
     fn insert_range(&mut self, low: u32, high: u32) {
-        // The highest first: it makes room for the others.
+        // Highest first: it makes room for the others.
         self.insert(CpuId(high));
         let (first, last) = (low / 32, high / 32);
         for index in first..=last {
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(hex("fe000000"), list("25-31"));
     }
 
-    /// A vendor's document calls this mask CPU 33; the group carries bit 0, so it is 32.
+    /// A vendor's document calls this mask CPU 33; bit 0 of the group is set, so it is 32.
     #[test]
     fn second_group_starts_at_32() {
         assert_eq!(hex("00000001,00000f00"), list("8-11,32"));
@@ -348,7 +348,7 @@ mod tests {
             prop_assert_eq!(mask.len(), cpus.len());
         }
 
-        /// Sets of few and long ranges, whose ends are on both sides of the words' ends.
+        /// Sets of few long ranges, which end on both sides of word boundaries.
         #[test]
         fn ranges_are_their_members(edges in btree_set(0u32..400, 1..12)) {
             let edges: Vec<u32> = edges.into_iter().collect();

@@ -1,21 +1,21 @@
-//! Lengths of time as people write them: `5s`, `500ms`, `1m`, `1.5s`.
+//! Durations as text: `5s`, `500ms`, `1m`, `1.5s`.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Text that is no length of time.
+/// Text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DurationError {
     /// Not a number and a unit.
-    #[error("`{0}` is not a length of time (write 5s, 500ms, 250us, 1m or 1h)")]
+    #[error("`{0}` is not a duration (write 5s, 500ms, 250us, 1m or 1h)")]
     Form(String),
-    /// Longer than any run makes sense.
+    /// Longer than any sensible run.
     #[error("`{0}` is too long (at most 1000h)")]
     TooLong(String),
 }
 
-/// Units by name, in nanoseconds. The longer names come first: `ms` also ends with `s`.
+/// Units by name, in nanoseconds. Longer names first: `ms` also ends with `s`.
 const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
     ("us", 1_000),
@@ -55,7 +55,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// Writes a length of time in the largest unit that keeps it whole, so that [`parse_duration`]
+/// Writes a duration in the largest unit that keeps it whole, so that [`parse_duration`]
 /// gives the same value back.
 pub fn format_duration(duration: Duration) -> String {
     let ns = duration.as_nanos();

@@ -1,10 +1,10 @@
-//! Absence is data: a value, or one of four reasons why there is none.
+//! Absence is data: a value, or one of four reasons for its absence.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A value that may be absent, and why. The four absences mean different things and are never
+/// A value, or the reason for its absence. The four absences mean different things and are never
 /// folded into a zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -12,32 +12,32 @@ use serde::{Deserialize, Serialize};
 pub enum Fact<T> {
     /// Read and understood.
     Known(T),
-    /// Nobody asked: this says nothing of the machine.
+    /// Not asked: this says nothing about the machine.
     #[default]
     NotAsked,
-    /// This kernel, driver or device has no such thing.
+    /// Not supported by this kernel, driver or device.
     Unsupported,
-    /// There, but we may not read it: what it needs.
+    /// Present, but not readable: the missing privilege.
     Denied(Need),
-    /// There, but not in the form we know: the text names what was wrong.
+    /// Present, but not in a known form: the text says what is wrong.
     Broken(String),
 }
 
-/// What it takes to read something: a privilege, or another point of view.
+/// Requirement for reading a value: a privilege, or another namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Need {
-    /// A file that only its owner, as a rule the superuser, may read.
+    /// A file that only its owner, usually root, may read.
     #[serde(rename = "root")]
     Root,
     /// Network configuration.
     #[serde(rename = "CAP_NET_ADMIN")]
     NetAdmin,
-    /// Looking into processes of other users (`/proc/PID/fd`, `/proc/PID/ns`).
+    /// Inspecting processes of other users (`/proc/PID/fd`, `/proc/PID/ns`).
     #[serde(rename = "CAP_SYS_PTRACE")]
     SysPtrace,
-    /// Seeing every process, which one does not from within a PID namespace, nor where `/proc` hides those
-    /// of others (`hidepid`).
+    /// Visibility of every process: missing inside a PID namespace, or where `/proc` hides those of
+    /// other users (`hidepid`).
     #[serde(rename = "all_processes")]
     AllProcesses,
 }
@@ -48,7 +48,7 @@ impl fmt::Display for Need {
             Need::Root => "root",
             Need::NetAdmin => "CAP_NET_ADMIN",
             Need::SysPtrace => "CAP_SYS_PTRACE",
-            Need::AllProcesses => "sight of all processes",
+            Need::AllProcesses => "visibility of all processes",
         })
     }
 }
@@ -67,7 +67,7 @@ impl<T> Fact<T> {
         self.and_then(|value| Fact::Known(f(value)))
     }
 
-    /// Applies `f` to a known value, whose result may be absent itself.
+    /// Applies `f`, whose result may be absent, to a known value.
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Fact::Known(value) => f(value),
@@ -83,7 +83,7 @@ impl<T> Fact<T> {
         self.and_then(|value| f(value).map_or_else(|error| Fact::Broken(error.to_string()), Fact::Known))
     }
 
-    /// This fact, or the other one where this kernel or driver does not have it.
+    /// This fact, or the other one if this kernel or driver does not support it.
     #[must_use]
     pub fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {

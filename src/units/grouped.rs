@@ -1,4 +1,4 @@
-//! Thousands apart: how every report writes a count.
+//! Counts with grouped thousands, for every report.
 
 /// A whole number with its thousands grouped: `1,234,567`.
 pub fn grouped(value: u64) -> String {

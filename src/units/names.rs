@@ -1,4 +1,4 @@
-//! Identifiers: which CPU, which interrupt, which interface, which queue.
+//! Identifiers of CPUs, interrupts, interfaces and queues.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ impl fmt::Display for IrqId {
     }
 }
 
-/// A name that the kernel would not accept, or a queue that is not written `rx-N` or `tx-N`.
+/// An interface name that the kernel does not accept, or a queue not written `rx-N` or `tx-N`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     /// Not an interface name.
@@ -127,7 +127,7 @@ impl FromStr for QueueId {
             Some(("tx", digits)) => (Direction::Tx, digits),
             _ => return Err(NameError::Queue(text.to_owned())),
         };
-        // One name for each queue: two directories must not be the same one.
+        // One name per queue: two names must not mean the same directory.
         let padded = digits.len() > 1 && digits.starts_with('0');
         if digits.is_empty() || padded || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(NameError::Queue(text.to_owned()));

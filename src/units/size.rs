@@ -1,4 +1,4 @@
-//! Sizes as people write them: `512K`, `64M`, `1G`.
+//! Sizes as text: `512K`, `64M`, `1G`.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! Machines where one CPU does most receive work, and machines that look alike.
+//! Machines where one CPU does most receive work, and similar ones.
 
 use super::check;
 use crate::diagnose::sketch::Sketch;
@@ -35,7 +35,7 @@ fn field_case_a_after_the_fix_is_silent() {
     assert_eq!(of(sketch), []);
 }
 
-/// The doctor once had nothing to say about a CPU at 95 % while seven others were at 35 %.
+/// The doctor once reported nothing about a CPU at 95 % while seven others were at 35 %.
 #[test]
 fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
     let with = |others: f64| {
@@ -44,7 +44,7 @@ fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
     };
     let found = one(with(0.35));
     assert_eq!(found.cpu.map(|cpu| cpu.0), Some(2));
-    assert_eq!(found.title, "CPU 2 receives for 95 % of its time, 7 others for 35 %");
+    assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 7 others 35 %");
     assert_eq!(of(with(0.6)), [], "all of them are short of time");
     assert_eq!(one(with(0.04).receives(5, 0.5, 2e4)).cpu.map(|cpu| cpu.0), Some(2), "one more has work");
 }
@@ -70,10 +70,11 @@ fn a_full_cpu_is_found_by_its_packets() {
     assert_eq!(of(steered.receives(0, 0.01, 0.0).net_rx(0, 7e4)), [], "RPS works: runs on both sides");
     let (model, mut rates) = veth(0.95).build();
     rates.exact_softirq_time = Some(true);
-    assert_eq!(check(&model, &rates), [], "3 % it is");
+    assert_eq!(check(&model, &rates), [], "it is 3 %");
 }
 
-/// 8 CPUs at 95 % in a program and one queue: its CPU was once called a hotspot, for a few percent of softirq.
+/// 8 CPUs at 95 % in a program and one queue: its CPU was once called a hotspot, for a few percent of
+/// softirq.
 #[test]
 fn a_compute_host_is_none() {
     let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 3e4).all_work("0-7", 0.5);
@@ -106,14 +107,14 @@ fn a_cpu_that_drowns_is_measured_against_its_own_device() {
         sketch.all_receive("0-1", other, 5e4)
     };
     let found = one(host(8, 0.5));
-    assert_eq!(found.title, "CPU 2 receives for 95 % of its time, 2 others for 50 %");
+    assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 2 others 50 %");
     assert_eq!(found.plans, ["rps", "rfs"]);
     assert_eq!(of(host(3, 0.5)), [], "no CPU has room");
     let veth = Sketch::new(8).veth("veth0").traffic("veth0", 4e5).all_receive("1-3", 0.5, 1e5);
     assert_eq!(of(veth.receives(0, 0.85, 1e5)), [], "each receives what it sends");
 }
 
-/// Hard interrupts once counted on the busiest CPU alone, which made it twice as busy as its equals.
+/// Hard interrupts were once counted only on the busiest CPU, which made it twice as busy as its equals.
 #[test]
 fn interrupts_count_on_all_cpus() {
     let equal = |others: f64| {
@@ -123,7 +124,7 @@ fn interrupts_count_on_all_cpus() {
     };
     assert_eq!(of(equal(0.42)), []);
     let found = one(equal(0.0).all_receive("1-3", 0.3, 2e5));
-    assert_eq!(found.title, "CPU 0 receives for 84 % of its time, 3 others for 30 %");
+    assert_eq!(found.title, "CPU 0 spends 84 % of its time on receive work, 3 others 30 %");
     assert!(
         found.evidence[0].starts_with("CPU 0: 42 % of its time in softirq, 42 % in interrupts, the others"),
         "{:?}",
@@ -131,7 +132,7 @@ fn interrupts_count_on_all_cpus() {
     );
 }
 
-/// Sixteen CPUs of 128 at 82 % were once a hotspot of one: against the mean of the idle ones.
+/// Sixteen of 128 CPUs at 82 % were once reported as a hotspot: compared with the mean of the idle ones.
 #[test]
 fn balanced_queues_of_a_wide_machine_are_no_hotspot() {
     let queues = |softirq| {
@@ -163,7 +164,8 @@ fn what_rps_cannot_move_gets_no_plan() {
     assert!(finding.plans.is_empty());
 }
 
-/// A thread runs where the scheduler puts it: "where its interrupt lands" was said of it, and RPS advised.
+/// A thread runs where the scheduler puts it: the doctor once said "where its interrupt lands" and advised
+/// RPS.
 #[test]
 fn a_thread_that_polls_is_no_interrupt() {
     let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5).receives(3, 0.0, 4e5).polls(3, 0.98);

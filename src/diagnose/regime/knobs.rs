@@ -1,7 +1,8 @@
-//! Which families of settings are worth a trial when receive work matters.
+//! The families of settings worth a trial when receive work matters.
 //!
-//! The order: what takes work away before what moves it, and of the latter hardware before software. That is
-//! the order in which field case C gained: 95k to 120k by a virtual function, 250k by moderation, 670k by RPS.
+//! The order: settings that remove work before settings that move it, and of the latter hardware before
+//! software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
+//! by RPS.
 
 use super::{CpuRegime, Family, Worth};
 use crate::diagnose::Finding;
@@ -22,25 +23,25 @@ const ALL: [Family; 6] = [
     Family::Rfs,
 ];
 
-/// Drivers of devices whose hypervisors have virtual functions to give as well.
+/// Drivers of devices whose hypervisors offer virtual functions as well.
 const HAVE_VIRTUAL_FUNCTIONS: [&str; 3] = ["vif", "xen_netfront", "hv_netvsc"];
 
-/// Packets for each interrupt from which moderation has little left to save.
+/// Packets per interrupt from which moderation has little left to save.
 const MODERATED: f64 = 8.0;
 
 /// Time in processes from which a CPU counts as shared with the application.
 const SHARED: f64 = 0.1;
 
-/// Nothing is, for one reason.
+/// No family is worth a trial, for one reason.
 pub(super) fn none(why: &str) -> Vec<Worth> {
     ALL.map(|knob| Worth { knob, trial: false, why: why.to_owned() }).to_vec()
 }
 
-/// Each family by what the hottest CPU's queue and its interface have.
-/// Masks that a finding would mend are worth a trial as well.
+/// The verdict on each family, by the hottest CPU's queue and its interface. Masks that a finding would
+/// correct are worth a trial as well.
 pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &CpuRegime) -> Vec<Worth> {
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
-        return none("no interface of this namespace brings these packets");
+        return none("these packets come from no interface of this namespace");
     };
     let (rps, rfs) = match polled(rates, nic, hot) {
         Some(why) => (Err(why.clone()), Err(why)),
@@ -71,17 +72,17 @@ pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &C
     worth
 }
 
-/// The same where a thread that reads the sockets has no time left.
+/// The same when a thread that reads the sockets has no time left.
 pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
     for rfs in worth.iter_mut().filter(|worth| worth.knob == Family::Rfs && worth.trial) {
         rfs.trial = false;
-        rfs.why = "it would bring the packets to the CPU of a thread that has no time left".to_owned();
+        rfs.why = "it would move the packets to the CPU of a thread that has no time left".to_owned();
     }
     worth.sort_by_key(|worth| !worth.trial);
     worth
 }
 
-/// A family in a list of things to try; RPS with the CPUs that it is for.
+/// The name of a family in a list of things to try; RPS with its CPUs.
 pub(super) fn called(worth: &Worth) -> String {
     match (worth.knob, worth.why.strip_prefix("on CPU")) {
         (Family::Rps, Some(_)) => format!("RPS {}", worth.why.split(':').next().unwrap_or_default()),
@@ -97,40 +98,40 @@ fn virtual_function(model: &Model, nic: &Nic) -> Judged {
     let has_one =
         model.nics.iter().any(|nic| nic.up && matches!(nic.hardware.function, Function::Virtual { .. }));
     match () {
-        () if has_one => Err("there is one".to_owned()),
+        () if has_one => Err("the machine has one".to_owned()),
         () if HAVE_VIRTUAL_FUNCTIONS.contains(&driver) => {
-            Ok(format!("{driver} takes each packet through the hypervisor; ask the provider for SR-IOV"))
+            Ok(format!("{driver} passes each packet through the hypervisor; ask the provider for SR-IOV"))
         }
-        () => Err(format!("{} ({driver}) has none to ask for, as far as is known", nic.name)),
+        () => Err(format!("no known virtual functions for {} ({driver})", nic.name)),
     }
 }
 
 fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
     let Some(coalesce) = nic.hardware.coalesce.known() else {
-        return Err(format!("{} tells of none", nic.name));
+        return Err(format!("not reported by {}", nic.name));
     };
     if coalesce.adaptive_rx.is_none() && coalesce.rx_usecs.is_none() {
-        return Err(format!("the driver of {} cannot hold interrupts back", nic.name));
+        return Err(format!("the driver of {} does not support it", nic.name));
     }
     let each = hot.interrupts.filter(|rate| *rate > 0.0).map(|rate| hot.packets / rate);
     if adapts(nic) {
-        return Err("it is adaptive already".to_owned());
+        return Err("already adaptive".to_owned());
     }
     let made_up =
         nic.hardware.function == Function::Paravirtual && coalesce.rx_usecs.is_none_or(|usecs| usecs == 0);
     let now = match (made_up, coalesce.rx_usecs) {
-        (true, _) if defers(nic) => return Err("interrupts are held back in software already".to_owned()),
-        // Few hypervisors have moderation to offer.
+        (true, _) if defers(nic) => return Err("interrupts are already deferred in software".to_owned()),
+        // Few hypervisors offer moderation.
         (true, _) => "in software (napi_defer_hard_irqs, gro_flush_timeout)".to_owned(),
         (false, Some(usecs)) => format!("fixed at {usecs} us"),
         (false, None) => "not adaptive".to_owned(),
     };
     match each {
         Some(each) if each >= MODERATED => {
-            Err(format!("{each:.0} packets an interrupt: little is left to save"))
+            Err(format!("{each:.0} packets per interrupt: little left to save"))
         }
         Some(each) => Ok(format!(
-            "{now}, {each:.1} packets an interrupt, {} interrupts/s on CPU {}",
+            "{now}, {each:.1} packets per interrupt, {} interrupts/s on CPU {}",
             count(hot.interrupts.unwrap_or_default()),
             hot.cpu
         )),
@@ -140,7 +141,7 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
 
 fn queues(model: &Model, nic: &Nic) -> Judged {
     if nic.kind != NicKind::Device {
-        return Err(format!("{} has no queues in hardware", nic.name));
+        return Err(format!("{} has no hardware queues", nic.name));
     }
     // Hyper-threads showed no benefit (Documentation/networking/scaling.rst).
     let (now, cores) = (nic.rx.len(), cores(model, &model.usable()));
@@ -148,12 +149,12 @@ fn queues(model: &Model, nic: &Nic) -> Judged {
         return Err(format!("{} for {}", plural(now, "queue"), plural(cores, "core")));
     }
     let Some(channels) = nic.hardware.channels.known() else {
-        return Err(format!("{} does not say how many it could have", nic.name));
+        return Err(format!("{} does not report its maximum", nic.name));
     };
     let most = channels.combined.map_or(0, |count| count.max).max(channels.rx.map_or(0, |count| count.max));
     match usize::try_from(most).is_ok_and(|most| most > now) {
-        true => Ok(format!("{} of {most} that the driver can have", plural(now, "queue"))),
-        false => Err(format!("the driver has no more than {}", plural(now, "queue"))),
+        true => Ok(format!("{} of {most} that the driver supports", plural(now, "queue"))),
+        false => Err(format!("the driver supports at most {}", plural(now, "queue"))),
     }
 }
 
@@ -164,10 +165,10 @@ fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged
     let application = time(processing);
     match (here, all) {
         (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
-        (1, 1) => Err("one interrupt: it takes the hotspot along wherever it goes".to_owned()),
+        (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
         (2.., _) => Ok(format!("{here} of {all} interrupts land on CPU {}", hot.cpu)),
         _ if application >= SHARED => Ok(format!(
-            "CPU {} has {} of its time for the application, which could go elsewhere",
+            "CPU {} spends {} of its time on the application, which could run elsewhere",
             hot.cpu,
             percent(application)
         )),
@@ -175,13 +176,13 @@ fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged
     }
 }
 
-/// Why nothing is to be steered where threads poll: the planner leaves such interfaces alone.
+/// The reason not to steer if threads poll: the planner leaves such interfaces alone.
 fn polled(rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Option<String> {
     let threads = nic.napi.threaded.known() == Some(&true) || rates.cpu(hot.cpu).is_some_and(by_threads);
-    threads.then(|| "kernel threads poll the queues: their CPUs are the scheduler's choice".to_owned())
+    threads.then(|| "kernel threads poll the queues: the scheduler chooses their CPUs".to_owned())
 }
 
-/// What a finding has against the masks of an interface.
+/// The title of a finding against the masks of an interface.
 fn mended(findings: &[Finding], nic: &Nic) -> Option<String> {
     let of_masks = |finding: &&Finding| {
         finding.nic.as_ref() == Some(&nic.name) && finding.plans.iter().any(|plan| plan == "rps")
@@ -201,28 +202,28 @@ fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
     let irq = irq_cpus(queue, model, rates);
     let now = queue.rps_cpus.known().cloned().unwrap_or_default();
     if let Some(cpu) = taker(model, rates, queue) {
-        return Err(format!("on already ({now}), and CPU {cpu} takes most: no mask splits one flow"));
+        return Err(format!("already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"));
     }
     if handed_over(model, rates, queue) {
-        return Err(format!("on already ({now}): what is left is taking packets off the queue"));
+        return Err(format!("already on ({now}): only polling the queue is left"));
     }
     let of_nic = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
     let of_nic = of_nic.fold(CpuMask::new(), |all, one| all.union(&one));
     let to = same_node(model, &usable, &irq).difference(&of_nic);
-    // As the planner does it: this CPU is short of time, and so is the other thread of its core.
+    // Like the planner: this CPU is short of time, and so is the other thread of its core.
     let apart = to.difference(&model.siblings(&of_nic));
     let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
     match (to.is_empty(), apart.is_empty()) {
         (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
-        (false, _) if irq.is_empty() => Ok("the packets are received where they are sent".to_owned()),
+        (false, _) if irq.is_empty() => Ok("packets are received on the CPUs that send them".to_owned()),
         (false, false) if apart != to => {
-            Ok(format!("on CPUs {apart}: of the same node, without the core of CPU {irq}{flows}"))
+            Ok(format!("on CPUs {apart}: the same node, without the core of CPU {irq}{flows}"))
         }
-        (false, _) => Ok(format!("on CPUs {to}: of the same node, without CPU {irq}{flows}")),
+        (false, _) => Ok(format!("on CPUs {to}: the same node, without CPU {irq}{flows}")),
     }
 }
 
-/// CPUs of the node of the interrupt's CPU; all where that is not known.
+/// CPUs of the node of the interrupt's CPU; all if that is unknown.
 fn same_node(model: &Model, usable: &CpuMask, irq: &CpuMask) -> CpuMask {
     let node = irq.first().and_then(|cpu| node(model, cpu));
     node.map_or_else(|| usable.clone(), |node| of_node(model, node).intersection(usable))
@@ -232,14 +233,14 @@ fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Optio
     let global = model.rps_sock_flow_entries.known().copied().unwrap_or_default() > 0;
     let tables = nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some_and(|table| *table > 0));
     match (global && tables, rps_helps) {
-        (true, _) => Err("on already".to_owned()),
+        (true, _) => Err("already on".to_owned()),
         (false, _) if handed_over => {
-            Err("RPS moves that work already: RFS would choose other CPUs for it".to_owned())
+            Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned())
         }
         (false, _) if full.is_some() => {
-            Err(format!("no time left on CPUs {}, where sockets are read", full.unwrap_or_default()))
+            Err(format!("CPUs {}, where sockets are read, have no time left", full.unwrap_or_default()))
         }
-        (false, true) => Ok("the CPU that reads a connected socket processes its packets too".to_owned()),
+        (false, true) => Ok("the CPU that reads a connected socket also processes its packets".to_owned()),
         (false, false) => Ok("moves packets to the CPU that reads their connected socket".to_owned()),
     }
 }
@@ -284,14 +285,14 @@ mod tests {
         };
         let why = |sketch| of(sketch, Family::Moderation).why;
         assert!(why(with("mlx5_core", 8, Function::Plain)).starts_with("fixed at 8 us"));
-        assert_eq!(why(with("ixgbe", 1, Function::Plain)), "it is adaptive already");
+        assert_eq!(why(with("ixgbe", 1, Function::Plain)), "already adaptive");
         let made_up = || with("virtio_net", 0, Function::Paravirtual);
         assert!(why(made_up()).starts_with("in software (napi_defer_hard_irqs"), "{}", why(made_up()));
         let deferred = made_up().edit("eth0", |nic| {
             nic.napi.defer_hard_irqs = Fact::Known(2);
             nic.napi.gro_flush_timeout_ns = Fact::Known(20_000);
         });
-        assert_eq!(why(deferred), "interrupts are held back in software already");
+        assert_eq!(why(deferred), "interrupts are already deferred in software");
     }
 
     #[test]
@@ -324,7 +325,7 @@ mod tests {
         let full = rfs(0.99);
         assert_eq!(
             (full.trial, full.why.as_str()),
-            (false, "no time left on CPUs 3, where sockets are read")
+            (false, "CPUs 3, where sockets are read, have no time left")
         );
     }
 }

@@ -1,5 +1,5 @@
-//! The published investigations as inputs: what was measured there, and what is to be said of it. Figures that
-//! were not published are named as such.
+//! The published investigations as inputs: their measurements and the expected verdicts. Figures that were
+//! not published are marked.
 
 use super::{Family, Regime, regime};
 use crate::diagnose::sketch::Sketch;
@@ -15,8 +15,8 @@ fn worth(regime: &Regime) -> Vec<Family> {
     regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect()
 }
 
-/// One queue, its interrupt on CPU 2: 98 % softirq there, 1.2 times today's load fits the machine. The packet rate was
-/// not published.
+/// One queue, its interrupt on CPU 2: 98 % softirq there, the machine has room for 1.2 times the load. The
+/// packet rate was not published.
 #[test]
 fn case_a_is_spread() {
     let (model, rates) = Sketch::case_a().build();
@@ -28,8 +28,8 @@ fn case_a_is_spread() {
     assert_eq!(worth(&regime), [Family::Rps, Family::Rfs]);
 }
 
-/// 8 queues on 8 CPUs that are full with requests, 97,000 packets/s, 12,000 interrupts/s on each interrupt's CPU, 0 to
-/// 3 % of it receive work.
+/// 8 queues on 8 CPUs that are full with requests, 97,000 packets/s, 12,000 interrupts/s on each interrupt's
+/// CPU, 0 to 3 % of it receive work.
 fn case_b(receive: f64, packets: f64) -> Regime {
     let cpus: Vec<u32> = (0..8).collect();
     let mut sketch = Sketch::new(8).device("eth0", &cpus).traffic("eth0", packets);
@@ -48,14 +48,15 @@ fn case_b_cannot_matter() {
     let regime = case_b(0.03, 97_000.0);
     assert!(regime.summary.starts_with("IRQ pinning cannot matter here"), "{}", regime.summary);
     assert!(regime.summary.contains("3.0 % of CPU 0"), "{}", regime.summary);
-    assert!(regime.summary.contains("more than 3.1 %"), "{}", regime.summary);
+    assert!(regime.summary.contains("at most 3.1 %"), "{}", regime.summary);
     assert_eq!(worth(&regime), []);
     let cpu = &regime.cpus[0];
     assert_eq!((cpu.packets, cpu.interrupts), (12_125.0, Some(12_000.0)));
     assert!((cpu.ceiling - 0.0309).abs() < 1e-3, "{cpu:?}");
 }
 
-/// The proxy that case B compares itself with: 4.15 M packets/s, the interrupts' CPUs at 100 %; there pinning paid off.
+/// The proxy that case B compares itself with: 4.15 M packets/s, the interrupts' CPUs at 100 %; pinning paid
+/// off there.
 #[test]
 fn with_forty_times_the_packets_it_matters() {
     let regime = case_b(0.85, 4_150_000.0);
@@ -63,8 +64,8 @@ fn with_forty_times_the_packets_it_matters() {
     assert!(!worth(&regime).contains(&Family::Rps), "a queue for every CPU");
 }
 
-/// 128 CPUs, 16 queues, the whole machine 26 % busy at 18.2 M pipelined requests/s. How much of that was receive work
-/// was not published: here all of it is, on the interrupts' CPUs, which is the most that it can have been.
+/// 128 CPUs, 16 queues, the whole machine 26 % busy at 18.2 M pipelined requests/s. The part of receive work
+/// was not published: here it is all of the interrupts' CPUs' busy time, its upper bound.
 #[test]
 fn case_d_cannot_matter() {
     let irqs: Vec<u32> = (112..128).collect();
@@ -79,8 +80,9 @@ fn case_d_cannot_matter() {
     assert_eq!(worth(&regime), []);
 }
 
-/// 32 CPUs in 2 nodes, the one queue's interrupt on CPU 16, which is full (published of the run with the virtual
-/// function; taken for the run before it too). The interrupt rate was not published, so none is counted here.
+/// 32 CPUs in 2 nodes, the one queue's interrupt on CPU 16, which is full (published of the run with the
+/// virtual function; taken for the run before it too). The interrupt rate was not published, so none is
+/// counted here.
 fn case_c(driver: &str, function: Function, adaptive: bool) -> (Model, Rates) {
     let mut sketch = Sketch::new(32).nodes(2).device("eth0", &[16]).traffic("eth0", 120_000.0);
     for cpu in 0..32 {
@@ -105,7 +107,7 @@ fn case_c_in_its_order() {
     let order = "VF, then moderation, then RPS on CPUs 17-31, then RFS, in this order";
     assert!(stock.summary.ends_with(order), "{}", stock.summary);
     let rps = stock.knobs.iter().find(|knob| knob.knob == Family::Rps).expect("judged");
-    assert!(rps.why.contains("of the same node, without CPU 16"), "{}", rps.why);
+    assert!(rps.why.contains("the same node, without CPU 16"), "{}", rps.why);
 
     let (model, rates) = case_c("ixgbevf", Function::Virtual { physical: None }, false);
     assert_eq!(worth(&of(&model, &rates)), [Family::Moderation, Family::Rps, Family::Rfs]);

@@ -1,4 +1,4 @@
-//! The verdict on what there is to gain, by kind of limit.
+//! The verdict on the possible gain, by kind of limit.
 
 use super::{Family, Regime, regime};
 use crate::diagnose::diagnose;
@@ -12,7 +12,7 @@ fn no_traffic_and_loopback_have_no_regime() {
     assert_eq!(regime(&model, &rates, &[]), None);
 }
 
-/// Its thread is everywhere a little: no CPU is busy.
+/// Its thread moves over all CPUs: no CPU is busy.
 #[test]
 fn a_thread_that_limits_is_the_reason() {
     let host = |receive: f64| {
@@ -28,7 +28,8 @@ fn a_thread_that_limits_is_the_reason() {
     let summary = of(host(0.02)).summary;
     assert!(
         summary.starts_with(
-            "IRQ pinning cannot matter here, nor can other steering raise throughput today: the load"
+            "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: \
+             the load"
         ),
         "{summary}"
     );
@@ -55,7 +56,7 @@ fn threads_that_poll_are_receive_work() {
     assert!(found.summary.starts_with("one-core hotspot on CPU 3 (98 % of its time)"), "{}", found.summary);
     rates.cpus[3].napi = 0.0;
     rates.unseen = vec![model.nics[0].name.clone()];
-    assert_eq!(regime(&model, &rates, &[]), None, "nobody knows");
+    assert_eq!(regime(&model, &rates, &[]), None, "not known");
 }
 
 #[test]
@@ -73,18 +74,18 @@ fn busy_at(receive: f64) -> (crate::model::Model, crate::model::Rates) {
     Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, receive, 4e4).build()
 }
 
-/// "Nothing can matter" once stood beside a finding that advised RPS.
+/// "Nothing can matter" was once printed next to a finding that advised RPS.
 #[test]
 fn advice_for_later_is_not_contradicted() {
     let (model, rates) = busy_at(0.45);
     let alone = regime(&model, &rates, &[]).expect("there is traffic");
     assert!(alone.summary.starts_with("IRQ pinning cannot matter here"), "{}", alone.summary);
-    assert!(alone.summary.contains("waits is another matter"), "{}", alone.summary);
+    assert!(alone.summary.contains("Latency is a separate question"), "{}", alone.summary);
     let found = diagnose(&model, &rates);
     assert!(found.iter().any(|finding| !finding.plans.is_empty()), "{found:?}");
     let beside = regime(&model, &rates, &found).expect("there is traffic");
     assert!(!beside.summary.contains("cannot matter"), "{}", beside.summary);
-    assert!(beside.summary.contains("no throughput to gain by it today"), "{}", beside.summary);
+    assert!(beside.summary.contains("no throughput gain at the current load"), "{}", beside.summary);
     assert!(beside.knobs.iter().any(|knob| knob.trial), "{beside:?}");
     let (model, mut rates) = busy_at(0.45);
     rates.cpus[2].dropped = 40.0;
@@ -103,7 +104,7 @@ fn lost_packets_matter_however_idle_the_machine_is() {
     assert!(summary.starts_with("120 packets/s are lost although the CPUs have time"), "{summary}");
 }
 
-/// What `doctor` says of it: with its findings.
+/// The verdict that `doctor` prints: with its findings.
 fn beside_findings(sketch: Sketch) -> Regime {
     let (model, rates) = sketch.build();
     regime(&model, &rates, &diagnose(&model, &rates)).expect("there is traffic")
@@ -119,34 +120,38 @@ fn full_link(receive: f64) -> Sketch {
 fn a_full_link_gives_nothing() {
     let found = beside_findings(full_link(0.05));
     assert!(found.summary.starts_with("IRQ pinning cannot matter here"), "{}", found.summary);
-    assert!(found.summary.contains("eth0 receives at 94 % of its link's speed"), "{}", found.summary);
+    assert!(found.summary.contains("eth0 receives at 94 % of its link speed"), "{}", found.summary);
     assert!(found.knobs.iter().all(|knob| !knob.trial), "{found:?}");
     let losing = beside_findings(full_link(0.05).missed("eth0", 5e3)).summary;
     assert!(
         losing.starts_with(
-            "5,000 packets/s are lost; no throughput to gain by steering today: eth0 receives at 94 %"
+            "5,000 packets/s are lost; steering cannot raise throughput at the current load: eth0 receives \
+             at 94 %"
         ),
         "{losing}"
     );
 }
 
-/// "Nor can other steering raise throughput" once stood beside a hotspot and its plan of RPS.
+/// "Other steering cannot raise throughput" was once printed next to a hotspot and its RPS plan.
 #[test]
 fn a_hotspot_before_a_full_link_keeps_its_advice() {
     let found = beside_findings(full_link(0.9));
     assert!(found.summary.starts_with("one-core hotspot on CPU 0"), "{}", found.summary);
     assert!(
-        found.summary.contains("; no throughput to gain by it today: eth0 receives at 94 %"),
+        found.summary.contains("; no throughput gain at the current load: eth0 receives at 94 %"),
         "{}",
         found.summary
     );
     assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
     assert!(found.knobs.iter().any(|knob| knob.trial), "{found:?}");
     let losing = beside_findings(full_link(0.9).missed("eth0", 5e3)).summary;
-    assert!(losing.contains("; 5,000 packets/s are lost; no throughput to gain by it today"), "{losing}");
+    assert!(
+        losing.contains("; 5,000 packets/s are lost; no throughput gain at the current load"),
+        "{losing}"
+    );
 }
 
-/// The same beside a queue that RPS is advised for before its traffic grows.
+/// The same with a queue for which RPS is advised before its traffic grows.
 #[test]
 fn a_full_thread_leaves_the_advice_for_later() {
     let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.15, 4e4);
@@ -154,9 +159,9 @@ fn a_full_thread_leaves_the_advice_for_later() {
     let found = beside_findings(sketch.udp(6379, 900, 900));
     assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
     assert!(
-        found
-            .summary
-            .contains("; no throughput to gain by it today: the load waits for one thread of redis-server"),
+        found.summary.contains(
+            "; no throughput gain at the current load: the load waits for one thread of redis-server"
+        ),
         "{}",
         found.summary
     );
@@ -164,7 +169,7 @@ fn a_full_thread_leaves_the_advice_for_later() {
     assert!(trial(Family::Rps) && !trial(Family::Rfs), "{found:?}");
 }
 
-/// What becomes of the capacity is said once, by the prediction of a plan.
+/// The effect on capacity is stated once, by the prediction of a plan.
 #[test]
 fn a_hotspot_is_spread() {
     let (model, rates) = busy_at(0.98);

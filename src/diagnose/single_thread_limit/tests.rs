@@ -1,4 +1,4 @@
-//! One thread that limits, and what looks like one.
+//! One thread that limits the load, and similar cases.
 
 use super::{check, thread_room};
 use crate::diagnose::sketch::Sketch;
@@ -31,25 +31,26 @@ fn a_server_of_one_thread() {
         [
             "redis-server (800), thread 900: ran 99.0 % of the time, waited 0.1 % of it for a CPU; on CPU 2",
             "CPU 2: 0.5 % of its time in interrupts and softirqs (tick-sampled)",
-            "UDP port 6379: 200,704 and 212,992 bytes wait to be read at the two looks",
-            "headroom of redis-server: 1.0x of today's traffic; it cannot use what the other CPUs have left",
+            "UDP port 6379: 200,704 and 212,992 bytes waiting to be read in the two samples",
+            "headroom of redis-server: 1.0x of the current traffic; it cannot use the idle time of other \
+             CPUs",
         ]
     );
     assert!(
-        found[0].remedy.contains("off CPU 2 and its sibling (0.5 % more at most); no RFS"),
+        found[0].remedy.contains("off CPU 2 and its sibling (gains at most 0.5 %); no RFS"),
         "{}",
         found[0].remedy
     );
 }
 
-/// By the CPUs alone nobody is busy: each is a quarter of the time.
+/// No single CPU is busy: the thread uses each of them for a part of the time.
 #[test]
 fn wherever_the_scheduler_moves_it() {
     let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
     let found = of(moved);
     assert_eq!((found[0].cpu, found[0].severity), (None, Severity::Warning));
-    assert!(found[0].evidence[0].ends_with("; last on CPU 2, the scheduler moves it"), "{found:?}");
-    assert!(found[0].evidence[1].starts_with("no CPU has more than 5.0 %"), "{found:?}");
+    assert!(found[0].evidence[0].ends_with("; last on CPU 2, moved by the scheduler"), "{found:?}");
+    assert!(found[0].evidence[1].starts_with("each of its CPUs: at most 5.0 %"), "{found:?}");
 }
 
 #[test]
@@ -57,14 +58,11 @@ fn what_shows_that_it_is_behind() {
     let shown = |sketch: Sketch| of(sketch)[0].evidence[2].clone();
     assert_eq!(
         shown(redis().tcp(80, 128, 127, None)),
-        "TCP port 80: 128 and 127 connections wait to be accepted at the two looks"
+        "TCP port 80: 128 and 127 connections waiting to be accepted in the two samples"
     );
-    assert_eq!(
-        shown(redis().tcp(80, 0, 0, Some(40))),
-        "TCP port 80: 40 connections with something to be read"
-    );
+    assert_eq!(shown(redis().tcp(80, 0, 0, Some(40))), "TCP port 80: 40 connections with unread data");
     let dropping = redis().udp(53, 0, 900).socket(|held| held.dropped = 1_200.0);
-    assert_eq!(shown(dropping), "UDP port 53: no room for 1,200/s");
+    assert_eq!(shown(dropping), "UDP port 53: 1,200 drops/s");
 }
 
 #[test]
@@ -75,13 +73,16 @@ fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
         assert!(found[0].remedy.starts_with("if it serves this traffic: "), "{}", found[0].remedy);
         found[0].evidence[2].clone()
     };
-    assert_eq!(sockets(Fact::Denied(Need::SysPtrace)), "its sockets are not seen: that needs CAP_SYS_PTRACE");
+    assert_eq!(
+        sockets(Fact::Denied(Need::SysPtrace)),
+        "its sockets are not visible: that needs CAP_SYS_PTRACE"
+    );
     let others = SocketRates { held: Vec::new(), others: true };
-    assert_eq!(sockets(Fact::Known(others)), "no socket of it in this namespace is open to everybody");
+    assert_eq!(sockets(Fact::Known(others)), "it has no public socket in this namespace");
     assert_eq!(of(redis().tcp(80, 0, 0, None))[0].severity, Severity::Note, "connections are not seen");
 }
 
-/// A batch job once led the line of what the machine has room for.
+/// A batch job was once named as the limit of the machine.
 #[test]
 fn only_what_is_seen_to_limit_has_a_room() {
     let room = |sketch: Sketch| {

@@ -1,4 +1,4 @@
-//! What a machine is busy with, and what its devices make of packets.
+//! Load of a sketched machine, and the behaviour of its devices.
 
 use super::{Sketch, cpus};
 use crate::model::{Fact, HeldRates, NicRates, ProcessRates, SocketRates, ThreadRates};
@@ -7,7 +7,7 @@ use crate::sample::Transport;
 use crate::units::CpuId;
 
 impl Sketch {
-    /// A program of one thread that takes this much of a CPU, may run on `allowed` and stays on its first CPU.
+    /// A program of one thread that uses this much of a CPU, may run on `allowed` and stays on its first CPU.
     pub(crate) fn program(mut self, command: &str, cpu: f64, allowed: &str) -> Self {
         let allowed = cpus(allowed);
         let process = ProcessRates {
@@ -28,7 +28,7 @@ impl Sketch {
         self
     }
 
-    /// Gives the last program so many threads, of which some can run, all over the CPUs that it may use.
+    /// Gives the last program this many threads, some of them runnable, on all CPUs it may use.
     pub(crate) fn threads(self, threads: u32, runnable: u32) -> Self {
         self.last(|process| {
             process.threads = threads;
@@ -37,7 +37,7 @@ impl Sketch {
         })
     }
 
-    /// Gives the last program a thread that ran and waited so much of the time, last on this CPU.
+    /// Gives the last program a thread that ran and waited for these fractions of time, last on this CPU.
     pub(crate) fn thread(self, cpu: u32, ran: f64, waited: f64) -> Self {
         self.last(|process| {
             let tid = process.pid + 100 + process.each.len() as u32;
@@ -45,12 +45,12 @@ impl Sketch {
         })
     }
 
-    /// Gives the last program a UDP socket with so many bytes to be read at the two looks.
+    /// Gives the last program a UDP socket with this many bytes to be read in the two samples.
     pub(crate) fn udp(self, port: u16, before: u64, now: u64) -> Self {
         self.held(Transport::Udp, port, [before, now], Fact::NotAsked)
     }
 
-    /// The same of TCP: connections that wait to be accepted, and those with something to be read if that is seen.
+    /// The same for TCP: connections waiting to be accepted, and those with unread data if known.
     pub(crate) fn tcp(self, port: u16, before: u64, now: u64, unread: Option<u32>) -> Self {
         self.held(Transport::Tcp, port, [before, now], unread.map_or(Fact::Unsupported, Fact::Known))
     }
@@ -89,7 +89,7 @@ impl Sketch {
         }
     }
 
-    /// Packets a second that found no buffer in the ring.
+    /// Packets/s that found no buffer in the ring.
     pub(crate) fn missed(self, name: &str, missed: f64) -> Self {
         self.nic_rates(name, |rates| {
             rates.rx_missed = missed;
@@ -97,7 +97,7 @@ impl Sketch {
         })
     }
 
-    /// Bytes a second that an interface receives and sends.
+    /// Bytes/s that an interface receives and sends.
     pub(crate) fn bytes(self, name: &str, rx: f64, tx: f64) -> Self {
         self.nic_rates(name, |rates| (rates.rx_bytes, rates.tx_bytes) = (rx, tx))
     }
@@ -108,7 +108,7 @@ impl Sketch {
         self
     }
 
-    /// Interrupts a second of every receive queue of an interface, where they go.
+    /// Interrupts/s of every receive queue of an interface, on their CPU.
     pub(crate) fn interrupts(mut self, name: &str, rate: f64) -> Self {
         let nic = self.model.nics.iter().find(|nic| nic.name.as_str() == name);
         let queues = nic.expect("the interface is in the sketch").rx.iter();
@@ -119,18 +119,18 @@ impl Sketch {
         self
     }
 
-    /// Stops of `net_rx_action` a second on a CPU, its budget being used up.
+    /// Exhausted budgets of `net_rx_action` per second on a CPU.
     pub(crate) fn squeezed(self, cpu: u32, rate: f64) -> Self {
         self.cpu(cpu, |rates| rates.time_squeeze = rate)
     }
 
-    /// Descriptors in each receive ring, now and at most.
+    /// Descriptors in each receive ring, current and maximum.
     pub(crate) fn rings(self, name: &str, now: u32, max: u32) -> Self {
         let rx = Some(Count { now, max });
         self.hardware(name, |hardware| hardware.rings = Fact::Known(Rings { rx, ..Rings::default() }))
     }
 
-    /// Interrupt moderation: microseconds, and whether the driver adapts them.
+    /// Interrupt moderation: microseconds, and true if the driver adapts them.
     pub(crate) fn moderation(self, name: &str, rx_usecs: u32, adaptive: bool) -> Self {
         let coalesce =
             Coalesce { rx_usecs: Some(rx_usecs), adaptive_rx: Some(adaptive), ..Coalesce::default() };

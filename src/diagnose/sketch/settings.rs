@@ -1,4 +1,4 @@
-//! What rules about settings ask of a sketched machine.
+//! Settings of a sketched machine.
 
 use super::Sketch;
 use crate::model::{Clocksource, Function, Model, Nic, Peer, TxQueue};
@@ -7,13 +7,13 @@ use crate::sample::Settings;
 use crate::units::{CpuMask, Fact};
 
 impl Sketch {
-    /// Changes the machine where no word here says it.
+    /// Changes the machine in a way that no other method covers.
     pub(crate) fn tune(mut self, change: impl FnOnce(&mut Model)) -> Self {
         change(&mut self.model);
         self
     }
 
-    /// Changes one interface where no word here says it.
+    /// Changes one interface in a way that no other method covers.
     pub(crate) fn edit(self, name: &str, change: impl FnOnce(&mut Nic)) -> Self {
         self.tune(|model| {
             let nic = model.nics.iter_mut().find(|nic| nic.name.as_str() == name);
@@ -26,7 +26,7 @@ impl Sketch {
         self.tune(|model| change(&mut model.settings))
     }
 
-    /// Packets a second of each queue of an interface, as the kernel counts them.
+    /// Packets/s of each queue of an interface, as counted by the kernel.
     pub(crate) fn queue_traffic(self, name: &str, packets: &[f64]) -> Self {
         let mut sketch = self.traffic(name, packets.iter().sum());
         let nic = sketch.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
@@ -34,7 +34,7 @@ impl Sketch {
         sketch
     }
 
-    /// Bytes and packets a second that an interface sends, and bytes that it receives.
+    /// Bytes/s and packets/s that an interface sends, and bytes/s that it receives.
     pub(crate) fn volume(mut self, name: &str, rx_bytes: f64, tx_packets: f64) -> Self {
         let nic = self.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
         let nic = nic.expect("the interface is in the sketch");
@@ -42,7 +42,7 @@ impl Sketch {
         self
     }
 
-    /// RPS interrupts a second that a CPU gets.
+    /// RPS interrupts/s of a CPU.
     pub(crate) fn ipis(self, cpu: u32, rate: f64) -> Self {
         self.cpu(cpu, |rates| rates.rps_ipis = rate)
     }
@@ -62,7 +62,7 @@ impl Sketch {
         self.edit(name, |nic| nic.rx[queue].rps_cpus = Fact::Known(super::cpus(list)))
     }
 
-    /// How many combined queues the driver can have; it has as many as the sketch gives it.
+    /// The driver's maximum number of combined queues; the current number is that of the sketch.
     pub(crate) fn queues_at_most(self, name: &str, max: u32) -> Self {
         self.edit(name, |nic| {
             let now = u32::try_from(nic.rx.len()).expect("a few queues");
@@ -76,7 +76,7 @@ impl Sketch {
         self.edit(name, |nic| nic.node = Some(node))
     }
 
-    /// The driver of a device, and what the device is on the bus.
+    /// The driver of a device, and its function on the bus.
     pub(crate) fn driven_by(self, name: &str, driver: &str, function: Function) -> Self {
         self.edit(name, |nic| {
             nic.driver = Some(driver.to_owned());
@@ -93,7 +93,7 @@ impl Sketch {
         })
     }
 
-    /// A transmit queue with its XPS mask for each list; their completions come with the receive queue's interrupt.
+    /// A transmit queue with an XPS mask for each list; completions share the receive queue's interrupt.
     pub(crate) fn xps(self, name: &str, lists: &[&str]) -> Self {
         self.edit(name, |nic| {
             let masks = lists.iter().map(|list| Fact::Known(super::cpus(list)));
@@ -115,7 +115,7 @@ impl Sketch {
         if rps.is_empty() { sketch } else { sketch.rps(name, rps) }
     }
 
-    /// The clock in use, and the other ones that could be.
+    /// The clock in use, and the other available ones.
     pub(crate) fn clock(self, current: &str, others: &[&str]) -> Self {
         let available = [current].iter().chain(others).map(|name| (*name).to_owned()).collect();
         let clock = Clocksource { current: current.to_owned(), available };

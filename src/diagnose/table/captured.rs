@@ -1,4 +1,4 @@
-//! The machines below fixtures/hosts, as they were between their two moments.
+//! The machines of fixtures/hosts, between their two samples.
 
 #![allow(clippy::disallowed_methods)] // Opens the captured hosts.
 
@@ -13,7 +13,7 @@ use crate::sample::{Counters, Inventory, Scope};
 use crate::snapshot::Snapshot;
 use crate::units::{CpuId, Fact};
 
-/// Captured with nothing but what the capture itself takes.
+/// Captured with no load but that of the capture itself.
 const IDLE: [&str; 6] = [
     "e1000e-4cpu",
     "microvm-2cpu",
@@ -38,12 +38,12 @@ fn captured(name: &'static str) -> Host {
     Host { name, model: Model::new(&last), rates, near: &[], missing: Vec::new() }
 }
 
-/// A captured machine as it would be with traffic on every queue: their CPUs spend 60 % of their time on it and
-/// all of them 30 % in processes. Its settings are what its kernel and driver made of it.
+/// A captured machine with assumed traffic on every queue: its CPUs spend 60 % of their time on it and all
+/// CPUs 30 % in processes. Its settings are those of its kernel and driver.
 fn under_load(name: &'static str, captured_as: &'static str, near: &'static [&'static str]) -> Host {
     const PACKETS: f64 = 50_000.0;
     let Host { mut model, mut rates, .. } = captured(captured_as);
-    // An interrupt that has not come yet may still be shown where it was before its move.
+    // An interrupt that has not fired yet may still be shown on its old CPU.
     let queues = model.nics.iter_mut().flat_map(|nic| &mut nic.rx);
     for irq in queues.flat_map(|queue| &mut queue.irqs) {
         let may = irq.affinity.known().expect("read");
@@ -59,7 +59,7 @@ fn under_load(name: &'static str, captured_as: &'static str, near: &'static [&'s
         traffic.rx_packets = PACKETS * nic.rx.len() as f64;
         (traffic.rx_bytes, traffic.tx_packets) = (traffic.rx_packets * 500.0, traffic.rx_packets);
         for queue in &nic.rx {
-            // What is sent completes where packets come in, as virtio and most drivers place it.
+            // Transmit completions land on the CPU of the receive queue, as with virtio and most drivers.
             let own = queue.irqs.iter().chain(nic.tx_irqs(queue.index));
             let place = irq_cpus(queue, &model, &rates).first().expect("it has a place");
             for irq in own {
@@ -77,7 +77,7 @@ fn under_load(name: &'static str, captured_as: &'static str, near: &'static [&'s
     Host { name, model, rates, near, missing: Vec::new() }
 }
 
-/// The captured machines, the idle ones first.
+/// The captured machines, idle ones first.
 pub(super) fn hosts() -> Vec<Host> {
     let as_captured = IDLE.iter().chain([&LOADED]).map(|name| captured(name));
     let loaded = [
@@ -149,7 +149,7 @@ fn every_captured_host_is_in_the_table() {
     assert_eq!(there, listed);
 }
 
-/// The interrupt of eth0/rx-1 goes where that of rx-0 lands.
+/// The interrupt of eth0/rx-1 moves to the CPU of rx-0.
 fn joins(model: &mut Model, rates: &mut Rates) {
     let first = irq_cpus(&model.nics[0].rx[0], model, rates).first().expect("it has a place");
     moves(model, rates, 1, first.0);

@@ -1,4 +1,4 @@
-//! Machines under load on which nothing is wrong: every rule must be silent.
+//! Healthy machines under load: every rule must be silent.
 
 use super::Host;
 use crate::diagnose::diagnose;
@@ -29,7 +29,7 @@ pub(super) fn hosts() -> Vec<Host> {
         let sketch = irqs.iter().fold(sketch, |sketch, cpu| sketch.receives(*cpu, 0.26, 1e5));
         sketch.volume("eth0", 2e9, 1.6e6).all_work("0-127", 0.26).rfs(32768, "eth0", 2048)
     };
-    // Field case C as it ended: four queues, one of each NIC on each node, masks of 7 CPUs beside each.
+    // The end of field case C: four queues, one of each NIC on each node, each with a mask of 7 CPUs.
     let case_c = || {
         let sketch = Sketch::new(32).nodes(2).device("eth0", &[0, 16]).device("eth1", &[8, 24]);
         let sketch = sketch.on_node("eth0", 0).on_node("eth1", 0).traffic("eth0", 4e5).traffic("eth1", 4e5);
@@ -65,7 +65,8 @@ fn nothing_is_found() {
     }
 }
 
-/// A CPU full of the softirqs of disks was once a hotspot at 90 % beside "nothing to do": its packets cannot cost that.
+/// A CPU full of disk softirqs was once called a 90 % hotspot with "nothing to do": its packets cannot cost
+/// that.
 #[test]
 fn what_disks_take_is_no_hotspot() {
     let (model, rates) =

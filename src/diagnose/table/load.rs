@@ -1,4 +1,4 @@
-//! Machines whose devices lose or ring too much, and machines whose programs get in the way.
+//! Machines whose devices lose packets or interrupt too often, and machines whose programs get in the way.
 
 use super::{Host, receives};
 use crate::diagnose::sketch::Sketch;

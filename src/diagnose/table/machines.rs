@@ -1,4 +1,4 @@
-//! Machines with one CPU that is short of time, lost packets, or steering that is set by halves.
+//! Machines with one CPU short of time, lost packets, or incomplete steering.
 
 use super::{Host, moves, receives};
 use crate::diagnose::sketch::Sketch;
@@ -24,7 +24,7 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("case A", Sketch::case_a(), &["backlog-drops", "single-queue-no-rps"]),
         Host::new("case A, dropping", Sketch::case_a().drops(2, 812.0), &[]),
         Host::new("case A, kept as it was fixed", case_a_after.rps("eth0", "0-7"), &["one-core-hotspot"])
-            .lacks("one-core-hotspot", "CPU 2 drowns beside the others", |_, rates| {
+            .lacks("one-core-hotspot", "CPU 2 drowns, unlike the others", |_, rates| {
                 rates.cpus[2].user = 0.0;
                 receives(rates, 2, 0.95);
             }),
@@ -40,12 +40,8 @@ pub(super) fn hosts() -> Vec<Host> {
                 rates.cpus[5].net_rx = 2e4;
             },
         ),
-        Host::new(
-            "disk requests beside few packets",
-            disks(0.93).receives(5, 0.93, 3e3),
-            &["one-core-hotspot"],
-        )
-        .lacks("one-core-hotspot", "NET_RX runs as often", |_, rates| rates.cpus[5].net_rx = 41e3),
+        Host::new("disk requests and few packets", disks(0.93).receives(5, 0.93, 3e3), &["one-core-hotspot"])
+            .lacks("one-core-hotspot", "NET_RX runs as often", |_, rates| rates.cpus[5].net_rx = 41e3),
         Host::new("disk requests drown a CPU, packets another", disks(0.93).receives(2, 0.85, 4e4), &[]),
         Host::new(
             "disk requests rob a pinned program",

@@ -1,4 +1,4 @@
-//! Machines with RPS masks that name the wrong CPUs.
+//! Machines whose RPS masks contain the wrong CPUs.
 
 use super::{Host, receives};
 use crate::diagnose::sketch::{Sketch, cpus};

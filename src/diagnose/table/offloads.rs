@@ -1,4 +1,4 @@
-//! Machines whose devices, drivers and clocks could do more, and containers that tuning has missed.
+//! Machines whose devices, drivers and clocks could do more, and untuned containers.
 
 use super::Host;
 use crate::diagnose::sketch::Sketch;
@@ -58,7 +58,7 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("the same without threads", threads(false), &["threaded-napi-beside-rps"]),
         Host::new("threads poll, and one CPU is full of it", polled(0.98), &["app-on-irq-cpu"]),
         Host::new("threads poll, with room", polled(0.15), &["one-core-hotspot"]),
-        Host::new("a new container beside a tuned one", containers(1.5e4, "1-7"), &[]),
+        Host::new("a new container next to a tuned one", containers(1.5e4, "1-7"), &[]),
         Host::new("containers, none tuned", containers(1.5e4, ""), &["untouched-containers"]),
         Host::new("XPS, completions on the other node", sends(&["4-5", "2-3", "0-1", "6-7"]), &[]),
         Host::new(

@@ -1,4 +1,4 @@
-//! Rates of one CPU: its time, what its softirqs did, what was polled there.
+//! Rates of one CPU: its time, softirqs and polling threads.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::parse::{CpuTimes, NET_RX, NET_TX, SOFTIRQS};
 use crate::sample::{Counters, CpuCounters};
 use crate::units::CpuId;
 
-/// Time of the threads that poll, by CPU, as fractions of wall time.
+/// Time of polling threads by CPU, as fractions of wall time.
 pub(super) fn polled(previous: &Counters, current: &Counters, seconds: f64) -> BTreeMap<CpuId, f64> {
     let mut polled = BTreeMap::new();
     for (pid, now) in &current.napi_threads {
@@ -23,7 +23,7 @@ pub(super) fn polled(previous: &Counters, current: &Counters, seconds: f64) -> B
 /// Shares of the time that the CPU itself accounted: with dynamic ticks an idle CPU's sum can lag
 /// behind the clock, and shares of the sum stay between 0 and 1.
 pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuRates {
-    // idle and iowait of a CPU may step back (proc_stat(5)): a step back counts as nothing.
+    // idle and iowait of a CPU may step back (proc_stat(5)): a step back counts as 0.
     let delta = |field: fn(&CpuTimes) -> u64| field(&after).saturating_sub(field(&before)) as f64;
     let (user, system) = (delta(|t| t.user) + delta(|t| t.nice), delta(|t| t.system));
     let (irq, softirq) = (delta(|t| t.irq), delta(|t| t.softirq));
@@ -37,7 +37,7 @@ pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuR
         irq: share(irq),
         softirq: share(softirq),
         steal: share(steal),
-        // No tick at all is an idle CPU, not a missing one.
+        // A CPU without any tick is idle, not missing.
         idle: if total > 0.0 { share(idle) } else { 1.0 },
         ksoftirqd: 0.0,
         napi: 0.0,
@@ -52,7 +52,7 @@ pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuR
     }
 }
 
-/// Adds what was counted in between.
+/// Adds the events counted in between.
 pub(super) fn add_events(rates: CpuRates, previous: &Counters, current: &Counters, seconds: f64) -> CpuRates {
     let counters = |of: &Counters| of.cpus.known().and_then(|cpus| cpus.get(&rates.cpu).copied());
     let ran = |of: &Counters| of.ksoftirqd_ns.get(&rates.cpu).copied();
@@ -79,7 +79,7 @@ pub(super) fn add_events(rates: CpuRates, previous: &Counters, current: &Counter
     }
 }
 
-/// The vectors that are not the network's and ran in between.
+/// The vectors other than the network's that ran in between.
 fn other_softirqs(before: &CpuCounters, after: &CpuCounters, seconds: f64) -> BTreeMap<String, f64> {
     let runs = (0..).zip(SOFTIRQS).zip(before.softirqs.iter().zip(after.softirqs));
     let others = runs.filter(|((vector, _), _)| ![NET_RX, NET_TX].contains(vector));

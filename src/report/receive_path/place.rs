@@ -88,7 +88,7 @@ mod tests {
         // Some were seen, and the one that it is in may be among the others.
         model.all_namespaces_seen = Fact::Denied(Need::AllProcesses);
         let text = peer(&model, &far(None), &mut notes);
-        assert_eq!(text, "another namespace: needs sight of all processes");
+        assert_eq!(text, "another namespace: needs visibility of all processes");
         model.namespaces = Fact::Denied(Need::SysPtrace);
         assert_eq!(peer(&model, &far(None), &mut notes), "another namespace: needs CAP_SYS_PTRACE");
     }
