@@ -253,7 +253,7 @@ fn records_of_a_later_version_are_no_damage() {
     let mut file = std::fs::OpenOptions::new().append(true).open(path).expect("opened");
     writeln!(file, "{:08x} {json}", crc32fast::hash(json.as_bytes())).expect("written");
     let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 5 && text.contains("a later version of rxlab has written"), "{text}");
+    assert!(code == 5 && text.contains("a later version of rxlab wrote"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "0", "what is understood is put back");
     assert_eq!(tree.store().open_ids().expect("listed"), [id]);
 }
