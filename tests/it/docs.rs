@@ -60,12 +60,12 @@ fn the_documented_specification_is_one() {
     }
 }
 
-/// What the README shows of captured machines is what the program says of them.
+/// `docs/show.md` shows captured machines as the program prints them.
 #[test]
 #[allow(clippy::disallowed_methods)]
-fn the_readme_shows_what_the_program_shows() {
+fn the_show_page_is_what_the_program_prints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(root.join("README.md")).expect("README.md can be read");
+    let text = std::fs::read_to_string(root.join("docs/show.md")).expect("docs/show.md can be read");
     let shown = part(&text, "show").trim_matches('`').trim();
     let commands = shown.split("$ rxlab ").skip(1);
     let compared = commands.map(|block| {
