@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::commands;
 use crate::plan::export::shell;
 
-/// Find the CPU that network receive work drowns, try a fix on the live machine, keep it only if
+/// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 80, after_help = EXIT_CODES)]
@@ -26,10 +26,10 @@ pub struct Global {
     /// Print JSON instead of text
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
-    /// Look at the machine below DIR instead of this one
+    /// Read the machine below DIR instead of this one
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
-    /// Look at the interfaces of another network namespace: a name of `ip netns`, a process id, or a file
+    /// Use the interfaces of another network namespace: a name of `ip netns`, a process id, or a file
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NS")]
     pub netns: Option<String>,
     /// Where the journal and the trial records are kept

@@ -48,7 +48,7 @@ pub struct Args {
     /// Settling time before each slot
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     washout: Duration,
-    /// How long the doctor looks
+    /// How long the doctor samples
     #[arg(long = "for", value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
     look: Duration,
     /// Seed of the coins

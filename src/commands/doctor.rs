@@ -1,4 +1,4 @@
-//! `rxlab doctor`: look for a while, say what is wrong, why, and what to try.
+//! `rxlab doctor`: sample for a while, say what is wrong, why, and what to try.
 
 mod since;
 mod watch;
@@ -24,7 +24,7 @@ use crate::units::{NicName, parse_duration};
 /// 0: nothing to do, or nothing but notes (-) for which there is no plan, or no verdict; 1: there are other findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to look; a snapshot was looked at when it was taken
+    /// How long to sample; a snapshot has its own interval
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     length: Duration,
     /// Only findings about this interface and about no interface in particular
@@ -37,8 +37,8 @@ pub struct Args {
     /// or not
     #[arg(short, long)]
     verbose: bool,
-    /// Look again and again, each time for --for; a line when a finding appears or changes its severity, or
-    /// was milder or gone in two looks in a row, until Ctrl-C. The exit code is that of the last look
+    /// Sample repeatedly, each time for --for; print a line when a finding appears or changes its severity, or
+    /// was milder or gone in two samples in a row, until Ctrl-C. The exit code is that of the last sample
     #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot"])]
     watch: bool,
     #[command(flatten)]
@@ -128,7 +128,7 @@ fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Resu
         let names: Vec<&str> = report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         return Err(CommandError::new(Kind::Findings, format!("no plan `{name}` was made"))
-            .hint(format!("plans of this look: {there}")));
+            .hint(format!("plans of this sample: {there}")));
     };
     super::files::write(file, proposal.plan.to_toml().as_bytes())
 }

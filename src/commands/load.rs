@@ -28,7 +28,7 @@ use watch::Watch;
 /// Without --rate each connection sends its next request when an answer has come (closed loop).
 /// With --rate requests follow a fixed schedule, and latency counts from the moment for which a
 /// request was intended, so a stalling target cannot hide the requests it held up. The client's own
-/// CPU use stands beside the result, and whether it was the limit. With --find-max it searches the
+/// The result includes its CPU use and whether it was the limit. With --find-max it searches the
 /// highest rate that keeps the limits of --slo, by repeated runs in random order.
 ///
 /// It exits with 5 when there was not one good answer, or when the target could not be reached at the end; the result is

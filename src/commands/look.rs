@@ -50,7 +50,7 @@ pub(super) fn look(
     }
 }
 
-/// An error for a look in which nothing can be seen.
+/// An error for a sample that shows nothing.
 pub(super) fn long_enough(length: Duration) -> Result<(), CommandError> {
     match length < SHORTEST {
         true => Err(CommandError::usage("--for is too short to see anything: give at least 100ms")),

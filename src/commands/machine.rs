@@ -62,10 +62,10 @@ pub(super) fn privilege(what: &str) -> String {
     }
 }
 
-/// The receive path of a machine, or an error where there is none to be seen.
+/// The receive path of a machine, or an error if none is found.
 pub(super) fn describe(inventory: &Inventory) -> Result<Model, CommandError> {
     if inventory.cpus.known().is_none() && inventory.nics.known().is_none() {
-        return Err(CommandError::usage("neither CPUs nor interfaces are to be seen there")
+        return Err(CommandError::usage("no CPUs or interfaces found")
             .hint("a root needs proc/ and sys/, as on a running machine"));
     }
     Ok(Model::new(inventory))

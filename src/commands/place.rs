@@ -81,7 +81,7 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, CommandError> {
 pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
     let line = |archived: &Archived| match archived {
         Archived::OtherBoot(id) => {
-            Some(format!("archived {id}: the machine was started anew since, its values went with it"))
+            Some(format!("archived {id}: the machine has been rebooted since, and its values are gone"))
         }
         Archived::Leftover(_) => None,
     };

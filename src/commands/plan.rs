@@ -19,7 +19,7 @@ use crate::units::{CpuMask, NicName, parse_duration};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
 ///
-/// Looks at the machine and its counters and plans for a policy, whether or not there is need for it: need is for
+/// Samples the machine and plans for a policy, needed or not: to find a need is for
 /// `rxlab doctor` to find. Each setting says its risk (safe, brief stall, link reset) and its upkeep. With --set,
 /// the plan is made of your own values, checked against this machine.
 ///
@@ -47,7 +47,7 @@ pub struct Args {
     /// CPUs to keep receive work away from
     #[arg(long, value_name = "LIST", conflicts_with = "setting")]
     keep_clean: Option<CpuMask>,
-    /// How long to look; a snapshot was looked at when it was taken
+    /// How long to sample; a snapshot has its own interval
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     length: Duration,
     /// A value of your own, such as 'rps eth0/rx-0 = 2-7'; may be given several times
@@ -55,7 +55,7 @@ pub struct Args {
     setting: Vec<Setting>,
     /// Print what each plan should do to the CPUs and to the packets a second that fit, by what packets and interrupts
     /// cost here. The costs are measured with eBPF (root), as in every sample of live traffic; without it the prediction
-    /// uses fixed fractions and says so. With -o the plan is written with that prediction, for the trial to print beside what
+    /// uses fixed fractions and says so. With -o the plan is written with that prediction, for the trial to print next to what
     /// it measures
     #[arg(long)]
     predict: bool,

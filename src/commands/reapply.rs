@@ -1,4 +1,4 @@
-//! `rxlab reapply`: set again what somebody else has changed.
+//! `rxlab reapply`: reapply values that another program has changed.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::journal::{History, Store};
 use crate::model::Model;
 use crate::report::text::{clean, paragraph};
 
-/// Set again what somebody else has changed: only values that rxlab set and that are still applied
+/// Reapply values that another program has changed: only values that rxlab set and that are still applied
 ///
 /// A value that a newer transaction has set since is left to that one. `rxlab undo` still goes back to
 /// the value before the first change. `rxlab status` says who probably changed a value.
@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let store = place::store(global);
     let mut done = Vec::new();
     let mut ended = Ok(());
-    // Without any journal there is no machine to look at.
+    // Without a journal there is nothing to check.
     if !store.open_ids().map_err(place::journal_error)?.is_empty() {
         let root = place::root(global)?.to_string_lossy().into_owned();
         let boot_id = machine::open(global)?.model.identity.boot_id;
@@ -57,7 +57,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let set = |id: &str| {
             let mut transaction =
                 Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
-            // Under the lock nobody begins anything: what is open now stays so.
+            // Under the lock no process begins anything: what is open now stays so.
             of_one(global, id, &open()?, |_, newer, host, model| transaction.reapply(newer, host, model))
         };
         for id in chosen(&store, args, &open_now)? {
@@ -77,7 +77,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     CommandError::after_output(ended.and_then(|()| exit(&done)), printed)
 }
 
-/// The transactions to look at, the oldest first: later ones may build on what it set.
+/// The transactions to check, the oldest first: later ones may build on what it set.
 fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<String>, CommandError> {
     let Some(text) = &args.id else { return Ok(open.iter().map(|(id, _)| id.clone()).collect()) };
     let id = store.find(text).map_err(place::journal_error)?;

@@ -19,7 +19,7 @@ use crate::parse::has_kernel_argument;
 use crate::persist::{OFF, PLAN};
 use crate::units::{NicName, parse_duration};
 
-/// How often to look whether something is there by now.
+/// Time between two checks for what is not there yet.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Set the persisted values again, each NIC's as soon as it is there with its queues and interrupts

@@ -18,7 +18,7 @@ use crate::journal::{Disk, Folder, History, Storage};
 use crate::snapshot::Snapshot;
 use crate::units::parse_duration;
 
-/// Keep what the reading commands read in a file: for a bug report, or to look at it elsewhere
+/// Write what other commands read to a file, for a bug report or to examine it elsewhere
 ///
 /// `show`, `doctor` and the like give the same answers with `--snapshot FILE` as on the machine. Host
 /// name, boot id, IP and MAC addresses and RSS hash keys are replaced, unless asked otherwise;
@@ -29,7 +29,7 @@ pub struct Args {
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "host.tar.zst")]
     output: PathBuf,
-    /// Time between the two looks at the counters
+    /// Time between the two readings of the counters
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     length: Duration,
     /// Keep addresses, host name and boot id as they are
@@ -76,7 +76,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     } else {
         let kept = if manifest.redacted { "redacted" } else { "with addresses and names as they are" };
         writeln!(out, "{}: {} KiB, {kept}", args.output.display(), bytes.len().div_ceil(1024))?;
-        writeln!(out, "look at it with `rxlab show --snapshot {0}`", args.output.display())?;
+        writeln!(out, "view it with `rxlab show --snapshot {0}`", args.output.display())?;
     }
     look::ended(&stop, Ok(()))
 }
@@ -112,7 +112,7 @@ fn stem(path: &Path) -> Result<String, CommandError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     if stem.is_empty() {
-        return Err(CommandError::usage(format!("`{}` is no name for a snapshot", path.display()))
+        return Err(CommandError::usage(format!("`{}` is not a valid name for a snapshot", path.display()))
             .hint("write -o NAME.tar.zst"));
     }
     Ok(stem.to_owned())

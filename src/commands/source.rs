@@ -1,4 +1,4 @@
-//! Where a reading command looks: this machine, another root, or a snapshot.
+//! The machine to read: this one, another root, or a snapshot.
 
 #![allow(clippy::disallowed_methods)] // Opens the snapshot that the command line names.
 
@@ -18,7 +18,7 @@ use crate::units::{NicName, parse_size};
 /// The argument of every command that only reads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct From {
-    /// Look at a machine as `rxlab snapshot` has kept it, and not at this one
+    /// Read the machine from a snapshot file of `rxlab snapshot` instead of this one
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// Refuse a snapshot that unpacks to more than this; a machine with 128 CPUs takes 3M

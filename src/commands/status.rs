@@ -1,4 +1,4 @@
-//! `rxlab status`: what is applied, and what of it somebody else has changed.
+//! `rxlab status`: what is applied, and which of it another program has changed.
 
 mod watch;
 
@@ -29,7 +29,7 @@ pub struct Args {
     /// Go on looking, and print a line only when something changes; Ctrl-C ends it
     #[arg(long, conflicts_with = "snapshot")]
     watch: bool,
-    /// Time between two looks of --watch
+    /// Time between two samples of --watch
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "watch", value_parser = parse_duration)]
     every: Duration,
     /// End --watch after this time

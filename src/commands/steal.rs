@@ -21,13 +21,13 @@ use crate::units::{CpuId, parse_duration};
 /// Measures with eBPF where that can be had (root), and says so; else from /proc.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to look; with --compare the length of each slot [default: 3s, 1s with --compare]
+    /// How long to sample; with --compare the length of each slot [default: 3s, 1s with --compare]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
     /// The CPU for --probe and --with; with --compare the CPU whose thefts count
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
-    /// Keep the CPU busy with integer work, and print what that missed beside what was measured
+    /// Keep the CPU busy with integer work, and print what that missed next to what was measured
     #[arg(long, requires = "cpu", conflicts_with = "with")]
     probe: bool,
     /// The same with this program, for a whole number of seconds

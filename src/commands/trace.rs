@@ -48,7 +48,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--for must be 10ms to 10m"));
     }
     if global.root != Path::new("/") {
-        return Err(CommandError::usage("trace looks at this machine: --root does not go with it"));
+        return Err(CommandError::usage("trace records this machine: it cannot be combined with --root"));
     }
     if !BUFFERS.contains(&args.buffer) || !args.buffer.is_power_of_two() {
         return Err(CommandError::usage("--buffer must be a power of two from 4 to 1048576"));

@@ -12,7 +12,7 @@ use crate::error::CommandError;
 use crate::persist::{Folder, Restore, files};
 use crate::plan::Plan;
 
-/// Remove what persist has installed; the values of now stay
+/// Remove what persist has installed; current values are unchanged
 ///
 /// A file that was edited since is yours: then nothing is removed.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     match removed.is_empty() {
         true => writeln!(out, "nothing is persisted")?,
-        false => writeln!(out, "the values of now stay; `rxlab undo` puts back what is applied")?,
+        false => writeln!(out, "current values are unchanged; `rxlab undo` restores what is applied")?,
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::model::{Identity, Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::units::{CpuId, NicName};
 
-/// Everything that one look at a machine says.
+/// All results of one sample of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorReport {
@@ -28,7 +28,7 @@ pub struct DoctorReport {
     pub schema: String,
     /// Which machine.
     pub identity: Identity,
-    /// Length of the look in seconds.
+    /// Length of the sample in seconds.
     pub seconds: f64,
     /// What the machine was doing.
     pub load: Load,

@@ -21,7 +21,7 @@ pub struct Forecast {
     pub schema: String,
     /// Which machine.
     pub identity: Identity,
-    /// Length of the look in seconds.
+    /// Length of the sample in seconds.
     pub seconds: f64,
     /// What was measured to calibrate the predictions; `None` where nothing could be.
     #[serde(default)]

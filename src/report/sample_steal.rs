@@ -112,7 +112,7 @@ pub(super) fn measured() -> Steal {
     }
 }
 
-/// The same machine for somebody who may not use eBPF.
+/// The same machine for a user without access to eBPF.
 pub(super) fn counted() -> Steal {
     let unknown = |cpu: CpuSteal| CpuSteal {
         by_class: cpu

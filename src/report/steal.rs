@@ -71,7 +71,7 @@ fn accounting(exact: &Fact<bool>) -> &'static str {
     match exact {
         Fact::Known(true) => "softirq time exact",
         Fact::Known(false) => "softirq time sampled by ticks",
-        _ => "nobody knows how exact",
+        _ => "accuracy not known",
     }
 }
 
@@ -151,7 +151,7 @@ fn victims_table(steal: &Steal, victims: &[Victim]) -> String {
         ]);
     }
     match shown.len() {
-        0 => "  nobody lost more than a two-thousandth of the time\n".to_owned(),
+        0 => "  no task lost more than 0.05 % of the time\n".to_owned(),
         n if n > ROWS => format!("{}  and {} more (--json has all)\n", table.render(), n - ROWS),
         _ => table.render(),
     }
@@ -220,7 +220,7 @@ fn inferred(inference: &Inference) -> String {
             row("in and out of interrupts", &Fact::Known(entries));
             row("left over", &Fact::Known(left));
         }
-        (_, _, Some(unseen)) => row("nobody sees", &Fact::Known(unseen)),
+        (_, _, Some(unseen)) => row("not seen", &Fact::Known(unseen)),
         _ => {}
     }
     let mut remarks = match &inference.believed {
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_quiet_machine_has_no_victims() {
         let quiet = Steal { victims: Fact::Known(Vec::new()), ..measured() };
-        assert!(plain(&quiet).contains("nobody lost more than"));
+        assert!(plain(&quiet).contains("no task lost more than"));
     }
 
     #[test]

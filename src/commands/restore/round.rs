@@ -1,4 +1,4 @@
-//! One look at the machine: what is there by now is set, what is not there yet is waited for.
+//! One round: sets what exists and waits for the rest.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,7 +16,7 @@ use crate::persist::{Found, found, groups};
 use crate::plan::{Plan, PlannedSetting, Setting};
 use crate::units::NicName;
 
-/// What one look at the machine has led to.
+/// The outcome of one round.
 #[derive(Default)]
 pub(super) struct Round {
     /// Set, set already, or refused: not to be tried again.
@@ -27,7 +27,7 @@ pub(super) struct Round {
     pub(super) waiting: Vec<String>,
 }
 
-/// A setting as the plan has it, and for the names of now.
+/// A setting as in the plan, and with current names.
 type Pair = (PlannedSetting, PlannedSetting);
 
 /// Sets what is there by now.

@@ -24,7 +24,7 @@ struct Line<'a> {
     news: &'a News,
 }
 
-/// Looks every `every` until interrupted, or for `length`; the exit code is that of the last look.
+/// Samples every `every` until interrupted, or for `length`; the exit code is that of the last sample.
 pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) -> Result<(), CommandError> {
     if every.is_zero() {
         return Err(CommandError::usage("--every needs a time above 0"));

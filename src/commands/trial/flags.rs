@@ -116,7 +116,7 @@ pub(super) struct Args {
     /// Name of the primary metric
     #[arg(long, value_name = "METRIC")]
     pub(super) primary: Option<String>,
-    /// A metric of the probe beside the usual ones, such as net_rx.ns_per_packet; may be given several times
+    /// A metric of the probe in addition to the usual ones, such as net_rx.ns_per_packet; may be given several times
     #[arg(long, value_name = "METRIC")]
     pub(super) metric: Vec<String>,
     /// CPU of the probe thread that steal.inferred takes

@@ -148,8 +148,11 @@ impl<'a> Page<'a> {
     /// How much more the CPUs could take, now and after the first plan; and what plans say of themselves.
     fn room(&mut self, report: &'a DoctorReport, shown: &Shown) {
         // A report without findings says it in its first line.
-        let seen =
-            if report.findings.is_empty() { String::new() } else { format!("; a look of {}", look(report)) };
+        let seen = if report.findings.is_empty() {
+            String::new()
+        } else {
+            format!("; sampled for {}", look(report))
+        };
         let first =
             report.plans.iter().find_map(|proposal| Some((proposal, proposal.plan.prediction.as_ref()?)));
         let thread = report.load.thread.as_ref().map(thread_room);
