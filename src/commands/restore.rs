@@ -84,7 +84,7 @@ fn ended(said: bool, refused: Vec<CommandError>) -> Result<(), CommandError> {
     let mut refused = refused.into_iter();
     let Some(mut first) = refused.next() else {
         if !said {
-            writeln!(output::text_stdout(), "everything is so already")?;
+            writeln!(output::text_stdout(), "everything is set already")?;
         }
         return Ok(());
     };

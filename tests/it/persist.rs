@@ -80,9 +80,9 @@ fn over_a_boot_and_away_again() {
         ("c", "4096".into())
     );
     let (code, text) = said(&tree.rxlab(&["restore"]));
-    assert!(code == 0 && text == "everything is so already\n", "{text}");
+    assert!(code == 0 && text == "everything is set already\n", "{text}");
     let (code, text) = said(&tree.rxlab(&["unpersist"]));
-    assert!(code == 0 && text.contains("removed ") && text.contains("the values of now stay"), "{text}");
+    assert!(code == 0 && text.contains("removed ") && text.contains("current values are unchanged"), "{text}");
     assert_eq!(etc(&tree), before);
     assert_eq!(tree.rps("eth0", 0), "c");
     let (code, text) = said(&tree.rxlab(&["undo"]));
@@ -257,7 +257,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
         assert!(text.contains(set), "{text}");
     }
     assert!(!text.contains("irq_affinity"), "{text}");
-    assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is so already\n".to_owned()));
+    assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is set already\n".to_owned()));
 }
 
 /// Root is kept out by a read-only mount alone.
@@ -511,7 +511,7 @@ fn a_plan_or_journal_that_others_can_change_is_refused() {
     installed.chmod("state", 0o777);
     refused(said(&installed.restore()), "keep its journal in", "state", " && chmod go-w ");
     installed.chmod("state", 0o755);
-    assert_eq!(said(&installed.restore()), (0, "everything is so already\n".to_owned()));
+    assert_eq!(said(&installed.restore()), (0, "everything is set already\n".to_owned()));
 }
 
 /// Root's umask may let the group write; `restore` would refuse what is made under it.
@@ -524,7 +524,7 @@ fn a_lax_umask_makes_no_directory_that_is_refused() {
     command.args(["-c", script]).arg(installed.at("bin/rxlab")).arg(installed.directory.path());
     let (code, text) = said(&command.output().expect("it runs"));
     assert_eq!(code, 0, "{text}");
-    assert_eq!(said(&installed.restore()), (0, "everything is so already\n".to_owned()));
+    assert_eq!(said(&installed.restore()), (0, "everything is set already\n".to_owned()));
 }
 
 /// The units are for the machine that boots from the other root: its paths, and its program.

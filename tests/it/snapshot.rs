@@ -77,7 +77,7 @@ fn a_redacted_one_names_nobody_and_is_never_overwritten() {
 fn a_file_that_is_none_is_named() {
     let (code, text) = of_file(Path::new("/etc/hostname"), &["show"]);
     assert!(
-        code == 2 && text.starts_with("rxlab: cannot read the snapshot /etc/hostname: it is no"),
+        code == 2 && text.starts_with("rxlab: cannot read the snapshot /etc/hostname: not a snapshot"),
         "{text}"
     );
     let (code, text) = of_file(Path::new("/no/such"), &["doctor"]);
@@ -112,7 +112,7 @@ fn a_file_that_unpacks_to_too_much_is_one_clear_line() {
         assert_eq!(refused(&[command]), line);
     }
     assert!(refused(&["show", "--snapshot-limit", "1K"]).contains("more than 1 KiB;"));
-    assert!(refused(&["show", "--snapshot-limit", "640M"]).contains("there is no manifest.json in it"));
+    assert!(refused(&["show", "--snapshot-limit", "640M"]).contains("manifest.json is missing"));
     assert!(
         refused(&["show", "--snapshot-limit", "0"]).contains("`0` is not a size (write 512K, 64M or 1G)")
     );

@@ -133,7 +133,7 @@ fn a_journal_and_a_snapshot_do_not_steer_the_terminal() {
     let snapshot = format!("{}/snap{TEXT}.tar.zst", tree.path().display());
     let take = ["snapshot", "--for", "0s", "--unredacted", "--force", "-o", &snapshot];
     let taken = clean(|| tree.command(&take));
-    assert!(taken.contains("look at it with"), "{taken}");
+    assert!(taken.contains("view it with"), "{taken}");
     for json in [&[][..], &["--json"]] {
         for args in [&["show"][..], &["show", "--nic", NIC], &["status"], &["doctor"], &["plan"]] {
             let nowhere = tree.path().join("nowhere");

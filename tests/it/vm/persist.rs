@@ -90,7 +90,7 @@ fn a_boot_restores_what_was_persisted() {
     let (code, text) = second.ran("start");
     assert!(code == 0 && text.contains("irq_affinity lan0/rx-1 = 3"), "{text}");
     assert_eq!(after, ["3", "30", "4096", "512"]);
-    assert_eq!(second.ran("again"), (0, "everything is so already\n"));
+    assert_eq!(second.ran("again"), (0, "everything is set already\n"));
     assert_eq!(second.ran("undo").0, 0, "{}", second.part("undo"));
     assert_eq!(values(&second, "undone"), before);
     assert_eq!(second.ran("unpersist").0, 0, "{}", second.part("unpersist"));
