@@ -82,7 +82,10 @@ fn over_a_boot_and_away_again() {
     let (code, text) = said(&tree.rxlab(&["restore"]));
     assert!(code == 0 && text == "everything is set already\n", "{text}");
     let (code, text) = said(&tree.rxlab(&["unpersist"]));
-    assert!(code == 0 && text.contains("removed ") && text.contains("current values are unchanged"), "{text}");
+    assert!(
+        code == 0 && text.contains("removed ") && text.contains("current values are unchanged"),
+        "{text}"
+    );
     assert_eq!(etc(&tree), before);
     assert_eq!(tree.rps("eth0", 0), "c");
     let (code, text) = said(&tree.rxlab(&["undo"]));
