@@ -2,7 +2,7 @@
 //! default.
 //!
 //! A block has a slot of a quarter of a second with each arm, in another order each time: nothing attached;
-//! rxlab's programs of `rxlab steal`; those that measure softirq time within the budget, as in doctor and
+//! rxlab's programs of `rxlab interference`; those that measure softirq time within the budget, as in doctor and
 //! trials; the same tracepoints in `softirqs` (libbpf-tools) and in `perf record`. The value of a slot is the
 //! mean rate of its batches of 5 ms without the fastest and slowest 5 %, and the loss of an arm is relative
 //! to nothing attached in the same block; its mean over the blocks has an interval of Student's t.

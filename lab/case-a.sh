@@ -24,7 +24,7 @@ run doctor --for 5s --plan-out rps=/tmp/rps.toml
 run plan rps --nic eth0 --predict --for 5s
 run apply /tmp/rps.toml
 run doctor --for 5s
-run steal --for 5s
+run interference --for 5s
 run undo
 run show
 JOB

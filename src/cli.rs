@@ -95,7 +95,7 @@ pub enum Command {
     Show(commands::show::Args),
     Doctor(commands::doctor::Args),
     Explain(commands::explain::Args),
-    Steal(commands::steal::Args),
+    Interference(commands::interference::Args),
     Trace(commands::trace::Args),
     Snapshot(commands::snapshot::Args),
     Plan(commands::plan::Args),

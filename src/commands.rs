@@ -9,6 +9,7 @@ pub mod export;
 mod files;
 pub mod guard;
 pub mod history;
+pub mod interference;
 mod leftovers;
 pub mod load;
 mod look;
@@ -25,7 +26,6 @@ pub mod show;
 pub mod snapshot;
 mod source;
 pub mod status;
-pub mod steal;
 mod suggest;
 pub mod target;
 pub mod trace;
@@ -106,7 +106,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Unpersist(args) => unpersist::run(global, &args),
         Command::Restore(args) => restore::run(global, &args),
         Command::Export(args) => export::run(global, &args),
-        Command::Steal(args) => steal::run(global, &args),
+        Command::Interference(args) => interference::run(global, &args),
         Command::Trace(args) => trace::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
         Command::Target(args) => target::run(global, &args),

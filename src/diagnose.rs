@@ -31,6 +31,7 @@ mod moderation_hurts_latency;
 mod one_core_hotspot;
 mod paravirtual_nic;
 mod queues_share_a_cpu;
+mod receive_interference;
 mod restricted_process;
 mod rfs_half_configured;
 mod ring_overruns;
@@ -44,8 +45,7 @@ mod single_queue_no_rps;
 mod single_thread_limit;
 mod slow_clocksource;
 mod softirq_not_receive;
-mod stolen_cpu;
-mod threaded_napi_beside_rps;
+mod threaded_napi_with_rps;
 mod time_squeeze;
 mod too_few_queues;
 mod untouched_containers;
@@ -145,7 +145,7 @@ pub const RULES: &[Rule] = &[
     interrupt_rate::RULE,
     time_squeeze::RULE,
     softirq_not_receive::RULE,
-    stolen_cpu::RULE,
+    receive_interference::RULE,
     app_on_irq_cpu::RULE,
     restricted_process::RULE,
     single_thread_limit::RULE,
@@ -156,7 +156,7 @@ pub const RULES: &[Rule] = &[
     rfs_half_configured::RULE,
     gro_off::RULE,
     rps_redundant::RULE,
-    threaded_napi_beside_rps::RULE,
+    threaded_napi_with_rps::RULE,
     irq_on_wrong_node::RULE,
     rps_mask_crosses_nodes::RULE,
     rps_mask_unusable_cpus::RULE,
@@ -186,7 +186,7 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
             &rps_mask_contains_irq_sibling::RULE,
             &rps_mask_crosses_nodes::RULE,
             &rps_mask_unusable_cpus::RULE,
-            &threaded_napi_beside_rps::RULE,
+            &threaded_napi_with_rps::RULE,
         ],
     ),
 ];

@@ -37,7 +37,7 @@ pub use reference::reference;
 pub use registry::{KNOBS, find};
 
 use crate::host::Host;
-use crate::journal::{Armed, Beside};
+use crate::journal::{Armed, Displaced};
 use crate::model::Model;
 use crate::plan::Target;
 use crate::units::CpuMask;
@@ -116,25 +116,25 @@ pub trait Knob: Sync {
 
     /// Refuses an original `value`, which was not checked, where restoring it would discard later changes.
     /// `kept` is set again afterwards.
-    fn spares(
+    fn check_restore(
         &self,
         _host: &dyn Host,
         _model: &Model,
         _target: &Target,
         _value: &str,
-        _kept: &[Beside],
+        _kept: &[Displaced],
     ) -> Result<(), KnobError> {
         Ok(())
     }
 
     /// Returns `value`, read with a different number of queues, as it is written with the current number.
-    fn restated(&self, _host: &dyn Host, _model: &Model, _target: &Target, value: &str) -> String {
+    fn for_current_queues(&self, _host: &dyn Host, _model: &Model, _target: &Target, value: &str) -> String {
         value.to_owned()
     }
 
     /// If `value` is the driver's own choice for the current queues, which it makes again when their number
     /// changes: the value that asks for that choice.
-    fn driver_s_choice(
+    fn driver_default(
         &self,
         _host: &dyn Host,
         _model: &Model,

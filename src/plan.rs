@@ -10,7 +10,6 @@ mod draft;
 pub mod export;
 mod file;
 mod forecast;
-mod ground;
 mod irqs;
 mod moves;
 mod paper;
@@ -23,6 +22,7 @@ mod share;
 mod spread;
 mod step;
 mod target;
+mod topology;
 
 pub use care::{Risk, Upkeep, care, place};
 pub use command_line::{set_flags, trial_of, trial_of_plan};

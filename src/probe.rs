@@ -2,10 +2,9 @@
 //!
 //! Three methods: eBPF programs that measure every run ([`Programs`]), the counters that every kernel has
 //! ([`coarse`]), and inference from a process that should have had its CPU to itself ([`Spin`], [`Openssl`]).
-//! [`look`] joins them in one value, [`Steal`]. [`trace`] is the same work as a timeline. Rendering does not
+//! [`look`] joins them in one value, [`Interference`]. [`trace`] is the same work as a timeline. Rendering does not
 //! belong here.
 
-mod bare;
 mod budget;
 mod class;
 mod compute;
@@ -13,6 +12,8 @@ mod counted;
 mod exact;
 mod handover;
 mod inference;
+mod interference;
+mod irq_overhead;
 mod loaded;
 mod look;
 mod named;
@@ -24,10 +25,8 @@ mod raw;
 mod run_time;
 mod softirq_time;
 mod spin;
-mod steal;
 pub mod trace;
 
-pub use bare::{Bare, NoBare, bare};
 pub use budget::{Budget, BudgetError};
 pub use class::Class;
 pub use compute::compute;
@@ -35,8 +34,12 @@ pub use counted::{Moment, coarse};
 pub use exact::exact;
 pub use handover::{hand_over, stack_work};
 pub use inference::{Inference, Method, Seen};
+pub use interference::{
+    Cost, CpuInterference, Interference, IrqInterference, NapiPolls, ThreadTime, Tier, Victim,
+};
+pub use irq_overhead::{IrqOverhead, NoIrqOverhead, irq_overhead};
 pub use loaded::Missing;
-pub use look::{LookError, Wish, look};
+pub use look::{LookError, SampleOptions, look};
 pub use named::named;
 pub use names::{Names, napi_name};
 pub use openssl::{Openssl, OpensslError};
@@ -46,4 +49,3 @@ pub use raw::{CpuRecord, IrqRecord, NapiRecord, ProcessId, Reading, VictimRecord
 pub use run_time::CostSoFar;
 pub use softirq_time::{SoftirqTime, Windows};
 pub use spin::Spin;
-pub use steal::{Cost, CpuSteal, IrqSteal, NapiPolls, Steal, ThreadTime, Tier, Victim};

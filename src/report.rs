@@ -9,6 +9,7 @@ mod container;
 pub mod findings;
 pub mod forecast;
 pub mod html;
+pub mod interference;
 pub mod json;
 mod measured;
 pub mod number;
@@ -16,7 +17,6 @@ mod predicted;
 mod probe_words;
 pub mod receive_path;
 pub mod recommendation;
-pub mod steal;
 pub mod text;
 pub mod timeline;
 pub mod trace;
@@ -26,11 +26,11 @@ pub mod words;
 #[cfg(test)]
 mod sample_compare;
 #[cfg(test)]
+mod sample_interference;
+#[cfg(test)]
 mod sample_model;
 #[cfg(test)]
 mod sample_record;
-#[cfg(test)]
-mod sample_steal;
 #[cfg(test)]
 mod sample_trace;
 #[cfg(test)]

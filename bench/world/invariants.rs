@@ -89,7 +89,7 @@ impl State {
             let written_with = history
                 .touched()
                 .into_iter()
-                .flat_map(|t| t.beside.into_iter().chain(t.held.into_iter().flatten()));
+                .flat_map(|t| t.displaced.into_iter().chain(t.held.into_iter().flatten()));
             let device = self.is_fresh(slot, was);
             for one in written_with {
                 // CPUs that a driver chose for a new interrupt look the same as those that others set.
@@ -152,7 +152,8 @@ impl State {
                 Ok(history) if history.is_closed() => false,
                 Ok(history) => history.touched().iter().any(|touched| {
                     let settled = touched.outcome.as_ref().is_some_and(Outcome::settles);
-                    let is_written_with = || touched.beside.iter().any(|one| one.knob == kernel::knob(slot));
+                    let is_written_with =
+                        || touched.displaced.iter().any(|one| one.knob == kernel::knob(slot));
                     !settled && (self.is_of(slot, touched) || is_written_with())
                 }),
                 // Damaged by the adversary: the last check verifies that it is reported.

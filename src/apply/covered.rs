@@ -1,6 +1,6 @@
 //! Order of undo: the transaction that found, or reset, values of another one goes first.
 
-use crate::journal::{Beside, History, Outcome, Touched};
+use crate::journal::{Displaced, History, Outcome, Touched};
 use crate::model::DeviceAddress;
 
 /// The newest of `others` that touches a target of `history` or may have reset one. It has to be
@@ -45,7 +45,8 @@ fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> boo
 
 /// True if writing one target may have reset the other, and undo sets that again.
 fn throws_away(writer: &Touched, value: &Touched) -> bool {
-    let is_it =
-        |beside: &Beside| beside.knob == value.knob && beside.target.lasting() == value.target.lasting();
-    writer.is_on_same_device(value) && writer.beside.iter().any(is_it)
+    let is_it = |displaced: &Displaced| {
+        displaced.knob == value.knob && displaced.target.lasting() == value.target.lasting()
+    };
+    writer.is_on_same_device(value) && writer.displaced.iter().any(is_it)
 }

@@ -7,7 +7,7 @@ use super::check::knob_of;
 use super::drift::Suspect;
 use super::{ApplyError, Live, State, Transaction, ValueStatus, status};
 use crate::host::Host;
-use crate::journal::{Beside, History};
+use crate::journal::{Displaced, History};
 use crate::model::Model;
 use crate::plan::Target;
 
@@ -66,8 +66,8 @@ pub fn preview_reapply(
     model: &Model,
 ) -> Option<Vec<Reapplied>> {
     let values = applied(history, newer, host, model)?;
-    let due = |value: &ValueStatus, beside: &[Beside], was: String| {
-        canonical(value, beside, host, model).map_or_else(failed, |_| Reapply::Due { was })
+    let due = |value: &ValueStatus, displaced: &[Displaced], was: String| {
+        canonical(value, displaced, host, model).map_or_else(failed, |_| Reapply::Due { was })
     };
     Some(values.into_iter().map(|applied| one(applied, due)).collect())
 }
@@ -85,8 +85,8 @@ impl Transaction {
     ) -> Option<Vec<Reapplied>> {
         let values = applied(self.journal().history(), newer, host, model)?;
         let mut fresh = model.clone();
-        let mut set = |value: &ValueStatus, beside: &[Beside], was: String| {
-            let set = self.set_again(value, beside, host, &mut fresh);
+        let mut set = |value: &ValueStatus, displaced: &[Displaced], was: String| {
+            let set = self.set_again(value, displaced, host, &mut fresh);
             set.map_or_else(failed, |()| Reapply::Reapplied { was })
         };
         let all: Vec<Reapplied> = values.into_iter().map(|applied| one(applied, &mut set)).collect();
@@ -104,17 +104,17 @@ impl Transaction {
     fn set_again(
         &mut self,
         value: &ValueStatus,
-        beside: &[Beside],
+        displaced: &[Displaced],
         host: &dyn Host,
         model: &mut Model,
     ) -> Result<(), ApplyError> {
-        let wanted = canonical(value, beside, host, model)?;
+        let wanted = canonical(value, displaced, host, model)?;
         self.write(host, model, knob_of(&value.knob)?, &value.target, wanted, true).map(|_| ())
     }
 }
 
 /// A value and its dependent values, which are set again when it is written.
-type Applied = (ValueStatus, Vec<Beside>);
+type Applied = (ValueStatus, Vec<Displaced>);
 
 /// The values of a transaction that is applied as a whole and stays.
 fn applied(
@@ -128,21 +128,21 @@ fn applied(
         return None;
     }
     // Nothing was undone in such a transaction, so each target has its value, in the same order.
-    let beside = history.touched().into_iter().map(|touched| touched.beside);
-    Some(status.values.into_iter().zip(beside).collect())
+    let displaced = history.touched().into_iter().map(|touched| touched.displaced);
+    Some(status.values.into_iter().zip(displaced).collect())
 }
 
 /// The wanted value, checked against the current machine: a CPU in it may be offline. Values from before
 /// the transaction come from the kernel and may have a form that users never write.
 fn canonical(
     value: &ValueStatus,
-    beside: &[Beside],
+    displaced: &[Displaced],
     host: &dyn Host,
     model: &Model,
 ) -> Result<String, ApplyError> {
     let knob = knob_of(&value.knob)?;
     if value.wanted == value.original {
-        knob.spares(host, model, &value.target, &value.wanted, beside)?;
+        knob.check_restore(host, model, &value.target, &value.wanted, displaced)?;
         return Ok(value.wanted.clone());
     }
     Ok(knob.check(host, model, &value.target, &value.wanted)?)
@@ -154,14 +154,14 @@ fn failed(error: ApplyError) -> Reapply {
 
 /// `due` decides about a drifted value, given its current value.
 fn one(
-    (value, beside): Applied,
-    mut due: impl FnMut(&ValueStatus, &[Beside], String) -> Reapply,
+    (value, displaced): Applied,
+    mut due: impl FnMut(&ValueStatus, &[Displaced], String) -> Reapply,
 ) -> Reapplied {
     let outcome = match &value.live {
         Live::Kept => Reapply::Holds,
         Live::Covered { by } => Reapply::Covered { by: by.clone() },
-        Live::Original => due(&value, &beside, value.original.clone()),
-        Live::Drifted { value: was } => due(&value, &beside, was.clone()),
+        Live::Original => due(&value, &displaced, value.original.clone()),
+        Live::Drifted { value: was } => due(&value, &displaced, was.clone()),
         Live::Gone => Reapply::Gone,
         Live::Unreadable { why } => Reapply::Failed { why: why.clone() },
     };

@@ -63,7 +63,7 @@ mod tests {
                 ids: None,
                 before: "off".into(),
                 after: "1".into(),
-                beside: Vec::new(),
+                displaced: Vec::new(),
                 foreign: false,
             })
         };

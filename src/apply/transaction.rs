@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::beside;
 use super::check::{device_of, knob_of};
+use super::displaced;
 use super::locate::{ids_of, interface_id, is_another};
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
@@ -194,9 +194,9 @@ impl Transaction {
         let touched = self.journal.history().touched();
         let touched = touched.into_iter().find(|t| t.knob == knob && t.target == *target);
         let not_touched = || ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() };
-        let Touched { original, beside, .. } = touched.ok_or_else(not_touched)?;
+        let Touched { original, displaced, .. } = touched.ok_or_else(not_touched)?;
         let knob = knob_of(knob)?;
-        knob.spares(host, model, target, &original, &beside)?;
+        knob.check_restore(host, model, target, &original, &displaced)?;
         self.write(host, model, knob, target, original, false)
     }
 
@@ -229,15 +229,15 @@ impl Transaction {
             let subject = Some(format!("{} {target}", setting.knob));
             return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
         }
-        let mut beside = beside::beside(host, model, knob, target)?;
+        let mut displaced = displaced::displaced(host, model, knob, target)?;
         if !knob.disturbs().is_empty() {
             let touched = self.journal.history().touched();
             let is_it = |t: &&Touched| t.is_of(knob.name(), target, (&device, ids));
-            beside = beside::carried(touched.iter().find(is_it), beside);
+            displaced = displaced::carried(touched.iter().find(is_it), displaced);
         }
         // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, ids, &setting.knob)?;
-        let (chosen, set) = beside::by_whom(host, model, &beside);
+        let (chosen, set) = displaced::split_by_origin(host, model, &displaced);
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),
@@ -246,7 +246,7 @@ impl Transaction {
             ids,
             before: before.clone(),
             after: setting.value.clone(),
-            beside,
+            displaced,
             foreign,
         })?;
         // The journal write took time: a value set in between must not be overwritten.
@@ -264,10 +264,13 @@ impl Transaction {
                 if knob.disturbs().is_empty() {
                     return Ok((kept, Vec::new()));
                 }
-                *model = beside::rediscover(host, model);
+                *model = displaced::rediscover(host, model);
                 let Some(nic) = target.nic() else { return Ok((kept, Vec::new())) };
-                let values = [beside::left_over(host, model, chosen), set].concat();
-                Ok((kept, beside::replay(host, model, (nic, ids.map(|ids| ids.interface)), &values, &armed)?))
+                let values = [displaced::left_over(host, model, chosen), set].concat();
+                Ok((
+                    kept,
+                    displaced::replay(host, model, (nic, ids.map(|ids| ids.interface)), &values, &armed)?,
+                ))
             });
         // Only now the write is complete: the dependent values are no longer driver leftovers.
         let (kept, replayed) = match written {

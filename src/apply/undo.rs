@@ -7,13 +7,13 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::beside;
 use super::commands::{self, CommandUndo};
+use super::displaced;
 use super::locate::{
     Place, has_queue, ids_of, interface_id, is_another, is_of_queue, locate, was_made_again,
 };
 use crate::host::Host;
-use crate::journal::{Beside, History, Journal, JournalError, Outcome, Touched};
+use crate::journal::{Displaced, History, Journal, JournalError, Outcome, Touched};
 use crate::knob::{self, Knob, KnobError};
 use crate::model::{DeviceAddress, Model};
 use crate::plan::Target;
@@ -210,18 +210,20 @@ fn put_back(
             return Outcome::Drift { live, fresh };
         }
     }
-    if !is_original && let Err(error) = knob.spares(host, model, target, &touched.original, &touched.beside) {
+    if !is_original
+        && let Err(error) = knob.check_restore(host, model, target, &touched.original, &touched.displaced)
+    {
         return failed(error.to_string());
     }
     let Some(armed) = journal.arm_restore(touched.seq) else {
         return failed("its intent is not in the journal".to_owned());
     };
-    let beside = match target.nic() {
-        Some(nic) => match beside_values(journal, host, model, touched, (nic, is_original), is_still_it) {
-            Some(beside) => beside,
+    let displaced = match target.nic() {
+        Some(nic) => match displaced_values(journal, host, model, touched, (nic, is_original), is_still_it) {
+            Some(displaced) => displaced,
             None => return another_interface(),
         },
-        None => touched.beside.clone(),
+        None => touched.displaced.clone(),
     };
     if !is_original {
         // A value set while the journal was written must not be overwritten, nor another interface that now
@@ -245,9 +247,9 @@ fn put_back(
             Err(error) => return failed(error.to_string()),
         }
     }
-    let (Some(nic), false) = (target.nic(), beside.is_empty()) else { return Outcome::Restored };
-    *model = Cow::Owned(beside::rediscover(host, model));
-    match beside::replay(host, model, (nic, found), &beside, &armed) {
+    let (Some(nic), false) = (target.nic(), displaced.is_empty()) else { return Outcome::Restored };
+    *model = Cow::Owned(displaced::rediscover(host, model));
+    match displaced::replay(host, model, (nic, found), &displaced, &armed) {
         Ok(replayed) if is_original && replayed.is_empty() => Outcome::Unchanged,
         Ok(_) => Outcome::Restored,
         Err(error) => failed(error.to_string()),
@@ -287,7 +289,7 @@ fn without_queue(
 /// restored the original, or an undo that could record nothing; both had the queues recreated.
 fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
     let by_us = knob.same(&touched.original, &touched.wanted);
-    touched.beside.is_empty() || (touched.unsettled.is_empty() && touched.held.is_none() && by_us)
+    touched.displaced.is_empty() || (touched.unsettled.is_empty() && touched.held.is_none() && by_us)
 }
 
 /// Values to set again once the original value is restored: those before our writes, or what others have
@@ -302,27 +304,27 @@ fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
 ///   deliberate and stay.
 ///
 /// `None` if another interface took the name while its values were read.
-fn beside_values(
+fn displaced_values(
     journal: &mut Journal,
     host: &dyn Host,
     model: &Model,
     touched: &Touched,
     (nic, is_original): (&NicName, bool),
     is_still_it: impl Fn() -> bool,
-) -> Option<Vec<Beside>> {
+) -> Option<Vec<Displaced>> {
     if let (Some(held), true) = (&touched.held, is_original) {
-        return Some(beside::overlaid(&touched.beside, held));
+        return Some(displaced::overlaid(&touched.displaced, held));
     }
     if !touched.unsettled.is_empty() {
-        return Some(touched.beside.clone());
+        return Some(touched.displaced.clone());
     }
     if is_original {
-        let values = beside::made_anew(host, model, nic, &touched.beside);
+        let values = displaced::reset_to_new(host, model, nic, &touched.displaced);
         return is_still_it().then_some(values);
     }
-    let mut held = beside::now(host, model, nic, &touched.beside);
+    let mut held = displaced::now(host, model, nic, &touched.displaced);
     let all = journal.history().touched();
-    let own = |one: &Beside| {
+    let own = |one: &Displaced| {
         let is_it = |t: &&Touched| t.knob == one.knob && t.target.lasting() == one.target.lasting();
         all.iter().filter(|t| t.is_on_same_device(touched)).find(is_it)
     };
@@ -339,8 +341,9 @@ fn beside_values(
     // An earlier attempt was refused: current values still count, except those of queues it recreated anyway.
     // Values that the transaction itself set are already restored, and not to be set again.
     if let Some(before) = &touched.held {
-        let lost = beside::made_anew(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
-        held = beside::overlaid(&held, &lost.collect::<Vec<_>>());
+        let lost =
+            displaced::reset_to_new(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
+        held = displaced::overlaid(&held, &lost.collect::<Vec<_>>());
     }
     if !is_still_it() {
         return None;
@@ -348,7 +351,7 @@ fn beside_values(
     // Its space was reserved with the intent. If none can be reserved, a full disk must not prevent the
     // machine from being restored.
     let _ = journal.holding(touched.seq, &held);
-    Some(beside::overlaid(&touched.beside, &held))
+    Some(displaced::overlaid(&touched.displaced, &held))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::{files, machine, output, place, progress};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::model::{Identity, Model};
-use crate::probe::trace::{Item, Sink, TraceError, Wish, record};
+use crate::probe::trace::{Item, Sink, TraceError, TraceOptions, record};
 use crate::probe::{Missing, Moment, Names};
 use crate::report::{timeline::Timeline, trace};
 use crate::units::{CpuMask, parse_duration};
@@ -68,9 +68,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         timeline: Timeline::new(&names, identity, 0),
         bar: progress::clock("tracing", args.length),
     };
-    let wish = Wish { length: args.length, cpus: args.cpu.clone(), buffer: args.buffer * 1024 };
+    let options = TraceOptions { length: args.length, cpus: args.cpu.clone(), buffer: args.buffer * 1024 };
     let stop = place::stop_flag()?;
-    let traced = record(&host, &inventory, &wish, &mut output, &stop);
+    let traced = record(&host, &inventory, &options, &mut output, &stop);
     output.bar.finish_and_clear();
     let found = traced.map_err(|error| explain(args, error))?;
     let bytes = output.close().map_err(|error| cannot_write(args, &error))?;

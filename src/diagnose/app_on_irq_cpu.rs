@@ -1,6 +1,6 @@
 //! A program shares a full CPU with interrupts while other CPUs have room.
 //!
-//! [`super::stolen_cpu`] covers a program that is pinned to that one CPU.
+//! [`super::receive_interference`] covers a program that is pinned to that one CPU.
 
 use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, may_be_lo, receive_time, tier};
@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "most CPUs handle interrupts (a queue for each), no other CPU has room, the program is pinned to \
-             the one CPU (stolen-cpu), runs at a nice value above 0, is not visible, or the packets there \
+             the one CPU (receive-interference), runs at a nice value above 0, is not visible, or the packets there \
              may come from `lo`",
     evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it \
                may use, idle CPUs",
@@ -193,6 +193,9 @@ mod tests {
             of(host(0.45, 0.54).program("xz", 0.6, "2-3").last(|xz| xz.nice = 10)).is_empty(),
             "gives way"
         );
-        assert!(of(host(0.45, 0.54).program("openssl", 0.6, "2")).is_empty(), "pinned: that is stolen-cpu's");
+        assert!(
+            of(host(0.45, 0.54).program("openssl", 0.6, "2")).is_empty(),
+            "pinned: that is receive-interference's"
+        );
     }
 }

@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn more_disks_than_packets() {
-        let beside = |packets: f64, runs: f64| of(&host().receives(5, 0.93, packets).net_rx(5, runs).build());
-        assert!(beside(4e3, 2e3));
-        assert!(!beside(5e3, 2e3), "at the maximum cost they take half of it");
-        assert!(!beside(4e3, 4e3), "fewer disk softirqs");
+        let both = |packets: f64, runs: f64| of(&host().receives(5, 0.93, packets).net_rx(5, runs).build());
+        assert!(both(4e3, 2e3));
+        assert!(!both(5e3, 2e3), "at the maximum cost they take half of it");
+        assert!(!both(4e3, 4e3), "fewer disk softirqs");
         let tasklets = host().softirqs(5, "BLOCK", 0.0).softirqs(5, "TASKLET", 3e3).softirqs(5, "HI", 3e3);
         assert!(!of(&tasklets.receives(5, 0.93, 2e3).build()), "those of network drivers, it may be");
     }

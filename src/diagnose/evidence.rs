@@ -52,7 +52,7 @@ pub fn receiving(cpu: &CpuRates) -> f64 {
     (receive_time(cpu) + cpu.irq).min(1.0)
 }
 
-/// Fraction of wall time in which a CPU was not idle; includes stolen time, which is not available.
+/// Fraction of wall time in which a CPU was not idle; includes time taken by the hypervisor, which is not available.
 pub fn busy(cpu: &CpuRates) -> f64 {
     (1.0 - cpu.idle).clamp(0.0, 1.0)
 }

@@ -288,14 +288,14 @@ mod tests {
 
     #[test]
     fn a_cpu_that_another_queue_or_lo_drowns() {
-        let beside = |queues: &[f64]| {
+        let both = |queues: &[f64]| {
             let busy = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.95, 9e4);
             of(busy.device("eth1", &[0, 1, 2, 3]).queue_traffic("eth1", queues))
         };
-        assert!(beside(&[0.0; 4]).is_empty(), "idle");
-        assert!(beside(&[10.0, 10.0, 500.0, 10.0]).is_empty(), "almost idle");
-        assert!(beside(&[10.0, 10.0, 9e3, 10.0]).is_empty(), "eth0's are ten times as many");
-        assert_eq!(beside(&[10.0, 10.0, 1e5, 10.0]).len(), 1);
+        assert!(both(&[0.0; 4]).is_empty(), "idle");
+        assert!(both(&[10.0, 10.0, 500.0, 10.0]).is_empty(), "almost idle");
+        assert!(both(&[10.0, 10.0, 9e3, 10.0]).is_empty(), "eth0's are ten times as many");
+        assert_eq!(both(&[10.0, 10.0, 1e5, 10.0]).len(), 1);
         let few = |packets| of(host(&[10.0, 10.0, packets, 10.0], 0.7));
         assert!(few(900.0).is_empty(), "the time is a disk's");
         let on_lo = host(&[1e3, 1e3, 8e3, 1e3], 0.7).receives(2, 0.7, 3e5).loopback().traffic("lo", 3e5);

@@ -155,7 +155,7 @@ pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
     cpus.iter().filter(first).count()
 }
 
-/// Steal time from which it is reported: it counts as busy time.
+/// Interference time from which it is reported: it counts as busy time.
 const TAKEN: f64 = 0.05;
 
 /// An evidence line if the hypervisor takes time from these CPUs.

@@ -44,7 +44,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "Softirqs also complete disk requests, run timers and tasklets, and free memory after RCU. In \
             top, a CPU full of these looks the same as one full of packets.",
     remedy: "No setting of the receive path reduces it; move a queue's interrupt elsewhere. `rxlab trace \
-             --out FILE` shows each softirq with name and duration, `rxlab steal` the programs that lose \
+             --out FILE` shows each softirq with name and duration, `rxlab interference` the programs that lose \
              time to it.",
     source: "include/linux/interrupt.h, kernel/softirq.c (the vectors); /proc/softirqs in proc(5)",
     check,

@@ -70,7 +70,7 @@ mod tests {
                 ids: None,
                 before: "off".into(),
                 after: (*after).into(),
-                beside: Vec::new(),
+                displaced: Vec::new(),
                 foreign: false,
             }));
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::command::BackCommand;
-use super::record::{Beside, Intent, Outcome, Record};
+use super::record::{Displaced, Intent, Outcome, Record};
 use super::recover::History;
 use super::room::Room;
 use super::storage::{Folder, Lock, Storage};
@@ -91,7 +91,7 @@ impl Journal {
     }
 
     /// Records and syncs the dependent values set by others before the original is restored.
-    pub fn holding(&mut self, seq: u64, values: &[Beside]) -> Result<(), JournalError> {
+    pub fn holding(&mut self, seq: u64, values: &[Displaced]) -> Result<(), JournalError> {
         self.append(Record::Holding { seq, values: values.to_vec() })?;
         self.sync()
     }

@@ -45,7 +45,7 @@ pub enum Record {
         /// The first intent of the target.
         seq: u64,
         /// The dependent values of the intent, as they were then.
-        values: Vec<Beside>,
+        values: Vec<Displaced>,
     },
     /// Result of undo for the target first touched by intent `seq`.
     Undone {
@@ -141,8 +141,8 @@ pub struct Intent {
     /// The value to be written.
     pub after: String,
     /// Dependent values on the same interface that the write may reset, as they were before it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<Beside>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "beside")]
+    pub displaced: Vec<Displaced>,
     /// `before` is foreign: it replaced our value, which is set again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub foreign: bool,
@@ -166,7 +166,7 @@ fn is_false(value: &bool) -> bool {
 
 /// A value that writing another one may reset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct Displaced {
     /// Name of the knob.
     pub knob: String,
     /// Target, by its names at that time.

@@ -1,6 +1,6 @@
 //! Reconstructs the history from the bytes of a journal file. Pure: files are read elsewhere.
 
-use super::record::{Begin, Beside, Intent, Outcome, Record, SysfsIds};
+use super::record::{Begin, Displaced, Intent, Outcome, Record, SysfsIds};
 use super::surroundings::Surroundings;
 use crate::model::DeviceAddress;
 use crate::plan::Target;
@@ -51,9 +51,9 @@ pub struct Touched {
     pub unsettled: Vec<String>,
     /// Dependent values on the same interface that the writes may have reset: each from before the last
     /// write that found it. Values set by the transaction itself are those before its first write.
-    pub beside: Vec<Beside>,
+    pub displaced: Vec<Displaced>,
     /// The same as found by an undo before it wrote the original value.
-    pub held: Option<Vec<Beside>>,
+    pub held: Option<Vec<Displaced>>,
     /// Result of the last undo.
     pub outcome: Option<Outcome>,
 }
@@ -71,14 +71,14 @@ impl Touched {
 
     /// Adds the findings of another write. A queue removed by an earlier one keeps the values from
     /// before that; `own` are the transaction's own values, which return to the first.
-    fn found_beside(&mut self, found: &[Beside], own: &[(String, String)]) {
+    fn found_displaced(&mut self, found: &[Displaced], own: &[(String, String)]) {
         for one in found {
             let place = (one.knob.clone(), one.target.lasting());
-            let known = |b: &&mut Beside| b.knob == place.0 && b.target.lasting() == place.1;
-            match self.beside.iter_mut().find(known) {
+            let known = |b: &&mut Displaced| b.knob == place.0 && b.target.lasting() == place.1;
+            match self.displaced.iter_mut().find(known) {
                 Some(known) if !own.contains(&place) => known.value.clone_from(&one.value),
                 Some(_) => {}
-                None => self.beside.push(one.clone()),
+                None => self.displaced.push(one.clone()),
             }
         }
     }
@@ -227,7 +227,7 @@ impl History {
                             ours: Vec::new(),
                             foreign: Vec::new(),
                             unsettled: Vec::new(),
-                            beside: Vec::new(),
+                            displaced: Vec::new(),
                             held: None,
                             outcome: None,
                         });
@@ -240,7 +240,7 @@ impl History {
                     touched.ids = intent.ids;
                     touched.outcome = None;
                     touched.held = None;
-                    touched.found_beside(&intent.beside, &own);
+                    touched.found_displaced(&intent.displaced, &own);
                     // A value that we once set is ours, even if others set it again.
                     let known = touched.ours.contains(&intent.before);
                     let found =
@@ -278,7 +278,7 @@ impl History {
 
 /// Values that the transaction set on the device of `intent`, which may reset them.
 fn own(all: &[Touched], intent: &Intent) -> Vec<(String, String)> {
-    if intent.beside.is_empty() {
+    if intent.displaced.is_empty() {
         return Vec::new();
     }
     let is_on_it = |t: &&Touched| is_same_device((&t.device, t.ids), (&intent.device, intent.ids));

@@ -14,16 +14,16 @@ const OUTCOME: u64 = 512;
 pub(super) struct Room {
     intents: u64,
     /// Dependent values in bytes, by knob and target.
-    beside: BTreeMap<(String, String), u64>,
+    displaced: BTreeMap<(String, String), u64>,
 }
 
 impl Room {
     pub(super) fn count(&mut self, record: &Record) {
         let Record::Intent(intent) = record else { return };
         self.intents += 1;
-        if !intent.beside.is_empty() {
+        if !intent.displaced.is_empty() {
             let place = (intent.knob.clone(), intent.target.lasting());
-            let bytes = self.beside.entry(place).or_default();
+            let bytes = self.displaced.entry(place).or_default();
             *bytes = (*bytes).max(record.to_line().len() as u64);
         }
     }
@@ -31,7 +31,7 @@ impl Room {
     /// `None` if undo needs no reservation: no write resets dependent values. The dependent values that undo
     /// finds may be twice as long as the earlier ones.
     pub(super) fn needed(&self) -> Option<u64> {
-        let values: u64 = self.beside.values().sum();
+        let values: u64 = self.displaced.values().sum();
         (values > 0).then_some(2 * values + OUTCOME * self.intents + ENDS)
     }
 }
@@ -39,11 +39,11 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::Room;
-    use crate::journal::{Beside, Intent, Record};
+    use crate::journal::{Displaced, Intent, Record};
 
-    fn intent(knob: &str, beside: usize) -> Record {
+    fn intent(knob: &str, displaced: usize) -> Record {
         let target: crate::plan::Target = "eth0".parse().expect("a target");
-        let one = Beside { knob: "rps".into(), target: target.clone(), value: "0-3".into() };
+        let one = Displaced { knob: "rps".into(), target: target.clone(), value: "0-3".into() };
         Record::Intent(Intent {
             seq: 1,
             knob: knob.into(),
@@ -52,7 +52,7 @@ mod tests {
             ids: None,
             before: "4".into(),
             after: "2".into(),
-            beside: vec![one; beside],
+            displaced: vec![one; displaced],
             foreign: false,
         })
     }

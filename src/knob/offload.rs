@@ -2,7 +2,7 @@
 
 use super::{Doc, Knob, KnobError, Risk, value};
 use crate::host::{Action, EthtoolGet, Host};
-use crate::journal::{Armed, Beside};
+use crate::journal::{Armed, Displaced};
 use crate::model::Model;
 use crate::parse::ethtool::{Feature, features, rules, wanted};
 use crate::plan::Target;
@@ -143,7 +143,7 @@ impl Offload {
         host: &dyn Host,
         model: &Model,
         target: &Target,
-        kept: &[Beside],
+        kept: &[Displaced],
     ) -> Result<(), KnobError> {
         let nic = value::nic(self.name, model, target)?;
         let mut lost = match value::ethtool(self.name, host, target, EthtoolGet::Rules, &nic.name, rules) {
@@ -152,11 +152,12 @@ impl Offload {
             Err(KnobError::Unsupported { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let is_at = |beside: &Beside, place: u32| {
+        let is_at = |displaced: &Displaced, place: u32| {
             let at = |location: u32| location == place;
-            beside.knob == RULE && matches!(beside.target, Target::Rule { location, .. } if at(location))
+            displaced.knob == RULE
+                && matches!(displaced.target, Target::Rule { location, .. } if at(location))
         };
-        lost.retain(|rule| kept.iter().all(|beside| !is_at(beside, rule.location)));
+        lost.retain(|rule| kept.iter().all(|displaced| !is_at(displaced, rule.location)));
         let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
         let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
         let why = format!(
@@ -227,13 +228,13 @@ impl Knob for Offload {
         self.disturbs
     }
 
-    fn spares(
+    fn check_restore(
         &self,
         host: &dyn Host,
         model: &Model,
         target: &Target,
         value: &str,
-        kept: &[Beside],
+        kept: &[Displaced],
     ) -> Result<(), KnobError> {
         if self.holds_rules && !value::switch(self.name, value)? {
             self.keeps_rules(host, model, target, kept)?;

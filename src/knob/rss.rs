@@ -185,7 +185,7 @@ impl Knob for RssTable {
     }
 
     // The table `equal 2` of four queues is the default of two.
-    fn restated(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> String {
+    fn for_current_queues(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> String {
         let now = || {
             let (table, rings) = self.table_and_rings(host, model, target, value).ok()?;
             Some(form::text(&table?, Some(rings)))
@@ -194,7 +194,7 @@ impl Knob for RssTable {
     }
 
     // Some drivers do not start with the kernel's default: igb gives each queue a block of the table.
-    fn driver_s_choice(
+    fn driver_default(
         &self,
         host: &dyn Host,
         model: &Model,
@@ -290,8 +290,8 @@ mod tests {
             ("weights 1,1,1,1", "equal 4", None),
             ("table 0,1,0", "table 0,1,0", None),
         ] {
-            assert_eq!(RssTable.restated(&host, &model, &eth0, value), called);
-            assert_eq!(RssTable.driver_s_choice(&host, &model, &eth0, value), choice, "{value}");
+            assert_eq!(RssTable.for_current_queues(&host, &model, &eth0, value), called);
+            assert_eq!(RssTable.driver_default(&host, &model, &eth0, value), choice, "{value}");
         }
     }
 

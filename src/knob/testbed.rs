@@ -207,7 +207,7 @@ pub(crate) fn armed() -> Armed {
         ids: None,
         before: String::new(),
         after: String::new(),
-        beside: Vec::new(),
+        displaced: Vec::new(),
         foreign: false,
     };
     journal.arm(intent).expect("armed")

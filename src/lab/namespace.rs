@@ -36,7 +36,7 @@ pub enum LabError {
     /// No socket in a namespace.
     #[error("cannot make a socket in the range: {0}")]
     Socket(std::io::Error),
-    /// One CPU cannot show a hotspot beside an idle CPU.
+    /// One CPU cannot show a hotspot next to an idle CPU.
     #[error("the practice range needs two CPUs, and this process may use {0}")]
     Cpus(usize),
 }

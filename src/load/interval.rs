@@ -74,7 +74,7 @@ pub struct NotSent {
 
 impl NotSent {
     /// Sum with those of another generator.
-    pub(super) fn beside(self, other: Self) -> Self {
+    pub(super) fn merged_with(self, other: Self) -> Self {
         Self {
             blocked: self.blocked + other.blocked,
             waiting: self.waiting + other.waiting,

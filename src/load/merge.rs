@@ -64,7 +64,7 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
         });
     }
     let (spec, interval) = sum.ok_or((0, MergeError::Nothing))?;
-    let series = reports.iter().fold(Vec::new(), |sum, report| series::beside(sum, &report.series));
+    let series = reports.iter().fold(Vec::new(), |sum, report| series::merged(sum, &report.series));
     Ok(Report { series, ..Report::new(&spec, &interval) })
 }
 
@@ -154,7 +154,7 @@ fn combine(mut one: Interval, other: Interval) -> Interval {
     }
     add(&mut one.latency, &other.latency);
     add(&mut one.unanswered, &other.unanswered);
-    one.not_sent = one.not_sent.beside(other.not_sent);
+    one.not_sent = one.not_sent.merged_with(other.not_sent);
     add_statuses(&mut one.statuses, &other.statuses);
     one.bytes += other.bytes;
     one.unreachable |= other.unreachable;

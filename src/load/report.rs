@@ -278,7 +278,7 @@ impl Report {
     #[must_use]
     pub fn with_server(mut self, server: Option<ServerCpu>) -> Self {
         if let Some(server) = &server {
-            self.saturation = self.saturation.beside(server);
+            self.saturation = self.saturation.merged_with(server);
         }
         Self { server_cpu: server, ..self }
     }

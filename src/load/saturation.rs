@@ -46,7 +46,7 @@ impl Saturation {
 
     /// Adds the load of the server: next to a full client, a full server is a limit as well.
     #[must_use]
-    pub fn beside(mut self, server: &ServerCpu) -> Self {
+    pub fn merged_with(mut self, server: &ServerCpu) -> Self {
         let busy = server.busiest.unwrap_or(server.cpus).min(1.0);
         let mut sentence = format!("the server was {:.0} % busy", 100.0 * busy);
         let signs = if self.limited {
@@ -362,14 +362,17 @@ mod tests {
     fn the_server_is_named_with_the_client() {
         let limited = || Saturation::of(&interval(100_000, 0, 99, 0, None));
         let reason = |saturation: Saturation| saturation.reason.unwrap_or_default();
-        assert_eq!(reason(limited().beside(&server(0.22))), "thread 0 at 99 % CPU; the server was 22 % busy");
         assert_eq!(
-            reason(limited().beside(&server(1.0))),
+            reason(limited().merged_with(&server(0.22))),
+            "thread 0 at 99 % CPU; the server was 22 % busy"
+        );
+        assert_eq!(
+            reason(limited().merged_with(&server(1.0))),
             "thread 0 at 99 % CPU; the server was 100 % busy and a limit as well"
         );
         let idle = || Saturation::of(&interval(100_000, 0, 10, 0, None));
-        assert_eq!(idle().beside(&server(0.5)), idle());
-        let saturation = idle().beside(&server(0.97));
+        assert_eq!(idle().merged_with(&server(0.5)), idle());
+        let saturation = idle().merged_with(&server(0.97));
         assert_eq!(
             (saturation.limited, saturation.elsewhere.as_deref()),
             (false, Some("the server was 97 % busy"))

@@ -46,7 +46,7 @@ impl Second {
 
 /// Merges the seconds of two loads that ran at the same time. Of the latency only the maximum is kept:
 /// percentiles cannot be combined.
-pub(super) fn beside(one: Vec<Second>, other: &[Second]) -> Vec<Second> {
+pub(super) fn merged(one: Vec<Second>, other: &[Second]) -> Vec<Second> {
     let parts = one.len().max(other.len());
     let (mut one, mut other) = (one.into_iter(), other.iter().cloned());
     let pairs = (0..parts).map(|_| (one.next(), other.next()));

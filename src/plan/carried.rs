@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::ground::Ground;
 use super::share::Machine;
+use super::topology::CpuTopology;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuId;
@@ -13,8 +13,8 @@ use crate::units::CpuId;
 /// share that of their interface.
 ///
 /// Planning by the current load of the new CPU would find it idle, and another one next time.
-pub(super) fn carried(before: &Model, rates: &Rates, after: &Model, ground: &Ground) -> Rates {
-    let machine = Machine { model: before, rates, ground };
+pub(super) fn carried(before: &Model, rates: &Rates, after: &Model, topology: &CpuTopology) -> Rates {
+    let machine = Machine { model: before, rates, topology };
     let mut on_cpu: BTreeMap<CpuId, (f64, f64)> = BTreeMap::new();
     let mut works: Vec<(usize, usize, CpuId, f64)> = Vec::new();
     for (at, nic) in devices(before) {
@@ -26,7 +26,7 @@ pub(super) fn carried(before: &Model, rates: &Rates, after: &Model, ground: &Gro
             works.push((at, queue, cpu, packets));
         }
     }
-    let machine = Machine { model: after, rates, ground };
+    let machine = Machine { model: after, rates, topology };
     let mut moves: Vec<(CpuId, CpuId, f64)> = Vec::new();
     for (at, queue, from, packets) in works {
         let (all, count) = on_cpu[&from];
@@ -75,7 +75,7 @@ mod tests {
     use super::carried;
     use crate::diagnose::sketch::{Sketch, cpus};
     use crate::model::{Fact, Model, Rates};
-    use crate::plan::ground::Ground;
+    use crate::plan::topology::CpuTopology;
 
     fn times(rates: &Rates) -> Vec<u32> {
         rates.cpus.iter().map(|cpu| (cpu.softirq * 1e3).round() as u32).collect()
@@ -92,7 +92,7 @@ mod tests {
     fn work_goes_where_its_interrupt_goes_by_packets() {
         let sketch = Sketch::new(4).device("eth0", &[0, 0]).queue_traffic("eth0", &[3e4, 1e4]);
         let (model, rates) = sketch.receives(0, 0.8, 4e4).build();
-        let after = |model_after: &Model| carried(&model, &rates, model_after, &Ground::new(&model));
+        let after = |model_after: &Model| carried(&model, &rates, model_after, &CpuTopology::new(&model));
         assert_eq!(after(&model), rates, "nothing has moved");
         assert_eq!(times(&after(&send(&model, 0, "3"))), [200, 5, 5, 605]);
         assert_eq!(times(&after(&send(&send(&model, 0, "1"), 1, "1"))), [0, 805, 5, 5]);
@@ -105,7 +105,7 @@ mod tests {
         let sketch = Sketch::new(2).device("eth0", &[0, 1]).traffic("eth0", 2e4);
         let (model, rates) = sketch.receives(0, 0.9, 1e4).receives(1, 0.1, 1e4).build();
         let swapped = send(&send(&model, 0, "1"), 1, "0");
-        assert_eq!(times(&carried(&model, &rates, &swapped, &Ground::new(&model))), [100, 900]);
+        assert_eq!(times(&carried(&model, &rates, &swapped, &CpuTopology::new(&model))), [100, 900]);
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         let sketch = Sketch::new(4).device("eth0", &[0]).queue_traffic("eth0", &[4e4]).receives(0, 0.8, 4e4);
         let (model, rates) = sketch.build();
         let (after, _) = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).build();
-        let carried = carried(&model, &rates, &after, &Ground::new(&model));
+        let carried = carried(&model, &rates, &after, &CpuTopology::new(&model));
         assert_eq!(times(&carried), [200, 205, 205, 205]);
         assert!(carried.nics[0].queues.is_empty(), "how many packets each has is not known");
     }

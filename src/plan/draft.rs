@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::carried::carried;
-use super::ground::Ground;
 use super::policy::{Options, Variable};
 use super::share::Machine;
 use super::spread::{below, stands_on};
+use super::topology::CpuTopology;
 use super::{PlannedSetting, Setting, Target, paper};
 use crate::diagnose::evidence::TRAFFIC;
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -22,7 +22,7 @@ pub(super) struct Draft<'a> {
     pub(super) model: Model,
     /// The rates as they will be: work has moved with the interrupts.
     pub(super) rates: Rates,
-    pub(super) ground: Ground,
+    pub(super) topology: CpuTopology,
     /// The machine and rates that were read.
     pub(super) seen: (&'a Model, &'a Rates),
     /// Devices that were not named and are idle while others have traffic.
@@ -54,7 +54,7 @@ impl<'a> Draft<'a> {
         let mut draft = Self {
             model: model.clone(),
             rates: rates.clone(),
-            ground: Ground::new(model),
+            topology: CpuTopology::new(model),
             seen: (model, rates),
             idle: Vec::new(),
             nics: Vec::new(),
@@ -75,7 +75,7 @@ impl<'a> Draft<'a> {
         for cpu in &mut self.model.cpus {
             cpu.isolated = !cpus.contains(cpu.id);
         }
-        self.ground = Ground::new(&self.model);
+        self.topology = CpuTopology::new(&self.model);
     }
 
     /// Plans for the interfaces with these names, of whatever kind; for their lower devices where those
@@ -148,7 +148,7 @@ impl<'a> Draft<'a> {
             self.variables.push(variable);
             if matches!(variable, Variable::Channels | Variable::Irq) {
                 let (model, rates) = self.seen;
-                self.rates = carried(model, rates, &self.model, &self.ground);
+                self.rates = carried(model, rates, &self.model, &self.topology);
             }
         } else if self.reasons.len() == reasons {
             self.leave(format!("{variable}: {NOTHING}"));
@@ -163,7 +163,7 @@ impl<'a> Draft<'a> {
     /// Adds settings and applies them to the draft's machine.
     pub(super) fn take(&mut self, settings: Vec<PlannedSetting>) {
         for planned in settings {
-            paper::follow(&mut self.model, &planned.set);
+            paper::simulate(&mut self.model, &planned.set);
             self.settings.push(planned);
         }
     }
@@ -185,7 +185,7 @@ impl<'a> Draft<'a> {
 
     /// The machine as it will be, for sharing out its CPUs.
     pub(super) fn machine(&self) -> Machine<'_> {
-        Machine { model: &self.model, rates: &self.rates, ground: &self.ground }
+        Machine { model: &self.model, rates: &self.rates, topology: &self.topology }
     }
 
     /// The CPU that takes the packets of a queue first; `None` if unknown.

@@ -22,7 +22,7 @@ pub(super) fn is_to_come(irq: &Irq) -> bool {
 }
 
 /// Updates `model` to its state when `setting` holds. Unknown settings change nothing.
-pub(super) fn follow(model: &mut Model, setting: &Setting) {
+pub(super) fn simulate(model: &mut Model, setting: &Setting) {
     let Setting { knob, target, value } = setting;
     let number = || value.parse::<u32>().ok();
     match (target, knob.as_str()) {

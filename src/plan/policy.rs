@@ -96,7 +96,7 @@ impl Policy {
             Policy::Spread => draft.name(&spread::nics(model, rates, options)),
             _ => draft.choose(&options.nics),
         }
-        if draft.ground.usable.is_empty() {
+        if draft.topology.usable.is_empty() {
             draft.nics.clear();
             draft.idle.clear();
             draft.leave("no CPU is left for receive work".to_owned());

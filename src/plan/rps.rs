@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::ground::Ground;
-use super::share::{Machine, Part, Wish};
+use super::share::{Machine, Part, ShareOptions};
+use super::topology::CpuTopology;
 use super::{PlannedSetting, Setting, Target};
 use crate::diagnose::evidence::receive_time;
 use crate::model::{Model, Nic, NicKind, Rates};
@@ -30,10 +30,10 @@ pub(super) fn masks(
     nic: &Nic,
     width: usize,
 ) -> BTreeMap<u32, (CpuMask, String)> {
-    let ground = Ground::new(model);
+    let topology = CpuTopology::new(model);
     // The other thread of a busy core is better than nothing here: a trial can tell.
-    let wish = Wish { width, whole_cores: false };
-    let (parts, homeless) = Machine { model, rates, ground: &ground }.share_out(&[nic], wish);
+    let options = ShareOptions { width, whole_cores: false };
+    let (parts, homeless) = Machine { model, rates, topology: &topology }.share_out(&[nic], options);
     let drowns = |cpu| rates.cpu(cpu).is_some_and(|cpu| receive_time(cpu) >= DROWNING);
     let current = |index: u32| {
         let queue = nic.rx.iter().find(|queue| queue.index == index);
@@ -51,8 +51,8 @@ pub(super) fn masks(
     });
     let mut masks: BTreeMap<_, _> = given.map(|part| (part.queue, (part.mask, part.why))).collect();
     let anywhere = match hottest(rates) {
-        Some(cpu) => ground.usable.difference(&[cpu].into_iter().collect()),
-        None => ground.usable.clone(),
+        Some(cpu) => topology.usable.difference(&[cpu].into_iter().collect()),
+        None => topology.usable.clone(),
     };
     let why = somewhere(nic, rates, anywhere.len() > width);
     let anywhere: CpuMask = anywhere.iter().take(width).collect();
@@ -60,7 +60,7 @@ pub(super) fn masks(
         let Some(current) = current(queue).filter(|_| !anywhere.is_empty()) else { continue };
         // The receiving CPU depends on where the senders run and on the mask itself: once one CPU is left
         // out, changing the mask gains nothing.
-        if !(current.difference(&ground.usable).is_empty() && current.len() == anywhere.len()) {
+        if !(current.difference(&topology.usable).is_empty() && current.len() == anywhere.len()) {
             masks.insert(queue, (anywhere.clone(), why.clone()));
         }
     }

@@ -6,8 +6,8 @@
 //! for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are fewer
 //! CPUs than queues: their work is that of one CPU.
 
-use super::ground::{Domain, Ground};
 use super::rps::{HIGH_LOAD, HIGH_RATE};
+use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -18,12 +18,12 @@ use crate::units::{CpuId, CpuMask, Fact, NicName};
 pub(super) struct Machine<'a> {
     pub(super) model: &'a Model,
     pub(super) rates: &'a Rates,
-    pub(super) ground: &'a Ground,
+    pub(super) topology: &'a CpuTopology,
 }
 
 /// The request.
 #[derive(Clone, Copy)]
-pub(super) struct Wish {
+pub(super) struct ShareOptions {
     /// Maximum number of CPUs that a queue hands packets to.
     pub(super) width: usize,
     /// Leaves out the other threads of a busy core even if nothing else is left.
@@ -45,7 +45,7 @@ pub(super) struct Part {
 }
 
 /// A queue before it gets its part.
-struct Asking<'a> {
+struct Unassigned<'a> {
     nic: &'a Nic,
     queue: &'a RxQueue,
     home: CpuId,
@@ -57,8 +57,9 @@ struct Asking<'a> {
 impl Machine<'_> {
     /// The CPU that takes the packets of a queue first; `None` if unknown.
     pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
-        let one =
-            |mask: &CpuMask| mask.first().filter(|cpu| mask.len() == 1 && self.ground.online.contains(*cpu));
+        let one = |mask: &CpuMask| {
+            mask.first().filter(|cpu| mask.len() == 1 && self.topology.online.contains(*cpu))
+        };
         let irq = queue.irqs.first();
         // An interrupt that is moving counts where it was sent.
         let sent = irq.filter(|irq| irq.is_pending()).and_then(|irq| irq.affinity.known()).and_then(one);
@@ -70,7 +71,7 @@ impl Machine<'_> {
     /// True if the queues of `nic` bring packets to every usable CPU, about equally: handing them on is then
     /// redundant. The number of queues alone is not enough: their interrupts may all land on one CPU.
     pub(super) fn is_covered_by(&self, nic: &Nic) -> bool {
-        if nic.rx.len() < self.ground.usable.len() {
+        if nic.rx.len() < self.topology.usable.len() {
             return false;
         }
         let homes: CpuMask = nic.rx.iter().filter_map(|queue| self.home(queue)).collect();
@@ -84,57 +85,58 @@ impl Machine<'_> {
         }
         let packets = nic.rx.iter().map(|queue| queue_packets(nic, queue, self.rates));
         let (most, all) = packets.fold((0.0, 0.0), |(most, all), packets| (packets.max(most), all + packets));
-        self.ground.usable.difference(&homes).is_empty() && most * nic.rx.len() as f64 <= all * EVEN_QUEUES
+        self.topology.usable.difference(&homes).is_empty() && most * nic.rx.len() as f64 <= all * EVEN_QUEUES
     }
 
     /// Returns a part for each queue of `nics`, those of one interface together, and the queues whose
     /// receiving CPU is not known.
-    pub(super) fn share_out(&self, nics: &[&Nic], wish: Wish) -> (Vec<Part>, Vec<(NicName, u32)>) {
-        let ground = self.ground;
-        let (mut asking, homeless) = self.asking(nics);
-        asking.sort_by_key(|asking| asking.place);
-        let irqs: CpuMask = asking.iter().map(|asking| asking.home).collect();
+    pub(super) fn share_out(&self, nics: &[&Nic], options: ShareOptions) -> (Vec<Part>, Vec<(NicName, u32)>) {
+        let topology = self.topology;
+        let (mut unassigned, homeless) = self.unassigned(nics);
+        unassigned.sort_by_key(|unassigned| unassigned.place);
+        let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
         let others = self.others(nics);
         let (mut parts, mut given) = (Vec::new(), CpuMask::new());
-        let mut alone: Vec<Asking<'_>> = Vec::new();
-        let mut asking = asking.into_iter().peekable();
-        for (at, domain) in ground.domains.iter().enumerate() {
+        let mut alone: Vec<Unassigned<'_>> = Vec::new();
+        let mut unassigned = unassigned.into_iter().peekable();
+        for (at, domain) in topology.domains.iter().enumerate() {
             let mut group = Vec::new();
-            while let Some(next) = asking.next_if(|next| next.place.0 == at) {
+            while let Some(next) = unassigned.next_if(|next| next.place.0 == at) {
                 group.push(next);
             }
             // A domain without a second CPU does not count.
             if domain.usable.len() < 2 {
                 alone.extend(group);
             } else if !group.is_empty() {
-                let share = Share { around: Some(domain), irqs: &irqs, given: &given, others: &others, wish };
-                parts.extend(share.of(ground, &group));
+                let share =
+                    Share { around: Some(domain), irqs: &irqs, given: &given, others: &others, options };
+                parts.extend(share.of(topology, &group));
             }
         }
         if !alone.is_empty() {
             given = parts.iter().fold(given, |all, part| all.union(&part.mask));
-            let share = Share { around: None, irqs: &irqs, given: &given, others: &others, wish };
-            parts.extend(share.of(ground, &alone));
+            let share = Share { around: None, irqs: &irqs, given: &given, others: &others, options };
+            parts.extend(share.of(topology, &alone));
         }
         parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
         (parts, homeless)
     }
 
-    fn asking<'n>(&self, nics: &[&'n Nic]) -> (Vec<Asking<'n>>, Vec<(NicName, u32)>) {
-        let (mut asking, mut homeless) = (Vec::new(), Vec::new());
+    fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(NicName, u32)>) {
+        let (mut unassigned, mut homeless) = (Vec::new(), Vec::new());
         for nic in nics {
             for queue in &nic.rx {
                 let home = self.home(queue);
-                let Some((home, place)) = home.and_then(|cpu| Some((cpu, self.ground.place(cpu)?))) else {
+                let Some((home, place)) = home.and_then(|cpu| Some((cpu, self.topology.place(cpu)?))) else {
                     homeless.push((nic.name.clone(), queue.index));
                     continue;
                 };
                 let is_busy =
                     self.load(home) >= HIGH_LOAD || queue_packets(nic, queue, self.rates) >= HIGH_RATE;
-                asking.push(Asking { nic, queue, home, place, is_busy });
+                unassigned.push(Unassigned { nic, queue, home, place, is_busy });
             }
         }
-        (asking, homeless)
+        (unassigned, homeless)
     }
 
     /// Receive time of a CPU.
@@ -161,27 +163,27 @@ struct Share<'a> {
     /// CPUs that are already given to others.
     given: &'a CpuMask,
     others: &'a CpuMask,
-    wish: Wish,
+    options: ShareOptions,
 }
 
 impl Share<'_> {
     /// A part for each of `group`, which is in the order of its interrupts' CPUs.
-    fn of(&self, ground: &Ground, group: &[Asking<'_>]) -> Vec<Part> {
+    fn of(&self, topology: &CpuTopology, group: &[Unassigned<'_>]) -> Vec<Part> {
         let all: Vec<CpuId> = match self.around {
             Some(domain) => domain.usable.clone(),
-            None => ground.in_order().collect(),
+            None => topology.in_order().collect(),
         };
         let taken = self.irqs.union(self.given);
         let mut free: Vec<CpuId> = all.into_iter().filter(|cpu| !taken.contains(*cpu)).collect();
-        let mut homes: Vec<CpuId> = group.iter().map(|asking| asking.home).collect();
+        let mut homes: Vec<CpuId> = group.iter().map(|unassigned| unassigned.home).collect();
         homes.dedup();
-        let cores = match group.iter().any(|asking| asking.is_busy) {
-            true => ground.siblings(&homes.iter().copied().collect()),
+        let cores = match group.iter().any(|unassigned| unassigned.is_busy) {
+            true => topology.siblings(&homes.iter().copied().collect()),
             false => CpuMask::new(),
         };
         let mut without = vec!["interrupts"];
         for (what, name, must) in [
-            (&cores, "their cores", self.wish.whole_cores),
+            (&cores, "their cores", self.options.whole_cores),
             (self.others, "other interfaces' interrupts", false),
         ] {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
@@ -198,7 +200,7 @@ impl Share<'_> {
             Some(None) => "the CPUs".to_owned(),
             None => "the CPUs of other nodes".to_owned(),
         };
-        let parts = group.iter().zip(masks).map(|(asking, (mask, is_shared))| {
+        let parts = group.iter().zip(masks).map(|(unassigned, (mask, is_shared))| {
             let without = without.join(" and ");
             let why = match (mask.is_empty(), is_shared) {
                 (true, _) if free.is_empty() => {
@@ -210,15 +212,15 @@ impl Share<'_> {
                 (false, _) if group.len() == 1 => format!("{place} except those of {without}"),
                 (false, false) => format!("{place} except those of {without}, for this queue alone"),
                 (false, true) => {
-                    format!("{place} except those of {without}, for the queues of CPU {}", asking.home)
+                    format!("{place} except those of {without}, for the queues of CPU {}", unassigned.home)
                 }
             };
-            let current = asking.queue.rps_cpus.known().filter(|current| !current.is_empty());
-            let has_part = current.is_some_and(|current| match self.wish.width {
+            let current = unassigned.queue.rps_cpus.known().filter(|current| !current.is_empty());
+            let has_part = current.is_some_and(|current| match self.options.width {
                 usize::MAX => current.difference(&mask).is_empty(),
                 _ => *current == mask,
             });
-            let (nic, queue) = (asking.nic.name.clone(), asking.queue.index);
+            let (nic, queue) = (unassigned.nic.name.clone(), unassigned.queue.index);
             Part { nic, queue, mask, has_part, as_sound, why }
         });
         parts.collect()
@@ -227,10 +229,10 @@ impl Share<'_> {
     /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts; nothing if there are
     /// fewer CPUs than these, as RPS would crowd the work of many CPUs onto few. Also returns if others have
     /// the same.
-    fn masks(&self, group: &[Asking<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
+    fn masks(&self, group: &[Unassigned<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
         let part =
             |turn: usize, count: usize| &free[turn * free.len() / count..(turn + 1) * free.len() / count];
-        let cut = |cpus: &[CpuId]| cpus.iter().copied().take(self.wish.width).collect::<CpuMask>();
+        let cut = |cpus: &[CpuId]| cpus.iter().copied().take(self.options.width).collect::<CpuMask>();
         if free.len() >= group.len() {
             return (0..group.len()).map(|turn| (cut(part(turn, group.len())), false)).collect();
         }
@@ -254,14 +256,15 @@ impl Share<'_> {
 
     /// True if the queues' current masks hold no forbidden CPU, and share none that the new ones do not
     /// share. Loads change with the masks themselves: sound masks must stay, or planning would never end.
-    fn is_as_sound(&self, group: &[Asking<'_>], masks: &[(CpuMask, bool)], free: &[CpuId]) -> bool {
+    fn is_as_sound(&self, group: &[Unassigned<'_>], masks: &[(CpuMask, bool)], free: &[CpuId]) -> bool {
         let free: CpuMask = free.iter().copied().collect();
         let (mut seen, mut of_home) = (CpuMask::new(), CpuMask::new());
-        for (at, (asking, (mask, is_shared))) in group.iter().zip(masks).enumerate() {
-            let Some(current) = asking.queue.rps_cpus.known().filter(|current| !current.is_empty()) else {
+        for (at, (unassigned, (mask, is_shared))) in group.iter().zip(masks).enumerate() {
+            let Some(current) = unassigned.queue.rps_cpus.known().filter(|current| !current.is_empty())
+            else {
                 return false;
             };
-            if at > 0 && group[at - 1].home != asking.home {
+            if at > 0 && group[at - 1].home != unassigned.home {
                 seen = seen.union(&of_home);
                 of_home = CpuMask::new();
             }
@@ -269,7 +272,7 @@ impl Share<'_> {
                 true => !current.intersection(&seen).is_empty(),
                 false => !current.intersection(&seen.union(&of_home)).is_empty(),
             };
-            let is_wide = self.wish.width == usize::MAX || current.len() == mask.len();
+            let is_wide = self.options.width == usize::MAX || current.len() == mask.len();
             if twice || !is_wide || !current.difference(&free).is_empty() {
                 return false;
             }

@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ground::Ground;
 use super::moves::Steering;
 use super::share::Machine;
+use super::topology::CpuTopology;
 use super::{Plan, PlannedSetting, forecast, rfs, rps};
 use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
@@ -82,9 +82,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
     if nic.napi.threaded.known() == Some(&true) {
         return Spread::nothing(threaded(name));
     }
-    let ground = Ground::new(model);
+    let topology = CpuTopology::new(model);
     let redundant = match nic.kind {
-        NicKind::Device => Machine { model, rates, ground: &ground }.is_covered_by(nic),
+        NicKind::Device => Machine { model, rates, topology: &topology }.is_covered_by(nic),
         _ => nic.rx.len() >= usable.len(),
     };
     if redundant {

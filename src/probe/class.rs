@@ -48,7 +48,7 @@ impl Class {
     ];
 
     /// True if this time was taken from a task that did not ask for it.
-    pub fn robs(self) -> bool {
+    pub fn interferes(self) -> bool {
         use Class::{NicIrq, OtherIrq, OtherSoftirq, RpsIpi, Unknown};
         matches!(self, NicIrq | RpsIpi | OtherIrq | OtherSoftirq | Unknown)
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Class;
+use super::interference::{CpuInterference, Interference, Tier};
 use super::processes::Processes;
-use super::steal::{CpuSteal, Steal, Tier};
 use crate::host::Host;
 use crate::parse::NET_RX;
 use crate::sample::{Counters, CpuCounters, Inventory, Scope, is_napi_thread};
@@ -35,7 +35,12 @@ impl Moment {
 }
 
 /// The cost as far as counters show it: softirq time of each CPU, the receiving threads, and no victims.
-pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: Option<String>) -> Steal {
+pub fn coarse(
+    inventory: &Inventory,
+    before: &Moment,
+    after: &Moment,
+    missing: Option<String>,
+) -> Interference {
     let seconds = after.counters.taken_ns.saturating_sub(before.counters.taken_ns) as f64 / 1e9;
     let mut notes = vec![
         "NET_RX here is the time of all softirqs: /proc/stat does not separate them. Victims are not \
@@ -56,8 +61,8 @@ pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: O
             "NAPI threads are not softirqs: their time is additional, on the CPUs they ran on".to_owned(),
         );
     }
-    Steal {
-        schema: Steal::SCHEMA.to_owned(),
+    Interference {
+        schema: Interference::SCHEMA.to_owned(),
         tier: Tier::Procfs,
         missing,
         exact_softirq_time: exact,
@@ -74,7 +79,7 @@ pub fn coarse(inventory: &Inventory, before: &Moment, after: &Moment, missing: O
 }
 
 /// CPUs online at both moments.
-fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
+fn cpus(before: &Moment, after: &Moment) -> Vec<CpuInterference> {
     let one = |cpu: CpuId| {
         let time = |of: fn(&crate::parse::CpuTimes) -> u64| ticks(cpu, before, after, of);
         let mut by_class: BTreeMap<Class, Fact<u64>> =
@@ -84,7 +89,7 @@ fn cpus(before: &Moment, after: &Moment) -> Vec<CpuSteal> {
             by_class.insert(Class::Ksoftirqd, Fact::Known(now.saturating_sub(then)));
         }
         by_class.extend([Class::ThreadedNapi, Class::BusyPoll].map(|class| (class, Fact::Unsupported)));
-        CpuSteal {
+        CpuInterference {
             cpu,
             net_rx_ns: time(|times| times.softirq),
             runs: counted(cpu, &before.counters, &after.counters, |now, then| {
@@ -170,16 +175,16 @@ mod tests {
     #[test]
     fn ticks_are_time_and_what_is_not_known_stays_so() {
         let (first, last) = (host(5, 1, 1_000), host(25, 3, 900_000));
-        let steal =
+        let sample =
             coarse(&Moment::inventory(&last), &moment(&first), &moment(&last), Some("no root".into()));
-        let [cpu] = steal.cpus.as_slice() else { panic!("{steal:?}") };
+        let [cpu] = sample.cpus.as_slice() else { panic!("{sample:?}") };
         assert_eq!(
             (&cpu.net_rx_ns, &cpu.hypervisor_ns),
             (&Fact::Known(200_000_000), &Fact::Known(20_000_000))
         );
         assert_eq!(cpu.by_class[&Class::Ksoftirqd], Fact::Known(899_000));
-        assert_eq!((cpu.stolen_ns(), &cpu.by_class[&Class::RpsIpi]), (None, &Fact::Unsupported));
-        assert_eq!((steal.tier, steal.victims), (Tier::Procfs, Fact::Unsupported));
-        assert_eq!(steal.notes.len(), 2, "the accounting of this kernel is unknown");
+        assert_eq!((cpu.lost_ns(), &cpu.by_class[&Class::RpsIpi]), (None, &Fact::Unsupported));
+        assert_eq!((sample.tier, sample.victims), (Tier::Procfs, Fact::Unsupported));
+        assert_eq!(sample.notes.len(), 2, "the accounting of this kernel is unknown");
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::counted::{Moment, hypervisor_ns, packets};
+use super::interference::{CpuInterference, Interference, IrqInterference, NapiPolls, Tier, Victim};
 use super::names::Names;
 use super::processes::control_group;
 use super::raw::{CpuRecord, ProcessId, Reading, UNNUMBERED, VictimRecord};
-use super::steal::{CpuSteal, IrqSteal, NapiPolls, Steal, Tier, Victim};
 use super::{Class, Programs};
 use crate::host::Host;
 use crate::parse;
@@ -20,7 +20,7 @@ pub fn exact(
     (before, after): (&Moment, &Moment),
     (between, seconds): (&Reading, f64),
     programs: &Programs,
-) -> Steal {
+) -> Interference {
     let exact_softirq_time = inventory.settings.exact_softirq_time.clone();
     let groups = |pid| control_group(host, pid);
     let losses = losses(between);
@@ -30,8 +30,8 @@ pub fn exact(
     if !programs.times_threads() && between.cpus.values().any(|record| record.threaded_polls > 0) {
         notes.push("NAPI threads started meanwhile: their time is not included; sample again".to_owned());
     }
-    Steal {
-        schema: Steal::SCHEMA.to_owned(),
+    Interference {
+        schema: Interference::SCHEMA.to_owned(),
         tier: Tier::Ebpf,
         missing: None,
         victims: Fact::Known(victims(&losses, (before, after), &exact_softirq_time, groups)),
@@ -52,7 +52,7 @@ fn by_class(ns: [u64; 9]) -> impl Iterator<Item = (Class, u64)> {
 }
 
 /// CPUs that are online, or had counts.
-fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment) -> Vec<CpuSteal> {
+fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment) -> Vec<CpuInterference> {
     let online = |cpu: &CpuId| after.counters.times.known().is_none_or(|times| times.contains_key(cpu));
     let counted = |record: &CpuRecord| record.irqs > 0 || record.all_runs() > 0;
     let one = |(cpu, record): (&CpuId, &CpuRecord)| {
@@ -62,7 +62,7 @@ fn cpus(between: &Reading, times_threads: bool, before: &Moment, after: &Moment)
         let threaded = if known { Fact::Known(record.threaded_ns) } else { Fact::NotAsked };
         classes.insert(Class::ThreadedNapi, threaded);
         classes.insert(Class::BusyPoll, Fact::Known(record.busy_ns));
-        CpuSteal {
+        CpuInterference {
             cpu: *cpu,
             net_rx_ns: Fact::Known(record.net_rx_ns()),
             runs: Fact::Known(record.all_runs()),
@@ -153,7 +153,7 @@ fn victims(
             .or_insert(victim);
     }
     victims.extend(ended.into_values());
-    victims.sort_by_key(|victim| std::cmp::Reverse((victim.stolen_ns(), victim.own_ns())));
+    victims.sort_by_key(|victim| std::cmp::Reverse((victim.lost_ns(), victim.own_ns())));
     victims
 }
 
@@ -176,14 +176,14 @@ fn numbered<'a>(
 fn really(victim: &Victim, exact_softirq_time: &Fact<bool>) -> Fact<u64> {
     victim.believed_ns.clone().and_then(|believed| match exact_softirq_time {
         Fact::Known(true) => Fact::Known(believed),
-        Fact::Known(false) => Fact::Known(believed.saturating_sub(victim.stolen_ns())),
+        Fact::Known(false) => Fact::Known(believed.saturating_sub(victim.lost_ns())),
         absent => absent.clone().map(|_| believed),
     })
 }
 
-fn irqs(between: &Reading, names: &Names) -> Vec<IrqSteal> {
+fn irqs(between: &Reading, names: &Names) -> Vec<IrqInterference> {
     let used = between.irqs.iter().filter(|(_, record)| record.count > 0 || record.net_rx_ns > 0);
-    let one = |((cpu, number), record): (&(CpuId, u32), &super::raw::IrqRecord)| IrqSteal {
+    let one = |((cpu, number), record): (&(CpuId, u32), &super::raw::IrqRecord)| IrqInterference {
         cpu: *cpu,
         irq: IrqId(*number),
         actions: names.actions(*number).to_vec(),
@@ -192,7 +192,7 @@ fn irqs(between: &Reading, names: &Names) -> Vec<IrqSteal> {
         count: record.count,
         net_rx_ns: record.net_rx_ns,
     };
-    let mut irqs: Vec<IrqSteal> = used.map(one).collect();
+    let mut irqs: Vec<IrqInterference> = used.map(one).collect();
     irqs.sort_by_key(|irq| std::cmp::Reverse(irq.ns + irq.net_rx_ns));
     irqs
 }
@@ -281,7 +281,7 @@ mod tests {
         record
     }
 
-    fn robbed(exact: Fact<bool>) -> Vec<Victim> {
+    fn victims(exact: Fact<bool>) -> Vec<Victim> {
         let reading = Reading {
             victims: [
                 (of(0, 7, 1), record("busy", 1, 400_000_000)),
@@ -299,9 +299,9 @@ mod tests {
 
     #[test]
     fn a_process_is_one_row_and_those_that_ended_are_folded() {
-        let victims = robbed(Fact::Known(false));
+        let victims = victims(Fact::Known(false));
         let [busy, shells] = victims.as_slice() else { panic!("{victims:?}") };
-        assert_eq!((busy.pid, busy.stolen_ns(), busy.own_ns()), (Some(7), 400_000_020, 100_000_000));
+        assert_eq!((busy.pid, busy.lost_ns(), busy.own_ns()), (Some(7), 400_000_020, 100_000_000));
         assert_eq!(busy.control_group, Fact::Known("/group of 7".into()));
         assert_eq!(busy.believed_ns, Fact::Known(1_000_000_000));
         assert_eq!(busy.really_ns, Fact::Known(599_999_980), "packets it received itself were its own work");
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_exact_kernel_has_taken_it_out_already() {
-        assert_eq!(robbed(Fact::Known(true))[0].really_ns, Fact::Known(1_000_000_000));
-        assert_eq!(robbed(Fact::Unsupported)[0].really_ns, Fact::Unsupported);
+        assert_eq!(victims(Fact::Known(true))[0].really_ns, Fact::Known(1_000_000_000));
+        assert_eq!(victims(Fact::Unsupported)[0].really_ns, Fact::Unsupported);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Bare;
+use super::IrqOverhead;
 use crate::units::{CpuId, Fact};
 
 /// Kind of witness.
@@ -54,7 +54,7 @@ impl Seen {
     }
 }
 
-/// Stolen time as inferred, next to the measured one.
+/// Lost time as inferred, next to the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Inference {
@@ -72,29 +72,29 @@ pub struct Inference {
     pub interruptions: Fact<u64>,
     /// Fraction that other tasks had by the scheduler's choice.
     pub waiting: Fact<f64>,
-    /// Fraction that the hypervisor took from the process itself, not from other tasks or from stolen time.
+    /// Fraction that the hypervisor took from the process itself, not from other tasks or from lost time.
     pub hypervisor: Fact<f64>,
-    /// Rest of `missing` without these two as far as they are known: stolen.
+    /// Rest of `missing` without these two as far as they are known: lost to receive work.
     pub inferred: f64,
-    /// Fraction measured as stolen from it, if measured.
+    /// Fraction measured as lost to receive work, if measured.
     pub exact: Fact<f64>,
     /// Measured fraction for timers and inter-processor interrupts on its CPU that brought no packets.
     pub other_interrupts: Fact<f64>,
     /// Cost of an interrupt that does no work on its CPU.
-    pub bare: Fact<Bare>,
+    pub irq_overhead: Fact<IrqOverhead>,
 }
 
 impl Inference {
     /// `hypervisor` and the measured fractions refer to the whole sample, which is about as long.
     ///
-    /// The hypervisor takes from whatever has the CPU: other tasks, whose time already includes it, stolen
+    /// The hypervisor takes from whatever has the CPU: other tasks, whose time already includes it, lost
     /// time, as measured, and the process itself. Only the last is subtracted. All three are assumed to be
     /// hit alike.
     pub(super) fn new(
         seen: &Seen,
         hypervisor: Fact<f64>,
         (exact, other_interrupts): (Fact<f64>, Fact<f64>),
-        bare: Fact<Bare>,
+        irq_overhead: Fact<IrqOverhead>,
     ) -> Self {
         let wall = seen.wall_ns as f64;
         let part = |ns: u64| ns as f64 / wall;
@@ -116,7 +116,7 @@ impl Inference {
             inferred,
             exact,
             other_interrupts,
-            bare,
+            irq_overhead,
         }
     }
 
@@ -127,7 +127,7 @@ impl Inference {
     }
 
     /// Missing time that no program in the kernel sees: the way into and out of an interrupt, what the
-    /// hypervisor does for it without calling it stolen, other softirqs, and the measuring itself.
+    /// hypervisor does for it without counting it as lost, other softirqs, and the measuring itself.
     pub fn unseen(&self) -> Option<f64> {
         Some((self.inferred - self.exact.known()? - self.other_interrupts.known()?).max(0.0))
     }
@@ -135,8 +135,8 @@ impl Inference {
     /// Fraction taken by the ways into and out of that many interrupts, from the cost of one that does no
     /// work.
     pub fn entries(&self) -> Option<f64> {
-        let bare = self.bare.known()?;
-        Some(bare.ns as f64 * *self.interruptions.known()? as f64 / (self.seconds * 1e9))
+        let irq_overhead = self.irq_overhead.known()?;
+        Some(irq_overhead.ns as f64 * *self.interruptions.known()? as f64 / (self.seconds * 1e9))
     }
 
     /// Missing time that nothing explains; below zero when more was explained than is missing.
@@ -147,11 +147,11 @@ impl Inference {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bare, Inference, Method, Seen};
+    use super::{Inference, IrqOverhead, Method, Seen};
     use crate::units::{CpuId, Fact};
 
     #[test]
-    fn others_and_the_hypervisor_are_no_thieves() {
+    fn others_and_the_hypervisor_are_subtracted() {
         let seen = Seen {
             method: Method::Spin,
             cpu: CpuId(0),
@@ -165,17 +165,17 @@ mod tests {
             &seen,
             Fact::Known(0.05),
             (Fact::Known(0.30), Fact::Known(0.01)),
-            Fact::Known(Bare { ns: 15, sender_ns: 9, rate: 9 }),
+            Fact::Known(IrqOverhead { ns: 15, sender_ns: 9, rate: 9 }),
         );
         // Of the 1,000 others had 100, including the hypervisor's part of that. Of the 900 that are left it
-        // took 45, partly from stolen time.
-        let stolen = (0.5 - 0.1 - 0.05 * 0.9) / 0.95;
-        assert!((inference.inferred - stolen).abs() < 1e-9, "{inference:?}");
+        // took 45, partly from lost time.
+        let lost = (0.5 - 0.1 - 0.05 * 0.9) / 0.95;
+        assert!((inference.inferred - lost).abs() < 1e-9, "{inference:?}");
         let own = inference.hypervisor.known().expect("known");
-        assert!((own - 0.05 * (0.9 - stolen)).abs() < 1e-9 && (0.1 + own + stolen - 0.5).abs() < 1e-9);
+        assert!((own - 0.05 * (0.9 - lost)).abs() < 1e-9 && (0.1 + own + lost - 0.5).abs() < 1e-9);
         assert_eq!(inference.believed, Fact::Known(0.9));
-        assert!((inference.unseen().expect("all known") - (stolen - 0.31)).abs() < 1e-9);
-        assert!((inference.unexplained().expect("all known") - (stolen - 0.31 - 0.03)).abs() < 1e-9);
+        assert!((inference.unseen().expect("all known") - (lost - 0.31)).abs() < 1e-9);
+        assert!((inference.unexplained().expect("all known") - (lost - 0.31 - 0.03)).abs() < 1e-9);
         let later = Seen { wall_ns: 2_000, missing_ns: 700, waiting_ns: Fact::Known(150), ..seen.clone() };
         let between = Inference::between(&seen, &later, Fact::Known(0.05));
         assert!((between.inferred - (0.2 - 0.05 - 0.05 * 0.95) / 0.95).abs() < 1e-9, "{between:?}");

@@ -9,18 +9,18 @@ use thiserror::Error;
 use super::counted::{Moment, coarse, hypervisor_ns};
 use super::exact::exact;
 use super::inference::{Inference, Method, Seen};
+use super::interference::{Interference, Tier};
 use super::raw::Reading;
-use super::steal::{Steal, Tier};
-use super::{Bare, Missing, NoBare, Openssl, OpensslError, Programs, Spin, bare};
+use super::{IrqOverhead, Missing, NoIrqOverhead, Openssl, OpensslError, Programs, Spin, irq_overhead};
 use crate::host::Host;
 use crate::units::{CpuId, Fact};
 
 /// Options of a sample.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct SampleOptions {
     /// Tier to use; `None`: eBPF if available.
     pub tier: Option<Tier>,
-    /// Second witness of stolen time, its CPU, and its seconds if it cannot be stopped.
+    /// Second witness of lost time, its CPU, and its seconds if it cannot be stopped.
     pub witness: Option<(Method, CpuId, u64)>,
 }
 
@@ -81,18 +81,18 @@ impl Witness {
 /// Samples while `wait` lasts, or less when `stop` is set.
 pub fn look(
     host: &dyn Host,
-    wish: &Wish,
+    options: &SampleOptions,
     wait: impl FnOnce(),
     stop: &AtomicBool,
-) -> Result<Steal, LookError> {
+) -> Result<Interference, LookError> {
     let (programs, missing) =
-        match (wish.tier, Programs::attach_unless(wish.tier == Some(Tier::Procfs), host)) {
+        match (options.tier, Programs::attach_unless(options.tier == Some(Tier::Procfs), host)) {
             (_, Ok(programs)) => (programs, None),
             (Some(Tier::Ebpf), Err(missing)) => return Err(missing.into()),
             (_, Err(missing)) => (None, Some(missing.to_string())),
         };
     let inventory = Moment::inventory(host);
-    let witness = wish.witness.map(|(method, cpu, seconds)| Witness::start(method, cpu, seconds));
+    let witness = options.witness.map(|(method, cpu, seconds)| Witness::start(method, cpu, seconds));
     let mut witness = witness.transpose()?;
     let read = || programs.as_ref().map(Programs::read).transpose();
     let before = Moment::take(host, &inventory);
@@ -103,21 +103,21 @@ pub fn look(
     }
     let last = read()?;
     let after = Moment::take(host, &inventory);
-    let mut steal;
+    let mut sample;
     let mut between = None;
     match (first, last, &programs) {
         (Some(first), Some(last), Some(programs)) => {
             let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
             let counted = last.since(&first);
-            steal = exact(host, &inventory, (&before, &after), (&counted, seconds), programs);
+            sample = exact(host, &inventory, (&before, &after), (&counted, seconds), programs);
             between = Some(counted);
         }
-        _ => steal = coarse(&inventory, &before, &after, missing),
+        _ => sample = coarse(&inventory, &before, &after, missing),
     }
-    if let (Some(witness), Some((_, cpu, _))) = (witness, wish.witness) {
+    if let (Some(witness), Some((_, cpu, _))) = (witness, options.witness) {
         if stop.load(Ordering::SeqCst) && matches!(witness, Witness::Openssl(_)) {
-            steal.notes.push("interrupted: openssl reported no result".to_owned());
-            return Ok(steal);
+            sample.notes.push("interrupted: openssl reported no result".to_owned());
+            return Ok(sample);
         }
         let pid = witness.pid();
         let mut seen = witness.stop()?;
@@ -125,24 +125,28 @@ pub fn look(
             let interrupts = between.cpus.get(&cpu).map_or(0, |cpu| cpu.irqs + cpu.ipis + cpu.others);
             seen.interruptions = Fact::Known(interrupts);
         }
-        let hypervisor = hypervisor_ns(cpu, &before, &after).map(|ns| steal.share(ns));
+        let hypervisor = hypervisor_ns(cpu, &before, &after).map(|ns| sample.share(ns));
         let measured = |of: &dyn Fn(&Reading) -> u64| {
-            between.as_ref().map_or(Fact::Unsupported, |between| Fact::Known(steal.share(of(between))))
+            between.as_ref().map_or(Fact::Unsupported, |between| Fact::Known(sample.share(of(between))))
         };
         let exact = measured(&|between| taken(between, cpu, pid));
         let others = measured(&|between| other_ns(between, cpu));
-        let bare = interrupt_cost(&seen, programs.as_ref(), stop).unwrap_or_else(|why| {
-            steal.notes.push(format!("cost of an interrupt not measured: {why}"));
+        let irq_overhead = interrupt_cost(&seen, programs.as_ref(), stop).unwrap_or_else(|why| {
+            sample.notes.push(format!("cost of an interrupt not measured: {why}"));
             Fact::Unsupported
         });
-        steal.inference.push(Inference::new(&seen, hypervisor, (exact, others), bare));
+        sample.inference.push(Inference::new(&seen, hypervisor, (exact, others), irq_overhead));
     }
-    Ok(steal)
+    Ok(sample)
 }
 
 /// Cost of an interrupt at the observed rate, with the programs still attached, since they are part of
 /// it. Not measured if interrupts were not counted, or time is up.
-fn interrupt_cost(seen: &Seen, programs: Option<&Programs>, stop: &AtomicBool) -> Result<Fact<Bare>, NoBare> {
+fn interrupt_cost(
+    seen: &Seen,
+    programs: Option<&Programs>,
+    stop: &AtomicBool,
+) -> Result<Fact<IrqOverhead>, NoIrqOverhead> {
     let Fact::Known(count @ 1..) = seen.interruptions else { return Ok(Fact::NotAsked) };
     if stop.load(Ordering::SeqCst) {
         return Ok(Fact::NotAsked);
@@ -151,7 +155,7 @@ fn interrupt_cost(seen: &Seen, programs: Option<&Programs>, stop: &AtomicBool) -
         let reading = programs.and_then(|programs| programs.read().ok()).unwrap_or_default();
         taken(&reading, seen.cpu, std::process::id()) + other_ns(&reading, seen.cpu)
     };
-    bare(seen.cpu, count as f64 * 1e9 / seen.wall_ns as f64, &measured).map(Fact::Known)
+    irq_overhead(seen.cpu, count as f64 * 1e9 / seen.wall_ns as f64, &measured).map(Fact::Known)
 }
 
 /// Time of interrupts on a CPU that brought no packets.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::interference::ThreadTime;
 use super::raw::ProcessId;
-use super::steal::ThreadTime;
 use crate::host::Host;
 use crate::parse;
 use crate::sample::is_napi_thread;

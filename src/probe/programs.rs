@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use libbpf_rs::{MapCore, MapFlags};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::interference::Cost;
 use super::loaded::{Loaded, Missing, RarePrograms, possible_cpus};
 use super::raw::{CpuRecord, Key, Reading, Record, SLOTS, irq_slot, victim_slot};
 use super::run_time::CostSoFar;
-use super::steal::Cost;
 use crate::host::Host;
 use crate::parse;
 use crate::sample::is_napi_thread;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::steal::Cost;
+use super::interference::Cost;
 
 /// Length of one counting phase ...
 const ON: Duration = Duration::from_millis(20);

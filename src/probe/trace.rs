@@ -47,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Options of a trace.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct TraceOptions {
     /// Length of the trace.
     pub length: Duration,
     /// CPUs to trace; `None` = all.
@@ -87,20 +87,20 @@ pub trait Sink {
 pub fn record(
     host: &dyn Host,
     inventory: &Inventory,
-    wish: &Wish,
+    options: &TraceOptions,
     sink: &mut dyn Sink,
     stop: &AtomicBool,
 ) -> Result<Trace, TraceError> {
     let before = Counters::take(host, inventory);
-    let mut recorder = Recorder::start(host, wish)?;
+    let mut recorder = Recorder::start(host, options)?;
     let mut timeline = Timeline::new(recorder.began);
     sink.begin(recorder.began).map_err(TraceError::Output)?;
     let begun = Instant::now();
-    while begun.elapsed() < wish.length && !stop.load(Ordering::SeqCst) {
+    while begun.elapsed() < options.length && !stop.load(Ordering::SeqCst) {
         let more = recorder.read(|event| timeline.push(event, sink))?;
         sink.elapsed(begun.elapsed());
         if !more {
-            std::thread::sleep(PAUSE.min(wish.length.saturating_sub(begun.elapsed())));
+            std::thread::sleep(PAUSE.min(options.length.saturating_sub(begun.elapsed())));
         }
     }
     let (ended, lost) = recorder.stop()?;

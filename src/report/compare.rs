@@ -10,8 +10,8 @@ use crate::trial::record::{Arm, Better, Call};
 /// The whole report; ends with a line break.
 pub fn text(comparison: &Comparison) -> String {
     let mut out = format!("{}\n", styled(STRONG, headline(comparison)));
-    out += &paragraph("  per second: ", &said(&comparison.per_second, "stolen CPU time", comparison.margin));
-    out += &paragraph("  per packet: ", &said(&comparison.per_packet, "stolen time", comparison.margin));
+    out += &paragraph("  per second: ", &said(&comparison.per_second, "lost CPU time", comparison.margin));
+    out += &paragraph("  per packet: ", &said(&comparison.per_packet, "lost time", comparison.margin));
     out += &paragraph("  verdict on B against A: ", words::verdict(&comparison.verdict));
     if !comparison.measures.is_empty() {
         out += &format!("\n{}\n", table(&comparison.measures));
@@ -83,7 +83,7 @@ fn table(measures: &[Measure]) -> String {
     table.render()
 }
 
-/// By the interval of the difference, which stands beside it; the same only within the margin.
+/// By the interval of the difference, which is shown next to it; the same only within the margin.
 fn verdict_on_b(measure: &Measure) -> (&'static str, anstyle::Style) {
     if matches!(measure.call, Call::NoEffect | Call::Negligible) {
         return ("the same", STRONG);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_robs_and_the_other_does_not() {
+    fn one_interferes_and_the_other_does_not() {
         insta::assert_snapshot!(plain(&steered()));
     }
 

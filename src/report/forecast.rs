@@ -189,7 +189,7 @@ mod tests {
         assert!(told.contains("no prediction: in the model it moves no receive work"), "{told}");
     }
 
-    /// Figures by fixed fractions once stood beside measured ones.
+    /// Figures by fixed fractions were once shown next to measured ones.
     #[test]
     fn notes_are_of_the_prediction_that_is_there() {
         let (model, rates) = Sketch::case_a().build();

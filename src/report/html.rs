@@ -120,8 +120,8 @@ fn verdict(m: &mut Markup, index: usize, record: &TrialRecord, program: Option<&
         });
         m.leaf("p", &[("class", "sentence")], &typeset(&words::sentence(record)));
         recommendation(m, record, program);
-        if let Some(beside) = super::predicted::beside(record) {
-            let lines = format!("Predicted: {}. Measured: {}.", beside.predicted, beside.measured);
+        if let Some(both) = super::predicted::compare(record) {
+            let lines = format!("Predicted: {}. Measured: {}.", both.predicted, both.measured);
             m.leaf("p", &[("class", "basis")], &typeset(&lines));
         }
         m.leaf("p", &[("class", "basis")], &typeset(&words::basis(record)));
@@ -264,7 +264,7 @@ mod tests {
         insta::assert_snapshot!(page(&[sample_record::rps(), sample_record::rfs()]));
     }
 
-    /// A pair of commands once stood under B, beside a machine as it was.
+    /// A pair of commands once stood under B, next to an unchanged machine.
     #[test]
     fn either_arm_has_its_own() {
         let mut record = sample_record::rps();

@@ -1,4 +1,4 @@
-//! What a plan was predicted to do beside what its trial measured.
+//! What a plan was predicted to do next to what its trial measured.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::units::CpuId;
 const ROUNDING: f64 = 0.005;
 
 /// Two lines to compare.
-pub(super) struct Beside {
+pub(super) struct PredictedAndMeasured {
     /// As it was predicted.
     pub(super) predicted: String,
     /// As it came.
@@ -25,7 +25,7 @@ struct Means {
 }
 
 /// The lines; `None` without a prediction, or without slots of both arms that have packets.
-pub(super) fn beside(record: &TrialRecord) -> Option<Beside> {
+pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
     let prediction = record.prediction.as_ref()?;
     let (a, b) = (means(record, Arm::A)?, means(record, Arm::B)?);
     // For the packets of arm A: a change that lets more through takes more time, and is not worse for that.
@@ -65,7 +65,7 @@ pub(super) fn beside(record: &TrialRecord) -> Option<Beside> {
             (total - prediction.total_change) * 100.0
         ),
     };
-    Some(Beside {
+    Some(PredictedAndMeasured {
         predicted: prediction.to_string(),
         measured: format!(
             "{}, total {:+.0} % (softirq time for the packets of arm A); {verdict}",
@@ -107,7 +107,7 @@ fn means(record: &TrialRecord, arm: Arm) -> Option<Means> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::beside;
+    use super::compare;
     use crate::diagnose::sketch::Sketch;
     use crate::plan::spread;
     use crate::report::sample_record;
@@ -140,22 +140,22 @@ mod tests {
 
     #[test]
     fn measured_for_the_same_packets() {
-        let beside = beside(&record()).expect("both are there");
+        let both = compare(&record()).expect("both are there");
         assert_eq!(
-            beside.predicted,
+            both.predicted,
             "CPU 0 46 -> 0 to over 100 %, CPU 1 0 -> 16 to over 100 %, total -66 to +670 %"
         );
         assert_eq!(
-            beside.measured,
+            both.measured,
             "CPU 0 46 -> 20 %, CPU 1 0 -> 60 %, total +74 % (softirq time for the packets of arm A); inside the range"
         );
     }
 
     #[test]
     fn without_one_of_the_two_there_is_nothing_to_compare() {
-        assert!(beside(&sample_record::rps()).is_none(), "no prediction");
+        assert!(compare(&sample_record::rps()).is_none(), "no prediction");
         let mut record = record();
         record.slots.retain(|slot| slot.arm == Arm::A);
-        assert!(beside(&record).is_none(), "no arm B");
+        assert!(compare(&record).is_none(), "no arm B");
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn in_words(probe: &ProbeUse, cost: Option<(f64, f64)>) -> String {
         parts.push(format!("a thread of its own on CPU {cpu}"));
     }
     if !probe.cpus.is_empty() {
-        parts.push(format!("thefts of CPU {}", probe.cpus));
+        parts.push(format!("interference on CPU {}", probe.cpus));
     }
     parts.push(match cost {
         Some((a, b)) => format!("its programs took {} of one CPU in A and {} in B", share(a), share(b)),
@@ -61,7 +61,7 @@ mod tests {
         }
         assert_eq!(
             said(&record),
-            "attached in every slot of both arms, a thread of its own on CPU 1, thefts of CPU 0-1, its programs \
+            "attached in every slot of both arms, a thread of its own on CPU 1, interference on CPU 0-1, its programs \
              took 1 % of one CPU in A and 3 % in B (2,400,000 runs of 300 ns)"
         );
     }

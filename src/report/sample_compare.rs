@@ -1,4 +1,4 @@
-//! Comparisons made of sample records whose metrics are thefts.
+//! Comparisons made of sample records whose metrics are receive interference.
 
 use crate::probe::Cost;
 use crate::trial::compare::Comparison;
@@ -49,11 +49,11 @@ fn compared(record: &TrialRecord) -> Comparison {
 pub(super) fn steered() -> Comparison {
     compared(&record(
         &[
-            ("stolen.share", 31.0, 0.001),
-            ("stolen.ns_per_packet", 1_050.0, 0.0011),
+            ("interference.share", 31.0, 0.001),
+            ("interference.ns_per_packet", 1_050.0, 0.0011),
             ("net_rx.ns_per_packet", 1_900.0, 0.71),
             ("net_rx.packets", 295_000.0, 1.09),
-            ("steal.inferred", 38.0, 0.02),
+            ("interference.inferred", 38.0, 0.02),
         ],
         12,
     ))
@@ -63,8 +63,8 @@ pub(super) fn steered() -> Comparison {
 pub(super) fn fewer_packets() -> Comparison {
     compared(&record(
         &[
-            ("stolen.share", 12.0, 0.6),
-            ("stolen.ns_per_packet", 400.0, 1.2),
+            ("interference.share", 12.0, 0.6),
+            ("interference.ns_per_packet", 400.0, 1.2),
             ("net_rx.ns_per_packet", 800.0, 1.0),
             ("net_rx.packets", 300_000.0, 0.5),
         ],
@@ -74,7 +74,8 @@ pub(super) fn fewer_packets() -> Comparison {
 
 /// A trial that was stopped after three pairs.
 pub(super) fn undecided() -> Comparison {
-    let mut record = record(&[("stolen.share", 12.0, 0.99), ("stolen.ns_per_packet", 400.0, 1.01)], 3);
+    let mut record =
+        record(&[("interference.share", 12.0, 0.99), ("interference.ns_per_packet", 400.0, 1.01)], 3);
     record.max_pairs = 40;
     let mut analysis = analysis::analyse(&record);
     analysis.verdict = Verdict::Interrupted;

@@ -16,7 +16,7 @@ use super::receive_path::CpuReport;
 use super::recommendation::TrialReport;
 use crate::load::Report as LoadReport;
 use crate::model::Model;
-use crate::probe::Steal;
+use crate::probe::Interference;
 use crate::probe::trace::Trace;
 use crate::trial::compare::Comparison;
 use crate::trial::record::TrialRecord;
@@ -40,7 +40,7 @@ fn published() -> [(&'static str, Value); 10] {
         ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
         ("forecast.json", of::<Forecast>(Forecast::SCHEMA)),
-        ("steal.json", of::<Steal>(Steal::SCHEMA)),
+        ("interference.json", of::<Interference>(Interference::SCHEMA)),
         ("trace.json", of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", of::<Found>(Found::SCHEMA)),
         ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
@@ -93,7 +93,9 @@ mod tests {
     use crate::report::findings::doctor;
     use crate::report::receive_path::CpuReport;
     use crate::report::recommendation::TrialReport;
-    use crate::report::{forecast, sample_compare, sample_model, sample_record, sample_steal, sample_trace};
+    use crate::report::{
+        forecast, sample_compare, sample_interference, sample_model, sample_record, sample_trace,
+    };
     use crate::trial::record::Effect;
 
     fn value(of: &impl serde::Serialize) -> Value {
@@ -138,8 +140,8 @@ mod tests {
 
         assert_eq!(complaint("forecast.json", &value(&forecast::sample())), None);
 
-        for steal in [sample_steal::measured(), sample_steal::counted()] {
-            assert_eq!(complaint("steal.json", &value(&steal)), None);
+        for sample in [sample_interference::measured(), sample_interference::counted()] {
+            assert_eq!(complaint("interference.json", &value(&sample)), None);
         }
         for trace in [sample_trace::traced(), sample_trace::full()] {
             assert_eq!(complaint("trace.json", &value(&trace)), None);

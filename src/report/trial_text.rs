@@ -38,9 +38,9 @@ fn block(record: &TrialRecord) -> String {
         let of_an_arm = ["A: ", "B: "].iter().any(|arm| line.starts_with(arm));
         out += &paragraph(if of_an_arm { "  arm " } else { "  B sets: " }, line);
     }
-    if let Some(beside) = predicted::beside(record) {
-        out += &paragraph("  predicted: ", &beside.predicted);
-        out += &paragraph("  measured:  ", &beside.measured);
+    if let Some(both) = predicted::compare(record) {
+        out += &paragraph("  predicted: ", &both.predicted);
+        out += &paragraph("  measured:  ", &both.measured);
     }
     if let Some(probe) = probe_words::of_record(record) {
         out += &paragraph("  probe: ", &probe);

@@ -1,4 +1,4 @@
-//! The setup that disturbs the workload less: the answer of a trial whose metrics are thefts.
+//! The setup that disturbs the workload less: the answer of a trial whose metrics are receive interference.
 //! A pure function of the record.
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,13 @@ use super::record::{Arm, Call, Effect, Metric, MetricResult, Phase, ProbeUse, Tr
 use super::stats::interval::{Level, interval};
 
 /// Compared measures, the per-second question first and the per-packet one next.
-pub const MEASURES: [&str; 5] =
-    [probed::STOLEN, probed::STOLEN_PER_PACKET, probed::NET_RX_PER_PACKET, probed::PACKETS, probed::INFERRED];
+pub const MEASURES: [&str; 5] = [
+    probed::INTERFERENCE,
+    probed::INTERFERENCE_PER_PACKET,
+    probed::NET_RX_PER_PACKET,
+    probed::PACKETS,
+    probed::INFERRED,
+];
 
 /// Two setups side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,7 +31,7 @@ pub struct Comparison {
     pub a: Vec<String>,
     /// Settings or commands of arm B.
     pub b: Vec<String>,
-    /// The trial's verdict on B against A, by theft per second.
+    /// The trial's verdict on B against A, by time lost per second.
     pub verdict: Verdict,
     /// The setup that disturbs less in the same time.
     pub per_second: Answer,
@@ -111,8 +116,8 @@ impl Comparison {
             a,
             b,
             verdict: analysis.verdict.clone(),
-            per_second: answer(result(probed::STOLEN)),
-            per_packet: answer(result(probed::STOLEN_PER_PACKET)),
+            per_second: answer(result(probed::INTERFERENCE)),
+            per_packet: answer(result(probed::INTERFERENCE_PER_PACKET)),
             measures: MEASURES
                 .iter()
                 .enumerate()

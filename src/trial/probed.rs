@@ -7,8 +7,15 @@ use crate::probe::{Class, Reading};
 use crate::units::CpuMask;
 
 /// Names, for people; `NAME` stands for a process, a unit or a container.
-pub const NAMES: [&str; 7] =
-    [NET_RX_PER_PACKET, NET_RX_MAX_CPU, PACKETS, STOLEN, STOLEN_PER_PACKET, "victim.NAME.stolen", INFERRED];
+pub const NAMES: [&str; 7] = [
+    NET_RX_PER_PACKET,
+    NET_RX_MAX_CPU,
+    PACKETS,
+    INTERFERENCE,
+    INTERFERENCE_PER_PACKET,
+    "victim.NAME.interference",
+    INFERRED,
+];
 
 /// NET_RX time of all CPUs per packet that went up the stack, nanoseconds.
 pub const NET_RX_PER_PACKET: &str = "net_rx.ns_per_packet";
@@ -16,18 +23,18 @@ pub const NET_RX_PER_PACKET: &str = "net_rx.ns_per_packet";
 pub const NET_RX_MAX_CPU: &str = "net_rx.share.max_cpu";
 /// Packets per second that went up the stack, all CPUs.
 pub const PACKETS: &str = "net_rx.packets";
-/// Time stolen from tasks on the counted CPUs, percent of one CPU.
-pub const STOLEN: &str = "stolen.share";
+/// Time lost by tasks on the counted CPUs, percent of one CPU.
+pub const INTERFERENCE: &str = "interference.share";
 /// The same per packet that went up the stack anywhere, nanoseconds.
-pub const STOLEN_PER_PACKET: &str = "stolen.ns_per_packet";
-/// Theft seen by the probe thread, percent of its CPU.
-pub const INFERRED: &str = "steal.inferred";
+pub const INTERFERENCE_PER_PACKET: &str = "interference.ns_per_packet";
+/// Interference seen by the probe thread, percent of its CPU.
+pub const INFERRED: &str = "interference.inferred";
 
-/// Floor of every theft as a fraction of time, since zero has no ratio. An interrupt cut by the ends
+/// Floor of interference as a fraction of time, since zero has no ratio. An interrupt cut by the ends
 /// of a slot takes as long: ten microseconds in a second.
 const LEAST: f64 = 1e-5;
 /// The same floor per packet, in nanoseconds. It is not the time divided by packets: without
-/// theft, more packets would then seem to take less.
+/// interference, more packets would then seem to take less.
 const LEAST_EACH: f64 = 0.1;
 
 /// One of these metrics.
@@ -39,11 +46,11 @@ pub enum Probed {
     NetRxMaxCpu,
     /// [`PACKETS`].
     Packets,
-    /// [`STOLEN`].
-    Stolen,
-    /// [`STOLEN_PER_PACKET`].
-    StolenPerPacket,
-    /// Time stolen from the named process, unit or container, percent of one CPU.
+    /// [`INTERFERENCE`].
+    Interference,
+    /// [`INTERFERENCE_PER_PACKET`].
+    InterferencePerPacket,
+    /// Time lost by the named process, unit or container, percent of one CPU.
     Victim(String),
     /// [`INFERRED`].
     Inferred,
@@ -56,11 +63,11 @@ impl Probed {
             NET_RX_PER_PACKET => Self::NetRxPerPacket,
             NET_RX_MAX_CPU => Self::NetRxMaxCpu,
             PACKETS => Self::Packets,
-            STOLEN => Self::Stolen,
-            STOLEN_PER_PACKET => Self::StolenPerPacket,
+            INTERFERENCE => Self::Interference,
+            INTERFERENCE_PER_PACKET => Self::InterferencePerPacket,
             INFERRED => Self::Inferred,
             other => {
-                let victim = other.strip_prefix("victim.")?.strip_suffix(".stolen")?;
+                let victim = other.strip_prefix("victim.")?.strip_suffix(".interference")?;
                 if victim.is_empty() {
                     return None;
                 }
@@ -75,10 +82,10 @@ impl Probed {
             Self::NetRxPerPacket => ("NET_RX time per packet", "ns"),
             Self::NetRxMaxCpu => ("hottest CPU, NET_RX time", "%"),
             Self::Packets => ("packets up the stack", "pkt/s"),
-            Self::Stolen => ("stolen CPU time", "%"),
-            Self::StolenPerPacket => ("stolen per packet", "ns"),
-            Self::Inferred => ("stolen, inferred", "%"),
-            Self::Victim(name) => return (format!("stolen from {name}"), "%"),
+            Self::Interference => ("receive interference", "%"),
+            Self::InterferencePerPacket => ("interference per packet", "ns"),
+            Self::Inferred => ("interference, inferred", "%"),
+            Self::Victim(name) => return (format!("lost by {name}"), "%"),
         };
         (title.to_owned(), unit)
     }
@@ -98,9 +105,9 @@ impl Probed {
             Self::Inferred => counted.inferred.map(|part| 100.0 * part.max(LEAST)),
             Self::NetRxPerPacket => each(counted.net_rx()?.into_iter().sum()),
             Self::NetRxMaxCpu => counted.net_rx()?.into_iter().reduce(f64::max).map(percent),
-            Self::Stolen => counted.stolen().map(percent),
-            Self::StolenPerPacket => each(counted.stolen_ns()?).map(|ns| ns.max(LEAST_EACH)),
-            Self::Victim(name) => counted.stolen_from(name).map(percent),
+            Self::Interference => counted.lost().map(percent),
+            Self::InterferencePerPacket => each(counted.lost_ns()?).map(|ns| ns.max(LEAST_EACH)),
+            Self::Victim(name) => counted.lost_by(name).map(percent),
         }
         .filter(|value| value.is_finite())
     }
@@ -113,11 +120,11 @@ pub struct Counted<'a> {
     pub programs: Option<(&'a Reading, f64)>,
     /// By the kernel.
     pub rates: &'a Rates,
-    /// CPUs whose theft counts; empty = all.
+    /// CPUs whose interference counts; empty = all.
     pub cpus: &'a CpuMask,
     /// Existing processes, by each requested name.
     pub named: &'a BTreeMap<String, BTreeSet<u32>>,
-    /// Fraction of its time that the probe thread reports as stolen.
+    /// Fraction of its time that the probe thread reports as lost.
     pub inferred: Option<f64>,
 }
 
@@ -135,10 +142,14 @@ impl Counted<'_> {
     }
 
     /// Time that tasks lost to others' work, nanoseconds per second.
-    fn stolen_ns(&self) -> Option<f64> {
+    fn lost_ns(&self) -> Option<f64> {
         let (reading, seconds) = self.losses()?;
         let counts = |cpu| self.cpus.is_empty() || self.cpus.contains(cpu);
-        let runs = reading.cpus.iter().filter(|(cpu, _)| counts(**cpu)).map(|(_, record)| robbed(record.ns));
+        let runs = reading
+            .cpus
+            .iter()
+            .filter(|(cpu, _)| counts(**cpu))
+            .map(|(_, record)| interference_ns(record.ns));
         // Runs that hit an idle CPU have no victim: the victims' rows have the others.
         let interrupts =
             reading.victims.iter().filter(|((cpu, _), _)| counts(*cpu)).map(|(_, record)| record.irq_ns);
@@ -146,12 +157,12 @@ impl Counted<'_> {
     }
 
     /// The same, with the floor, so that every ratio exists.
-    fn stolen(&self) -> Option<f64> {
-        Some(self.stolen_ns()?.max(LEAST * 1e9))
+    fn lost(&self) -> Option<f64> {
+        Some(self.lost_ns()?.max(LEAST * 1e9))
     }
 
     /// The same for one name; `None` if nothing has that name.
-    fn stolen_from(&self, name: &str) -> Option<f64> {
+    fn lost_by(&self, name: &str) -> Option<f64> {
         let (reading, seconds) = self.losses()?;
         let there = self.named.get(name);
         let is = |pid: u32, command: &str| command == name || there.is_some_and(|there| there.contains(&pid));
@@ -159,15 +170,15 @@ impl Counted<'_> {
             .victims
             .iter()
             .filter(|((_, process), record)| is(process.pid, &record.command))
-            .map(|(_, record)| robbed(record.ns) + record.irq_ns)
+            .map(|(_, record)| interference_ns(record.ns) + record.irq_ns)
             .collect();
         let known = there.is_some_and(|there| !there.is_empty()) || !lost.is_empty();
         known.then(|| (lost.iter().sum::<u64>() as f64 / seconds).max(LEAST * 1e9))
     }
 }
 
-fn robbed(ns: [u64; Class::OF_RUNS.len()]) -> u64 {
-    Class::OF_RUNS.into_iter().zip(ns).filter(|(class, _)| class.robs()).map(|(_, ns)| ns).sum()
+fn interference_ns(ns: [u64; Class::OF_RUNS.len()]) -> u64 {
+    Class::OF_RUNS.into_iter().zip(ns).filter(|(class, _)| class.interferes()).map(|(_, ns)| ns).sum()
 }
 
 #[cfg(test)]
@@ -177,7 +188,7 @@ mod tests {
     use crate::probe::{CpuRecord, ProcessId, Reading, VictimRecord};
     use crate::units::CpuId;
 
-    /// Two seconds: CPU 0 is robbed by IPIs, CPU 1 receives for its own task and is hit when idle.
+    /// Two seconds: CPU 0 is interrupted by IPIs, CPU 1 receives for its own task and is hit when idle.
     fn reading() -> Reading {
         let cpu = |ns: [u64; 9], irq_ns| CpuRecord { ns, irq_ns, ..CpuRecord::default() };
         let victim = |ns, irq_ns, command: &str| VictimRecord {
@@ -224,40 +235,43 @@ mod tests {
         near("net_rx.packets", "", 4e4);
         near("net_rx.ns_per_packet", "", 5.5e8 / 4e4);
         near("net_rx.share.max_cpu", "", 40.0);
-        near("stolen.share", "", 20.0);
-        near("stolen.share", "0", 20.0);
-        near("stolen.ns_per_packet", "", 2e8 / 4e4);
-        near("victim.busy.stolen", "", 20.0);
-        near("victim.web.stolen", "", 20.0);
-        near("steal.inferred", "", 25.0);
+        near("interference.share", "", 20.0);
+        near("interference.share", "0", 20.0);
+        near("interference.ns_per_packet", "", 2e8 / 4e4);
+        near("victim.busy.interference", "", 20.0);
+        near("victim.web.interference", "", 20.0);
+        near("interference.inferred", "", 25.0);
     }
 
-    /// Zero has no ratio: a setup without theft once had no effect at all.
+    /// Zero has no ratio: a setup without interference once had no effect at all.
     #[test]
-    fn no_theft_is_a_very_small_one() {
-        for (name, cpus) in [("stolen.share", "1"), ("victim.sender.stolen", ""), ("victim.calm.stolen", "")]
-        {
+    fn no_interference_is_a_very_small_one() {
+        for (name, cpus) in [
+            ("interference.share", "1"),
+            ("victim.sender.interference", ""),
+            ("victim.calm.interference", ""),
+        ] {
             assert_eq!(value(name, cpus, true), Some(0.001), "{name}");
         }
         // More packets do not reduce the floor.
-        assert_eq!(value("stolen.ns_per_packet", "1", true), Some(0.1));
+        assert_eq!(value("interference.ns_per_packet", "1", true), Some(0.1));
     }
 
     #[test]
     fn what_was_not_counted_has_no_value() {
-        assert_eq!(value("victim.nobody.stolen", "", true), None);
+        assert_eq!(value("victim.nobody.interference", "", true), None);
         for name in NAMES.map(|name| name.replace("NAME", "busy")) {
             let metric = Probed::parse(&name).expect("its own name");
             assert_eq!(value(&name, "", false).is_none(), metric.needs_programs(), "{name}");
         }
     }
 
-    /// A slot once reported too little theft when the table of processes was full.
+    /// A slot once reported too little interference when the table of processes was full.
     #[test]
     fn an_incomplete_table_has_no_value() {
         let mut reading = reading();
         reading.cpus.get_mut(&CpuId(1)).expect("there").unlisted_ns = 1;
-        for name in ["stolen.share", "stolen.ns_per_packet", "victim.busy.stolen"] {
+        for name in ["interference.share", "interference.ns_per_packet", "victim.busy.interference"] {
             assert_eq!(value_of(&reading, name, "", true), None, "{name}");
         }
         assert!(value_of(&reading, "net_rx.share.max_cpu", "", true).is_some());
@@ -265,9 +279,9 @@ mod tests {
 
     #[test]
     fn other_names_are_not_these() {
-        for name in ["throughput", "victim..stolen", "victim.x", "net_rx", "victim.stolen"] {
+        for name in ["throughput", "victim..interference", "victim.x", "net_rx", "victim.stolen"] {
             assert_eq!(Probed::parse(name), None, "{name}");
         }
-        assert_eq!(Probed::parse("victim.a.b.stolen"), Some(Probed::Victim("a.b".into())));
+        assert_eq!(Probed::parse("victim.a.b.interference"), Some(Probed::Victim("a.b".into())));
     }
 }

@@ -280,7 +280,7 @@ pub struct ProbeUse {
     pub slots: ProbeSlots,
     /// CPU of the probe thread, if there was one.
     pub spin: Option<CpuId>,
-    /// CPUs whose theft counted; empty = all.
+    /// CPUs whose interference counted; empty = all.
     pub cpus: CpuMask,
     /// Distinctions that this kernel does not provide.
     pub limits: Vec<String>,

@@ -125,9 +125,9 @@ impl Default for Design {
 pub struct Probe {
     /// During the slots or after them.
     pub slots: ProbeSlots,
-    /// CPU of the probe thread: a task that is always a possible victim; required by `steal.inferred`.
+    /// CPU of the probe thread: a task that is always a possible victim; required by `interference.inferred`.
     pub spin: Option<CpuId>,
-    /// CPUs whose theft counts in `stolen.*`; default: all.
+    /// CPUs whose interference counts in `interference.*`; default: all.
     pub cpus: CpuMask,
     /// Fraction of a CPU's time that measuring softirq time may take, unless a metric takes more.
     pub budget: Budget,
@@ -208,7 +208,7 @@ pub enum SpecError {
         known: Vec<&'static str>,
     },
     /// A metric that a thread measures, without a CPU for it.
-    #[error("[probe] spin: `steal.inferred` needs the CPU of the probe thread")]
+    #[error("[probe] spin: `interference.inferred` needs the CPU of the probe thread")]
     Spin,
     /// A probe that measures nothing.
     #[error("[probe] no metric needs it: list some in `metrics` (known: {})", probed::NAMES.join(", "))]

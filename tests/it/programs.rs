@@ -1,4 +1,4 @@
-//! Programs that receive work robs, as the doctor sees them on the real kernel and in a snapshot.
+//! Programs that lose time to receive work, as the doctor sees them on the real kernel and in a snapshot.
 
 use std::process::Command;
 
@@ -19,11 +19,11 @@ fn finding(out: std::process::Output, id: &str) -> Option<Value> {
 /// RPS hands packets to CPU 0, where a program of one thread is pinned.
 #[test]
 fn a_pinned_victim_is_named() {
-    // The receive work has to be dearer than handing it over, or CPU 1 is robbed as much.
+    // The receive work has to be dearer than handing it over, or CPU 1 loses as much.
     let Some(flood) = Flood::through_rules(60, "1", &[]) else { return };
     let mut victim = Command::new("taskset");
     victim.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
-    // A robbed program is one that has most of what is left of its CPU.
+    // A victim is a program that has most of what is left of its CPU.
     let _victim = Running::start(&mut weighty(&victim));
     let run = |arguments: &[&str]| {
         let mut command = rxlab(flood.directory.path(), arguments);
@@ -32,8 +32,9 @@ fn a_pinned_victim_is_named() {
     let netns = flood.range.server.path();
     let netns = netns.to_str().expect("text");
     // Another program of this machine can take both CPUs for a while.
-    let seen = (0..12)
-        .find_map(|_| finding(run(&["doctor", "--json", "--for", "1s", "--netns", netns]), "stolen-cpu"));
+    let seen = (0..12).find_map(|_| {
+        finding(run(&["doctor", "--json", "--for", "1s", "--netns", netns]), "receive-interference")
+    });
     let seen = seen.expect("the victim is seen");
     assert_eq!(seen["cpu"], 0);
     assert!(seen["title"].as_str().expect("text").ends_with(" of CPU 0, where sh is pinned"), "{seen}");
@@ -44,7 +45,7 @@ fn a_pinned_victim_is_named() {
         let _ = std::fs::remove_file(file);
         let out = run(&["snapshot", "-o", file, "--for", "1s", "--netns", netns]);
         assert!(out.status.success(), "{out:?}");
-        finding(run(&["doctor", "--json", "--snapshot", file]), "stolen-cpu")
+        finding(run(&["doctor", "--json", "--snapshot", file]), "receive-interference")
     });
     assert_eq!(kept.expect("a snapshot has the programs")["cpu"], 0);
 }

@@ -28,7 +28,7 @@ const INTERRUPTS: &str = "           CPU0       CPU1
 
 pub(crate) const PCI: &str = "sys/devices/pci0000:00/0000:00:03.0";
 
-/// A temporary machine and a state directory beside it.
+/// A temporary machine and a state directory next to it.
 pub(crate) struct Tree {
     directory: tempfile::TempDir,
     // Whether a command may have left a guard behind.

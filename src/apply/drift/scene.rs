@@ -127,7 +127,7 @@ impl Case {
             ours: Vec::new(),
             foreign: Vec::new(),
             unsettled: Vec::new(),
-            beside: Vec::new(),
+            displaced: Vec::new(),
             held: None,
             outcome: None,
         };

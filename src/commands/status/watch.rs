@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::{asks_who, now, of_machine, output, place, standing, verdict};
-use crate::apply::{News, NewsDesk, in_words};
+use crate::apply::{News, StatusDiff, in_words};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::report::text::clean;
@@ -31,12 +31,12 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
     }
     let stop = place::stop_flag()?;
     let start = Instant::now();
-    let mut desk = NewsDesk::default();
+    let mut diff = StatusDiff::default();
     loop {
         let (all, unreadable) = of_machine(global)?;
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut out = output::stdout(global);
-        for news in desk.look(&all) {
+        for news in diff.look(&all) {
             if global.json {
                 let line = Line { schema: "rxlab.news/1", time: &time, news: &news };
                 let text = serde_json::to_string(&line)

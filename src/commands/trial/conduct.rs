@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Ready {
     /// Arm A, checked and in order; empty = the machine as it was.
     pub(crate) against: Vec<Setting>,
-    /// Arm B likewise; empty beside an empty arm A = the factor is a pair of commands.
+    /// Arm B likewise; empty, as arm A is = the factor is a pair of commands.
     pub(crate) settings: Vec<Setting>,
     /// What the plan of arm B was predicted to do.
     pub(crate) prediction: Option<Prediction>,

@@ -16,7 +16,7 @@ use crate::trial::spec::{
 };
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
-/// The flags that stand for a specification; beside one they would be ignored.
+/// The flags that stand for a specification; with one they would be ignored.
 const BY_FLAGS: [&str; 24] = [
     "set",
     "plan",
@@ -119,7 +119,7 @@ pub(super) struct Args {
     /// A metric of the probe in addition to the usual ones, such as net_rx.ns_per_packet; may be given several times
     #[arg(long, value_name = "METRIC")]
     pub(super) metric: Vec<String>,
-    /// CPU of the probe thread that steal.inferred takes
+    /// CPU of the probe thread that interference.inferred takes
     #[arg(long, value_name = "CPU")]
     pub(super) spin: Option<u32>,
     #[command(flatten)]

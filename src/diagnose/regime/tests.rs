@@ -83,10 +83,10 @@ fn advice_for_later_is_not_contradicted() {
     assert!(alone.summary.contains("Latency is a separate question"), "{}", alone.summary);
     let found = diagnose(&model, &rates);
     assert!(found.iter().any(|finding| !finding.plans.is_empty()), "{found:?}");
-    let beside = regime(&model, &rates, &found).expect("there is traffic");
-    assert!(!beside.summary.contains("cannot matter"), "{}", beside.summary);
-    assert!(beside.summary.contains("no throughput gain at the current load"), "{}", beside.summary);
-    assert!(beside.knobs.iter().any(|knob| knob.trial), "{beside:?}");
+    let limited = regime(&model, &rates, &found).expect("there is traffic");
+    assert!(!limited.summary.contains("cannot matter"), "{}", limited.summary);
+    assert!(limited.summary.contains("no throughput gain at the current load"), "{}", limited.summary);
+    assert!(limited.knobs.iter().any(|knob| knob.trial), "{limited:?}");
     let (model, mut rates) = busy_at(0.45);
     rates.cpus[2].dropped = 40.0;
     let losing = regime(&model, &rates, &found).expect("there is traffic").summary;
@@ -105,7 +105,7 @@ fn lost_packets_matter_however_idle_the_machine_is() {
 }
 
 /// The verdict that `doctor` prints: with its findings.
-fn beside_findings(sketch: Sketch) -> Regime {
+fn next_to_findings(sketch: Sketch) -> Regime {
     let (model, rates) = sketch.build();
     regime(&model, &rates, &diagnose(&model, &rates)).expect("there is traffic")
 }
@@ -118,11 +118,11 @@ fn full_link(receive: f64) -> Sketch {
 
 #[test]
 fn a_full_link_gives_nothing() {
-    let found = beside_findings(full_link(0.05));
+    let found = next_to_findings(full_link(0.05));
     assert!(found.summary.starts_with("IRQ pinning cannot matter here"), "{}", found.summary);
     assert!(found.summary.contains("eth0 receives at 94 % of its link speed"), "{}", found.summary);
     assert!(found.knobs.iter().all(|knob| !knob.trial), "{found:?}");
-    let losing = beside_findings(full_link(0.05).missed("eth0", 5e3)).summary;
+    let losing = next_to_findings(full_link(0.05).missed("eth0", 5e3)).summary;
     assert!(
         losing.starts_with(
             "5,000 packets/s are lost; steering cannot raise throughput at the current load: eth0 receives \
@@ -135,7 +135,7 @@ fn a_full_link_gives_nothing() {
 /// "Other steering cannot raise throughput" was once printed next to a hotspot and its RPS plan.
 #[test]
 fn a_hotspot_before_a_full_link_keeps_its_advice() {
-    let found = beside_findings(full_link(0.9));
+    let found = next_to_findings(full_link(0.9));
     assert!(found.summary.starts_with("one-core hotspot on CPU 0"), "{}", found.summary);
     assert!(
         found.summary.contains("; no throughput gain at the current load: eth0 receives at 94 %"),
@@ -144,7 +144,7 @@ fn a_hotspot_before_a_full_link_keeps_its_advice() {
     );
     assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
     assert!(found.knobs.iter().any(|knob| knob.trial), "{found:?}");
-    let losing = beside_findings(full_link(0.9).missed("eth0", 5e3)).summary;
+    let losing = next_to_findings(full_link(0.9).missed("eth0", 5e3)).summary;
     assert!(
         losing.contains("; 5,000 packets/s are lost; no throughput gain at the current load"),
         "{losing}"
@@ -156,7 +156,7 @@ fn a_hotspot_before_a_full_link_keeps_its_advice() {
 fn a_full_thread_leaves_the_advice_for_later() {
     let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.15, 4e4);
     let sketch = sketch.works(2, 0.985).program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.001);
-    let found = beside_findings(sketch.udp(6379, 900, 900));
+    let found = next_to_findings(sketch.udp(6379, 900, 900));
     assert!(!found.summary.contains("cannot matter"), "{}", found.summary);
     assert!(
         found.summary.contains(

@@ -147,8 +147,8 @@ fn programs() -> Vec<Host> {
         Host::new("four threads that take turns", four(), &["single-thread-limit"]),
         Host::new("two workers on eight CPUs", workers("2-3"), &["limited-elsewhere"]),
         Host::new("a worker for each CPU, all full", workers("0-7"), &["single-thread-limit"]),
-        Host::new("one thread, robbed by packets", victim(), &["single-thread-limit"]),
-        Host::new("redis on the CPUs of the interrupts", shared(0.45), &["stolen-cpu"]),
+        Host::new("one thread, interrupted by packets", victim(), &["single-thread-limit"]),
+        Host::new("redis on the CPUs of the interrupts", shared(0.45), &["receive-interference"]),
         Host::new("the same with few packets there", shared(0.1), &["app-on-irq-cpu"]),
         Host::new("case B, six cores instead of eight", case_b("0-5", 0.95), &["limited-elsewhere"]),
         Host::new("case B, six cores with room", case_b("0-5", 0.6), &["restricted-process"]),
@@ -160,6 +160,6 @@ fn programs() -> Vec<Host> {
             &["limited-elsewhere", "restricted-process"],
         ),
         Host::new("case E, a victim of two streams", case_e(0.8, 0.195), &["app-on-irq-cpu"]),
-        Host::new("case E, and the victim rests", case_e(0.8, 0.05), &["stolen-cpu"]),
+        Host::new("case E, and the victim rests", case_e(0.8, 0.05), &["receive-interference"]),
     ]
 }

@@ -46,12 +46,16 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new(
             "disk requests rob a pinned program",
             disks(0.8).works(5, 0.19).program("postgres", 0.19, "5"),
-            &["stolen-cpu"],
+            &["receive-interference"],
         )
-        .lacks("stolen-cpu", "the interrupt of eth0 and its packets are there", |model, rates| {
-            moves(model, rates, 0, 5);
-            rates.cpus[5].packets = 4e4;
-        }),
+        .lacks(
+            "receive-interference",
+            "the interrupt of eth0 and its packets are there",
+            |model, rates| {
+                moves(model, rates, 0, 5);
+                rates.cpus[5].packets = 4e4;
+            },
+        ),
         Host::new("disk requests take half of a CPU", disks(0.5), &["softirq-not-receive"]).lacks(
             "softirq-not-receive",
             "they take most of it",

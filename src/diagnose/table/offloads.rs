@@ -37,7 +37,7 @@ pub(super) fn hosts() -> Vec<Host> {
         let sketch = sketch.driven_by("eth0", "ice", Function::Plain).offload("eth0", "rx-ntuple-filter", on);
         sketch.traffic("eth0", 2e5).all_receive("0-1", 0.4, 1e5).all_work(readers, 0.4)
     };
-    let beside = |traffic| {
+    let both = |traffic| {
         let sketch = Sketch::new(8).device("eth0", &[0, 2]).device("eth1", &[1]).traffic("eth1", traffic);
         let sketch = sketch.driven_by("eth0", "xen_netfront", Function::Paravirtual);
         let function = Function::Virtual { physical: None };
@@ -55,7 +55,7 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("GRO off, packets of 1,448 bytes", large(false, 1448.0), &["too-few-queues"]),
         Host::new("GRO off, packets of 120 bytes", large(false, 120.0), &["gro-off"]),
         Host::new("threaded NAPI and RPS", threads(true), &[]),
-        Host::new("the same without threads", threads(false), &["threaded-napi-beside-rps"]),
+        Host::new("the same without threads", threads(false), &["threaded-napi-with-rps"]),
         Host::new("threads poll, and one CPU is full of it", polled(0.98), &["app-on-irq-cpu"]),
         Host::new("threads poll, with room", polled(0.15), &["one-core-hotspot"]),
         Host::new("a new container next to a tuned one", containers(1.5e4, "1-7"), &[]),
@@ -69,8 +69,8 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("RFS, and the device could do it", steers(false, "0-3"), &["arfs-pointless"]),
         Host::new("RFS by the device", steers(true, "0-3"), &["arfs-possible", "arfs-pointless"]),
         Host::new("RFS by the device, readers on the other node", steers(true, "4-7"), &["arfs-possible"]),
-        Host::new("case C as it began: a paravirtual NIC, a VF idle", beside(0.0), &[]),
-        Host::new("accelerated networking: both carry it", beside(5e4), &["paravirtual-nic"]),
+        Host::new("case C as it began: a paravirtual NIC, a VF idle", both(0.0), &[]),
+        Host::new("accelerated networking: both carry it", both(5e4), &["paravirtual-nic"]),
         Host::new("clock hpet, tsc offered", clock("hpet", &["tsc"]), &[]),
         Host::new("clock hpet, tsc found unstable", clock("hpet", &["acpi_pm"]), &["slow-clocksource"]),
         Host::new("clock kvm-clock, tsc offered", clock("kvm-clock", &["tsc"]), &["slow-clocksource"]),

@@ -4,7 +4,7 @@ use proptest::prelude::{any, prop_assert, proptest};
 
 use super::{Damage, History, Outcome, Record};
 use crate::journal::Surroundings;
-use crate::journal::record::{Begin, Beside, Intent};
+use crate::journal::record::{Begin, Displaced, Intent};
 
 fn begin() -> Record {
     Record::Begin(Begin {
@@ -31,7 +31,7 @@ fn intent(seq: u64, nic: &str, before: &str, after: &str) -> Record {
         ids: None,
         before: before.into(),
         after: after.into(),
-        beside: Vec::new(),
+        displaced: Vec::new(),
         foreign: false,
     })
 }
@@ -91,29 +91,29 @@ fn many_flips_are_one_target_with_the_first_value_as_the_original() {
 /// A flip to fewer queues and back once lost the values of the removed queues.
 #[test]
 fn queues_that_a_flip_took_away_keep_their_values() {
-    let beside = |queue: u32, value: &str| Beside {
+    let displaced = |queue: u32, value: &str| Displaced {
         knob: "rps".into(),
         target: format!("eth0/rx-{queue}").parse().expect("a target"),
         value: value.into(),
     };
-    let channels = |seq, beside| match intent(seq, "eth0", "4", "2") {
+    let channels = |seq, displaced| match intent(seq, "eth0", "4", "2") {
         Record::Intent(intent) => Record::Intent(Intent {
             knob: "channels".into(),
             target: "eth0".parse().expect("a target"),
-            beside,
+            displaced,
             ..intent
         }),
         other => other,
     };
     let records = [
         begin(),
-        channels(1, vec![beside(0, "off"), beside(1, "5"), beside(2, "6")]),
+        channels(1, vec![displaced(0, "off"), displaced(1, "5"), displaced(2, "6")]),
         // The transaction's own.
         intent(2, "eth0", "off", "2"),
-        channels(3, vec![beside(0, "2"), beside(1, "7")]),
+        channels(3, vec![displaced(0, "2"), displaced(1, "7")]),
     ];
     let touched = History::parse(&file(&records)).expect("whole").touched();
-    assert_eq!(touched[0].beside, [beside(0, "off"), beside(1, "7"), beside(2, "6")]);
+    assert_eq!(touched[0].displaced, [displaced(0, "off"), displaced(1, "7"), displaced(2, "6")]);
 }
 
 /// Undo would once have overwritten a value that another program had set twice.

@@ -15,13 +15,13 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
     if draft.nics.is_empty() {
         return;
     }
-    let some_taken = draft.ground.usable.len() < draft.ground.online.len();
+    let some_taken = draft.topology.usable.len() < draft.topology.online.len();
     if keep_clean.is_empty() && !some_taken {
         let chosen = last_cores(draft);
         draft.use_only(&chosen);
     }
-    let usable = draft.ground.usable.clone();
-    let clean = draft.ground.online.difference(&usable);
+    let usable = draft.topology.usable.clone();
+    let clean = draft.topology.online.difference(&usable);
     if clean.is_empty() {
         draft.nics.clear();
         return draft.leave(
@@ -51,23 +51,23 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
 
 /// A CPU for each queue and whole cores, from the end, in the nodes of the devices as far as these are known.
 fn last_cores(draft: &Draft<'_>) -> CpuMask {
-    let ground = &draft.ground;
+    let topology = &draft.topology;
     let queues = |of: &dyn Fn(Option<u32>) -> bool| {
         draft.planned().filter(|nic| of(nic.node)).map(|nic| nic.rx.len()).sum::<usize>()
     };
     let all = queues(&|_| true).max(1);
-    let wanted = all.clamp(1, (ground.usable.len() / ONE_OF).max(1));
+    let wanted = all.clamp(1, (topology.usable.len() / ONE_OF).max(1));
     let mut last = CpuMask::new();
-    for domain in &ground.domains {
+    for domain in &topology.domains {
         let own = queues(&|node| node.is_some() && node == domain.node);
         // A node with a device has at least one, and keeps one.
         let part = (wanted * own).div_ceil(all).min(domain.usable.len().saturating_sub(1));
         last = domain.usable.iter().rev().take(part).fold(last, |last, cpu| with(last, *cpu));
     }
     let rest = wanted.saturating_sub(last.len());
-    let from_the_end = ground.in_order().rev().filter(|cpu| !last.contains(*cpu)).take(rest);
+    let from_the_end = topology.in_order().rev().filter(|cpu| !last.contains(*cpu)).take(rest);
     let last = from_the_end.collect::<CpuMask>().union(&last);
-    ground.siblings(&last).union(&last).intersection(&ground.usable)
+    topology.siblings(&last).union(&last).intersection(&topology.usable)
 }
 
 fn with(mut cpus: CpuMask, cpu: CpuId) -> CpuMask {

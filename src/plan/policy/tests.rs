@@ -25,9 +25,9 @@ fn only(plan: &Plan, knob: &str) -> Vec<String> {
 }
 
 /// The machine after it follows a plan.
-fn follow(model: &Model, plan: &Plan) -> Model {
+fn simulate(model: &Model, plan: &Plan) -> Model {
     let mut model = model.clone();
-    plan.settings.iter().for_each(|planned| paper::follow(&mut model, &planned.set));
+    plan.settings.iter().for_each(|planned| paper::simulate(&mut model, &planned.set));
     model
 }
 
@@ -262,7 +262,7 @@ fn queues_to_come_of_two_devices_are_two() {
     let first = plan(&model);
     assert_eq!(only(&first, "irqbalance"), ["eth0 = banned", "eth1 = banned"]);
     assert_eq!(only(&first, "channels").len(), 2);
-    assert_eq!(texts(&plan(&follow(&model, &first))), [""; 0]);
+    assert_eq!(texts(&plan(&simulate(&model, &first))), [""; 0]);
 }
 
 #[test]

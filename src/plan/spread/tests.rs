@@ -26,7 +26,7 @@ fn plan(spread: &Spread, name: &str) -> Vec<String> {
 }
 
 /// Applies a plan to the model, as a kernel would.
-fn follow(model: &mut Model, plan: &Plan) {
+fn simulate(model: &mut Model, plan: &Plan) {
     for setting in &plan.settings {
         let value = &setting.set.value;
         let number = || Fact::Known(value.parse().expect("a number"));
@@ -105,7 +105,7 @@ fn a_veth_leaves_out_the_cpu_that_receives_now_and_then_stays() {
     let (mut model, rates) = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(0, 0.4, 3e5).build();
     let first = spread(&model, &rates, None);
     assert_eq!(plan(&first, "rps"), ["rps veth0/rx-0 = 1"]);
-    follow(&mut model, &first.proposals[0].plan);
+    simulate(&mut model, &first.proposals[0].plan);
     // With RPS active the other CPU receives: changing the mask would gain nothing.
     let (_, moved) = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(1, 0.6, 3e5).build();
     assert_eq!(plan(&spread(&model, &moved, None), "rps"), Vec::<String>::new());
@@ -206,7 +206,7 @@ proptest! {
         let by_name: BTreeMap<&str, &Plan> =
             first.proposals.iter().map(|proposal| (proposal.plan.name.as_str(), &proposal.plan)).collect();
         for plan in by_name.values() {
-            follow(&mut model, plan);
+            simulate(&mut model, plan);
         }
         prop_assert_eq!(spread(&model, &rates, None).proposals, vec![], "nothing left to do");
     }

@@ -37,7 +37,7 @@ impl Back {
                 let Some(home) = machine.home(queue) else { continue };
                 // Queues without packets have no work; 1 keeps the sums above 0.
                 let packets = queue_packets(nic, queue, machine.rates).max(1.0);
-                let may = |mask: &&CpuMask| mask.difference(&machine.ground.usable).is_empty();
+                let may = |mask: &&CpuMask| mask.difference(&machine.topology.usable).is_empty();
                 queues.push((home, queue.rps_cpus.known().filter(may).unwrap_or(&none), packets));
             }
         }

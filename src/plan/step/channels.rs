@@ -12,7 +12,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
             draft.leave(format!("channels: {name} does not report its maximum number of queues"));
             continue;
         };
-        let domains = draft.ground.domains.iter();
+        let domains = draft.topology.domains.iter();
         let cores = domains
             .filter(|domain| nic.node.is_none() || domain.node == nic.node)
             .map(|domain| domain.cores.len());

@@ -116,10 +116,10 @@ fn only(cpu: CpuId) -> CpuMask {
 
 /// A usable CPU that takes none of the interrupts, of the same domain and on a free core if possible.
 fn free_near(draft: &Draft<'_>, from: CpuId, taken: &CpuMask) -> Option<CpuId> {
-    let ground = &draft.ground;
-    let cores = ground.siblings(taken);
-    let near = ground.place(from).map(|(domain, _)| ground.domains[domain].usable.as_slice());
-    let all: Vec<CpuId> = ground.in_order().collect();
+    let topology = &draft.topology;
+    let cores = topology.siblings(taken);
+    let near = topology.place(from).map(|(domain, _)| topology.domains[domain].usable.as_slice());
+    let all: Vec<CpuId> = topology.in_order().collect();
     let pick = |cpus: &[CpuId], taken: &CpuMask| cpus.iter().copied().find(|cpu| !taken.contains(*cpu));
     let near = near.unwrap_or_default();
     pick(near, &cores.union(taken)).or_else(|| pick(near, taken)).or_else(|| pick(&all, taken))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::model::Nic;
 use crate::plan::draft::Draft;
-use crate::plan::ground::{Domain, Ground};
+use crate::plan::topology::{CpuTopology, Domain};
 use crate::units::{CpuId, IrqId, NicName};
 
 /// Reason for more than one on a CPU.
@@ -43,8 +43,8 @@ struct Vector {
 /// than nodes, on the nodes that have fewest. In a node each gets an equal part, and its interrupt the first
 /// core of that part.
 pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
-    let ground = &draft.ground;
-    let mut load = vec![0usize; ground.domains.len()];
+    let topology = &draft.topology;
+    let mut load = vec![0usize; topology.domains.len()];
     let mut vectors = vectors(draft);
     // Those without a choice come first: the others make room for them.
     for vector in &mut vectors {
@@ -55,26 +55,27 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     }
     let mut turns = Vec::new();
     for of_nic in vectors.chunk_by(|a, b| a.nic == b.nic).filter(|of_nic| of_nic[0].home.is_none()) {
-        let domains = spread(ground, of_nic.len(), &load);
+        let domains = spread(topology, of_nic.len(), &load);
         domains.iter().for_each(|domain| load[*domain] += 1);
         turns.push(domains);
     }
     // A CPU that takes interrupts of a busy interface outside the plan is not available.
     let others = draft.machine().others(&draft.planned().collect::<Vec<_>>());
-    let cleared = (!others.is_empty()).then(|| ground.clear_of(&others, &load));
-    let ground = cleared.as_ref().unwrap_or(ground);
-    see_room(ground, &mut vectors, &load);
+    let cleared = (!others.is_empty()).then(|| topology.clear_of(&others, &load));
+    let topology = cleared.as_ref().unwrap_or(topology);
+    see_room(topology, &mut vectors, &load);
     let homeless = vectors.chunk_by_mut(|a, b| a.nic == b.nic).filter(|of_nic| of_nic[0].home.is_none());
-    homeless.zip(turns).for_each(|(of_nic, domains)| take_turns(ground, of_nic, domains));
-    spill(ground, &mut vectors, &mut load);
-    let mut groups: Vec<Vec<&Vector>> = ground.domains.iter().map(|_| Vec::new()).collect();
+    homeless.zip(turns).for_each(|(of_nic, domains)| take_turns(topology, of_nic, domains));
+    spill(topology, &mut vectors, &mut load);
+    let mut groups: Vec<Vec<&Vector>> = topology.domains.iter().map(|_| Vec::new()).collect();
     vectors.iter().for_each(|vector| groups[vector.domain].push(vector));
-    let of_groups = ground.domains.iter().zip(groups).map(|(domain, group)| cpus(domain, &group).into_iter());
+    let of_groups =
+        topology.domains.iter().zip(groups).map(|(domain, group)| cpus(domain, &group).into_iter());
     let mut of_groups: Vec<_> = of_groups.collect();
     let mut placed = Vec::new();
     for vector in &vectors {
         let Some((cpu, how)) = of_groups[vector.domain].next() else { continue };
-        let why = format!("{}{how}", place(ground, vector));
+        let why = format!("{}{how}", place(topology, vector));
         placed.extend(vector.queues.iter().map(|queue| Placed {
             nic: vector.nic.clone(),
             queue: *queue,
@@ -87,17 +88,17 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
 
 /// The vectors of all planned interfaces, those of one together; none if no CPU is usable.
 fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
-    let ground = &draft.ground;
-    if ground.usable.is_empty() {
+    let topology = &draft.topology;
+    if topology.usable.is_empty() {
         return Vec::new();
     }
-    let of_node = |node| ground.domains.iter().position(|domain| domain.node == Some(node));
+    let of_node = |node| topology.domains.iter().position(|domain| domain.node == Some(node));
     let mut vectors = Vec::new();
     for nic in draft.planned() {
-        let home = nic.node.and_then(of_node).filter(|at| !ground.domains[*at].cores.is_empty());
+        let home = nic.node.and_then(of_node).filter(|at| !topology.domains[*at].cores.is_empty());
         vectors.extend(by_interrupt(nic).into_iter().map(|queues| {
             let first = nic.rx.iter().find(|queue| Some(&queue.index) == queues.first());
-            let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| ground.usable.contains(*cpu));
+            let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| topology.usable.contains(*cpu));
             let (nic, node) = (nic.name.clone(), nic.node);
             Vector { nic, queues, now, has_room: false, home, node, domain: 0 }
         }));
@@ -107,8 +108,8 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
 
 /// Marks the vectors that land where no more do than necessary, given how many each domain gets: one, while
 /// there are enough CPUs.
-fn see_room(ground: &Ground, vectors: &mut [Vector], load: &[usize]) {
-    let with_load = || ground.domains.iter().map(|domain| domain.usable.len()).zip(load.iter().copied());
+fn see_room(topology: &CpuTopology, vectors: &mut [Vector], load: &[usize]) {
+    let with_load = || topology.domains.iter().map(|domain| domain.usable.len()).zip(load.iter().copied());
     let mut room: usize = with_load().map(|(cpus, load)| cpus.saturating_sub(load)).sum();
     let most = with_load().map(|(cpus, load)| {
         let leaving = load.saturating_sub(cpus).min(room);
@@ -119,23 +120,24 @@ fn see_room(ground: &Ground, vectors: &mut [Vector], load: &[usize]) {
     let mut counts: BTreeMap<CpuId, usize> = BTreeMap::new();
     vectors.iter().filter_map(|vector| vector.now).for_each(|cpu| *counts.entry(cpu).or_default() += 1);
     for vector in vectors {
-        let now = vector.now.filter(|cpu| ground.usable.contains(*cpu));
-        let now = now.and_then(|cpu| Some((cpu, ground.place(cpu)?.0)));
+        let now = vector.now.filter(|cpu| topology.usable.contains(*cpu));
+        let now = now.and_then(|cpu| Some((cpu, topology.place(cpu)?.0)));
         vector.has_room = now.is_some_and(|(cpu, domain)| counts[&cpu] <= most[domain]);
     }
 }
 
 /// The domain in which a vector lands now, if there is room for it.
-fn domain_now(ground: &Ground, vector: &Vector) -> Option<usize> {
+fn domain_now(topology: &CpuTopology, vector: &Vector) -> Option<usize> {
     let now = vector.now.filter(|_| vector.has_room)?;
-    ground.place(now).map(|(domain, _)| domain)
+    topology.place(now).map(|(domain, _)| domain)
 }
 
 /// Gives the vectors of one interface these domains, in order; a vector that is already in one of them stays.
-fn take_turns(ground: &Ground, vectors: &mut [Vector], mut domains: Vec<usize>) {
+fn take_turns(topology: &CpuTopology, vectors: &mut [Vector], mut domains: Vec<usize>) {
     let mut open: Vec<&mut Vector> = Vec::new();
     for vector in vectors {
-        let at = domain_now(ground, vector).and_then(|now| domains.iter().position(|domain| *domain == now));
+        let at =
+            domain_now(topology, vector).and_then(|now| domains.iter().position(|domain| *domain == now));
         match at {
             Some(at) => vector.domain = domains.remove(at),
             None => open.push(vector),
@@ -145,19 +147,19 @@ fn take_turns(ground: &Ground, vectors: &mut [Vector], mut domains: Vec<usize>) 
 }
 
 /// Vectors for which a domain has no CPU go to another one; those already outside go first.
-fn spill(ground: &Ground, vectors: &mut [Vector], load: &mut [usize]) {
-    let room = |load: &[usize], at: usize| ground.domains[at].usable.len().saturating_sub(load[at]);
+fn spill(topology: &CpuTopology, vectors: &mut [Vector], load: &mut [usize]) {
+    let room = |load: &[usize], at: usize| topology.domains[at].usable.len().saturating_sub(load[at]);
     for full in 0..load.len() {
-        let surplus = load[full].saturating_sub(ground.domains[full].usable.len());
+        let surplus = load[full].saturating_sub(topology.domains[full].usable.len());
         if surplus == 0 {
             continue;
         }
         let inside = (0..vectors.len()).rev().filter(|at| vectors[*at].domain == full);
         let (outside, mut leaving): (Vec<usize>, Vec<usize>) =
-            inside.partition(|at| domain_now(ground, &vectors[*at]).is_some_and(|now| now != full));
+            inside.partition(|at| domain_now(topology, &vectors[*at]).is_some_and(|now| now != full));
         leaving.splice(0..0, outside);
         for at in leaving.into_iter().take(surplus) {
-            let now = domain_now(ground, &vectors[at]).filter(|now| *now != full && room(load, *now) > 0);
+            let now = domain_now(topology, &vectors[at]).filter(|now| *now != full && room(load, *now) > 0);
             let with_room = (0..load.len()).filter(|other| room(load, *other) > 0);
             let emptiest = || with_room.max_by(|a, b| room(load, *a).cmp(&room(load, *b)).then(b.cmp(a)));
             let Some(to) = now.or_else(emptiest) else { break };
@@ -227,8 +229,8 @@ fn ranks(domain: &Domain, places: &[CpuId]) -> BTreeMap<CpuId, usize> {
 }
 
 /// Describes the node, and the reason for it.
-fn place(ground: &Ground, vector: &Vector) -> String {
-    let Some(node) = ground.domains[vector.domain].node else { return String::new() };
+fn place(topology: &CpuTopology, vector: &Vector) -> String {
+    let Some(node) = topology.domains[vector.domain].node else { return String::new() };
     match (vector.node, vector.home) {
         (Some(own), _) if own == node => format!("node {node}, where the device is; "),
         (Some(own), Some(_)) => {
@@ -237,7 +239,7 @@ fn place(ground: &Ground, vector: &Vector) -> String {
         (Some(own), None) => {
             format!("node {node}, because no CPU of the device's node {own} may be used; ")
         }
-        (None, _) if ground.domains.len() > 1 => {
+        (None, _) if topology.domains.len() > 1 => {
             format!("node {node}, because the device's node is not known; ")
         }
         _ => String::new(),
@@ -260,8 +262,8 @@ fn by_interrupt(nic: &Nic) -> Vec<Vec<u32>> {
 }
 
 /// A domain for each of `count` interrupts; empty if no domain has a CPU.
-fn spread(ground: &Ground, count: usize, load: &[usize]) -> Vec<usize> {
-    let domains = &ground.domains;
+fn spread(topology: &CpuTopology, count: usize, load: &[usize]) -> Vec<usize> {
+    let domains = &topology.domains;
     let mut with_cpus: Vec<usize> = (0..domains.len()).filter(|at| !domains[*at].usable.is_empty()).collect();
     if count < with_cpus.len() {
         // Fewest interrupts per core first; the sort is stable.

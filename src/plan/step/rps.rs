@@ -7,7 +7,7 @@ use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
 use crate::plan::draft::{Draft, What};
 use crate::plan::rps::{HIGH_LOAD, HIGH_RATE};
-use crate::plan::share::Wish;
+use crate::plan::share::ShareOptions;
 use crate::plan::spread::threaded;
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -65,8 +65,8 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) 
     let (covered, sharing) = covered(draft, nics);
     off.extend(queues(draft, &covered, COVERED));
     let sharing: Vec<&Nic> = sharing.iter().filter_map(|name| draft.model.nic(name)).collect();
-    let wish = Wish { width: draft.cpus_per_queue.unwrap_or(usize::MAX), whole_cores: true };
-    let (parts, homeless) = draft.machine().share_out(&sharing, wish);
+    let options = ShareOptions { width: draft.cpus_per_queue.unwrap_or(usize::MAX), whole_cores: true };
+    let (parts, homeless) = draft.machine().share_out(&sharing, options);
     for (nic, queue) in homeless {
         draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {nic}/rx-{queue}"));
     }
@@ -109,7 +109,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>) {
         let stays = found.is_some_and(|rx| {
             let mask = rx.rps_cpus.known().unwrap_or(&none);
             // CPUs that should be kept clean are left at any cost.
-            let may = !mask.is_empty() && mask.difference(&draft.ground.usable).is_empty();
+            let may = !mask.is_empty() && mask.difference(&draft.topology.usable).is_empty();
             may && !draft.home(rx).is_some_and(|home| back.is_bearable(home))
         });
         match stays {

@@ -60,12 +60,12 @@ fn home(draft: &Draft<'_>, nic: &Nic, tx: &TxQueue) -> Option<(usize, usize)> {
         let rx = nic.rx.iter().find(|rx| rx.index == tx.index)?;
         draft.home(rx)
     });
-    draft.ground.place(cpu?)
+    draft.topology.place(cpu?)
 }
 
 /// True if every online CPU has exactly one queue, of its own domain if that has one.
 fn is_sound(draft: &Draft<'_>, nic: &Nic, homes: &[(usize, usize)]) -> bool {
-    let ground = &draft.ground;
+    let topology = &draft.topology;
     let mut seen = CpuMask::new();
     for (tx, (domain, _)) in nic.tx.iter().zip(homes) {
         let Fact::Known(mask) = &tx.xps_cpus else { return false };
@@ -74,20 +74,20 @@ fn is_sound(draft: &Draft<'_>, nic: &Nic, homes: &[(usize, usize)]) -> bool {
         }
         seen = seen.union(mask);
         let strange = |cpu: CpuId| {
-            let own = ground.place(cpu).map(|(own, _)| own);
+            let own = topology.place(cpu).map(|(own, _)| own);
             own.is_some_and(|own| own != *domain && homes.iter().any(|(other, _)| *other == own))
         };
         if mask.iter().any(strange) {
             return false;
         }
     }
-    ground.online.difference(&seen).is_empty()
+    topology.online.difference(&seen).is_empty()
 }
 
 /// Equal parts of each domain to the queues in it; of a domain without any to all queues.
 fn share_out(draft: &Draft<'_>, homes: &[(usize, usize)]) -> Vec<CpuMask> {
     let mut masks = vec![CpuMask::new(); homes.len()];
-    for (at, domain) in draft.ground.domains.iter().enumerate() {
+    for (at, domain) in draft.topology.domains.iter().enumerate() {
         let mut queues: Vec<usize> = (0..homes.len()).filter(|queue| homes[*queue].0 == at).collect();
         if queues.is_empty() {
             queues = (0..homes.len()).collect();

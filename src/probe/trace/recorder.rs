@@ -8,7 +8,7 @@ use std::rc::Rc;
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use super::event::Event;
-use super::{TraceError, Wish};
+use super::{TraceError, TraceOptions};
 use crate::host::Host;
 use crate::probe::Cost;
 use crate::probe::loaded::{Loaded, RarePrograms, possible_cpus};
@@ -44,17 +44,17 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Attaches the programs and turns on their events.
-    pub(super) fn start(host: &dyn Host, wish: &Wish) -> Result<Self, TraceError> {
+    pub(super) fn start(host: &dyn Host, options: &TraceOptions) -> Result<Self, TraceError> {
         let cpus = possible_cpus()?;
         let loaded = Loaded::attach(host, OBJECT, true, RarePrograms::NONE, |map| match map {
             "cpus" => Some(cpus),
-            "events" => Some(wish.buffer),
+            "events" => Some(options.buffer),
             _ => None,
         })?;
         let map = loaded.map("cpus");
         let began = now_ns();
         for cpu in 0..cpus {
-            let all = wish.cpus.as_ref().is_none_or(|wanted| wanted.contains(CpuId(cpu)));
+            let all = options.cpus.as_ref().is_none_or(|wanted| wanted.contains(CpuId(cpu)));
             let tells = if all { Tells::Everything } else { Tells::Wakeups };
             // `struct cpu`: its mode, the number of lost events, and padding up to the next cache line.
             let mut value = [0; 64];

@@ -54,7 +54,7 @@ impl Alert {
     }
 }
 
-/// Looks in a row in which a finding must be milder or gone before that is told: figures beside a threshold would
+/// Looks in a row in which a finding must be milder or gone before that is told: figures close to a threshold would
 /// make a line of every look.
 const QUIET: u32 = 2;
 

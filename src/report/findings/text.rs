@@ -14,7 +14,7 @@ use super::DoctorReport;
 use super::regime;
 use crate::diagnose::figures::plural;
 
-/// Lines that are there beside the prompt.
+/// Lines in addition to the prompt.
 const ROWS: usize = 23;
 
 /// How much to say.

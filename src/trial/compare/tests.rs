@@ -1,4 +1,4 @@
-//! Comparisons of simulated machines with known thefts.
+//! Comparisons of simulated machines with known interference.
 
 use super::{Comparison, MEASURES};
 use crate::model::Identity;
@@ -8,25 +8,25 @@ use crate::trial::record::{Arm, Call, TrialRecord, Verdict};
 use crate::trial::runner::{Bench, Measured, Schedule, run};
 use crate::trial::simulate::Noise;
 
-/// A machine with a theft (percent) and a packet rate for each arm.
-struct Thief {
+/// A machine with interference (percent) and a packet rate for each arm.
+struct Interrupted {
     noise: Vec<f64>,
     slots: usize,
-    stolen: [f64; 2],
+    lost: [f64; 2],
     packets: [f64; 2],
 }
 
-impl Bench for Thief {
+impl Bench for Interrupted {
     type Error = std::convert::Infallible;
 
     fn slot(&mut self, arm: Arm) -> Result<Measured, Self::Error> {
         let noise = self.noise[self.slots] / self.noise[0];
         self.slots += 1;
         let arm = usize::from(arm == Arm::B);
-        // At least the smallest reported theft.
-        let stolen = (self.stolen[arm] * noise).max(0.001);
+        // At least the smallest reported interference.
+        let lost = (self.lost[arm] * noise).max(0.001);
         let packets = self.packets[arm];
-        let values = [stolen, stolen * 1e7 / packets, 900.0 * noise, packets, stolen];
+        let values = [lost, lost * 1e7 / packets, 900.0 * noise, packets, lost];
         let names = MEASURES.into_iter().map(str::to_owned);
         Ok(Measured { seconds: 1.0, values: names.zip(values).collect(), ..Measured::default() })
     }
@@ -67,28 +67,28 @@ fn record(seed: u64) -> TrialRecord {
     }
 }
 
-fn compared(seed: u64, stolen: [f64; 2], packets: [f64; 2]) -> Comparison {
+fn compared(seed: u64, lost: [f64; 2], packets: [f64; 2]) -> Comparison {
     let mut record = record(seed);
     let noise = Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }.values(seed, 100);
-    let mut thief = Thief { noise, slots: 0, stolen, packets };
+    let mut bench = Interrupted { noise, slots: 0, lost, packets };
     let schedule = Schedule { calibration: 0, min_pairs: 12 };
-    let ending = run(&mut record, schedule, &mut thief).expect("simulated");
+    let ending = run(&mut record, schedule, &mut bench).expect("simulated");
     assert_eq!(record.slots.len(), 24, "all pairs, whatever the first ones say");
     record.analysis = Some(conclude(&record, &ending, true, None));
     Comparison::of(&record).expect("concluded")
 }
 
 #[test]
-fn the_side_that_steals_is_named() {
-    for (stolen, less, verdict) in
+fn the_side_that_interferes_is_named() {
+    for (lost, less, verdict) in
         [([30.0, 0.0], Arm::B, Verdict::Helps), ([0.0, 30.0], Arm::A, Verdict::Hurts)]
     {
-        let comparison = compared(3, stolen, [3e5, 3e5]);
+        let comparison = compared(3, lost, [3e5, 3e5]);
         assert_eq!((comparison.per_second.less, comparison.per_packet.less), (Some(less), Some(less)));
         assert_eq!(comparison.verdict, verdict);
         let share = &comparison.measures[0];
         let difference = share.difference.expect("12 pairs");
-        let wanted = stolen[1] - stolen[0];
+        let wanted = lost[1] - lost[0];
         let (low, high) = (difference.low.expect("bound"), difference.high.expect("bound"));
         assert!(low < difference.mid && difference.mid < high, "{difference:?}");
         assert!((difference.mid - wanted).abs() < 5.0 && low * high > 0.0, "{difference:?}");
@@ -113,5 +113,5 @@ fn two_equal_setups_are_not_told_apart() {
     // Of 40 trials, 2 are promised; 6 or more would occur by chance in 1.4 %.
     assert!(told <= 5, "{told} of 40");
     let idle = compared(3, [0.0, 0.0], [3e5, 3e5]);
-    assert_eq!((idle.per_second.less, idle.per_second.call), (None, Call::NoEffect), "no theft");
+    assert_eq!((idle.per_second.less, idle.per_second.call), (None, Call::NoEffect), "no interference");
 }

@@ -88,7 +88,7 @@ impl Step {
     pub fn of(slo: &Slo, rate: f64, decides: bool, interval: &Interval, server: Option<&ServerCpu>) -> Self {
         let saturation = Saturation::of(interval);
         let saturation = match server {
-            Some(server) => saturation.beside(server),
+            Some(server) => saturation.merged_with(server),
             None => saturation,
         };
         let values = slo.limits().iter().map(|limit| match limit.on {

@@ -73,9 +73,10 @@ fn the_primary_metric_is_one_that_the_workload_has() {
 #[test]
 fn metrics_of_the_probe_go_with_any_workload() {
     let with = |design: &str| Spec::parse(&format!("{LIVE}{design}"));
-    let spec = with("[design]\nprimary = \"net_rx.ns_per_packet\"\nmetrics = [\"victim.web.stolen\"]\n");
-    assert_eq!(spec.expect("a specification").design.metrics, ["victim.web.stolen"]);
-    let inferred = "[design]\nmetrics = [\"steal.inferred\"]\n";
+    let spec =
+        with("[design]\nprimary = \"net_rx.ns_per_packet\"\nmetrics = [\"victim.web.interference\"]\n");
+    assert_eq!(spec.expect("a specification").design.metrics, ["victim.web.interference"]);
+    let inferred = "[design]\nmetrics = [\"interference.inferred\"]\n";
     assert_eq!(with(inferred), Err(SpecError::Spin));
     assert_eq!(with("[probe]\nspin = 3\n"), Err(SpecError::Probe), "no metric needs it");
     let spec = with(&format!("{inferred}[probe]\nspin = 3\nslots = \"detached\"\ncpus = \"0-3\"\n"));

@@ -18,7 +18,7 @@ fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) {
     assert!(!tree.state().exists(), "{args:?}: not even a state directory");
 }
 
-/// A file with `text` in it, beside the tree.
+/// A file with `text` in it, next to the tree.
 fn file(tree: &Tree, text: &str) -> String {
     let path = tree.path().join("given.toml");
     std::fs::write(&path, text).expect("written");

@@ -81,7 +81,7 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
         &["trial", "resume"],
         &["trial", "show"],
         &["trial", "list"],
-        &["steal"],
+        &["interference"],
         &["trace"],
         &["demo"],
         &["target"],

@@ -59,12 +59,15 @@ impl Place {
 #[test]
 fn receive_time_is_counted_where_it_may_not_be_measured() {
     let Some(place) = Place::new() else { return };
-    let (code, text) = said(&place.rxlab(&["steal", "--for", "100ms"]));
+    let (code, text) = said(&place.rxlab(&["interference", "--for", "100ms"]));
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("no eBPF: eBPF needs CAP_BPF and CAP_PERFMON"), "{text}");
-    place.refused(&["steal", "--for", "100ms", "--tier", "ebpf"], "CAP_BPF and CAP_PERFMON");
-    let compare = ["steal", "--compare", "cmd: true", "cmd: false"];
-    place.refused(&compare, "`stolen.share` cannot be measured here: eBPF needs CAP_BPF and CAP_PERFMON");
+    place.refused(&["interference", "--for", "100ms", "--tier", "ebpf"], "CAP_BPF and CAP_PERFMON");
+    let compare = ["interference", "--compare", "cmd: true", "cmd: false"];
+    place.refused(
+        &compare,
+        "`interference.share` cannot be measured here: eBPF needs CAP_BPF and CAP_PERFMON",
+    );
     let trial = ["trial", "run", "--a", "true", "--b", "true", "--live", "--metric", "net_rx.ns_per_packet"];
     place.refused(&trial, "`net_rx.ns_per_packet` cannot be measured here");
     assert!(!place.state().join("trials").exists(), "no trial began");

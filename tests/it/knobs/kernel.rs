@@ -240,7 +240,7 @@ fn the_thread_that_does_softirqs() {
     assert_eq!(bench.read("ksoftirqd_priority cpu:0 = other"), before);
 }
 
-/// A server with three threads beside the main one, of which one is pinned.
+/// A server with three threads in addition to the main one, of which one is pinned.
 #[test]
 fn threads_of_a_real_process() {
     let bench = Bench::here();

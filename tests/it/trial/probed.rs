@@ -43,7 +43,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     let rules = RangeSpec { rules: 512, ..RangeSpec::default() };
     let Some(stage) = Stage::with("1", &rules) else { return };
     let design = "pairs = 4\nmin_pairs = 4\nprimary = \"net_rx.share.max_cpu\"\n\
-                  metrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\", \"victim.rxlab.stolen\"]";
+                  metrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\", \"victim.rxlab.interference\"]";
     let (code, text) = said(&trial(&stage, design, "").output().expect("rxlab runs"));
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("probe: attached in every slot of both arms, its programs took "), "{text}");
@@ -57,7 +57,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
         let cost = slot.probe_cost.expect("counted");
         assert!(cost.ns > 0 && cost.runs > 100, "{cost:?}");
         let value = |name: &str| slot.values[name];
-        assert!(value("victim.rxlab.stolen") > 0.0, "{:?}", slot.values);
+        assert!(value("victim.rxlab.interference") > 0.0, "{:?}", slot.values);
         // Receive time of all CPUs, as a part of one: without RPS it is all the sender's CPU's.
         let all = value("net_rx.ns_per_packet") * value("net_rx.packets") / 1e7;
         let part = value("net_rx.share.max_cpu") / all;

@@ -1,6 +1,6 @@
 //! One queue for eight CPUs, and a firewall: most of a packet's cost is above the driver, where RPS can move it.
 
-use rxlab::probe::Steal;
+use rxlab::probe::Interference;
 use rxlab::report::findings::DoctorReport;
 use rxlab::units::{CpuId, CpuMask};
 
@@ -13,21 +13,21 @@ for look in 1 2 3 4 5; do
     grep -q one-core-hotspot answer && break
 done
 cat answer
-ran before rxlab steal --for 4s --tier ebpf --json
+ran before rxlab interference --for 4s --tier ebpf --json
 ran plan rxlab plan rps --nic eth0 --for 2s -o rps.toml
 ran apply rxlab apply rps.toml
 part mask
 cat /sys/class/net/eth0/queues/rx-0/rps_cpus
-ran after rxlab steal --for 6s --tier ebpf --json
+ran after rxlab interference --for 6s --tier ebpf --json
 "#;
 
 /// NET_RX time of each CPU, in seconds.
 fn net_rx(answer: &guest::Answer, name: &str) -> Vec<f64> {
     let (code, text) = answer.ran(name);
     assert_eq!(code, 0, "{name}: {text}");
-    let steal: Steal = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let sample: Interference = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let time = |ns: Option<&u64>| *ns.expect("measured") as f64 / 1e9;
-    steal.cpus.iter().map(|cpu| time(cpu.net_rx_ns.known())).collect()
+    sample.cpus.iter().map(|cpu| time(cpu.net_rx_ns.known())).collect()
 }
 
 #[test]

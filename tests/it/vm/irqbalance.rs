@@ -1,4 +1,4 @@
-//! A real irqbalance beside rxlab: what is pinned stays, and irqbalance gets it back.
+//! A real irqbalance next to rxlab: what is pinned stays, and irqbalance gets it back.
 
 use super::guest;
 

@@ -1,6 +1,6 @@
 //! Machines on which a plan would do harm: each has something that a rule of thumb misses.
 
-use super::{able, follow, of, only, texts};
+use super::{able, of, only, simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Fact, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
@@ -74,7 +74,7 @@ fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
     let first = plan(&model, &rates);
     assert_eq!(only(&first, "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"][..1]);
     assert_eq!(only(&first, "rps"), ["eth0/rx-0 = 1,5", "eth0/rx-1 = 3,7"], "without CPU 4 and 6");
-    let after = follow(&model, &first);
+    let after = simulate(&model, &first);
     let mut moved = rates.clone();
     (moved.cpus[0].softirq, moved.cpus[2].softirq) = (0.88, 0.1);
     assert_eq!(texts(&plan(&after, &moved)), [""; 0]);
@@ -147,7 +147,7 @@ fn a_node_with_one_cpu_does_not_get_all_queues() {
     let why = &policed.plan.settings[0].why;
     assert_eq!(why, "node 1, because the device's node 0 has fewer CPUs than queues; a core of its own");
     assert_eq!(
-        texts(&Policy::NumaLocal.plan(&follow(&model, &policed.plan), &rates, &options, None).plan),
+        texts(&Policy::NumaLocal.plan(&simulate(&model, &policed.plan), &rates, &options, None).plan),
         [""; 0]
     );
     let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };

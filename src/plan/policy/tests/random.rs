@@ -3,13 +3,13 @@
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 
-use super::{follow, texts};
+use super::{simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{DeviceAddress, Fact, Irq, Irqbalance, Model, Nic, NicKind, Rates, TxQueue};
 use crate::parse::ethtool::{Channels, Coalesce, Count, Rss};
 use crate::plan::carried::carried;
-use crate::plan::ground::Ground;
 use crate::plan::policy::{Options, Policy};
+use crate::plan::topology::CpuTopology;
 use crate::plan::{Plan, Target, interrupts};
 use crate::units::{CpuId, CpuMask, IrqId};
 
@@ -273,7 +273,7 @@ proptest! {
         let plan = |model: &Model, rates: &Rates| policy.plan(model, rates, &options, None).plan;
         let first = plan(&model, &rates);
         prop_assert_eq!(&first, &plan(&model, &rates), "the same twice");
-        let after = follow(&model, &first);
+        let after = simulate(&model, &first);
         prop_assert_eq!(sound(&model, &first, &after, &options.keep_clean), Ok(()));
         if let Some(prediction) = &first.prediction {
             let takes = |cpu: CpuId| {
@@ -285,7 +285,7 @@ proptest! {
             };
             prop_assert!(takes(prediction.cpu), "nothing comes in on CPU {}", prediction.cpu);
         }
-        let rates = carried(&model, &rates, &after, &Ground::new(&after));
+        let rates = carried(&model, &rates, &after, &CpuTopology::new(&after));
         prop_assert_eq!(texts(&plan(&after, &rates)), Vec::<String>::new(), "nothing left to do");
         for (at, planned) in first.settings.iter().enumerate() {
             let twice = first.settings[..at].iter().any(|other| {

@@ -9,14 +9,14 @@ use crate::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
 use crate::units::CpuId;
 
 /// Part of the CPU taken by interrupts and softirqs from which the program slows down.
-const STOLEN: f64 = 0.20;
+const INTERFERENCE: f64 = 0.20;
 /// Receive time of the CPU relative to the mean of the others: an even share is the cost of a busy machine.
 const ODDS: f64 = 2.0;
 /// Part of the processes' time on the CPU that is the program's.
 const OWN: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
-    id: "stolen-cpu",
+    id: "receive-interference",
     asks: "Does receive work take CPU time from a program that is pinned to that CPU?",
     fires: || {
         format!(
@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
              interrupts and softirqs for packets that an interrupt or RPS brings there, and a program pinned \
              to it takes half of the rest",
             percent(FULL),
-            percent(STOLEN)
+            percent(INTERFERENCE)
         )
     },
     silent: "the CPU has time left, all CPUs receive alike, the packets may come from `lo` or over a virtual \
@@ -33,8 +33,8 @@ pub(super) const RULE: Rule = Rule {
                program",
     cause: "Interrupts and softirqs preempt every program; where the kernel samples by ticks, top may show \
             their time as the program's.",
-    remedy: "Let the program run elsewhere, or keep the interrupt and RPS off its CPU. `rxlab steal` \
-             measures the stolen time exactly.",
+    remedy: "Let the program run elsewhere, or keep the interrupt and RPS off its CPU. `rxlab interference` \
+             measures the lost time exactly.",
     source: "Documentation/networking/scaling.rst",
     check,
 };
@@ -48,8 +48,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     };
     let found = programs(rates).iter().filter_map(|process| {
         let cpu = rates.cpu(pinned(process)?)?;
-        let robbed = !may_be_lo(model, rates, cpu.cpu) && is_robbed(model, rates, process, cpu);
-        robbed.then_some((process, cpu))
+        let is_victim = !may_be_lo(model, rates, cpu.cpu) && is_interrupted(model, rates, process, cpu);
+        is_victim.then_some((process, cpu))
     });
     let mut found: Vec<_> = found.collect();
     found.sort_by(|a, b| receiving(b.1).total_cmp(&receiving(a.1)));
@@ -101,14 +101,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         evidence,
         why: "interrupts and softirqs preempt the program".to_owned(),
         remedy: format!(
-            "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab steal` measures the \
-             stolen time exactly"
+            "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab interference` measures the \
+             lost time exactly"
         ),
         plans: Vec::new(),
     }]
 }
 
-fn is_robbed(model: &Model, rates: &Rates, process: &ProcessRates, cpu: &CpuRates) -> bool {
+fn is_interrupted(model: &Model, rates: &Rates, process: &ProcessRates, cpu: &CpuRates) -> bool {
     let others: f64 = rates.cpus.iter().filter(|other| other.cpu != cpu.cpu).map(receiving).sum();
     let mean = others / (rates.cpus.len() - 1) as f64;
     // Without an interrupt or RPS, packets are received in the sender's system calls.
@@ -118,7 +118,7 @@ fn is_robbed(model: &Model, rates: &Rates, process: &ProcessRates, cpu: &CpuRate
     // Ticks in softirqs may be in the program's own account.
     let own = process.cpu >= OWN * processing(cpu);
     let packets = brought && !is_elsewhere(model, rates, cpu);
-    packets && own && busy(cpu) >= FULL && receiving(cpu) >= STOLEN && receiving(cpu) >= ODDS * mean
+    packets && own && busy(cpu) >= FULL && receiving(cpu) >= INTERFERENCE && receiving(cpu) >= ODDS * mean
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(found[0].title, "packets take 80 % of CPU 5, where openssl is pinned");
         assert!(found[0].evidence[1].starts_with("sampled by ticks"));
         assert!(found[0].evidence[2].starts_with("openssl (800): 73 % of CPU 5 by its own account"));
-        assert!(found[0].remedy.contains("`rxlab steal`"));
+        assert!(found[0].remedy.contains("`rxlab interference`"));
         let (model, mut rates) = case_e(0.8, 0.195).build();
         rates.cpus[5].irq = 0.3;
         let title = &check(&model, &rates)[0].title;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn rps_robs_as_well() {
+    fn rps_interferes_as_well() {
         let host = |mask| {
             let sketch = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).rps("veth0", mask);
             sketch.receives(1, 0.6, 3e5).works(1, 0.39).program("spin", 0.99, "1")
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn near_misses() {
         assert!(of(case_e(0.8, 0.05)).is_empty(), "the CPU has time left");
-        assert!(of(case_e(0.1, 0.89)).is_empty(), "little is stolen");
+        assert!(of(case_e(0.1, 0.89)).is_empty(), "little is lost");
         let alike = |sketch: Sketch, cpu| sketch.receives(cpu, 0.3, 4e5);
         assert!(
             of(case_e(0.4, 0.59).each("0-4,6-15", alike)).is_empty(),

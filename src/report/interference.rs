@@ -1,24 +1,24 @@
-//! Who paid for received packets, as text: CPUs, processes, and what was inferred beside what was measured.
+//! Who paid for received packets, as text: CPUs, processes, and what was inferred next to what was measured.
 
 use super::container::container;
 use super::measured::{ROWS, cost, polls, section};
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
-use crate::probe::{Class, CpuSteal, Inference, Method, Steal, Tier, Victim};
+use crate::probe::{Class, CpuInterference, Inference, Interference, Method, Tier, Victim};
 use crate::units::{CpuMask, Fact};
 
 /// What is shorter than this part of the look is not listed as a victim's loss.
 const LEAST: f64 = 0.0005;
 
 /// The whole report; ends with a line break.
-pub fn text(steal: &Steal) -> String {
-    let mut out = head(steal);
-    out += &cpus(steal);
-    if let Fact::Known(victims) = &steal.victims {
-        out += &section("who paid", &victims_table(steal, victims));
+pub fn text(sample: &Interference) -> String {
+    let mut out = head(sample);
+    out += &cpus(sample);
+    if let Fact::Known(victims) = &sample.victims {
+        out += &section("who paid", &victims_table(sample, victims));
     }
-    out += &threads(steal);
-    if let Fact::Known(irqs) = &steal.irqs {
+    out += &threads(sample);
+    if let Fact::Known(irqs) = &sample.irqs {
         let mut table = Table::new([
             Column::right("IRQ"),
             Column::left("name").wrapping(),
@@ -36,32 +36,32 @@ pub fn text(steal: &Steal) -> String {
                 clean(&name).into(),
                 irq.cpu.to_string().into(),
                 grouped(irq.count).into(),
-                share(steal.share(irq.ns)).into(),
-                share(steal.share(irq.net_rx_ns)).into(),
+                share(sample.share(irq.ns)).into(),
+                share(sample.share(irq.net_rx_ns)).into(),
             ]);
         }
         if irqs.iter().any(|irq| irq.net_rx_ns > 0) {
             out += &section("interrupts that brought packets", &table.render());
         }
     }
-    if let Fact::Known(napis) = &steal.napis {
+    if let Fact::Known(napis) = &sample.napis {
         out += &polls(napis);
     }
-    for inference in &steal.inference {
+    for inference in &sample.inference {
         out += &inferred(inference);
     }
-    out += &foot(steal);
+    out += &foot(sample);
     out
 }
 
-fn head(steal: &Steal) -> String {
-    let tier = match steal.tier {
+fn head(sample: &Interference) -> String {
+    let tier = match sample.tier {
         Tier::Ebpf => "measured with eBPF".to_owned(),
-        Tier::Procfs => format!("from /proc, {}", accounting(&steal.exact_softirq_time)),
+        Tier::Procfs => format!("from /proc, {}", accounting(&sample.exact_softirq_time)),
     };
     let mut out =
-        format!("{}\n", styled(STRONG, &format!("receive time over {:.1} s, {tier}", steal.seconds)));
-    if let Some(missing) = &steal.missing {
+        format!("{}\n", styled(STRONG, &format!("receive time over {:.1} s, {tier}", sample.seconds)));
+    if let Some(missing) = &sample.missing {
         out += &paragraph(&format!("{CAUTION}no eBPF:{CAUTION:#} "), missing);
     }
     out
@@ -76,10 +76,10 @@ fn accounting(exact: &Fact<bool>) -> &'static str {
 }
 
 /// Part of the look that a time is; `-` for what is not known.
-fn part(steal: &Steal, ns: &Fact<u64>) -> Cell {
+fn part(sample: &Interference, ns: &Fact<u64>) -> Cell {
     match ns {
         Fact::Known(0) => Cell::styled(FAINT, "0 %"),
-        Fact::Known(ns) => share(steal.share(*ns)).into(),
+        Fact::Known(ns) => share(sample.share(*ns)).into(),
         _ => Cell::styled(FAINT, "-"),
     }
 }
@@ -95,15 +95,16 @@ const COLUMNS: [(&str, &[Class]); 7] = [
     ("other", &[Class::OtherIrq, Class::OtherSoftirq, Class::Unknown]),
 ];
 
-fn cpus(steal: &Steal) -> String {
+fn cpus(sample: &Interference) -> String {
     let titles = ["CPU", "NET_RX", "IRQs"].into_iter().chain(COLUMNS.map(|(title, _)| title));
     let mut table = Table::new(titles.map(Column::right)).indented(2);
     // Of many CPUs most have nothing to show.
-    let (shown, quiet): (Vec<&CpuSteal>, Vec<&CpuSteal>) =
-        steal.cpus.iter().partition(|cpu| steal.cpus.len() <= ROWS || is_busy(steal, cpu));
+    let (shown, quiet): (Vec<&CpuInterference>, Vec<&CpuInterference>) =
+        sample.cpus.iter().partition(|cpu| sample.cpus.len() <= ROWS || is_busy(sample, cpu));
     for cpu in shown {
-        let classes = COLUMNS.map(|(_, classes)| part(steal, &sum(cpu, classes)));
-        let first = [cpu.cpu.to_string().into(), part(steal, &cpu.net_rx_ns), part(steal, &cpu.hard_irq_ns)];
+        let classes = COLUMNS.map(|(_, classes)| part(sample, &sum(cpu, classes)));
+        let first =
+            [cpu.cpu.to_string().into(), part(sample, &cpu.net_rx_ns), part(sample, &cpu.hard_irq_ns)];
         table.row(first.into_iter().chain(classes));
     }
     let mut out = table.render();
@@ -115,39 +116,39 @@ fn cpus(steal: &Steal) -> String {
 }
 
 /// What is not known may be anything.
-fn is_busy(steal: &Steal, cpu: &CpuSteal) -> bool {
+fn is_busy(sample: &Interference, cpu: &CpuInterference) -> bool {
     [&cpu.net_rx_ns, &cpu.hard_irq_ns]
         .into_iter()
-        .any(|ns| ns.known().is_none_or(|ns| steal.share(*ns) >= LEAST))
+        .any(|ns| ns.known().is_none_or(|ns| sample.share(*ns) >= LEAST))
 }
 
 /// The sum of those that are known; not known when none is.
-fn sum(cpu: &CpuSteal, classes: &[Class]) -> Fact<u64> {
+fn sum(cpu: &CpuInterference, classes: &[Class]) -> Fact<u64> {
     let known: Vec<u64> =
         classes.iter().filter_map(|class| cpu.by_class.get(class)?.known().copied()).collect();
     if known.is_empty() { Fact::Unsupported } else { Fact::Known(known.iter().sum()) }
 }
 
-fn victims_table(steal: &Steal, victims: &[Victim]) -> String {
+fn victims_table(sample: &Interference, victims: &[Victim]) -> String {
     let mut table = Table::new([
         Column::left("process").wrapping(),
         Column::right("believed"),
         Column::right("really"),
-        Column::right("stolen"),
+        Column::right("lost"),
         Column::left("by").wrapping(),
         Column::right("own"),
     ])
     .indented(2);
     let shown: Vec<&Victim> =
-        victims.iter().filter(|victim| steal.share(victim.stolen_ns() + victim.own_ns()) >= LEAST).collect();
+        victims.iter().filter(|victim| sample.share(victim.lost_ns() + victim.own_ns()) >= LEAST).collect();
     for victim in shown.iter().take(ROWS) {
         table.row([
             who(victim).into(),
-            part(steal, &victim.believed_ns),
-            part(steal, &victim.really_ns),
-            part(steal, &Fact::Known(victim.stolen_ns())),
-            by(steal, victim).into(),
-            part(steal, &Fact::Known(victim.own_ns())),
+            part(sample, &victim.believed_ns),
+            part(sample, &victim.really_ns),
+            part(sample, &Fact::Known(victim.lost_ns())),
+            by(sample, victim).into(),
+            part(sample, &Fact::Known(victim.own_ns())),
         ]);
     }
     match shown.len() {
@@ -172,22 +173,22 @@ fn who(victim: &Victim) -> String {
     }
 }
 
-/// What robbed it, the greatest thief first.
-fn by(steal: &Steal, victim: &Victim) -> String {
-    let classes = victim.by_class.iter().filter(|(class, _)| class.robs());
-    let mut thieves: Vec<(&str, u64)> = classes.map(|(class, ns)| (class.name(), *ns)).collect();
-    thieves.push(("handlers", victim.hard_irq_ns));
-    thieves.retain(|(_, ns)| steal.share(*ns) >= LEAST);
-    thieves.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+/// What took time from it, most first.
+fn by(sample: &Interference, victim: &Victim) -> String {
+    let classes = victim.by_class.iter().filter(|(class, _)| class.interferes());
+    let mut causes: Vec<(&str, u64)> = classes.map(|(class, ns)| (class.name(), *ns)).collect();
+    causes.push(("handlers", victim.hard_irq_ns));
+    causes.retain(|(_, ns)| sample.share(*ns) >= LEAST);
+    causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let texts: Vec<String> =
-        thieves.iter().map(|(name, ns)| format!("{name} {}", share(steal.share(*ns)))).collect();
+        causes.iter().map(|(name, ns)| format!("{name} {}", share(sample.share(*ns)))).collect();
     texts.join(", ")
 }
 
-fn threads(steal: &Steal) -> String {
-    let busy = steal.threads.iter().filter(|thread| steal.share(thread.ns) >= LEAST);
+fn threads(sample: &Interference) -> String {
+    let busy = sample.threads.iter().filter(|thread| sample.share(thread.ns) >= LEAST);
     let texts: Vec<String> =
-        busy.map(|thread| format!("{} {}", clean(&thread.name), share(steal.share(thread.ns)))).collect();
+        busy.map(|thread| format!("{} {}", clean(&thread.name), share(sample.share(thread.ns)))).collect();
     if texts.is_empty() {
         return String::new();
     }
@@ -212,8 +213,8 @@ fn inferred(inference: &Inference) -> String {
     row("missed", &Fact::Known(inference.missing));
     row("  other tasks", &inference.waiting);
     row("  hypervisor", &inference.hypervisor);
-    row("  stolen (inferred)", &Fact::Known(inference.inferred));
-    row("stolen (measured)", &inference.exact);
+    row("  lost (inferred)", &Fact::Known(inference.inferred));
+    row("lost (measured)", &inference.exact);
     row("other interrupts (measured)", &inference.other_interrupts);
     match (inference.entries(), inference.unexplained(), inference.unseen()) {
         (Some(entries), Some(left), _) => {
@@ -229,16 +230,18 @@ fn inferred(inference: &Inference) -> String {
         }
         _ => String::new(),
     };
-    if let (Fact::Known(bare), Fact::Known(count)) = (&inference.bare, &inference.interruptions) {
+    if let (Fact::Known(irq_overhead), Fact::Known(count)) =
+        (&inference.irq_overhead, &inference.interruptions)
+    {
         remarks += &paragraph(
             "  ",
             &format!(
                 "{} interruptions; one that brings nothing takes {:.1} us here beyond what it does, by trial \
                  with {} a second; its sender waits {:.1} us",
                 grouped(*count),
-                bare.ns as f64 / 1e3,
-                grouped(bare.rate),
-                bare.sender_ns as f64 / 1e3,
+                irq_overhead.ns as f64 / 1e3,
+                grouped(irq_overhead.rate),
+                irq_overhead.sender_ns as f64 / 1e3,
             ),
         );
     }
@@ -246,9 +249,9 @@ fn inferred(inference: &Inference) -> String {
     section(&title, &(table.render() + &remarks))
 }
 
-fn foot(steal: &Steal) -> String {
-    let mut out = format!("\n{}", cost(&steal.cost, |ns| steal.share(ns)));
-    for note in &steal.notes {
+fn foot(sample: &Interference) -> String {
+    let mut out = format!("\n{}", cost(&sample.cost, |ns| sample.share(ns)));
+    for note in &sample.notes {
         out += &paragraph("note: ", note);
     }
     out
@@ -257,13 +260,13 @@ fn foot(steal: &Steal) -> String {
 #[cfg(test)]
 mod tests {
     use super::text;
-    use crate::probe::{CpuSteal, Steal};
-    use crate::report::sample_steal::{counted, measured};
+    use crate::probe::{CpuInterference, Interference};
+    use crate::report::sample_interference::{counted, measured};
     use crate::units::{CpuId, Fact};
 
     /// As it comes without colours.
-    fn plain(steal: &Steal) -> String {
-        let text = anstream::adapter::strip_str(&text(steal)).to_string();
+    fn plain(sample: &Interference) -> String {
+        let text = anstream::adapter::strip_str(&text(sample)).to_string();
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(80), "{text}");
         text
@@ -281,25 +284,28 @@ mod tests {
 
     #[test]
     fn of_many_cpus_the_quiet_ones_are_one_line() {
-        let mut steal = measured();
-        let quiet =
-            CpuSteal { net_rx_ns: Fact::Known(9), hard_irq_ns: Fact::Known(0), ..steal.cpus[0].clone() };
-        steal.cpus.extend((4..128).map(|cpu| CpuSteal { cpu: CpuId(cpu), ..quiet.clone() }));
-        let text = plain(&steal);
+        let mut sample = measured();
+        let quiet = CpuInterference {
+            net_rx_ns: Fact::Known(9),
+            hard_irq_ns: Fact::Known(0),
+            ..sample.cpus[0].clone()
+        };
+        sample.cpus.extend((4..128).map(|cpu| CpuInterference { cpu: CpuId(cpu), ..quiet.clone() }));
+        let text = plain(&sample);
         assert!(text.contains("next to nothing on CPUs 4-127\n"), "{text}");
     }
 
     #[test]
     fn a_quiet_machine_has_no_victims() {
-        let quiet = Steal { victims: Fact::Known(Vec::new()), ..measured() };
+        let quiet = Interference { victims: Fact::Known(Vec::new()), ..measured() };
         assert!(plain(&quiet).contains("no task lost more than"));
     }
 
     #[test]
     fn json_reads_back() {
-        let steal = measured();
-        let json = crate::report::json::pretty(&steal).expect("JSON");
-        assert!(json.starts_with("{\n  \"schema\": \"rxlab.steal/1\""));
-        assert_eq!(serde_json::from_str::<Steal>(&json).expect("a look"), steal);
+        let sample = measured();
+        let json = crate::report::json::pretty(&sample).expect("JSON");
+        assert!(json.starts_with("{\n  \"schema\": \"rxlab.interference/1\""));
+        assert_eq!(serde_json::from_str::<Interference>(&json).expect("a look"), sample);
     }
 }

@@ -1,7 +1,7 @@
 //! What a NIC's interrupt takes from a process that has its CPU to itself, as far as the scheduler knows.
 
 use rxlab::probe::trace::Trace;
-use rxlab::probe::{Class, Steal, Tier};
+use rxlab::probe::{Class, Interference, Tier};
 use rxlab::units::{CpuId, IrqId};
 
 use super::guest;
@@ -10,11 +10,11 @@ use super::guest;
 /// two that others use as well.
 const JOB: &str = r#"
 for look in 1 2 3; do
-    rxlab steal --cpu 2 --probe --for 3s --tier ebpf --json > answer
+    rxlab interference --cpu 2 --probe --for 3s --tier ebpf --json > answer
     grep -q '"irq": '$irq answer && break
 done
 ran ebpf cat answer
-ran procfs rxlab steal --for 2s --tier procfs --json
+ran procfs rxlab interference --for 2s --tier procfs --json
 for look in 1 2 3; do
     rxlab trace --for 2s --json > answer
     grep -q '"irq": '$irq answer && break
@@ -23,19 +23,19 @@ ran trace cat answer
 "#;
 
 #[test]
-fn a_pinned_process_is_robbed_by_the_interrupt_of_a_queue() {
+fn a_pinned_process_is_interrupted_by_the_interrupt_of_a_queue() {
     // At a rate that is too high for the guest the queue is polled without any more interrupts.
     let Some(answer) =
         guest::run("8cpu-1queue", &[guest::FLOODED, JOB].concat(), Some(&guest::flood(64, 1500)))
     else {
         return;
     };
-    let steal = |name: &str| -> Steal {
+    let sample = |name: &str| -> Interference {
         let (code, text) = answer.ran(name);
         assert_eq!(code, 0, "{text}");
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
     };
-    let measured = steal("ebpf");
+    let measured = sample("ebpf");
     assert_eq!((measured.tier, measured.missing.as_ref()), (Tier::Ebpf, None));
     let irq = IrqId(answer.part("irq").trim().parse().expect("a number"));
     let irqs = measured.irqs.known().expect("measured");
@@ -45,18 +45,18 @@ fn a_pinned_process_is_robbed_by_the_interrupt_of_a_queue() {
     assert!(ours.count > 0 && ours.net_rx_ns > 0, "{ours:?}");
 
     let victims = measured.victims.known().expect("measured");
-    let probe = victims.iter().find(|victim| victim.command == "rxlab" && victim.stolen_ns() > 0);
+    let probe = victims.iter().find(|victim| victim.command == "rxlab" && victim.lost_ns() > 0);
     let probe = probe.unwrap_or_else(|| panic!("no victim: {victims:?}"));
     let by_nic = probe.by_class.get(&Class::NicIrq).copied().unwrap_or_default();
-    assert!(by_nic > probe.stolen_ns() / 2, "{probe:?}");
+    assert!(by_nic > probe.lost_ns() / 2, "{probe:?}");
     let [inference] = measured.inference.as_slice() else { panic!("one witness: {measured:?}") };
     assert!(inference.exact.known().is_some_and(|exact| *exact > 0.01), "{inference:?}");
 
     // The other tier has the same columns for the same CPUs.
-    let columns = |steal: &Steal| -> Vec<(CpuId, Vec<Class>)> {
-        steal.cpus.iter().map(|cpu| (cpu.cpu, cpu.by_class.keys().copied().collect())).collect()
+    let columns = |sample: &Interference| -> Vec<(CpuId, Vec<Class>)> {
+        sample.cpus.iter().map(|cpu| (cpu.cpu, cpu.by_class.keys().copied().collect())).collect()
     };
-    let counted = steal("procfs");
+    let counted = sample("procfs");
     assert_eq!((counted.tier, columns(&counted)), (Tier::Procfs, columns(&measured)));
 
     // The timeline of the same has the same names.

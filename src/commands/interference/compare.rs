@@ -1,4 +1,4 @@
-//! `rxlab steal --compare A B`: two setups flipped in random order, and which one disturbs less.
+//! `rxlab interference --compare A B`: two setups flipped in random order, and which one disturbs less.
 
 use std::io::Write;
 use std::time::Duration;

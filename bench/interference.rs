@@ -1,5 +1,5 @@
-//! Time stolen by receive work, as a pinned process sees it and as the eBPF programs measure it, side by
-//! side: `cargo run --release --example theft [RUNS] [SECONDS]`, 10 runs of 3 seconds by default.
+//! Time that receive work takes from a process, as a pinned process sees it and as the eBPF programs measure it, side by
+//! side: `cargo run --release --example interference [RUNS] [SECONDS]`, 10 runs of 3 seconds by default.
 //!
 //! One thread on CPU 1 sends datagrams flat out over a veth pair to a sink on CPU 1. With the server's RPS
 //! mask at CPU 0 they are received there, on the CPU of the process that should have it to itself; with RPS
@@ -14,7 +14,7 @@ use std::time::Duration;
 use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::load::Session;
-use rxlab::probe::{Class, CpuSteal, Inference, Method, Steal, Tier, Wish, look};
+use rxlab::probe::{Class, CpuInterference, Inference, Interference, Method, SampleOptions, Tier, look};
 use rxlab::target::{Spec, Target};
 use rxlab::units::CpuId;
 
@@ -25,14 +25,14 @@ fn main() -> ExitCode {
         Ok([runs]) if *runs > 0 => (*runs, 3),
         Ok([runs, seconds]) if *runs > 0 && *seconds > 0 => (*runs, *seconds),
         _ => {
-            eprintln!("theft: RUNS and SECONDS must be numbers above 0");
+            eprintln!("interference: RUNS and SECONDS must be numbers above 0");
             return ExitCode::from(2);
         }
     };
     let range = match Range::build(&RangeSpec::default()) {
         Ok(range) => range,
         Err(error) => {
-            eprintln!("theft: {error}");
+            eprintln!("interference: {error}");
             return ExitCode::from(3);
         }
     };
@@ -53,9 +53,9 @@ fn main() -> ExitCode {
     });
     let session = Session::start(&serde_json::from_value(load).expect("a load")).expect("the sink is there");
     println!(
-        "fractions of CPU 0 in %, {runs} runs of {seconds} s; left over: stolen by inference, minus the rest"
+        "fractions of CPU 0 in %, {runs} runs of {seconds} s; left over: lost by inference, minus the rest"
     );
-    println!("RPS witness   top is wrong by  stolen: by inference  measured  other IRQs  entries  left over");
+    println!("RPS witness   top is wrong by  lost: by inference  measured  other IRQs  entries  left over");
     for rps in ["1", "0"] {
         inside.write("sys/class/net/srv0/queues/rx-0/rps_cpus", rps.as_bytes()).expect("written");
         for method in [Method::Spin, Method::Openssl] {
@@ -73,10 +73,10 @@ fn main() -> ExitCode {
 /// Unexplained time of one run, in points of a CPU.
 fn run(rps: &str, method: Method, seconds: u64) -> f64 {
     let host = LiveHost::open(Path::new("/")).expect("the root is readable");
-    let wish = Wish { tier: Some(Tier::Ebpf), witness: Some((method, CpuId(0), seconds)) };
+    let options = SampleOptions { tier: Some(Tier::Ebpf), witness: Some((method, CpuId(0), seconds)) };
     let wait = || std::thread::sleep(Duration::from_secs(seconds));
-    let steal = look(&host, &wish, wait, &AtomicBool::new(false)).expect("root may use eBPF");
-    let [inference] = steal.inference.as_slice() else { panic!("one witness: {steal:?}") };
+    let sample = look(&host, &options, wait, &AtomicBool::new(false)).expect("root may use eBPF");
+    let [inference] = sample.inference.as_slice() else { panic!("one witness: {sample:?}") };
     let percent = |part: Option<f64>| part.map_or(f64::NAN, |part| part * 100.0);
     let Inference { believed, missing, inferred, exact, other_interrupts, .. } = inference;
     let left = percent(inference.unexplained());
@@ -87,12 +87,12 @@ fn run(rps: &str, method: Method, seconds: u64) -> f64 {
         percent(exact.known().copied()),
         percent(other_interrupts.known().copied()),
         percent(inference.entries()),
-        percent(own(&steal)),
+        percent(own(&sample)),
     );
     left
 }
 
-fn own(steal: &Steal) -> Option<f64> {
-    let sender: &CpuSteal = steal.cpus.iter().find(|cpu| cpu.cpu == CpuId(1))?;
-    Some(steal.share(*sender.by_class.get(&Class::SelfInflicted)?.known()?))
+fn own(sample: &Interference) -> Option<f64> {
+    let sender: &CpuInterference = sample.cpus.iter().find(|cpu| cpu.cpu == CpuId(1))?;
+    Some(sample.share(*sender.by_class.get(&Class::SelfInflicted)?.known()?))
 }

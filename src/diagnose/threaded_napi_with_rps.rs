@@ -11,7 +11,7 @@ const PACKETS: f64 = 10_000.0;
 const IPIS: f64 = 1_000.0;
 
 pub(super) const RULE: Rule = Rule {
-    id: "threaded-napi-beside-rps",
+    id: "threaded-napi-with-rps",
     asks: "Is RPS on although kernel threads poll the queues?",
     fires: || {
         format!(

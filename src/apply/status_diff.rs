@@ -44,7 +44,7 @@ pub enum News {
 
 /// Remembers the last sample.
 #[derive(Debug, Default)]
-pub struct NewsDesk {
+pub struct StatusDiff {
     last: Option<BTreeMap<String, Seen>>,
 }
 
@@ -64,7 +64,7 @@ enum Standing {
     Unfinished,
 }
 
-impl NewsDesk {
+impl StatusDiff {
     /// Differences. The first sample reports everything that is wrong.
     pub fn look(&mut self, all: &[TransactionStatus]) -> Vec<News> {
         let mut news = Vec::new();
@@ -119,7 +119,7 @@ fn of_value(id: &str, value: &ValueStatus) -> News {
 
 #[cfg(test)]
 mod tests {
-    use super::{News, NewsDesk};
+    use super::{News, StatusDiff};
     use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 
     fn transaction(id: &str, state: State, live: Live) -> TransactionStatus {
@@ -154,20 +154,20 @@ mod tests {
 
     #[test]
     fn what_stays_is_not_news() {
-        let mut desk = NewsDesk::default();
+        let mut diff = StatusDiff::default();
         let drifted = || Live::Drifted { value: "4".into() };
-        assert_eq!(desk.look(&[transaction("1", State::Applied, Live::Kept)]), []);
-        assert_eq!(desk.look(&[transaction("1", State::Applied, Live::Kept)]), []);
-        let news = desk.look(&[transaction("1", State::Applied, drifted())]);
+        assert_eq!(diff.look(&[transaction("1", State::Applied, Live::Kept)]), []);
+        assert_eq!(diff.look(&[transaction("1", State::Applied, Live::Kept)]), []);
+        let news = diff.look(&[transaction("1", State::Applied, drifted())]);
         assert_eq!((lives(&news), news.len()), (vec![&drifted()], 1));
-        assert_eq!(desk.look(&[transaction("1", State::Applied, drifted())]), []);
-        let news = desk.look(&[transaction("1", State::Applied, Live::Kept)]);
+        assert_eq!(diff.look(&[transaction("1", State::Applied, drifted())]), []);
+        let news = diff.look(&[transaction("1", State::Applied, Live::Kept)]);
         assert_eq!((lives(&news), news.len()), (vec![&Live::Kept], 1), "it holds again");
     }
 
     #[test]
     fn the_first_sample_reports_what_is_wrong() {
-        let news = NewsDesk::default().look(&[
+        let news = StatusDiff::default().look(&[
             transaction("1", State::Applied, Live::Original),
             transaction("2", State::Unfinished, Live::Kept),
         ]);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn transactions_come_stand_elsewhere_and_go() {
-        let mut desk = NewsDesk::default();
+        let mut diff = StatusDiff::default();
         let waiting = |seconds_left| transaction("1", State::Unconfirmed { seconds_left }, Live::Kept);
         let ids = |news: Vec<News>| {
             let one = |news: &News| match news {
@@ -187,11 +187,11 @@ mod tests {
             };
             news.iter().map(one).collect::<Vec<_>>()
         };
-        assert_eq!(ids(desk.look(&[])), [""; 0]);
-        assert_eq!(ids(desk.look(&[waiting(9.0)])), ["1 Unconfirmed { seconds_left: 9.0 }"]);
-        assert_eq!(ids(desk.look(&[waiting(7.0)])), [""; 0], "passing time is not news");
-        assert_eq!(ids(desk.look(&[waiting(-1.0)])).len(), 1);
-        assert_eq!(ids(desk.look(&[])), ["1 closed"]);
-        assert_eq!(ids(desk.look(&[])), [""; 0]);
+        assert_eq!(ids(diff.look(&[])), [""; 0]);
+        assert_eq!(ids(diff.look(&[waiting(9.0)])), ["1 Unconfirmed { seconds_left: 9.0 }"]);
+        assert_eq!(ids(diff.look(&[waiting(7.0)])), [""; 0], "passing time is not news");
+        assert_eq!(ids(diff.look(&[waiting(-1.0)])).len(), 1);
+        assert_eq!(ids(diff.look(&[])), ["1 closed"]);
+        assert_eq!(ids(diff.look(&[])), [""; 0]);
     }
 }

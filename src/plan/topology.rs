@@ -18,7 +18,7 @@ pub(super) struct Domain {
 
 /// All domains, by node.
 #[derive(Debug, Clone)]
-pub(super) struct Ground {
+pub(super) struct CpuTopology {
     pub(super) online: CpuMask,
     pub(super) usable: CpuMask,
     pub(super) domains: Vec<Domain>,
@@ -28,14 +28,14 @@ pub(super) struct Ground {
     siblings: Vec<CpuMask>,
 }
 
-impl Ground {
+impl CpuTopology {
     pub(super) fn new(model: &Model) -> Self {
         let (online, usable) = (model.online(), model.usable());
         let mut cpus: Vec<(Key, &Cpu)> =
             model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| (key(cpu), cpu)).collect();
         cpus.sort_unstable_by_key(|(key, _)| *key);
         let width = model.cpus.iter().map(|cpu| cpu.id.0 as usize + 1).max().unwrap_or_default();
-        let mut ground = Self {
+        let mut topology = Self {
             online,
             usable,
             domains: Vec::new(),
@@ -44,23 +44,23 @@ impl Ground {
         };
         let mut core = None;
         for (key, cpu) in cpus {
-            if ground.domains.last().is_none_or(|domain| domain.node != cpu.node) {
+            if topology.domains.last().is_none_or(|domain| domain.node != cpu.node) {
                 let (all, usable, cores) = (Vec::new(), Vec::new(), Vec::new());
-                ground.domains.push(Domain { node: cpu.node, all, usable, cores });
+                topology.domains.push(Domain { node: cpu.node, all, usable, cores });
             }
-            let at = ground.domains.len() - 1;
-            let domain = ground.domains.last_mut().expect("one was just made");
-            ground.places[cpu.id.0 as usize] = Some((at, domain.all.len()));
-            ground.siblings[cpu.id.0 as usize] = cpu.siblings.clone();
+            let at = topology.domains.len() - 1;
+            let domain = topology.domains.last_mut().expect("one was just made");
+            topology.places[cpu.id.0 as usize] = Some((at, domain.all.len()));
+            topology.siblings[cpu.id.0 as usize] = cpu.siblings.clone();
             domain.all.push(cpu.id);
-            if ground.usable.contains(cpu.id) {
+            if topology.usable.contains(cpu.id) {
                 domain.usable.push(cpu.id);
                 if core.replace((at, key.2)) != Some((at, key.2)) {
                     domain.cores.push(cpu.id);
                 }
             }
         }
-        ground
+        topology
     }
 
     /// Index of the domain of an online CPU, and its place in it.
@@ -76,8 +76,8 @@ impl Ground {
 
     /// The same without `others` in each domain that still has at least `load` usable CPUs then.
     pub(super) fn clear_of(&self, others: &CpuMask, load: &[usize]) -> Self {
-        let mut ground = self.clone();
-        for (domain, load) in ground.domains.iter_mut().zip(load) {
+        let mut topology = self.clone();
+        for (domain, load) in topology.domains.iter_mut().zip(load) {
             let rest: Vec<CpuId> =
                 domain.usable.iter().copied().filter(|cpu| !others.contains(*cpu)).collect();
             if rest.is_empty() || rest.len() < *load {
@@ -94,8 +94,8 @@ impl Ground {
             }
             domain.usable = rest;
         }
-        ground.usable = ground.in_order().collect();
-        ground
+        topology.usable = topology.in_order().collect();
+        topology
     }
 
     /// The usable CPUs, domain by domain and core by core.
@@ -117,7 +117,7 @@ fn key(cpu: &Cpu) -> Key {
 
 #[cfg(test)]
 mod tests {
-    use super::Ground;
+    use super::CpuTopology;
     use crate::diagnose::sketch::{Sketch, cpus};
     use crate::units::{CpuId, Fact};
 
@@ -126,30 +126,30 @@ mod tests {
         let (mut model, _) = Sketch::new(8).smt().build();
         model.cpus[0].online = false;
         model.cpus[5].isolated = true;
-        let ground = Ground::new(&model);
-        let [domain] = &ground.domains[..] else { panic!("{ground:?}") };
+        let topology = CpuTopology::new(&model);
+        let [domain] = &topology.domains[..] else { panic!("{topology:?}") };
         let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>();
         assert_eq!(numbers(&domain.all), [4, 1, 5, 2, 6, 3, 7], "CPU 4 shares the core of CPU 0");
         assert_eq!(numbers(&domain.usable), [4, 1, 2, 6, 3, 7]);
         assert_eq!(numbers(&domain.cores), [4, 1, 2, 3]);
-        assert_eq!((ground.place(CpuId(1)), ground.place(CpuId(0))), (Some((0, 1)), None));
-        assert_eq!(ground.siblings(&cpus("1")), cpus("1,5"));
+        assert_eq!((topology.place(CpuId(1)), topology.place(CpuId(0))), (Some((0, 1)), None));
+        assert_eq!(topology.siblings(&cpus("1")), cpus("1,5"));
         let (model, _) = Sketch::new(32).nodes(2).build();
-        let nodes: Vec<_> = Ground::new(&model).domains.iter().map(|domain| domain.all.len()).collect();
+        let nodes: Vec<_> = CpuTopology::new(&model).domains.iter().map(|domain| domain.all.len()).collect();
         assert_eq!(nodes, [16, 16]);
     }
 
     #[test]
     fn a_domain_is_clear_of_others_while_enough_is_left() {
         let (model, _) = Sketch::new(8).nodes(2).smt().build();
-        let ground = Ground::new(&model).clear_of(&cpus("0,5-7"), &[3, 2]);
+        let topology = CpuTopology::new(&model).clear_of(&cpus("0,5-7"), &[3, 2]);
         let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>();
-        assert_eq!(numbers(&ground.domains[0].usable), [1, 2, 3]);
-        assert_eq!(numbers(&ground.domains[1].usable), [4, 5, 6, 7], "one is not enough for two");
-        assert_eq!(ground.usable, cpus("1-7"));
+        assert_eq!(numbers(&topology.domains[0].usable), [1, 2, 3]);
+        assert_eq!(numbers(&topology.domains[1].usable), [4, 5, 6, 7], "one is not enough for two");
+        assert_eq!(topology.usable, cpus("1-7"));
         let (model, _) = Sketch::new(4).smt().build();
-        let ground = Ground::new(&model).clear_of(&cpus("0"), &[1]);
-        assert_eq!(numbers(&ground.domains[0].cores), [2, 1], "the other thread begins the core");
+        let topology = CpuTopology::new(&model).clear_of(&cpus("0"), &[1]);
+        assert_eq!(numbers(&topology.domains[0].cores), [2, 1], "the other thread begins the core");
     }
 
     #[test]

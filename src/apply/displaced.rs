@@ -6,7 +6,7 @@ use super::ApplyError;
 use super::check::knob_of;
 use super::locate::interface_id;
 use crate::host::Host;
-use crate::journal::{Armed, Beside, Touched};
+use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError};
 use crate::model::Model;
 use crate::plan::{Setting, Target};
@@ -15,19 +15,19 @@ use crate::units::NicName;
 
 /// Current values that writing `knob` to `target` may reset. One that exists but cannot be read
 /// is an error: it could not be set again.
-pub(super) fn beside(
+pub(super) fn displaced(
     host: &dyn Host,
     model: &Model,
     knob: &dyn Knob,
     target: &Target,
-) -> Result<Vec<Beside>, ApplyError> {
+) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
     for name in knob.disturbs() {
         // The registry's test rejects a name without a knob.
         let Ok(knob) = knob_of(name) else { continue };
         for target in knob.targets(model).into_iter().filter(|other| other.nic() == target.nic()) {
             match knob.read(host, model, &target) {
-                Ok(value) => values.push(Beside { knob: (*name).to_owned(), target, value }),
+                Ok(value) => values.push(Displaced { knob: (*name).to_owned(), target, value }),
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -39,22 +39,26 @@ pub(super) fn beside(
 /// Values that writing a target may reset: those `there` now, and those of queues that an earlier write of
 /// the transaction removed and this one may bring back. After an interrupted write the current values are
 /// driver leftovers, and those from before it count.
-pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Beside>) -> Vec<Beside> {
+pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Displaced>) -> Vec<Displaced> {
     let Some(earlier) = earlier else { return there };
-    let gone = earlier.beside.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
-    let gone: Vec<Beside> = gone.cloned().collect();
+    let gone = earlier.displaced.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
+    let gone: Vec<Displaced> = gone.cloned().collect();
     let cut_short = !earlier.unsettled.is_empty();
-    let mut all = if cut_short { overlaid(&there, &earlier.beside) } else { there };
+    let mut all = if cut_short { overlaid(&there, &earlier.displaced) } else { there };
     all.extend(gone);
     all
 }
 
 /// Splits `values` into those the driver chose (as requests to choose again) and the others.
-pub(super) fn by_whom(host: &dyn Host, model: &Model, values: &[Beside]) -> (Vec<Beside>, Vec<Beside>) {
+pub(super) fn split_by_origin(
+    host: &dyn Host,
+    model: &Model,
+    values: &[Displaced],
+) -> (Vec<Displaced>, Vec<Displaced>) {
     let (mut chosen, mut set) = (Vec::new(), Vec::new());
     for value in values {
         match choice(host, model, value, &value.target) {
-            Some(choice) => chosen.push(Beside { value: choice.to_owned(), ..value.clone() }),
+            Some(choice) => chosen.push(Displaced { value: choice.to_owned(), ..value.clone() }),
             None => set.push(value.clone()),
         }
     }
@@ -62,47 +66,52 @@ pub(super) fn by_whom(host: &dyn Host, model: &Model, values: &[Beside]) -> (Vec
 }
 
 /// Those of `chosen` that the driver has not chosen again for the current queues.
-pub(super) fn left_over(host: &dyn Host, model: &Model, chosen: Vec<Beside>) -> Vec<Beside> {
-    let is_anew = |value: &Beside| {
+pub(super) fn left_over(host: &dyn Host, model: &Model, chosen: Vec<Displaced>) -> Vec<Displaced> {
+    let chosen_again = |value: &Displaced| {
         let live = knob_of(&value.knob).ok()?.read(host, model, &value.target).ok()?;
-        choice(host, model, &Beside { value: live, ..value.clone() }, &value.target)
+        choice(host, model, &Displaced { value: live, ..value.clone() }, &value.target)
     };
-    chosen.into_iter().filter(|value| is_anew(value).is_none()).collect()
+    chosen.into_iter().filter(|value| chosen_again(value).is_none()).collect()
 }
 
-fn choice(host: &dyn Host, model: &Model, value: &Beside, target: &Target) -> Option<&'static str> {
-    knob_of(&value.knob).ok()?.driver_s_choice(host, model, target, &value.value)
+fn choice(host: &dyn Host, model: &Model, value: &Displaced, target: &Target) -> Option<&'static str> {
+    knob_of(&value.knob).ok()?.driver_default(host, model, target, &value.value)
 }
 
 /// Current values of those in `values` that still exist. A value the driver chose for the current queues
 /// was not set by others: it keeps its earlier value.
-pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Beside]) -> Vec<Beside> {
-    let read = |value: &Beside| {
+pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Displaced]) -> Vec<Displaced> {
+    let read = |value: &Displaced| {
         let target = value.target.of_nic(nic);
         let knob = knob_of(&value.knob).ok()?;
         let live = knob.read(host, model, &target).ok()?;
-        let as_it_was = knob.driver_s_choice(host, model, &target, &live).is_some()
-            || knob.same(&knob.restated(host, model, &target, &value.value), &live);
-        let value = if as_it_was { value.clone() } else { Beside { value: live, ..value.clone() } };
+        let as_it_was = knob.driver_default(host, model, &target, &live).is_some()
+            || knob.same(&knob.for_current_queues(host, model, &target, &value.value), &live);
+        let value = if as_it_was { value.clone() } else { Displaced { value: live, ..value.clone() } };
         Some(value)
     };
     values.iter().filter_map(read).collect()
 }
 
 /// `values`, with matching ones replaced by those of `others`.
-pub(super) fn overlaid(values: &[Beside], others: &[Beside]) -> Vec<Beside> {
-    let other = |value: &Beside| others.iter().find(|other| is_same(value, other));
+pub(super) fn overlaid(values: &[Displaced], others: &[Displaced]) -> Vec<Displaced> {
+    let other = |value: &Displaced| others.iter().find(|other| is_same(value, other));
     values.iter().map(|value| other(value).unwrap_or(value).clone()).collect()
 }
 
-fn is_same(value: &Beside, other: &Beside) -> bool {
+fn is_same(value: &Displaced, other: &Displaced) -> bool {
     value.knob == other.knob && value.target.lasting() == other.target.lasting()
 }
 
 /// Those of `values` whose current value is that of a new queue.
-pub(super) fn made_anew(host: &dyn Host, model: &Model, nic: &NicName, values: &[Beside]) -> Vec<Beside> {
-    let is_fresh = |live: &Beside| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
-    let live: Vec<Beside> = now(host, model, nic, values).into_iter().filter(is_fresh).collect();
+pub(super) fn reset_to_new(
+    host: &dyn Host,
+    model: &Model,
+    nic: &NicName,
+    values: &[Displaced],
+) -> Vec<Displaced> {
+    let is_fresh = |live: &Displaced| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
+    let live: Vec<Displaced> = now(host, model, nic, values).into_iter().filter(is_fresh).collect();
     values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect()
 }
 
@@ -113,14 +122,14 @@ pub(super) fn replay(
     host: &dyn Host,
     model: &Model,
     (nic, inode): (&NicName, Option<u64>),
-    values: &[Beside],
+    values: &[Displaced],
     armed: &Armed,
 ) -> Result<Vec<Setting>, ApplyError> {
     let mut replayed = Vec::new();
-    for Beside { knob, target, value } in values {
+    for Displaced { knob, target, value } in values {
         let target = target.of_nic(nic);
         let knob = knob_of(knob)?;
-        let value = &knob.restated(host, model, &target, value);
+        let value = &knob.for_current_queues(host, model, &target, value);
         let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
         let lost =
             |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };
@@ -180,15 +189,15 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{beside, carried};
+    use super::{carried, displaced};
     use crate::host::{Cause, RecordedHost};
-    use crate::journal::{Beside, Touched};
+    use crate::journal::{Displaced, Touched};
     use crate::knob;
     use crate::knob::testbed::model;
 
-    fn rps(queue: u32, value: &str) -> Beside {
+    fn rps(queue: u32, value: &str) -> Displaced {
         let target = format!("eth0/rx-{queue}").parse().expect("a target");
-        Beside { knob: "rps".to_owned(), target, value: value.to_owned() }
+        Displaced { knob: "rps".to_owned(), target, value: value.to_owned() }
     }
 
     fn earlier(unsettled: &[&str]) -> Touched {
@@ -203,7 +212,7 @@ mod tests {
             ours: Vec::new(),
             foreign: Vec::new(),
             unsettled: unsettled.iter().map(|value| (*value).to_owned()).collect(),
-            beside: vec![rps(0, "1"), rps(1, "2")],
+            displaced: vec![rps(0, "1"), rps(1, "2")],
             held: None,
             outcome: None,
         }
@@ -214,7 +223,7 @@ mod tests {
     fn a_value_that_cannot_be_read_is_not_thrown_away() {
         let channels = knob::find("channels").expect("a knob");
         let target = "eth0".parse().expect("a target");
-        let kept = |host: &RecordedHost| beside(host, &model(), channels, &target);
+        let kept = |host: &RecordedHost| displaced(host, &model(), channels, &target);
         let path = "sys/class/net/eth0/queues/rx-1/rps_cpus";
         let host = RecordedHost::new().with(path, "2\n");
         assert_eq!(kept(&host).expect("read"), [rps(1, "1")], "what this machine does not have is not kept");

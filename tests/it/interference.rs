@@ -1,4 +1,4 @@
-//! Who pays for received packets, on the real kernel: the theft that RPS makes, and its absence.
+//! Who pays for received packets, on the real kernel: the time that RPS takes, and its absence.
 
 mod compare;
 mod replay;
@@ -8,75 +8,75 @@ use std::path::Path;
 use libbpf_rs::query::ProgInfoIter;
 use rustix::process::{Pid, Signal};
 use rxlab::host::{Host, LiveHost};
-use rxlab::probe::{Class, CpuSteal, Steal, Tier};
+use rxlab::probe::{Class, CpuInterference, Interference, Tier};
 use rxlab::units::{CpuId, Fact};
 
 use crate::flood::Flood;
 use crate::process::{Running, rxlab, wait_for};
 use crate::require;
 
-fn look(flood: &Flood, arguments: &[&str]) -> Steal {
-    let all = [&["--json", "steal", "--for", "1s"], arguments].concat();
+fn look(flood: &Flood, arguments: &[&str]) -> Interference {
+    let all = [&["--json", "interference", "--for", "1s"], arguments].concat();
     let out = rxlab(flood.directory.path(), &all).output().expect("rxlab runs");
     let text = String::from_utf8_lossy(&out.stdout);
-    let steal: Result<Steal, _> = serde_json::from_str(&text);
-    steal.unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&out.stderr)))
+    let sample: Result<Interference, _> = serde_json::from_str(&text);
+    sample.unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&out.stderr)))
 }
 
-fn on(steal: &Steal, cpu: u32) -> &CpuSteal {
-    steal.cpus.iter().find(|of| of.cpu == CpuId(cpu)).expect("online")
+fn on(sample: &Interference, cpu: u32) -> &CpuInterference {
+    sample.cpus.iter().find(|of| of.cpu == CpuId(cpu)).expect("online")
 }
 
-fn ns(cpu: &CpuSteal, class: Class) -> u64 {
+fn ns(cpu: &CpuInterference, class: Class) -> u64 {
     *cpu.by_class[&class].known().expect("measured")
 }
 
-fn total(cpu: &CpuSteal) -> u64 {
+fn total(cpu: &CpuInterference) -> u64 {
     *cpu.net_rx_ns.known().expect("measured")
 }
 
 #[test]
-fn what_rps_hands_over_is_stolen_from_whoever_runs_there() {
+fn what_rps_hands_over_interrupts_what_runs_there() {
     let Some(flood) = Flood::start("1", &[]) else { return };
-    let steal = look(&flood, &["--cpu", "0", "--probe", "--tier", "ebpf"]);
-    assert_eq!((steal.tier, steal.missing.as_ref()), (Tier::Ebpf, None));
-    let cpu = on(&steal, 0);
-    assert!(steal.share(total(cpu)) > 0.02, "{cpu:?}");
+    let sample = look(&flood, &["--cpu", "0", "--probe", "--tier", "ebpf"]);
+    assert_eq!((sample.tier, sample.missing.as_ref()), (Tier::Ebpf, None));
+    let cpu = on(&sample, 0);
+    assert!(sample.share(total(cpu)) > 0.02, "{cpu:?}");
     // The CPU is never idle: the probe is on it.
-    let robbed = ns(cpu, Class::RpsIpi) + ns(cpu, Class::Ksoftirqd);
-    assert!(ns(cpu, Class::RpsIpi) > total(cpu) / 2 && robbed > total(cpu) * 9 / 10, "{cpu:?}");
+    let interfering = ns(cpu, Class::RpsIpi) + ns(cpu, Class::Ksoftirqd);
+    assert!(ns(cpu, Class::RpsIpi) > total(cpu) / 2 && interfering > total(cpu) * 9 / 10, "{cpu:?}");
     let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
     assert_eq!(sum, total(cpu), "the classes are the whole");
 
     // Every class of victims is in the time of some CPU, and what was taken from the probe is theirs.
-    let victims = steal.victims.known().expect("measured");
+    let victims = sample.victims.known().expect("measured");
     let taken: u64 = victims.iter().filter_map(|victim| victim.by_class.get(&Class::RpsIpi)).sum();
-    let given: u64 = steal.cpus.iter().map(|cpu| ns(cpu, Class::RpsIpi)).sum();
+    let given: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::RpsIpi)).sum();
     // The two are read one after the other while packets flow.
     assert!(taken < given * 101 / 100 && taken > given * 9 / 10, "{taken} of {given}");
 
-    let [inference] = steal.inference.as_slice() else { panic!("{steal:?}") };
+    let [inference] = sample.inference.as_slice() else { panic!("{sample:?}") };
     let exact = *inference.exact.known().expect("measured");
     assert!(exact > 0.0, "{inference:?}");
     // What no program sees comes on top: the hypervisor's part of each interrupt, for example. What is
     // seen and was not missed would be a mistake; other tasks may blur both by a few points.
     assert!(inference.inferred > exact - 0.08, "{inference:?}");
-    let Fact::Known(cost) = steal.cost else { panic!("{:?}", steal.cost) };
+    let Fact::Known(cost) = sample.cost else { panic!("{:?}", sample.cost) };
     assert!(cost.runs > 1_000 && cost.ns > 0, "{cost:?}");
 }
 
 #[test]
 fn without_rps_the_sender_pays_itself() {
     let Some(flood) = Flood::start("0", &[]) else { return };
-    let steal = look(&flood, &["--tier", "ebpf"]);
-    let (other, sender) = (on(&steal, 0), on(&steal, 1));
+    let sample = look(&flood, &["--tier", "ebpf"]);
+    let (other, sender) = (on(&sample, 0), on(&sample, 1));
     assert!(total(other) < total(sender) / 10, "{other:?} {sender:?}");
     assert!(ns(sender, Class::SelfInflicted) > total(sender) * 9 / 10, "{sender:?}");
-    let victims = steal.victims.known().expect("measured");
+    let victims = sample.victims.known().expect("measured");
     let most = victims.iter().max_by_key(|victim| victim.own_ns()).expect("somebody");
     assert_eq!(most.command, "rxlab");
     assert!(most.own_ns() > total(sender) / 2, "{most:?}");
-    assert!(most.stolen_ns() < most.own_ns() / 4, "{most:?}");
+    assert!(most.lost_ns() < most.own_ns() / 4, "{most:?}");
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn both_tiers_have_the_same_columns() {
     let Some(flood) = Flood::start("1", &[]) else { return };
     let (measured, counted) = (look(&flood, &["--tier", "ebpf"]), look(&flood, &["--tier", "procfs"]));
     assert_eq!((measured.tier, counted.tier), (Tier::Ebpf, Tier::Procfs));
-    let columns = |steal: &Steal| -> Vec<(CpuId, Vec<Class>)> {
-        steal.cpus.iter().map(|cpu| (cpu.cpu, cpu.by_class.keys().copied().collect())).collect()
+    let columns = |sample: &Interference| -> Vec<(CpuId, Vec<Class>)> {
+        sample.cpus.iter().map(|cpu| (cpu.cpu, cpu.by_class.keys().copied().collect())).collect()
     };
     assert_eq!(columns(&measured), columns(&counted));
     assert_eq!(counted.victims, Fact::Unsupported);
@@ -102,8 +102,8 @@ fn a_threaded_napi_is_in_the_total() {
     let softirq = look(&flood, &["--tier", "ebpf"]);
     host.write("sys/class/net/srv0/threaded", b"1").expect("written");
     let threaded = look(&flood, &["--tier", "ebpf"]);
-    let sum = |steal: &Steal, class| steal.cpus.iter().map(|cpu| ns(cpu, class)).sum::<u64>();
-    let whole = |steal: &Steal| steal.cpus.iter().map(total).sum::<u64>();
+    let sum = |sample: &Interference, class| sample.cpus.iter().map(|cpu| ns(cpu, class)).sum::<u64>();
+    let whole = |sample: &Interference| sample.cpus.iter().map(total).sum::<u64>();
     assert_eq!(sum(&softirq, Class::ThreadedNapi), 0);
     let thread = sum(&threaded, Class::ThreadedNapi);
     assert!(thread > whole(&threaded) / 2, "{:?}", threaded.cpus);
@@ -148,18 +148,18 @@ fn a_task_that_polls_for_itself_is_in_the_total() {
     let mut sender = std::process::Command::new("nsenter");
     sender.arg(format!("--net={}", flood.range.client.path().display())).args(["python3", "-c", SENDER]);
     let sender = Running::start(&mut sender);
-    let mut steal = None;
+    let mut sample = None;
     wait_for("polls", || {
         let look = look(&flood, &["--tier", "ebpf"]);
         let polled = look.cpus.iter().any(|cpu| ns(cpu, Class::BusyPoll) > 0);
-        steal = Some(look);
+        sample = Some(look);
         polled
     });
-    let steal = steal.expect("looked");
-    let polled: u64 = steal.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
+    let sample = sample.expect("looked");
+    let polled: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
     // 500 waits a second, each of at most 200 us and what a poll takes.
-    assert!(steal.share(polled) < 0.5, "{:?}", steal.cpus);
-    for cpu in &steal.cpus {
+    assert!(sample.share(polled) < 0.5, "{:?}", sample.cpus);
+    for cpu in &sample.cpus {
         let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
         assert_eq!(sum, total(cpu), "the classes are the whole");
     }
@@ -196,9 +196,9 @@ fn own_work_between_two_looks_at_a_socket_is_not_receive_time() {
     let _sender = Running::start(&mut sender);
     let mut polled = 0.0;
     wait_for("polls", || {
-        let steal = look(&flood, &["--tier", "ebpf"]);
-        let ns: u64 = steal.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
-        polled = steal.share(ns);
+        let sample = look(&flood, &["--tier", "ebpf"]);
+        let ns: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
+        polled = sample.share(ns);
         ns > 0
     });
     // A poll takes a microsecond or two of each 40.
@@ -223,7 +223,7 @@ fn a_kill_leaves_no_program_behind() {
     if !require::bpf() {
         return;
     }
-    for arguments in [&["steal", "--for", "60s", "--tier", "ebpf"][..], &["trace", "--for", "60s"]] {
+    for arguments in [&["interference", "--for", "60s", "--tier", "ebpf"][..], &["trace", "--for", "60s"]] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let running = Running::start(&mut rxlab(directory.path(), arguments));
         let loaded =

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 fn replayed(events: &[&str]) -> BTreeMap<String, u64> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("replay");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/steal/replay");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/interference/replay");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let compiled = Command::new(clang)
         .args(["-O1", "-Wall", "-Werror", "-Wno-unknown-attributes", "-Wno-ignored-attributes", "-I"])
@@ -78,7 +78,7 @@ fn own_work_between_two_waits_is_not_receive_time() {
 
 #[test]
 fn a_process_number_used_again_is_another_process() {
-    let robbed = |at: u64| {
+    let interrupted = |at: u64| {
         [
             format!("{at} irq_entry - 5"),
             format!("{at} raise - 3"),
@@ -87,8 +87,8 @@ fn a_process_number_used_again_is_another_process() {
             format!("{} softirq_exit - 3", at + 110),
         ]
     };
-    let events = [vec!["0 task sh 9 500".to_owned()], robbed(1000).into()];
-    let reused = [vec!["2000 task sh 9 1500".to_owned()], robbed(3000).into()];
+    let events = [vec!["0 task sh 9 500".to_owned()], interrupted(1000).into()];
+    let reused = [vec!["2000 task sh 9 1500".to_owned()], interrupted(3000).into()];
     let events: Vec<String> = events.into_iter().chain(reused).flatten().collect();
     let counted = replayed(&events.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!((counted["victim.sh.500"], counted["victim.sh.1500"]), (100, 100), "{counted:?}");

@@ -22,8 +22,8 @@ pub enum Tier {
 /// Tasks that paid for received packets, and how much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Steal {
-    /// `rxlab.steal/1`.
+pub struct Interference {
+    /// `rxlab.interference/1`.
     pub schema: String,
     /// Method of measurement.
     pub tier: Tier,
@@ -35,11 +35,11 @@ pub struct Steal {
     /// Length of the sample.
     pub seconds: f64,
     /// CPUs that are online.
-    pub cpus: Vec<CpuSteal>,
+    pub cpus: Vec<CpuInterference>,
     /// Processes that paid, largest cost first.
     pub victims: Fact<Vec<Victim>>,
     /// Interrupts that took time.
-    pub irqs: Fact<Vec<IrqSteal>>,
+    pub irqs: Fact<Vec<IrqInterference>>,
     /// NAPIs that were polled.
     pub napis: Fact<Vec<NapiPolls>>,
     /// Kernel threads that receive: `ksoftirqd/N` and `napi/...`.
@@ -52,9 +52,9 @@ pub struct Steal {
     pub notes: Vec<String>,
 }
 
-impl Steal {
+impl Interference {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.steal/1";
+    pub const SCHEMA: &'static str = "rxlab.interference/1";
 
     /// `ns` as a fraction of the sample.
     pub fn share(&self, ns: u64) -> f64 {
@@ -65,7 +65,7 @@ impl Steal {
 /// One CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct CpuSteal {
+pub struct CpuInterference {
     /// The CPU.
     pub cpu: CpuId,
     /// Receive time: the sum of the classes. In the procfs tier the time of all softirqs.
@@ -87,11 +87,11 @@ pub struct CpuSteal {
     pub hypervisor_ns: Fact<u64>,
 }
 
-impl CpuSteal {
+impl CpuInterference {
     /// Time taken from tasks of this CPU that did not ask for it, interrupts included.
-    pub fn stolen_ns(&self) -> Option<u64> {
-        let robbing = self.by_class.iter().filter(|(class, _)| class.robs());
-        let sum: Option<u64> = robbing.map(|(_, ns)| ns.known().copied()).sum();
+    pub fn lost_ns(&self) -> Option<u64> {
+        let interfering = self.by_class.iter().filter(|(class, _)| class.interferes());
+        let sum: Option<u64> = interfering.map(|(_, ns)| ns.known().copied()).sum();
         Some(sum? + self.hard_irq_ns.known()?)
     }
 }
@@ -120,15 +120,15 @@ pub struct Victim {
     pub hard_irq_ns: u64,
     /// CPU time that it had according to the kernel, as `top` shows it.
     pub believed_ns: Fact<u64>,
-    /// The same without the time stolen from it.
+    /// The same without the time lost to receive work.
     pub really_ns: Fact<u64>,
 }
 
 impl Victim {
     /// Time taken from it by work that it did not ask for.
-    pub fn stolen_ns(&self) -> u64 {
-        let robbing = self.by_class.iter().filter(|(class, _)| class.robs());
-        robbing.map(|(_, ns)| ns).sum::<u64>() + self.hard_irq_ns
+    pub fn lost_ns(&self) -> u64 {
+        let interfering = self.by_class.iter().filter(|(class, _)| class.interferes());
+        interfering.map(|(_, ns)| ns).sum::<u64>() + self.hard_irq_ns
     }
 
     /// Time spent receiving in its own system calls.
@@ -140,7 +140,7 @@ impl Victim {
 /// One interrupt on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct IrqSteal {
+pub struct IrqInterference {
     /// CPU that handled it.
     pub cpu: CpuId,
     /// Its number.

@@ -1,4 +1,4 @@
-//! Two setups flipped on the real kernel: the theft is on one side only, and the machine is put back.
+//! Two setups flipped on the real kernel: the interference is on one side only, and the machine is put back.
 
 use std::process::Command;
 
@@ -17,7 +17,8 @@ const ROBS: &str = "rps srv0/rx-0 = 0";
 const SPARES: &str = "as-is";
 
 fn compare(flood: &Flood, a: &str, b: &str, arguments: &[&str]) -> Command {
-    let mut command = rxlab(flood.directory.path(), &["steal", "--compare", a, b, "--cpu", "0", "--probe"]);
+    let mut command =
+        rxlab(flood.directory.path(), &["interference", "--compare", a, b, "--cpu", "0", "--probe"]);
     command.args(["--washout", "100ms", "--seed", "7"]).args(arguments);
     command.arg("--netns").arg(flood.range.server.path());
     command
@@ -46,7 +47,7 @@ fn is_restored(flood: &Flood) {
 
 /// The answer of field case E's question, and the same one whichever setup is called A.
 #[test]
-fn the_setup_that_robs_the_victim_is_named() {
+fn the_setup_that_interferes_is_named() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     for (a, b, less, verdict) in
         [(ROBS, SPARES, Arm::B, Verdict::Helps), ("rps srv0/rx-0 = off", ROBS, Arm::A, Verdict::Hurts)]
@@ -62,10 +63,10 @@ fn the_setup_that_robs_the_victim_is_named() {
             "{text}"
         );
         assert_eq!(comparison.verdict, verdict, "{text}");
-        for name in ["stolen.share", "stolen.ns_per_packet"] {
+        for name in ["interference.share", "interference.ns_per_packet"] {
             let measure = measure(&comparison, name);
-            let (robs, spares) = if less == Arm::B { (measure.a, measure.b) } else { (measure.b, measure.a) };
-            assert!(spares < robs / 4.0, "{name}: {robs} {spares}");
+            let (high, low) = if less == Arm::B { (measure.a, measure.b) } else { (measure.b, measure.a) };
+            assert!(low < high / 4.0, "{name}: {high} {low}");
             let difference = measure.difference.expect("6 pairs");
             assert!(
                 if less == Arm::B { difference.mid < 0.0 } else { difference.mid > 0.0 },
@@ -73,11 +74,11 @@ fn the_setup_that_robs_the_victim_is_named() {
             );
         }
         // A fiftieth of the CPU at least, with a build that is not optimized.
-        let share = measure(&comparison, "stolen.share");
+        let share = measure(&comparison, "interference.share");
         assert!(share.a.max(share.b) > 2.0, "{share:?}");
-        // The victim itself sees no other side robbing it. While tasks of other tests have its CPU it sees
-        // little of either: they are robbed in its place.
-        let inferred = measure(&comparison, "steal.inferred");
+        // The victim itself sees no interference from the other side. While tasks of other tests have its CPU it sees
+        // little of either: they are interrupted in its place.
+        let inferred = measure(&comparison, "interference.inferred");
         let seen = inferred.difference.expect("6 pairs");
         let (low, high) = (seen.low.expect("bound"), seen.high.expect("bound"));
         assert!(if less == Arm::B { low < 0.0 } else { high > 0.0 }, "{inferred:?}");
@@ -93,7 +94,7 @@ fn an_interrupt_puts_the_machine_back() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let host = host(&flood);
     let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "200ms", "--pairs", "200"]));
-    wait_for("the setup that robs", || rps(&host) == "1");
+    wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::INT);
     let (code, text) = said(&running.output());
     assert_eq!(code, 130, "{text}");
@@ -108,7 +109,7 @@ fn a_kill_leaves_an_undoable_change() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let host = host(&flood);
     let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "5s", "--pairs", "200"]));
-    wait_for("the setup that robs", || rps(&host) == "1");
+    wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::KILL);
     running.output();
     assert_eq!(rps(&host), "1", "a kill cannot be caught");

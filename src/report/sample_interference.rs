@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::parse::Container;
 use crate::probe::{
-    Bare, Class, Cost, CpuSteal, Inference, IrqSteal, Method, NapiPolls, Steal, ThreadTime, Tier, Victim,
+    Class, Cost, CpuInterference, Inference, Interference, IrqInterference, IrqOverhead, Method, NapiPolls,
+    ThreadTime, Tier, Victim,
 };
 use crate::units::{CpuId, Fact, IrqId, QueueId};
 
 const MS: u64 = 1_000_000;
 
-fn cpu(cpu: u32, classes: &[(Class, u64)]) -> CpuSteal {
+fn cpu(cpu: u32, classes: &[(Class, u64)]) -> CpuInterference {
     let all = Class::OF_RUNS.into_iter().chain([Class::ThreadedNapi, Class::BusyPoll]);
     let mut by_class: BTreeMap<Class, Fact<u64>> = all.map(|class| (class, Fact::Known(0))).collect();
     by_class.extend(classes.iter().map(|(class, ms)| (*class, Fact::Known(ms * MS))));
-    CpuSteal {
+    CpuInterference {
         cpu: CpuId(cpu),
         net_rx_ns: Fact::Known(classes.iter().map(|(_, ms)| ms * MS).sum()),
         runs: Fact::Known(90_000),
@@ -49,7 +50,7 @@ fn victim(command: &str, pid: Option<u32>, classes: &[(Class, u64)]) -> Victim {
 }
 
 /// Four CPUs under the load of a NIC and of RPS, measured.
-pub(super) fn measured() -> Steal {
+pub(super) fn measured() -> Interference {
     let napi = |cpu, napi, device: &str, queues: &[u32]| NapiPolls {
         cpu: CpuId(cpu),
         napi,
@@ -59,8 +60,8 @@ pub(super) fn measured() -> Steal {
         packets: 400_120,
         full: 812,
     };
-    Steal {
-        schema: Steal::SCHEMA.to_owned(),
+    Interference {
+        schema: Interference::SCHEMA.to_owned(),
         tier: Tier::Ebpf,
         missing: None,
         exact_softirq_time: Fact::Known(false),
@@ -77,7 +78,7 @@ pub(super) fn measured() -> Steal {
             victim("sender", Some(12), &[(Class::SelfInflicted, 700)]),
             victim("quiet", Some(13), &[]),
         ]),
-        irqs: Fact::Known(vec![IrqSteal {
+        irqs: Fact::Known(vec![IrqInterference {
             cpu: CpuId(0),
             irq: IrqId(38),
             actions: vec!["virtio2-input.0".to_owned()],
@@ -105,7 +106,7 @@ pub(super) fn measured() -> Steal {
             inferred: 0.63,
             exact: Fact::Known(0.61),
             other_interrupts: Fact::Known(0.005),
-            bare: Fact::Known(Bare { ns: 410, sender_ns: 1_200, rate: 29_000 }),
+            irq_overhead: Fact::Known(IrqOverhead { ns: 410, sender_ns: 1_200, rate: 29_000 }),
         }],
         cost: Fact::Known(Cost { ns: 120 * MS, runs: 640_000, missed: 3, of_ns: 3_000 * MS }),
         notes: vec!["a table was full 2 times: 0.1 ms are in the CPUs' time and name no process".to_owned()],
@@ -113,8 +114,8 @@ pub(super) fn measured() -> Steal {
 }
 
 /// The same machine for a user without access to eBPF.
-pub(super) fn counted() -> Steal {
-    let unknown = |cpu: CpuSteal| CpuSteal {
+pub(super) fn counted() -> Interference {
+    let unknown = |cpu: CpuInterference| CpuInterference {
         by_class: cpu
             .by_class
             .into_iter()
@@ -125,7 +126,7 @@ pub(super) fn counted() -> Steal {
         ..cpu
     };
     let measured = measured();
-    Steal {
+    Interference {
         tier: Tier::Procfs,
         missing: Some("eBPF needs CAP_BPF and CAP_PERFMON, as root has them".to_owned()),
         cpus: measured.cpus.into_iter().map(unknown).collect(),
@@ -138,7 +139,7 @@ pub(super) fn counted() -> Steal {
             waiting: Fact::Unsupported,
             exact: Fact::Unsupported,
             other_interrupts: Fact::Unsupported,
-            bare: Fact::NotAsked,
+            irq_overhead: Fact::NotAsked,
             ..measured.inference[0].clone()
         }],
         cost: Fact::NotAsked,

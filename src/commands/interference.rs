@@ -1,4 +1,4 @@
-//! `rxlab steal`: who pays for received packets, by CPU and by process.
+//! `rxlab interference`: who pays for received packets, by CPU and by process.
 
 mod compare;
 
@@ -12,8 +12,8 @@ use super::{machine, output, place, progress};
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
-use crate::probe::{LookError, Method, Missing, OpensslError, Tier, Wish, look};
-use crate::report::steal;
+use crate::probe::{LookError, Method, Missing, OpensslError, SampleOptions, Tier, look};
+use crate::report::interference;
 use crate::units::{CpuId, parse_duration};
 
 /// Find out who pays for received packets: CPUs, and the processes whose time it takes
@@ -24,7 +24,7 @@ pub struct Args {
     /// How long to sample; with --compare the length of each slot [default: 3s, 1s with --compare]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// The CPU for --probe and --with; with --compare the CPU whose thefts count
+    /// The CPU for --probe and --with; with --compare the CPU whose interference counts
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
     /// Keep the CPU busy with integer work, and print what that missed next to what was measured
@@ -63,7 +63,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--for must be 100ms to 1h"));
     }
     if global.root != Path::new("/") {
-        return Err(CommandError::usage("steal measures this machine: --root does not go with it"));
+        return Err(CommandError::usage("interference measures this machine: --root does not go with it"));
     }
     if comparing {
         return compare::run(global, &args.pair, length, args.cpu.map(CpuId), args.probe);
@@ -83,7 +83,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         }
         None => (Method::Spin, length),
     };
-    let wish = Wish {
+    let options = SampleOptions {
         tier: args.tier.map(|tier| match tier {
             TierName::Ebpf => Tier::Ebpf,
             TierName::Procfs => Tier::Procfs,
@@ -93,12 +93,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let stop = place::stop_flag()?;
     let host: &dyn Host = &host;
     let wait = || progress::wait("looking who pays", length, &stop);
-    let found = look(host, &wish, wait, &stop).map_err(explain)?;
+    let found = look(host, &options, wait, &stop).map_err(explain)?;
     let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{}", super::json(&found)?)?;
     } else {
-        write!(out, "{}", steal::text(&found))?;
+        write!(out, "{}", interference::text(&found))?;
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ const GAPS: (Duration, Duration) = (Duration::from_micros(10), Duration::from_mi
 /// The cost of an interrupt that does no work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Bare {
+pub struct IrqOverhead {
     /// Nanoseconds on the interrupted CPU.
     pub ns: u64,
     /// Nanoseconds on the sending CPU, which waits until the interrupt is handled.
@@ -40,7 +40,7 @@ pub struct Bare {
 
 /// The cost of an interrupt cannot be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoBare {
+pub enum NoIrqOverhead {
     /// No other CPU to send from.
     #[error("no second CPU is available to this process")]
     OneCpu,
@@ -76,10 +76,10 @@ struct Poker {
 ///
 /// # Errors
 /// If this machine cannot do it.
-pub fn bare(cpu: CpuId, rate: f64, measured: &dyn Fn() -> u64) -> Result<Bare, NoBare> {
-    let kernel = |errno| NoBare::Kernel(cpu, errno);
+pub fn irq_overhead(cpu: CpuId, rate: f64, measured: &dyn Fn() -> u64) -> Result<IrqOverhead, NoIrqOverhead> {
+    let kernel = |errno| NoIrqOverhead::Kernel(cpu, errno);
     let from = allowed_cpus().iter().filter(|other| *other != cpu).min_by_key(|other| (*other < cpu, *other));
-    let from = from.ok_or(NoBare::OneCpu)?;
+    let from = from.ok_or(NoIrqOverhead::OneCpu)?;
     membarrier(MembarrierCommand::RegisterPrivateExpedited).map_err(kernel)?;
     let gap = (1.0 / rate.max(1.0)).clamp(GAPS.0.as_secs_f64(), GAPS.1.as_secs_f64());
     let poker = Poker::default();
@@ -95,7 +95,7 @@ pub fn bare(cpu: CpuId, rate: f64, measured: &dyn Fn() -> u64) -> Result<Bare, N
     let median = costs.get(costs.len() / 2).ok_or(kernel(Errno::AGAIN))?;
     let calls = poker.calls.load(Ordering::Relaxed);
     let wall_ns: f64 = windows.iter().map(|(_, poked)| poked.wall_ns).sum();
-    Ok(Bare {
+    Ok(IrqOverhead {
         ns: median.max(0.0) as u64,
         sender_ns: poker.inside_ns.load(Ordering::Relaxed).checked_div(calls).unwrap_or_default(),
         rate: (calls as f64 * 1e9 / wall_ns) as u64,
@@ -189,7 +189,7 @@ fn cost(quiet: &Window, poked: &Window) -> Option<f64> {
 mod tests {
     use rustix::io::Errno;
 
-    use super::{Bare, NoBare, Window, bare, cost};
+    use super::{IrqOverhead, NoIrqOverhead, Window, cost, irq_overhead};
     use crate::host::allowed_cpus;
     use crate::probe::{Method, Seen};
     use crate::units::{CpuId, Fact};
@@ -222,10 +222,10 @@ mod tests {
         let allowed = allowed_cpus();
         let cpu = allowed.first().expect("it runs somewhere");
         // On a busy machine the sending thread may not have run: then there is no cost.
-        let is_told = || match bare(cpu, 20_000.0, &|| 0) {
-            Err(NoBare::OneCpu) => allowed.iter().count() == 1,
-            Err(NoBare::Kernel(_, Errno::AGAIN)) => false,
-            Ok(Bare { sender_ns, rate, .. }) => sender_ns > 0 && rate > 0,
+        let is_told = || match irq_overhead(cpu, 20_000.0, &|| 0) {
+            Err(NoIrqOverhead::OneCpu) => allowed.iter().count() == 1,
+            Err(NoIrqOverhead::Kernel(_, Errno::AGAIN)) => false,
+            Ok(IrqOverhead { sender_ns, rate, .. }) => sender_ns > 0 && rate > 0,
             Err(error) => panic!("{error}"),
         };
         assert!((0..20).any(|_| is_told()));
