@@ -31,7 +31,6 @@ mod threaded;
 mod value;
 mod xps;
 
-pub use crate::plan::Risk;
 pub use error::KnobError;
 pub use reference::reference;
 pub use registry::{KNOBS, find};
@@ -53,14 +52,10 @@ pub struct Doc {
     pub values: &'static str,
     /// A complete setting.
     pub example: &'static str,
-    /// Location in the kernel's files.
-    pub path: &'static str,
     /// The kernel's own documentation.
     pub source: &'static str,
     /// First kernel that has it.
     pub since: &'static str,
-    /// Effect of a write on traffic.
-    pub risk: Risk,
     /// Events short of a reboot that discard the value: a link that goes down and up, a change of the number
     /// of queues.
     pub lost: &'static str,

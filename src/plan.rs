@@ -2,7 +2,6 @@
 //!
 //! One policy per file in `policy`, one variable per file in `step`. Nothing here reads or writes a machine.
 
-mod care;
 mod carried;
 mod command_line;
 mod cost;
@@ -23,8 +22,8 @@ mod spread;
 mod step;
 mod target;
 mod topology;
+mod tunable;
 
-pub use care::{Risk, Upkeep, care, place};
 pub use command_line::{set_flags, trial_of, trial_of_plan};
 pub use cost::basis;
 pub use file::PlanFileError;
@@ -35,3 +34,4 @@ pub use prediction::{CpuLoad, Overfull, Prediction, Range};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError};
 pub use spread::{Proposal, Spread, spread};
 pub use target::Target;
+pub use tunable::{Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, tunable};

@@ -4,7 +4,7 @@ mod cpuset;
 mod lists;
 mod threads;
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Model, Process};
@@ -29,10 +29,8 @@ static DOC: Doc = Doc {
              its own. The value read from a process with several threads also names the threads of each \
              list: `2-5@810,812-815;0@811`",
     example: "affinity pid:812 = 2-5",
-    path: "/proc/PID/task/TID/status, CGROUP/cpuset.cpus",
     source: "sched_setaffinity(2); Documentation/admin-guide/cgroup-v2.rst, \"Cpuset\"",
     since: "2.6; cpusets of control groups version 2 since 5.0",
-    risk: Risk::Safe,
     lost: "Exit of the process. A restart of the unit, which gets a new control group. A thread that sets \
            its own affinity.",
     beware: "Threads and processes started later inherit it. Undo gives threads started later the main \

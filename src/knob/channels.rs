@@ -1,6 +1,6 @@
 //! `channels`: the numbers of queues of an interface.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, RxQueue, TxQueue};
@@ -20,10 +20,8 @@ static DOC: Doc = Doc {
     target: "`NIC`",
     values: "words of `ethtool -L`: `combined N`, or `rx N tx N`; `N` alone if there is only one kind",
     example: "channels eth0 = combined 4",
-    path: "ethtool CHANNELS_GET and CHANNELS_SET",
     source: "Documentation/networking/ethtool-netlink.rst, \"CHANNELS_SET\"",
     since: "2.6.38; netlink since 5.7",
-    risk: Risk::LinkReset,
     lost: "Re-creating the interface, for example by reloading its driver.",
     beware: "Drivers redistribute interrupts and XPS and drop RPS and RFS of the queues; rxlab replays \
              them. If a driver does not update its default RSS table, rxlab asks it to. Refused if the RSS \

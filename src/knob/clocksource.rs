@@ -1,7 +1,7 @@
 //! `clocksource`: the hardware clock that the kernel reads.
 
 use super::number::exists;
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::Model;
@@ -21,10 +21,8 @@ static DOC: Doc = Doc {
     target: "`host`",
     values: "one of `available_clocksource`",
     example: "clocksource host = tsc",
-    path: "/sys/devices/system/clocksource/clocksource0/current_clocksource",
     source: "Documentation/timers/timekeeping.rst",
     since: "2.6.18",
-    risk: Risk::BriefStall,
     lost: "The kernel may abandon a clock that it finds unstable, at any time.",
     beware: "All CPUs stop for microseconds during the change. The kernel accepts an unavailable name \
              without an error and then chooses a clock itself; rxlab refuses such a name. A clock that was \

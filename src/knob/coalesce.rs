@@ -1,6 +1,6 @@
 //! Interrupt moderation: how long a device delays its interrupts, and whether its driver decides that.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -26,7 +26,6 @@ enum What {
 }
 
 const TARGET: &str = "`NIC`";
-const PATH: &str = "ethtool COALESCE_GET and COALESCE_SET";
 const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"COALESCE_SET\"";
 const SINCE: &str = "2.6; netlink since 5.7";
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. Some drivers forget it \
@@ -54,10 +53,8 @@ pub(super) static ADAPTIVE_RX: Moderation = Moderation {
         target: TARGET,
         values: SWITCH,
         example: "adaptive_rx eth0 = off",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::BriefStall,
         lost: LOST,
         beware: SWITCH_BEWARE,
     },
@@ -71,10 +68,8 @@ pub(super) static ADAPTIVE_TX: Moderation = Moderation {
         target: TARGET,
         values: SWITCH,
         example: "adaptive_tx eth0 = off",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::BriefStall,
         lost: LOST,
         beware: SWITCH_BEWARE,
     },
@@ -89,10 +84,8 @@ pub(super) static RX_USECS: Moderation = Moderation {
         target: TARGET,
         values: USECS,
         example: "rx_usecs eth0 = 50",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::Safe,
         lost: LOST,
         beware: NUMBER_BEWARE,
     },
@@ -106,10 +99,8 @@ pub(super) static RX_FRAMES: Moderation = Moderation {
         target: TARGET,
         values: FRAMES,
         example: "rx_frames eth0 = 64",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::Safe,
         lost: LOST,
         beware: NUMBER_BEWARE,
     },
@@ -123,10 +114,8 @@ pub(super) static TX_USECS: Moderation = Moderation {
         target: TARGET,
         values: USECS,
         example: "tx_usecs eth0 = 50",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::Safe,
         lost: LOST,
         beware: NUMBER_BEWARE,
     },
@@ -140,10 +129,8 @@ pub(super) static TX_FRAMES: Moderation = Moderation {
         target: TARGET,
         values: FRAMES,
         example: "tx_frames eth0 = 64",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::Safe,
         lost: LOST,
         beware: NUMBER_BEWARE,
     },

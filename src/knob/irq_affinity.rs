@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Model, Nic, NicKind};
@@ -25,10 +25,8 @@ static DOC: Doc = Doc {
              `NIC/irq-NAME` for those of no queue, by their name in /proc/interrupts",
     values: "a list of CPUs",
     example: "irq_affinity eth0/rx-0 = 2",
-    path: "/proc/irq/N/smp_affinity",
     source: "Documentation/core-api/irq/irq-affinity.rst",
     since: "2.4; `effective_affinity` since 4.13",
-    risk: Risk::Safe,
     lost: "A change of the number of queues or of ring sizes, with many drivers; a link that goes down and \
            up, with some: the driver then requests new interrupts. Taking a CPU offline moves its \
            interrupts elsewhere.",

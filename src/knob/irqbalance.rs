@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, Cause, Host, HostError, Question};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
@@ -28,10 +28,8 @@ static DOC: Doc = Doc {
     target: "`NIC`, of a NIC that has interrupts, while irqbalance runs",
     values: "`banned` or `managed`",
     example: "irqbalance eth0 = banned",
-    path: "/run/irqbalance/irqbalancePID.sock",
     source: "irqbalance(1), \"SOCKET\"",
     since: "irqbalance 1.2",
-    risk: Risk::Safe,
     lost: "Restarting irqbalance. A change of the number of queues: new interrupts are not banned, and the \
            numbers of the old ones stay on the list.",
     beware: "irqbalance rereads its list at the end of an interval, usually 10 seconds. Exemptions by a \

@@ -1,7 +1,7 @@
 //! `napi_defer_hard_irqs` and `gro_flush_timeout`: how long a NAPI waits before it re-enables its interrupt.
 
+use super::Doc;
 use super::number::{Number, Place, exists};
-use super::{Doc, Risk};
 
 fn defer_meaning(errno: i32) -> Option<&'static str> {
     (errno == rustix::io::Errno::RANGE.raw_os_error()).then_some("the kernel counts up to 2147483647")
@@ -21,10 +21,8 @@ pub(super) static NAPI_DEFER_HARD_IRQS: Number = Number {
         target: "`NIC`",
         values: "a number of polls up to 2147483647; 0 or `off` for none",
         example: "napi_defer_hard_irqs eth0 = 2",
-        path: "/sys/class/net/NIC/napi_defer_hard_irqs",
         source: "Documentation/networking/napi.rst, \"IRQ mitigation\"",
         since: "5.8",
-        risk: Risk::Safe,
         lost: LOST,
         beware: "Has no effect without `gro_flush_timeout`. Overwrites values set for single NAPIs over \
                  netlink (since 6.13), and undo cannot restore those.",
@@ -46,10 +44,8 @@ pub(super) static GRO_FLUSH_TIMEOUT: Number = Number {
         target: "`NIC`",
         values: "nanoseconds up to 1000000000; 0 or `off` for none",
         example: "gro_flush_timeout eth0 = 20000",
-        path: "/sys/class/net/NIC/gro_flush_timeout",
         source: "Documentation/networking/napi.rst, \"IRQ mitigation\"",
         since: "3.19",
-        risk: Risk::Safe,
         lost: LOST,
         beware: "Delays every packet of a quiet flow by up to this long. The kernel accepts any number, \
                  even centuries; rxlab refuses more than a second. Overwrites values set for single NAPIs \

@@ -1,6 +1,6 @@
 //! `ntuple_rule`: flows that the device sends to a queue of their own.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -22,10 +22,8 @@ static DOC: Doc = Doc {
              others; a mask or a prefix length follows a `/`), then `action QUEUE`, `action -1` to drop, or \
              `context N action 0`",
     example: "ntuple_rule eth0/rule-7 = tcp4 dst-ip 10.0.0.2 dst-port 443 action 3",
-    path: "ethtool ETHTOOL_GRXCLSRLALL, ETHTOOL_SRXCLSRLINS and ETHTOOL_SRXCLSRLDEL",
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "2.6.34",
-    risk: Risk::Safe,
     lost: "Re-creating the interface. Switching `ntuple` off. Some drivers forget rules when the link goes \
            down or the device is reset.",
     beware: "Devices differ in what they can match, often only with the same mask in all rules, and in \

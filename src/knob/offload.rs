@@ -1,6 +1,6 @@
 //! Offloads: work on packets that the device, or the kernel right after it, does before the protocols.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::{Armed, Displaced};
 use crate::model::Model;
@@ -27,7 +27,6 @@ const TARGET: &str = "`NIC`";
 const VALUES: &str = "`on` or `off`";
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. A bond, a bridge or XDP \
                     on it may switch it.";
-const PATH: &str = "ethtool FEATURES_GET and FEATURES_SET";
 const SOURCE: &str = "Documentation/networking/netdev-features.rst";
 
 /// Settings that drivers may discard when they restart their device.
@@ -48,10 +47,8 @@ pub(super) static GRO: Offload = Offload {
         target: TARGET,
         values: VALUES,
         example: "gro eth0 = on",
-        path: PATH,
         source: SOURCE,
         since: "2.6.29; netlink since 5.7",
-        risk: Risk::Safe,
         lost: LOST,
         beware: "While it is on, a veth polls with NAPI (since 5.13), so that its packets can be merged and \
                  threaded.",
@@ -70,10 +67,8 @@ pub(super) static LRO: Offload = Offload {
         target: TARGET,
         values: VALUES,
         example: "lro eth0 = off",
-        path: PATH,
         source: SOURCE,
         since: "2.6.24; netlink since 5.7",
-        risk: Risk::LinkReset,
         lost: LOST,
         beware: "Not for forwarding: the kernel switches it off when forwarding or bridging begins, and \
                  keeps it off. Drivers reset the device for it, and bnxt re-creates its interrupts without \
@@ -92,10 +87,8 @@ pub(super) static RX_CHECKSUM: Offload = Offload {
         target: TARGET,
         values: VALUES,
         example: "rx_checksum eth0 = on",
-        path: PATH,
         source: SOURCE,
         since: "2.4; netlink since 5.7",
-        risk: Risk::LinkReset,
         lost: LOST,
         beware: "Without it the CPU reads every byte, and some drivers cannot enable `lro`. Drivers reset \
                  the device for it: on e1000e the link goes down for seconds.",
@@ -114,10 +107,8 @@ pub(super) static NTUPLE: Offload = Offload {
         target: TARGET,
         values: VALUES,
         example: "ntuple eth0 = on",
-        path: PATH,
         source: SOURCE,
         since: "2.6.34; netlink since 5.7",
-        risk: Risk::LinkReset,
         lost: LOST,
         beware: "Switching it off removes all flow rules: rxlab refuses while there are any, and does not \
                  undo it while there are rules it did not find before. Some drivers reset the device for \

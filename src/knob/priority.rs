@@ -2,7 +2,7 @@
 
 mod text;
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, Cause, Host, Question};
 use crate::journal::Armed;
 use crate::model::Model;
@@ -40,10 +40,8 @@ pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
         target: "`cpu:N`",
         values: VALUES,
         example: "ksoftirqd_priority cpu:2 = nice:-5",
-        path: "/proc/PID/stat",
         source: "sched(7), sched_setattr(2)",
         since: "2.6",
-        risk: Risk::Safe,
         lost: "Nothing; a CPU that goes offline keeps its thread.",
         beware: BEWARE,
     },
@@ -59,10 +57,8 @@ pub(super) static NAPI_PRIORITY: Priority = Priority {
         target: "`NIC/rx-N`, of an interface with `threaded`",
         values: VALUES,
         example: "napi_priority eth0/rx-0 = fifo:10",
-        path: "/proc/PID/stat",
         source: "sched(7), sched_setattr(2); Documentation/networking/napi.rst, \"Threaded NAPI\"",
         since: "5.12; rxlab finds the thread since 6.8",
-        risk: Risk::Safe,
         lost: "A link that goes down and up, and switching `threaded` off and on: both create new threads.",
         beware: BEWARE,
     },

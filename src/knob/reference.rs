@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{KNOBS, Risk};
+use super::KNOBS;
+use crate::plan::{Risk, tunable};
 
 /// The reference of all knobs in Markdown.
 pub fn reference() -> String {
@@ -15,7 +16,8 @@ pub fn reference() -> String {
     );
     for knob in KNOBS {
         let doc = knob.doc();
-        let risk = match doc.risk {
+        let row = tunable(knob.name()).expect("each knob has a row");
+        let risk = match row.risk {
             Risk::Safe => "safe: packets keep flowing, a flow may be reordered once",
             Risk::BriefStall => "brief stall: traffic stops for milliseconds",
             Risk::LinkReset => "link reset: the link goes down and up",
@@ -30,7 +32,7 @@ pub fn reference() -> String {
             doc.target,
             doc.values,
             doc.example,
-            doc.path,
+            row.owner.place(),
             doc.source,
             doc.since,
             doc.lost,

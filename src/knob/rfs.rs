@@ -1,6 +1,6 @@
 //! `rfs`: the number of flows whose application CPU a receive queue remembers.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::Model;
@@ -19,10 +19,8 @@ static DOC: Doc = Doc {
     values: "a number of flows up to 536870912, 0 or `off` for none; a good value is `rfs_entries` divided \
              by the number of queues",
     example: "rfs eth0/rx-0 = 4096",
-    path: "/sys/class/net/NIC/queues/rx-N/rps_flow_cnt",
     source: "Documentation/networking/scaling.rst, \"RFS: Receive Flow Steering\"",
     since: "2.6.35",
-    risk: Risk::Safe,
     lost: "Removing the queue, even if it comes back later. A link that goes down and up does not lose it.",
     beware: "Rounded up to a power of two. The CPU it picks is not limited by the `rps` list. Follows only \
              connected sockets (sock_rps_record_flow in include/net/sock.h): TCP, and UDP after connect().",

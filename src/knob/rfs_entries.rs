@@ -1,6 +1,6 @@
 //! `rfs_entries`: the number of flows whose application CPU the whole machine remembers.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Fact, Model};
@@ -21,10 +21,8 @@ static DOC: Doc = Doc {
     values: "a number of flows up to 536870912, 0 or `off` for none; a good value is the number of \
              connections active at one time",
     example: "rfs_entries host = 32768",
-    path: "/proc/sys/net/core/rps_sock_flow_entries",
     source: "Documentation/networking/scaling.rst, \"RFS: Receive Flow Steering\"",
     since: "2.6.35",
-    risk: Risk::Safe,
     lost: "Nothing.",
     beware: "Rounded up to a power of two. One table for all network namespaces, visible only in the \
              initial one.",

@@ -1,6 +1,6 @@
 //! `ring_rx` and `ring_tx`: the number of packets that wait in each queue of the device.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -19,7 +19,6 @@ pub(super) struct Ring {
 
 const TARGET: &str = "`NIC`";
 const VALUES: &str = "a number of packets from 1 to the device's maximum";
-const PATH: &str = "ethtool RINGS_GET and RINGS_SET";
 const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"";
 const SINCE: &str = "2.4; netlink since 5.7";
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. Neither a link that \
@@ -38,10 +37,8 @@ pub(super) static RING_RX: Ring = Ring {
         target: TARGET,
         values: VALUES,
         example: "ring_rx eth0 = 1024",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::LinkReset,
         lost: LOST,
         beware: BEWARE,
     },
@@ -55,10 +52,8 @@ pub(super) static RING_TX: Ring = Ring {
         target: TARGET,
         values: VALUES,
         example: "ring_tx eth0 = 1024",
-        path: PATH,
         source: SOURCE,
         since: SINCE,
-        risk: Risk::LinkReset,
         lost: LOST,
         beware: BEWARE,
     },

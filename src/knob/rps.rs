@@ -1,6 +1,6 @@
 //! `rps`: the CPUs that receive packet steering hands the packets of a queue to.
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::Model;
@@ -20,10 +20,8 @@ static DOC: Doc = Doc {
     target: "`NIC/rx-N`",
     values: "a list of CPUs, or `off`",
     example: "rps eth0/rx-0 = 2-7",
-    path: "/sys/class/net/NIC/queues/rx-N/rps_cpus",
     source: "Documentation/networking/scaling.rst, \"RPS: Receive Packet Steering\"",
     since: "2.6.35",
-    risk: Risk::Safe,
     lost: "Removing the queue, even if it comes back later. A link that goes down and up does not lose it.",
     beware: "The kernel silently drops offline and isolated CPUs; rxlab refuses them by name and reads back \
              every write.",

@@ -2,7 +2,7 @@
 
 pub(super) mod form;
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -25,10 +25,8 @@ static DOC: Doc = Doc {
     values: "`default`; `equal N` for the first N queues in turn; `weights 1,2,1` for blocks in that \
              proportion; `table 0,1,2,3` entry by entry, repeated if shorter than the device's",
     example: "rss eth0 = equal 4",
-    path: "ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRXFHINDIR",
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "2.6.36",
-    risk: Risk::Safe,
     lost: "Re-creating the interface. A change of the number of queues, for `default`, and in some drivers \
            for any table. Some drivers forget it in a reset.",
     beware: "Each table is shown in the first of these forms that fits, so that `equal 8` on eight queues \

@@ -1,7 +1,7 @@
 //! `rss_context`: further RSS tables, for the flows that rules send there.
 
 use super::rss::{NO_TABLE, entries, form, shown, table_of};
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -19,10 +19,8 @@ static DOC: Doc = Doc {
     target: "`NIC/context-N`, counted from 1",
     values: "`none`, or a table as for `rss`: `equal N`, `weights 1,2,1`, `table 0,1,2,3`",
     example: "rss_context eth0/context-1 = weights 0,0,1,1",
-    path: "ethtool RSS_GET and ETHTOOL_SRSSH",
     source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
     since: "6.12, which can list them",
-    risk: Risk::Safe,
     lost: "Re-creating the interface. Some drivers forget it in a reset.",
     beware: "The kernel chooses the number of a new context, usually the lowest free one; if it differs \
              from the requested one, rxlab deletes the context and fails. Undo re-creates a deleted context \

@@ -1,8 +1,8 @@
 //! Machine-wide numbers of `net.core`: how much receive work a CPU does at a time, and how long a process
 //! polls for packets.
 
+use super::Doc;
 use super::number::{Number, Place, exists};
-use super::{Doc, Risk};
 
 /// The kernel's `int`.
 const INT_MAX: u64 = i32::MAX as u64;
@@ -28,10 +28,8 @@ pub(super) static NETDEV_BUDGET: Number = Number {
         target: HOST,
         values: "a number of packets from 1 to 2147483647",
         example: "netdev_budget host = 600",
-        path: "/proc/sys/net/core/netdev_budget",
         source: SOURCE,
         since: "2.6.12 or before",
-        risk: Risk::Safe,
         lost: NOTHING,
         beware: "A `time_squeeze` alone is not a reason to raise it: the packets are taken in the next \
                  round. One value for all network namespaces, visible only in the initial one. The kernel \
@@ -51,10 +49,8 @@ pub(super) static NETDEV_BUDGET_USECS: Number = Number {
         target: HOST,
         values: "microseconds from 1 to 2147483647",
         example: "netdev_budget_usecs host = 12000",
-        path: "/proc/sys/net/core/netdev_budget_usecs",
         source: SOURCE,
         since: "4.12",
-        risk: Risk::Safe,
         lost: NOTHING,
         beware: "Everything else on that CPU waits that long. Newer kernels refuse less than two timer \
                  ticks, which is the default (8000 at 250 Hz, seen on 6.18): there it can only be raised. \
@@ -78,10 +74,8 @@ pub(super) static NETDEV_MAX_BACKLOG: Number = Number {
         target: HOST,
         values: "a number of packets from 1 to 2147483647",
         example: "netdev_max_backlog host = 2000",
-        path: "/proc/sys/net/core/netdev_max_backlog",
         source: SOURCE,
         since: "2.6.12 or before",
-        risk: Risk::Safe,
         lost: NOTHING,
         beware: "A longer queue delays the packets it no longer drops. Packets that a driver's NAPI takes \
                  itself never wait there. One value for all network namespaces, visible only in the initial \
@@ -101,10 +95,8 @@ pub(super) static BUSY_POLL: Number = Number {
         target: HOST,
         values: "microseconds up to 2147483647; 0 or `off` for none. The kernel's documentation recommends 50",
         example: "busy_poll host = 50",
-        path: "/proc/sys/net/core/busy_poll",
         source: SOURCE,
         since: "3.11",
-        risk: Risk::Safe,
         lost: NOTHING,
         beware: "Every waiting process burns CPU time for lower latency. Sockets need SO_BUSY_POLL or \
                  `busy_read` too. One value for all network namespaces, visible only in the initial one.",
@@ -123,10 +115,8 @@ pub(super) static BUSY_READ: Number = Number {
         target: HOST,
         values: "microseconds up to 2147483647; 0 or `off` for none. The kernel's documentation recommends 50",
         example: "busy_read host = 50",
-        path: "/proc/sys/net/core/busy_read",
         source: SOURCE,
         since: "3.11",
-        risk: Risk::Safe,
         lost: NOTHING,
         beware: "The default for new sockets: existing ones keep theirs, also after undo. Every waiting \
                  process burns CPU time for lower latency. One value for all network namespaces, visible \

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::number::exists;
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Cause, Host};
 use crate::journal::Armed;
 use crate::model::Model;
@@ -22,10 +22,8 @@ static DOC: Doc = Doc {
     target: "`NIC`",
     values: "`on` or `off`",
     example: "threaded eth0 = on",
-    path: "/sys/class/net/NIC/threaded",
     source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
     since: "5.12",
-    risk: Risk::Safe,
     lost: "Re-creating the interface, for example by reloading its driver. A link that goes down and up \
            keeps it, but creates new threads: their priority and affinity are lost.",
     beware: "The threads run wherever the scheduler puts them, not where the interrupt is. Overwrites \

@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 
-use super::{Doc, Knob, KnobError, Risk, value};
+use super::{Doc, Knob, KnobError, value};
 use crate::host::{Cause, Host, HostError};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
@@ -41,10 +41,8 @@ pub(super) static XPS_CPUS: Xps = Xps {
         target: "`NIC/tx-N`, of an interface with several transmit queues",
         values: "a list of CPUs, or `off`",
         example: "xps_cpus eth0/tx-0 = 0-1",
-        path: "/sys/class/net/NIC/queues/tx-N/xps_cpus",
         source: SOURCE,
         since: "2.6.38",
-        risk: Risk::Safe,
         lost: LOST,
         beware: "The kernel silently drops offline CPUs; rxlab refuses them by name and reads back every \
                  write. `xps_rxqs` of any queue takes precedence.",
@@ -61,10 +59,8 @@ pub(super) static XPS_RXQS: Xps = Xps {
         target: "`NIC/tx-N`, of an interface with several transmit queues",
         values: "a list of receive queues by number, or `off`",
         example: "xps_rxqs eth0/tx-0 = 0",
-        path: "/sys/class/net/NIC/queues/tx-N/xps_rxqs",
         source: SOURCE,
         since: "4.18",
-        risk: Risk::Safe,
         lost: LOST,
         beware: "As soon as one queue has it, it takes precedence over `xps_cpus` for every socket that \
                  remembers its receive queue.",

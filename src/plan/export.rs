@@ -1,8 +1,8 @@
 //! A plan in the formats of other programs, one format per file. Text from values: nothing here reads a
 //! machine; the model provides its names and paths.
 //!
-//! [`expression`] defines, in one row per knob, what a setting is to the kernel; the formats pick what they
-//! support. Unsupported settings are listed in the output and returned to the caller.
+//! [`expression`] makes of a setting what it is to the kernel, by the row of its knob; the formats pick what
+//! they support. Unsupported settings are listed in the output and returned to the caller.
 
 mod ansible;
 mod expression;
@@ -18,7 +18,7 @@ mod tuned;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Plan, Setting};
+use super::{Plan, Setting, apply_order};
 use crate::model::{Model, Nic};
 use expression::Expression;
 use text::one_line;
@@ -109,15 +109,10 @@ pub struct Export {
     pub left_out: Vec<LeftOut>,
 }
 
-/// True if there is a row for this knob.
-pub fn knows(knob: &str) -> bool {
-    expression::place(knob).is_some()
-}
-
 /// Writes `plan` for `format`, in the order of applying. Interrupts and devices are looked up in `model`.
 pub fn export(format: Format, plan: &Plan, model: &Model) -> Export {
     let mut settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
-    settings.sort_by_key(|setting| expression::place(&setting.knob));
+    settings.sort_by_key(|setting| apply_order(&setting.knob));
     let mut draft = Draft { name: one_line(&plan.name), said: Vec::new(), left_out: Vec::new() };
     for setting in settings {
         match expression::of(setting, model) {
@@ -133,7 +128,7 @@ pub fn export(format: Format, plan: &Plan, model: &Model) -> Export {
         Format::Ansible => ansible::files(&mut draft),
         Format::IrqbalancePolicy => irqbalance::files(&mut draft),
     };
-    draft.left_out.sort_by_key(|left| expression::place(&left.setting.knob));
+    draft.left_out.sort_by_key(|left| apply_order(&left.setting.knob));
     Export { files, left_out: draft.left_out }
 }
 

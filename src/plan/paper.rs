@@ -3,6 +3,7 @@
 //!
 //! Only the settings that policies make are known here. `knob` knows what the kernel does with a value.
 
+use super::tunable::tunable;
 use super::{Setting, Target, interrupts};
 use crate::model::{Irq, Model, Nic, RxQueue, TxQueue};
 use crate::parse::ethtool::Channels;
@@ -21,86 +22,127 @@ pub(super) fn is_to_come(irq: &Irq) -> bool {
     irq.number.0 >= TO_COME
 }
 
+/// Updates a model for a target and a value; those that the knob does not have change nothing.
+pub(super) type Simulation = fn(&mut Model, &Target, &str);
+
 /// Updates `model` to its state when `setting` holds. Unknown settings change nothing.
 pub(super) fn simulate(model: &mut Model, setting: &Setting) {
-    let Setting { knob, target, value } = setting;
-    let number = || value.parse::<u32>().ok();
-    match (target, knob.as_str()) {
-        (Target::Host, "rfs_entries") => model.rps_sock_flow_entries = table(number()),
-        (Target::Host, "clocksource") => {
-            if let Fact::Known(clock) = &mut model.settings.clocksource {
-                clock.current.clone_from(value);
-            }
-        }
-        (Target::Nic(name), "irqbalance") => ban(model, name),
-        (Target::Queue { .. } | Target::Irq { .. }, "irq_affinity") => {
-            if let Ok(mask) = value.parse() {
-                let online = model.online();
-                of(model, target, |nic| send(nic, target, &mask, &online));
-            }
-        }
-        (Target::Queue { queue, .. }, "rps") => {
-            let taken = model.online().difference(&model.isolated());
-            let mask = cpus(value).intersection(&taken);
-            of(model, target, |nic| rx(nic, queue.index, |rx| rx.rps_cpus = Fact::Known(mask)));
-        }
-        (Target::Queue { queue, .. }, "rfs") => {
-            of(model, target, |nic| rx(nic, queue.index, |rx| rx.rps_flow_cnt = table(number())));
-        }
-        (Target::Queue { queue, .. }, "xps_cpus") => of(model, target, |nic| {
-            if let Some(tx) = nic.tx.iter_mut().find(|tx| tx.index == queue.index) {
-                tx.xps_cpus = Fact::Known(cpus(value));
-            }
-        }),
-        (Target::Nic(name), "channels") => {
-            let at = model.nics.iter().position(|nic| nic.name == *name).unwrap_or_default();
-            let first = TO_COME + u32::try_from(at).unwrap_or_default() % OF_ONE * OF_ONE;
-            let was_banned = is_banned(model, name);
-            of(model, target, |nic| channels(nic, value, first));
-            // A ban is restored after the queues have changed, and then covers all interrupts.
-            if was_banned {
-                ban(model, name);
-            }
-        }
-        (Target::Nic(_), "rss") if value == "default" => of(model, target, spread_table),
-        (Target::Nic(_), "adaptive_rx" | "rx_usecs") => of(model, target, |nic| {
-            if let Fact::Known(coalesce) = &mut nic.hardware.coalesce {
-                match knob.as_str() {
-                    "rx_usecs" => coalesce.rx_usecs = number(),
-                    _ => coalesce.adaptive_rx = Some(value == "on"),
-                }
-            }
-        }),
-        (Target::Nic(_), "napi_defer_hard_irqs") => of(model, target, |nic| {
-            nic.napi.defer_hard_irqs = Fact::Known(number().unwrap_or_default());
-        }),
-        (Target::Nic(_), "gro_flush_timeout") => of(model, target, |nic| {
-            nic.napi.gro_flush_timeout_ns = Fact::Known(u64::from(number().unwrap_or_default()));
-        }),
-        _ => {}
+    if let Some(simulation) = tunable(&setting.knob).and_then(|row| row.simulation) {
+        simulation(model, &setting.target, &setting.value);
     }
 }
 
-fn of(model: &mut Model, target: &Target, change: impl FnOnce(&mut Nic)) {
+pub(super) fn irqbalance(model: &mut Model, target: &Target, _: &str) {
+    if let Target::Nic(name) = target {
+        ban(model, name);
+    }
+}
+
+pub(super) fn channels(model: &mut Model, target: &Target, value: &str) {
+    let Target::Nic(name) = target else { return };
+    let at = model.nics.iter().position(|nic| nic.name == *name).unwrap_or_default();
+    let first = TO_COME + u32::try_from(at).unwrap_or_default() % OF_ONE * OF_ONE;
+    let was_banned = is_banned(model, name);
+    on_nic(model, target, |nic| resize(nic, value, first));
+    // A ban is restored after the queues have changed, and then covers all interrupts.
+    if was_banned {
+        ban(model, name);
+    }
+}
+
+pub(super) fn rss(model: &mut Model, target: &Target, value: &str) {
+    if value == "default" {
+        on_nic(model, target, spread_table);
+    }
+}
+
+pub(super) fn adaptive_rx(model: &mut Model, target: &Target, value: &str) {
+    on_nic(model, target, |nic| {
+        if let Fact::Known(coalesce) = &mut nic.hardware.coalesce {
+            coalesce.adaptive_rx = Some(value == "on");
+        }
+    });
+}
+
+pub(super) fn rx_usecs(model: &mut Model, target: &Target, value: &str) {
+    on_nic(model, target, |nic| {
+        if let Fact::Known(coalesce) = &mut nic.hardware.coalesce {
+            coalesce.rx_usecs = value.parse().ok();
+        }
+    });
+}
+
+pub(super) fn napi_defer_hard_irqs(model: &mut Model, target: &Target, value: &str) {
+    on_nic(model, target, |nic| nic.napi.defer_hard_irqs = Fact::Known(value.parse().unwrap_or_default()));
+}
+
+pub(super) fn gro_flush_timeout(model: &mut Model, target: &Target, value: &str) {
+    on_nic(model, target, |nic| {
+        nic.napi.gro_flush_timeout_ns = Fact::Known(value.parse().unwrap_or_default());
+    });
+}
+
+pub(super) fn irq_affinity(model: &mut Model, target: &Target, value: &str) {
+    if let Ok(mask) = value.parse() {
+        let online = model.online();
+        on_nic(model, target, |nic| send(nic, target, &mask, &online));
+    }
+}
+
+pub(super) fn xps_cpus(model: &mut Model, target: &Target, value: &str) {
+    let (Target::Queue { queue, .. }, Some(mask)) = (target, cpus(value)) else { return };
+    on_nic(model, target, |nic| {
+        if let Some(tx) = nic.tx.iter_mut().find(|tx| tx.index == queue.index) {
+            tx.xps_cpus = Fact::Known(mask);
+        }
+    });
+}
+
+pub(super) fn rps(model: &mut Model, target: &Target, value: &str) {
+    let Some(mask) = cpus(value) else { return };
+    let mask = mask.intersection(&model.online().difference(&model.isolated()));
+    on_rx_queue(model, target, |queue| queue.rps_cpus = Fact::Known(mask));
+}
+
+pub(super) fn rfs(model: &mut Model, target: &Target, value: &str) {
+    on_rx_queue(model, target, |queue| queue.rps_flow_cnt = flows(value));
+}
+
+pub(super) fn rfs_entries(model: &mut Model, target: &Target, value: &str) {
+    if *target == Target::Host {
+        model.rps_sock_flow_entries = flows(value);
+    }
+}
+
+pub(super) fn clocksource(model: &mut Model, _: &Target, value: &str) {
+    if let Fact::Known(clock) = &mut model.settings.clocksource {
+        value.clone_into(&mut clock.current);
+    }
+}
+
+fn on_nic(model: &mut Model, target: &Target, change: impl FnOnce(&mut Nic)) {
     if let Some(nic) = model.nics.iter_mut().find(|nic| Some(&nic.name) == target.nic()) {
         change(nic);
     }
 }
 
-fn rx(nic: &mut Nic, index: u32, change: impl FnOnce(&mut RxQueue)) {
-    if let Some(rx) = nic.rx.iter_mut().find(|rx| rx.index == index) {
-        change(rx);
-    }
+fn on_rx_queue(model: &mut Model, target: &Target, change: impl FnOnce(&mut RxQueue)) {
+    let Target::Queue { queue, .. } = target else { return };
+    on_nic(model, target, |nic| {
+        if let Some(rx) = nic.rx.iter_mut().find(|rx| rx.index == queue.index) {
+            change(rx);
+        }
+    });
 }
 
 /// `off` is the empty set.
-fn cpus(value: &str) -> CpuMask {
-    value.parse().unwrap_or_default()
+fn cpus(value: &str) -> Option<CpuMask> {
+    if value == "off" { Some(CpuMask::new()) } else { value.parse().ok() }
 }
 
 /// The kernel rounds sizes of flow tables up to a power of two.
-fn table(number: Option<u32>) -> Fact<u32> {
-    let number = number.unwrap_or_default();
+fn flows(value: &str) -> Fact<u32> {
+    let number: u32 = value.parse().unwrap_or_default();
     Fact::Known(if number == 0 { 0 } else { number.next_power_of_two() })
 }
 
@@ -144,7 +186,7 @@ fn send(nic: &mut Nic, target: &Target, mask: &CpuMask, online: &CpuMask) {
 
 /// New queues have no mask, no table, and an interrupt that has not landed yet. An even RSS table is rebuilt
 /// for the new queues.
-fn channels(nic: &mut Nic, value: &str, first_irq: u32) {
+fn resize(nic: &mut Nic, value: &str, first_irq: u32) {
     let words: Vec<&str> = value.split_whitespace().collect();
     let count = |kind: &str| {
         let word = words.iter().position(|word| *word == kind).and_then(|at| words.get(at + 1));

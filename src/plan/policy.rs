@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::draft::{Draft, NOTHING};
-use super::{Plan, forecast, place};
+use super::{Plan, apply_order, forecast};
 use crate::model::{Function, Model, Rates};
 use crate::units::{CpuMask, NicName};
 
@@ -122,7 +122,7 @@ impl Policy {
 /// Puts a draft into the order of applying and names it.
 fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Policed {
     let Draft { model, mut settings, variables, reasons, mut notes, seen, .. } = draft;
-    settings.sort_by_key(|planned| place(&planned.set.knob));
+    settings.sort_by_key(|planned| apply_order(&planned.set.knob));
     let name = match only {
         None => policy.to_string(),
         Some(only) => {

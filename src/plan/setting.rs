@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::care::{Risk, Upkeep, care, care_with};
+use super::tunable::{Risk, Upkeep, risk_and_upkeep};
 use super::{Prediction, Target};
 use crate::model::DeviceAddress;
 
@@ -47,7 +47,7 @@ impl PlannedSetting {
     /// Adjusts the risk to the driver of its interface, which may make it greater or smaller.
     #[must_use]
     pub fn with_driver(mut self, driver: Option<&str>) -> Self {
-        if let Some((risk, upkeep)) = care_with(&self.set.knob, driver) {
+        if let Some((risk, upkeep)) = risk_and_upkeep(&self.set.knob, driver) {
             (self.risk, self.upkeep) = (Some(risk), Some(upkeep));
         }
         self
@@ -55,7 +55,7 @@ impl PlannedSetting {
 
     /// A setting with its reason and its device; risk and upkeep are those of its knob.
     pub fn new(set: Setting, why: impl Into<String>, device: Option<DeviceAddress>) -> Self {
-        let (risk, upkeep) = care(&set.knob).unzip();
+        let (risk, upkeep) = risk_and_upkeep(&set.knob, None).unzip();
         Self { set, why: why.into(), risk, upkeep, device }
     }
 }

@@ -281,7 +281,7 @@ mod tests {
         record
     }
 
-    fn victims(exact: Fact<bool>) -> Vec<Victim> {
+    fn interrupted(exact: Fact<bool>) -> Vec<Victim> {
         let reading = Reading {
             victims: [
                 (of(0, 7, 1), record("busy", 1, 400_000_000)),
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_process_is_one_row_and_those_that_ended_are_folded() {
-        let victims = victims(Fact::Known(false));
+        let victims = interrupted(Fact::Known(false));
         let [busy, shells] = victims.as_slice() else { panic!("{victims:?}") };
         assert_eq!((busy.pid, busy.lost_ns(), busy.own_ns()), (Some(7), 400_000_020, 100_000_000));
         assert_eq!(busy.control_group, Fact::Known("/group of 7".into()));
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_exact_kernel_has_taken_it_out_already() {
-        assert_eq!(victims(Fact::Known(true))[0].really_ns, Fact::Known(1_000_000_000));
-        assert_eq!(victims(Fact::Unsupported)[0].really_ns, Fact::Unsupported);
+        assert_eq!(interrupted(Fact::Known(true))[0].really_ns, Fact::Known(1_000_000_000));
+        assert_eq!(interrupted(Fact::Unsupported)[0].really_ns, Fact::Unsupported);
     }
 }

@@ -11,9 +11,6 @@ mod tuned;
 use std::path::Path;
 use std::process::Output;
 
-use rxlab::knob::KNOBS;
-use rxlab::plan::export::knows;
-
 use crate::process::rxlab;
 use crate::tree::{Tree, said};
 
@@ -28,12 +25,6 @@ fn exported(folder: &Path, netns: Option<&Path>, form: &str, settings: &[&str]) 
         command.arg("--netns").arg(netns);
     }
     command.output().expect("rxlab runs")
-}
-
-#[test]
-fn every_knob_has_a_row() {
-    let missing: Vec<&str> = KNOBS.iter().map(|knob| knob.name()).filter(|name| !knows(name)).collect();
-    assert_eq!(missing, [""; 0], "add them to ROWS of src/plan/export/expression.rs");
 }
 
 #[test]

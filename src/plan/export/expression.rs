@@ -1,9 +1,10 @@
-//! Kernel and tool form of each setting: a row for each knob, in the order of applying.
+//! Kernel and tool form of each setting.
 
 use super::nic_of;
 use crate::model::{Model, NicKind};
+use crate::plan::tunable::{Encoding, EthtoolGroup, Owner, tunable};
 use crate::plan::{Setting, Target, interrupts};
-use crate::units::{CpuMask, Direction, NicName};
+use crate::units::{CpuMask, NicName};
 
 /// A setting in a form that no export format owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(super) enum Expression {
     /// A file below `/`, written whole.
     File { path: String, value: Text },
     /// Values that ethtool(8) sets in one go.
-    Ethtool { nic: NicName, option: Ethtool, values: Vec<(Word, String)> },
+    Ethtool { nic: NicName, group: EthtoolGroup, values: Vec<(Word, String)> },
     /// CPUs of the interrupts of a device: the action name of each, and its CPUs.
     Irqs { nic: NicName, pci: Option<String>, irqs: Vec<(String, CpuMask)> },
     /// irqbalance leaves every interrupt of a device alone.
@@ -27,13 +28,6 @@ pub(super) struct Text {
     pub(super) shown: String,
 }
 
-/// The option of ethtool(8) that sets, such as `-G`, and the one that shows: `-g`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ethtool {
-    pub(super) set: &'static str,
-    pub(super) show: &'static str,
-}
-
 /// One value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
@@ -43,147 +37,46 @@ pub(super) struct Word {
     pub(super) label: &'static str,
 }
 
-/// Spelling of a value.
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    /// Digits; `off` is 0.
-    Number,
-    /// Digits, rounded up to a power of two by the kernel; `off` is 0.
-    PowerOfTwo,
-    /// `on` or `off`, in the file 1 or 0.
-    Switch,
-    /// A list of CPUs or queues, in the file a mask; `off` is the empty one.
-    Mask,
-    /// The value itself.
-    Itself,
-}
-
-/// Form of a knob.
-enum Kind {
-    Sysctl(&'static str, Form),
-    HostFile(&'static str, Form),
-    NicFile(&'static str, Form),
-    QueueFile(Direction, &'static str, Form),
-    /// A number or `on` and `off`, as in ethtool: option to set, word, option to show, label.
-    Ethtool(&'static str, &'static str, &'static str, &'static str),
-    /// Words and numbers, as in ethtool: option to set, option to show, each word and its label.
-    Words(&'static str, &'static str, &'static [(&'static str, &'static str)]),
-    IrqAffinity,
-    Irqbalance,
-    /// Reason why no format supports it.
-    Never(&'static str),
-}
-
-use Direction::{Rx, Tx};
-use Form::{Itself, Mask, Number, PowerOfTwo, Switch};
-use Kind::{Ethtool as Tool, HostFile, IrqAffinity, Irqbalance, Never, NicFile, QueueFile, Sysctl, Words};
-
-const RSS: &str = "an RSS table is not a single value; set it with `ethtool -X`";
-const RULE: &str = "a flow rule is not a single value; set it with `ethtool -N`";
-const PROCESS: &str = "processes do not survive a reboot; set CPUAffinity= or AllowedCPUs= in their unit";
-const THREAD: &str = "kernel threads are found by process id; set their priority with `chrt` or `renice`";
-
-/// Every knob, in the order of applying.
-const ROWS: [(&str, Kind); 39] = [
-    ("irqbalance", Irqbalance),
-    ("ring_rx", Tool("-G", "rx", "-g", "RX")),
-    ("ring_tx", Tool("-G", "tx", "-g", "TX")),
-    ("channels", Words("-L", "-l", &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")])),
-    ("rss", Never(RSS)),
-    ("rss_context", Never(RSS)),
-    // The switch before what it switches.
-    ("ntuple", Tool("-K", "ntuple", "-k", "ntuple-filters")),
-    ("ntuple_rule", Never(RULE)),
-    ("adaptive_rx", Tool("-C", "adaptive-rx", "-c", "Adaptive RX")),
-    ("adaptive_tx", Tool("-C", "adaptive-tx", "-c", "Adaptive RX:.*TX")),
-    ("rx_usecs", Tool("-C", "rx-usecs", "-c", "rx-usecs")),
-    ("rx_frames", Tool("-C", "rx-frames", "-c", "rx-frames")),
-    ("tx_usecs", Tool("-C", "tx-usecs", "-c", "tx-usecs")),
-    ("tx_frames", Tool("-C", "tx-frames", "-c", "tx-frames")),
-    // A veth has NAPI, and so NAPI threads, only with GRO.
-    ("gro", Tool("-K", "gro", "-k", "generic-receive-offload")),
-    ("lro", Tool("-K", "lro", "-k", "large-receive-offload")),
-    ("rx_checksum", Tool("-K", "rx", "-k", "rx-checksumming")),
-    ("threaded", NicFile("threaded", Switch)),
-    ("napi_defer_hard_irqs", NicFile("napi_defer_hard_irqs", Number)),
-    ("gro_flush_timeout", NicFile("gro_flush_timeout", Number)),
-    ("irq_affinity", IrqAffinity),
-    ("xps_cpus", QueueFile(Tx, "xps_cpus", Mask)),
-    ("xps_rxqs", QueueFile(Tx, "xps_rxqs", Mask)),
-    ("rps", QueueFile(Rx, "rps_cpus", Mask)),
-    ("rfs_entries", Sysctl("net.core.rps_sock_flow_entries", PowerOfTwo)),
-    ("rfs", QueueFile(Rx, "rps_flow_cnt", PowerOfTwo)),
-    ("netdev_budget", Sysctl("net.core.netdev_budget", Number)),
-    ("netdev_budget_usecs", Sysctl("net.core.netdev_budget_usecs", Number)),
-    ("netdev_max_backlog", Sysctl("net.core.netdev_max_backlog", Number)),
-    ("busy_poll", Sysctl("net.core.busy_poll", Number)),
-    ("busy_read", Sysctl("net.core.busy_read", Number)),
-    ("clocksource", HostFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", Itself)),
-    ("affinity", Never(PROCESS)),
-    ("process_affinity", Never(PROCESS)),
-    ("cgroup_affinity", Never(PROCESS)),
-    ("unit_affinity", Never(PROCESS)),
-    ("ksoftirqd_priority", Never(THREAD)),
-    ("napi_priority", Never(THREAD)),
-    ("irqbalance_service", Never("start or stop irqbalance through its unit")),
-];
-
-/// The place of a knob in the order of applying.
-pub(super) fn place(knob: &str) -> Option<usize> {
-    ROWS.iter().position(|(name, _)| *name == knob)
-}
-
 /// Returns the form of a setting, or why it has none.
 pub(super) fn of(setting: &Setting, model: &Model) -> Result<Expression, String> {
-    let (_, kind) = place(&setting.knob).map(|at| &ROWS[at]).ok_or("unknown knob")?;
-    let value = |form: Form| form.text(&setting.value).ok_or_else(|| bad_value(setting));
-    let of_queue = |direction: Direction| match &setting.target {
-        Target::Queue { nic, queue } if queue.direction == direction => Ok((nic, queue)),
+    let row = tunable(&setting.knob).ok_or("unknown knob")?;
+    let text = |encoding| text(encoding, &setting.value).ok_or_else(|| bad_value(setting));
+    let nic = || match &setting.target {
+        Target::Nic(nic) => Ok(nic.clone()),
         _ => Err(bad_target(setting)),
     };
-    let of_nic = || match &setting.target {
-        Target::Nic(nic) => Ok(nic),
-        _ => Err(bad_target(setting)),
-    };
-    let of_host = || if setting.target == Target::Host { Ok(()) } else { Err(bad_target(setting)) };
-    match kind {
-        Sysctl(key, form) => of_host().and_then(|()| Ok(Expression::Sysctl { key, value: value(*form)? })),
-        HostFile(path, form) => {
-            of_host().and_then(|()| Ok(Expression::File { path: (*path).to_owned(), value: value(*form)? }))
+    match row.owner {
+        Owner::Sysctl(key, encoding) => {
+            row.owner.file(&setting.target).ok_or_else(|| bad_target(setting))?;
+            Ok(Expression::Sysctl { key, value: text(encoding)? })
         }
-        NicFile(file, form) => {
-            let path = format!("/sys/class/net/{}/{file}", of_nic()?);
-            Ok(Expression::File { path, value: value(*form)? })
+        Owner::HostFile(_, encoding) | Owner::NicFile(_, encoding) | Owner::QueueFile(_, _, encoding) => {
+            let path = row.owner.file(&setting.target).ok_or_else(|| bad_target(setting))?;
+            Ok(Expression::File { path, value: text(encoding)? })
         }
-        QueueFile(direction, file, form) => {
-            let (nic, queue) = of_queue(*direction)?;
-            let path = format!("/sys/class/net/{nic}/queues/{queue}/{file}");
-            Ok(Expression::File { path, value: value(*form)? })
+        Owner::Ethtool(group, word, label) => {
+            let number = text_of_number(&setting.value).filter(|_| setting.value != "off");
+            let switch = || ["on", "off"].contains(&setting.value.as_str()).then(|| setting.value.clone());
+            let value = number.or_else(switch).ok_or_else(|| bad_value(setting))?;
+            Ok(Expression::Ethtool { nic: nic()?, group, values: vec![(Word { word, label }, value)] })
         }
-        Tool(set, word, show, label) => {
-            let number = Number.text(&setting.value).filter(|_| setting.value != "off");
-            let value = number.map(|text| text.written);
-            let value = value.or_else(|| Switch.text(&setting.value).map(|_| setting.value.clone()));
-            let values = vec![(Word { word, label }, value.ok_or_else(|| bad_value(setting))?)];
-            Ok(Expression::Ethtool { nic: of_nic()?.clone(), option: Ethtool { set, show }, values })
-        }
-        Words(set, show, known) => {
+        Owner::Words(group, known) => {
             let values = words(&setting.value, known).ok_or_else(|| bad_value(setting))?;
-            Ok(Expression::Ethtool { nic: of_nic()?.clone(), option: Ethtool { set, show }, values })
+            Ok(Expression::Ethtool { nic: nic()?, group, values })
         }
-        IrqAffinity => match setting.target {
+        Owner::IrqAffinity => match setting.target {
             Target::Queue { .. } | Target::Irq { .. } => irqs(setting, model),
             _ => Err(bad_target(setting)),
         },
-        Irqbalance => match setting.value.as_str() {
+        Owner::Irqbalance => match setting.value.as_str() {
             "banned" => {
-                of_nic()?;
+                nic()?;
                 let why = "irqbalance can tell apart only the interrupts of a PCI device";
                 Ok(Expression::Banned { pci: pci(setting, model).ok_or(why)? })
             }
             _ => Err("irqbalance manages interrupts by default".to_owned()),
         },
-        Never(why) => Err((*why).to_owned()),
+        Owner::Other(_, why) => Err(why.to_owned()),
     }
 }
 
@@ -201,37 +94,43 @@ fn words(value: &str, known: &[(&'static str, &'static str)]) -> Option<Vec<(Wor
     let pair = |pair: &[&str]| {
         let [word, number] = pair else { return None };
         let (word, label) = known.iter().find(|(known, _)| known == word)?;
-        let number = Number.text(number).filter(|text| text.written == *number)?;
-        Some((Word { word, label }, number.written))
+        let number = text_of_number(number).filter(|text| text == number)?;
+        Some((Word { word, label }, number))
     };
     words.chunks(2).map(pair).collect::<Option<Vec<_>>>().filter(|pairs| !pairs.is_empty())
 }
 
-impl Form {
-    fn text(self, value: &str) -> Option<Text> {
-        let same = |text: String| Text { written: text.clone(), shown: text };
-        let digits =
-            || value.bytes().all(|b| b.is_ascii_digit()).then(|| value.parse::<u64>().ok()).flatten();
-        let number = || if value == "off" { Some(0) } else { digits() };
-        match self {
-            Number => Some(same(number()?.to_string())),
-            PowerOfTwo => {
-                let flows = number()?;
-                let shown = if flows == 0 { 0 } else { flows.checked_next_power_of_two()? };
-                Some(Text { written: flows.to_string(), shown: shown.to_string() })
-            }
-            Switch => match value {
-                "on" => Some(same("1".to_owned())),
-                "off" => Some(same("0".to_owned())),
-                _ => None,
-            },
-            Mask => {
-                let set = if value == "off" { CpuMask::new() } else { value.parse().ok()? };
-                Some(mask(&set))
-            }
-            Itself => (!value.contains(|c: char| c.is_control())).then(|| same(value.to_owned())),
+/// A value as a file takes it and shows it; `None` if it is not a value of this form.
+fn text(encoding: Encoding, value: &str) -> Option<Text> {
+    let same = |text: String| Text { written: text.clone(), shown: text };
+    match encoding {
+        Encoding::Number => text_of_number(value).map(same),
+        Encoding::Flows => {
+            let written = text_of_number(value)?;
+            let flows: u64 = written.parse().ok()?;
+            let shown = if flows == 0 { 0 } else { flows.checked_next_power_of_two()? };
+            Some(Text { written, shown: shown.to_string() })
         }
+        Encoding::Switch => match value {
+            "on" => Some(same("1".to_owned())),
+            "off" => Some(same("0".to_owned())),
+            _ => None,
+        },
+        Encoding::Mask => {
+            let set = if value == "off" { CpuMask::new() } else { value.parse().ok()? };
+            Some(mask(&set))
+        }
+        Encoding::Text => (!value.contains(|c: char| c.is_control())).then(|| same(value.to_owned())),
     }
+}
+
+/// Digits; `off` is 0.
+fn text_of_number(value: &str) -> Option<String> {
+    if value == "off" {
+        return Some("0".to_owned());
+    }
+    let number: u64 = value.bytes().all(|b| b.is_ascii_digit()).then(|| value.parse().ok()).flatten()?;
+    Some(number.to_string())
 }
 
 /// A set as the kernel's files accept it, and as the script of the sh format compares it.
@@ -277,7 +176,7 @@ fn irqs(setting: &Setting, model: &Model) -> Result<Expression, String> {
 #[cfg(test)]
 mod tests {
     use super::super::sketch::model;
-    use super::{Expression, ROWS, Text, of};
+    use super::{Expression, Text, of};
     use crate::plan::Setting;
 
     fn say(setting: &str) -> Result<Expression, String> {
@@ -292,12 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn every_knob_has_one_row() {
-        let names: std::collections::BTreeSet<&str> = ROWS.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names.len(), ROWS.len());
-    }
-
-    #[test]
     fn values_are_written_as_the_kernel_takes_them_and_compared_as_it_shows_them() {
         let queue = |file: &str| format!("/sys/class/net/eth0/queues/{file}");
         assert_eq!(file("rps eth0/rx-1 = 4-5,33"), [&queue("rx-1/rps_cpus"), "2,00000030", "200000030"]);
@@ -307,9 +200,9 @@ mod tests {
         assert_eq!(file("rfs eth0/rx-0 = off"), [&queue("rx-0/rps_flow_cnt"), "0", "0"]);
         assert_eq!(file("threaded eth0 = on"), ["/sys/class/net/eth0/threaded", "1", "1"]);
         let words = |setting: &str| match say(setting) {
-            Ok(Expression::Ethtool { option, values, .. }) => {
+            Ok(Expression::Ethtool { group, values, .. }) => {
                 let words = values.iter().map(|(word, value)| format!(" {} {value}", word.word));
-                format!("{}{}", option.set, words.collect::<String>())
+                format!("{}{}", group.set, words.collect::<String>())
             }
             other => panic!("{setting}: {other:?}"),
         };

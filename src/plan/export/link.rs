@@ -84,10 +84,10 @@ fn option(said: &Said<'_>, rps: &BTreeMap<NicName, CpuMask>) -> Result<String, S
         return Ok(format!("{RPS}={mask}\n"));
     }
     let none = "a .link file has no option for it";
-    let Expression::Ethtool { option, values, .. } = &said.expression else { return Err(none.to_owned()) };
+    let Expression::Ethtool { group, values, .. } = &said.expression else { return Err(none.to_owned()) };
     let mut lines = String::new();
     for (Word { word, .. }, value) in values {
-        let found = OPTIONS.iter().find(|(set, known, _)| (*set, *known) == (option.set, *word));
+        let found = OPTIONS.iter().find(|(set, known, _)| (*set, *known) == (group.set, *word));
         let (_, _, key) = found.ok_or(none)?;
         lines += &match value.as_str() {
             "on" => format!("{key}=yes\n"),

@@ -47,8 +47,8 @@ fn line(said: &Said<'_>) -> String {
             call(&["file", &path, &value.written, &value.shown]);
         }
         Expression::File { path, value } => call(&["file", path, &value.written, &value.shown]),
-        Expression::Ethtool { nic, option, values } => {
-            let mut words = vec!["option", nic.as_str(), option.set, option.show];
+        Expression::Ethtool { nic, group, values } => {
+            let mut words = vec!["option", nic.as_str(), group.set, group.show];
             values.iter().for_each(|(word, value)| words.extend([word.word, word.label, value.as_str()]));
             call(&words);
         }

@@ -66,9 +66,9 @@ fn script(draft: &Draft<'_>, said: &[Said<'_>]) -> String {
 
 /// The option of the net plugin for a setting. The plugin skips virtual interfaces.
 fn in_plugin(said: &Said<'_>, model: &Model) -> Option<(NicName, &'static str, String)> {
-    let Expression::Ethtool { nic, option, values } = &said.expression else { return None };
+    let Expression::Ethtool { nic, group, values } = &said.expression else { return None };
     let device = nic_of(said.setting, model)?.kind == NicKind::Device;
-    let (_, name) = OPTIONS.iter().find(|(set, _)| *set == option.set)?;
+    let (_, name) = OPTIONS.iter().find(|(set, _)| *set == group.set)?;
     let words = values.iter().map(|(word, value)| format!("{} {value}", word.word)).collect::<Vec<_>>();
     (device && is_plain_name(nic.as_str())).then(|| (nic.clone(), *name, words.join(" ")))
 }

@@ -5,8 +5,8 @@ use crate::diagnose::{INTERRUPTS, moderation_is_off};
 use crate::model::Nic;
 use crate::parse::ethtool::Coalesce;
 use crate::plan::Risk;
-use crate::plan::care::care_with;
 use crate::plan::draft::{Draft, What};
+use crate::plan::tunable::risk_and_upkeep;
 use crate::units::{Fact, NicName};
 
 /// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts per second
@@ -28,7 +28,7 @@ pub(in crate::plan) fn fixed(draft: &mut Draft<'_>) {
 pub(in crate::plan) fn safe(draft: &mut Draft<'_>) {
     let is_safe = |draft: &Draft<'_>, name: &NicName| {
         let driver = draft.model.nic(name).and_then(|nic| nic.driver.as_deref());
-        care_with("rx_usecs", driver).is_none_or(|(risk, _)| risk == Risk::Safe)
+        risk_and_upkeep("rx_usecs", driver).is_none_or(|(risk, _)| risk == Risk::Safe)
     };
     let (safe, others): (Vec<NicName>, Vec<NicName>) =
         draft.nics.iter().cloned().partition(|name| is_safe(draft, name));
