@@ -20,6 +20,7 @@ pub mod atomic;
 pub mod cli;
 pub mod commands;
 pub mod diagnose;
+pub mod doctor;
 pub mod error;
 pub mod host;
 pub mod journal;

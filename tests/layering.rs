@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 
 /// The pipeline, leftmost first. A module may import those before it and itself.
-const ORDER: [&str; 23] = [
-    "units", "error", "atomic", "parse", "host", "sample", "model", "probe", "diagnose", "plan", "journal",
-    "snapshot", "knob", "apply", "persist", "target", "load", "lab", "trial", "report", "commands", "cli",
-    "main",
+const ORDER: [&str; 24] = [
+    "units", "error", "atomic", "parse", "host", "sample", "model", "probe", "diagnose", "plan", "doctor",
+    "journal", "snapshot", "knob", "apply", "persist", "target", "load", "lab", "trial", "report",
+    "commands", "cli", "main",
 ];
 
 /// The command line tree and the commands that it lists know each other.

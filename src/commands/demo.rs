@@ -14,11 +14,12 @@ use super::trial::{self, Conduct, Ready, conduct};
 use super::{files, leftovers, look, output, place};
 use crate::apply;
 use crate::cli::Global;
+use crate::doctor::{DoctorReport, doctor};
 use crate::error::{CommandError, Kind};
 use crate::model::{Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::probe::Budget;
-use crate::report::findings::{self, DoctorReport};
+use crate::report::findings;
 use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::paragraph;
 use crate::report::{html, trial_text, words};
@@ -87,7 +88,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
         write!(out, "{}", scene.in_words())?;
     }
     let seen = look::with_costs(&scene.machine.host, args.look, Budget::default(), stop);
-    let seen = seen.map(|(model, rates)| (findings::doctor(&model, &rates), tried(kind, &model, &rates)));
+    let seen = seen.map(|(model, rates)| (doctor(&model, &rates, ""), tried(kind, &model, &rates)));
     if stop.load(Ordering::SeqCst) {
         // A look that was cut short says nothing.
         return Err(CommandError::new(

@@ -12,8 +12,9 @@ use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 use crate::cli::Global;
 use crate::diagnose::Finding;
 use crate::diagnose::figures::plural;
+use crate::doctor::{self, DoctorReport};
 use crate::error::{CommandError, Kind};
-use crate::report::findings::{self, Detail, DoctorReport};
+use crate::report::findings::{self, Detail};
 use crate::report::text::clean;
 use crate::sample::{Inventory, Scope};
 use crate::units::{NicName, parse_duration};
@@ -62,7 +63,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let stop = place::stop_flag()?;
     let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
-    let mut report = findings::doctor(&model, &rates);
+    let mut report = doctor::doctor(&model, &rates, &global.program());
     if let Some(name) = &args.nic {
         report.findings.retain(|finding| concerns(finding.nic.as_ref(), name));
         report.plans.retain(|proposal| proposal.nic == *name);

@@ -22,6 +22,9 @@ pub struct Proposal {
     /// The plan.
     #[serde(flatten)]
     pub plan: Plan,
+    /// Command that tries it on live traffic; filled in by [`crate::doctor::doctor`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// Proposals, and the reasons for those that are missing.
@@ -194,7 +197,7 @@ fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<P
                 .to_owned(),
         );
     }
-    Proposal { nic: nic.name.clone(), plan }
+    Proposal { nic: nic.name.clone(), plan, next: None }
 }
 
 pub(super) fn even(mask: &CpuMask) -> Steering {

@@ -10,10 +10,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-use super::findings::DoctorReport;
 use super::forecast::Forecast;
 use super::receive_path::CpuReport;
 use super::recommendation::TrialReport;
+use crate::doctor::DoctorReport;
 use crate::load::Report as LoadReport;
 use crate::model::Model;
 use crate::probe::Interference;
@@ -89,8 +89,8 @@ mod tests {
 
     use super::complaint;
     use crate::diagnose::sketch::Sketch;
+    use crate::doctor::doctor;
     use crate::model::Model;
-    use crate::report::findings::doctor;
     use crate::report::receive_path::CpuReport;
     use crate::report::recommendation::TrialReport;
     use crate::report::{
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(complaint("cpus.json", &value(&report)), None);
 
         let (model, rates) = Sketch::case_a().build();
-        let report = doctor(&model, &rates);
+        let report = doctor(&model, &rates, "rxlab");
         assert!(!report.findings.is_empty() && !report.plans.is_empty());
         assert_eq!(complaint("findings.json", &value(&report)), None);
 

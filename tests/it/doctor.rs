@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use rxlab::diagnose::{Finding, diagnose};
+use rxlab::doctor::{Alert, Alerts, Change};
 use rxlab::lab::{Flood, Range, RangeSpec};
 use rxlab::load::Session;
 use rxlab::model::{Model, Rates};
-use rxlab::report::findings::{Alert, Alerts, Change};
 use rxlab::sample::{Counters, Inventory, Scope};
 use rxlab::snapshot::Snapshot;
 use rxlab::target::Target;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use rxlab::doctor::doctor;
 use rxlab::model::{Fact, Function, Irq, Model, Nic, NicKind, Rates, Source};
 use rxlab::parse::ethtool::Count;
-use rxlab::report::findings::doctor;
 use rxlab::sample::{Counters, Inventory, Sample, Scope};
 use rxlab::snapshot::Snapshot;
 use rxlab::units::{CpuId, CpuMask, Need};
@@ -261,7 +261,7 @@ fn the_recorded_hotspot_is_found() {
     let inventory = Inventory::take(snapshot.last(), Scope::All);
     let after = Counters::take(snapshot.last(), &inventory);
     let rates = Rates::between(&before, &after).expect("two moments of one boot").accounted(&inventory);
-    let report = doctor(&Model::new(&inventory), &rates);
+    let report = doctor(&Model::new(&inventory), &rates, "rxlab");
     let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
     assert_eq!(hotspot.and_then(|finding| finding.cpu), Some(CpuId(2)), "{:?}", report.findings);
     let plan = report.plans.iter().find(|proposal| proposal.plan.name == "rps").expect("a plan");

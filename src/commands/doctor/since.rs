@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::apply::{Live, State, TransactionStatus};
 use crate::diagnose::evidence::receiving;
+use crate::doctor::Since;
 use crate::model::Rates;
-use crate::report::findings::Since;
 
 /// The newest transaction whose values all hold and whose plan said what it was predicted from, next to the same
 /// figures of this sample. `None` without one, or where a CPU or interface of it is gone.

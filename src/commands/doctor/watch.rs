@@ -8,10 +8,10 @@ use super::concerns;
 use crate::cli::Global;
 use crate::commands::{look, output, place};
 use crate::diagnose::diagnose;
+use crate::doctor::Alerts;
 use crate::error::{CommandError, Kind};
 use crate::host::LiveHost;
 use crate::probe::Budget;
-use crate::report::findings::Alerts;
 use crate::report::text::clean;
 use crate::units::NicName;
 

@@ -1,7 +1,7 @@
 //! One queue for eight CPUs, and a firewall: most of a packet's cost is above the driver, where RPS can move it.
 
+use rxlab::doctor::DoctorReport;
 use rxlab::probe::Interference;
-use rxlab::report::findings::DoctorReport;
 use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;

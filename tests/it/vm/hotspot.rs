@@ -1,7 +1,7 @@
 //! Field case A: one queue for eight CPUs, with its interrupt on one of them.
 
+use rxlab::doctor::DoctorReport;
 use rxlab::plan::Plan;
-use rxlab::report::findings::DoctorReport;
 use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;

@@ -5,9 +5,9 @@ use anstyle::{AnsiColor, Style};
 use crate::diagnose::evidence::room;
 use crate::diagnose::figures::{count, percent, times};
 use crate::diagnose::{Finding, Severity, ThreadRoom};
-use crate::plan::{Prediction, Proposal, Setting, trial_of, trial_of_plan};
+use crate::doctor::DoctorReport;
+use crate::plan::{Prediction, Proposal, Setting};
 use crate::report::action::action;
-use crate::report::findings::DoctorReport;
 use crate::report::text::{columns, command_lines, paragraph};
 use crate::units::NicName;
 
@@ -31,9 +31,6 @@ pub(super) struct Shown {
     /// Which settings are worth a trial, one by one.
     pub(super) knobs: bool,
 }
-
-/// Settings of a plan that its command names one by one.
-const SETTINGS: usize = 3;
 
 /// Lines of a report.
 #[derive(Default)]
@@ -133,7 +130,9 @@ impl<'a> Page<'a> {
             of_nic.filter(|proposal| finding.plans.contains(&proposal.plan.name)).collect();
         if asked.is_empty() && shown.fixes > 0 {
             self.labelled("fix", &finding.remedy);
-            self.next(&format!("{} explain {}", self.program, finding.id));
+            if !self.program.is_empty() {
+                self.next(&format!("{} explain {}", self.program, finding.id));
+            }
         }
         for proposal in asked.into_iter().take(shown.fixes) {
             let plan = (&proposal.nic, proposal.plan.name.as_str());
@@ -226,17 +225,13 @@ impl<'a> Page<'a> {
         let settings: Vec<Setting> =
             proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
         self.fix(&action(&settings), proposal.plan.prediction.as_ref());
-        let command = match settings.len() {
-            ..=SETTINGS => trial_of(self.program, &settings, &proposal.nic),
-            _ => trial_of_plan(self.program, &proposal.plan.name, &proposal.nic),
-        };
-        self.next(&command);
+        if let Some(command) = &proposal.next {
+            self.next(command);
+        }
     }
 
     fn next(&mut self, command: &str) {
-        if !self.program.is_empty() {
-            self.text += &command_lines(&format!("  {LABEL}next{LABEL:#}  "), command);
-        }
+        self.text += &command_lines(&format!("  {LABEL}next{LABEL:#}  "), command);
     }
 
     fn fix(&mut self, change: &str, prediction: Option<&Prediction>) {
