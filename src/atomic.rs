@@ -12,11 +12,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Drafts have names that systemd and udev ignore.
+/// Prefix of draft names: systemd and udev ignore such files.
 const PREFIX: &str = ".rxlab-";
 const SUFFIX: &str = ".part";
 
-/// Attempts to find a free name. Names are random: a taken one was guessed.
+/// Attempts to find a free name. Names are random: a taken one was guessed by someone.
 const ATTEMPTS: u32 = 16;
 
 /// A file or link under a temporary name, removed unless it is moved into place.
@@ -200,7 +200,7 @@ mod tests {
     /// A user who guesses the draft's name can plant a link there: that is an error and does not reach the
     /// victim.
     #[test]
-    fn a_draft_is_never_what_was_there() {
+    fn an_existing_draft_name_is_an_error() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let (victim, taken) = (folder.path().join("victim"), folder.path().join("taken"));
         std::fs::write(&victim, "secret").expect("written");

@@ -1,4 +1,4 @@
-//! The command line tree, and only that: each command's arguments live with the command.
+//! The command line tree. Each command's arguments are defined with the command.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::plan::export::shell;
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 80, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// What every command takes.
+    /// Options of every command.
     #[command(flatten)]
     pub global: Global,
     /// The command.
@@ -20,7 +20,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Global {
     /// Print JSON instead of text
@@ -32,7 +32,7 @@ pub struct Global {
     /// Use the interfaces of another network namespace: a name of `ip netns`, a process id, or a file
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NS")]
     pub netns: Option<String>,
-    /// Where the journal and the trial records are kept
+    /// Directory of the journal and the trial records
     #[arg(
         long,
         global = true,
@@ -42,7 +42,7 @@ pub struct Global {
         default_value = STATE_DIR
     )]
     pub state_dir: PathBuf,
-    /// Where the lock of this machine is, empty after a boot
+    /// Directory of this machine's lock, empty after a boot
     #[arg(
         long,
         global = true,
@@ -55,7 +55,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// `rxlab` with those of the options that it was called with which say where: the beginning of a next command.
+    /// `rxlab` with the given options that select a machine or a journal: the start of the next command line.
     pub fn program(&self) -> String {
         let mut words = vec!["rxlab".to_owned()];
         if self.root != Path::new("/") {
@@ -64,7 +64,7 @@ impl Global {
         if let Some(netns) = &self.netns {
             words.extend(["--netns".to_owned(), shell(netns)]);
         }
-        // The environment names it for the next command too.
+        // The environment variable applies to the next command too.
         let is_named = std::env::var_os("RXLAB_STATE_DIR").is_some();
         if !is_named && self.state_dir != Path::new(STATE_DIR) {
             words.extend(["--state-dir".to_owned(), shell(&self.state_dir.to_string_lossy())]);
@@ -73,19 +73,19 @@ impl Global {
     }
 }
 
-/// Where the journal and the trial records are unless said otherwise.
+/// Default directory of the journal and the trial records.
 const STATE_DIR: &str = "/var/lib/rxlab";
 
-/// Where help lists what every command takes.
+/// Help section of the global options.
 const GLOBAL: &str = "Global options";
 
 const EXIT_CODES: &str = "Exit codes:
-  0    fine: nothing to do, or done
-  1    findings were made, a trial proved that its change hurts, or a guard of it tripped
+  0    success: done, or nothing to do
+  1    the doctor has findings, a trial proved that its change hurts, or a guard tripped
   2    the command line, a file or a value is wrong
   3    a permission or a kernel feature is missing
   4    the machine is not what the command assumes (drift, NIC gone, other host)
-  5    it could not be done (target down before or at the end, disk full)
+  5    the work could not be done (target down before or at the end, disk full)
   130  interrupted, after putting everything back";
 
 /// The commands. Help comes from the arguments of each.

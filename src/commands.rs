@@ -1,4 +1,4 @@
-//! One command a file: its arguments and its `run`. Logic lives lower.
+//! Commands, one per file: arguments and `run`. The logic is in other modules.
 
 pub mod apply;
 pub mod confirm;
@@ -43,8 +43,7 @@ use crate::cli::{Cli, Command};
 use crate::error::{CommandError, Kind};
 use crate::report::json;
 
-/// Parses the command line, runs the command, prints an error if there is one, and gives the exit
-/// code.
+/// Parses the command line, runs the command, prints its error, if any, and returns the exit code.
 pub fn main() -> ExitCode {
     output::fit_terminal();
     let cli = match Cli::try_parse() {
@@ -66,8 +65,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints what clap answers in place of a command: help, the version, or why it does not understand the command
-/// line, which quotes it.
+/// Prints clap's answer instead of running a command: help, the version, or a parse error, which quotes the
+/// command line.
 fn answered(answer: &clap::Error) -> ExitCode {
     let text = answer.render();
     if answer.use_stderr() {
@@ -80,12 +79,12 @@ fn answered(answer: &clap::Error) -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), CommandError> {
     let mut global = cli.global;
-    // Another way to write `/` is no other machine. One that cannot be resolved is an error where it is opened.
+    // Another spelling of `/` is the same machine. A path that cannot be resolved is an error where it is opened.
     if let Ok(root) = global.root.canonicalize() {
         global.root = root;
     }
     let global = &global;
-    // What these two say goes to a log.
+    // The output of these two goes to a log.
     if !matches!(cli.command, Command::Guard(_) | Command::Restore(_)) {
         leftovers::pass_on_notices(global);
     }
@@ -116,7 +115,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
     }
 }
 
-/// A value as JSON text, for `writeln!`.
+/// Returns a value as JSON text, for `writeln!`.
 fn json(value: &impl Serialize) -> Result<String, CommandError> {
     json::pretty(value).map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

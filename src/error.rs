@@ -1,14 +1,14 @@
-//! The error of the edge: what went wrong, what to do about it, which exit code it means.
+//! The error type of the commands: what went wrong, what to do about it, and the exit code.
 //!
-//! Below `commands/` every module has its own typed error; this one is for people and scripts.
+//! Other modules have their own typed errors; this one is for users and scripts.
 
 use std::fmt;
 use std::io;
 
-/// Why a command did not end with exit code 0. The codes are part of the interface.
+/// Reason for an exit code other than 0. The codes are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// 1: findings were made, a trial proved that its change hurts, or a guard of it tripped. Not a malfunction.
+    /// 1: the doctor has findings, a trial proved that its change hurts, or a guard tripped. Not a malfunction.
     Findings,
     /// 2: the command line, a file or a value given by the user is wrong.
     Usage,
@@ -18,12 +18,12 @@ pub enum Kind {
     Changed,
     /// 5: the work could not be done: target down, disk full, a process could not be started.
     Failed,
-    /// 130: interrupted; everything was put back first.
+    /// 130: interrupted, after putting everything back.
     Interrupted,
 }
 
 impl Kind {
-    /// The process exit code.
+    /// Exit code of the process.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Findings => 1,
@@ -49,19 +49,19 @@ impl From<&io::Error> for Kind {
     }
 }
 
-/// One clear line (what, where), hints (what to do), and a kind (the exit code).
+/// One line that says what failed and where, hints that say what to do, and a kind that selects the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandError {
-    /// Decides the exit code.
+    /// Selects the exit code.
     pub kind: Kind,
-    /// What and where, without a final full stop. Empty when everything was already printed.
+    /// The failure and its place, without a final full stop. Empty if everything was already printed.
     pub message: String,
-    /// What to do, one line each.
+    /// Advice, one line each.
     pub hints: Vec<String>,
 }
 
 impl CommandError {
-    /// An error of `kind` that says `message`.
+    /// An error of `kind` with `message`.
     pub fn new(kind: Kind, message: impl fmt::Display) -> Self {
         Self { kind, message: message.to_string(), hints: Vec::new() }
     }
@@ -71,18 +71,18 @@ impl CommandError {
         Self::new(Kind::Usage, message)
     }
 
-    /// Could not be done: exit code 5.
+    /// The work could not be done: exit code 5.
     pub fn failed(message: impl fmt::Display) -> Self {
         Self::new(Kind::Failed, message)
     }
 
-    /// Ends with the exit code of `kind` and prints nothing: the output has said it all.
+    /// Exit code of `kind` without a message: the output already has it.
     pub fn silent(kind: Kind) -> Self {
         Self::new(kind, "")
     }
 
-    /// The end of a command that did something and then printed what came of it. The exit code is that of what it
-    /// did, whether or not that could be printed; both errors are reported.
+    /// Result of a command that acted and then printed the outcome. The exit code is that of the action, even if
+    /// printing failed; both errors are reported.
     pub fn after_output(done: Result<(), Self>, printed: Result<(), Self>) -> Result<(), Self> {
         let (mut done, printed) = match (done, printed) {
             (Err(done), Err(printed)) => (done, printed),
@@ -106,7 +106,7 @@ impl CommandError {
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A value with a line break in it must not look like a hint.
+        // A value with a line break must not look like a hint.
         let one_line = |text: &str| text.replace('\n', " ");
         f.write_str(&one_line(&self.message))?;
         self.hints.iter().try_for_each(|hint| write!(f, "\n  hint: {}", one_line(hint)))
@@ -115,7 +115,7 @@ impl fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// Output errors at the edge. A reader that closes the pipe causes none: `commands::output` drops the rest.
+/// Output errors. A closed pipe is not one: `commands::output` drops the rest.
 impl From<std::io::Error> for CommandError {
     fn from(error: std::io::Error) -> Self {
         Self::failed(format!("cannot write the output: {error}"))
@@ -129,7 +129,7 @@ mod tests {
     use super::{CommandError, Kind};
 
     #[test]
-    fn a_line_break_in_a_value_begins_no_hint() {
+    fn a_line_break_in_a_value_does_not_start_a_hint() {
         let error = CommandError::usage("bad value `a\n  hint: b`").hint("c\nd");
         assert_eq!(error.to_string(), "bad value `a   hint: b`\n  hint: c d");
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_is_that_of_what_was_done() {
+    fn the_exit_code_is_that_of_the_action() {
         let drifted = || Err(CommandError::silent(Kind::Changed));
         let stuck = || Err(CommandError::failed("not every value could be put back").hint("again"));
         let full = || Err(CommandError::failed("cannot write the output: disk full"));

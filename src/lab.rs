@@ -1,8 +1,8 @@
 //! The practice range: hosts made of network namespaces on the real kernel, shared by the demo and
 //! the tests.
 //!
-//! A namespace here has no name and no process: it is held by one descriptor of this process. When
-//! the process ends, however it ends, the kernel takes everything in it away.
+//! A namespace here has no name and no process: one descriptor of this process holds it. When the
+//! process ends, however it ends, the kernel removes everything in it.
 
 mod flood;
 mod namespace;

@@ -2,15 +2,15 @@
 //! while others idle, plans a change, tries it on the live machine one variable at a time, and
 //! keeps it only if it is proven to help.
 //!
-//! Everything is one pipeline of values. Every arrow is an artefact that can be saved as JSON:
+//! The program is one pipeline of values. Every arrow is an artefact that can be saved as JSON:
 //!
 //! ```text
 //! Host -> Sample -> Model(previous, current) -> Findings -> Plan -> Journal -> Trial record -> Report
 //! ```
 //!
 //! Modules import only leftward along that line (plus [`units`] and [`error`]); `tests/layering.rs`
-//! holds them to it. I/O lives in [`host`] and the few modules that ARCHITECTURE.md names; all the
-//! rest is functions from values to values.
+//! enforces it. I/O is confined to [`host`] and the few modules that ARCHITECTURE.md names; everything
+//! else is functions from values to values.
 
 // Everything printed goes through `commands::output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

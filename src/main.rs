@@ -1,4 +1,4 @@
-//! The `rxlab` program: parse, run, exit code. Everything else is in the library.
+//! The `rxlab` program. All code is in the library.
 
 use std::process::ExitCode;
 

@@ -20,28 +20,27 @@ use crate::units::parse_duration;
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
 ///
-/// Everything is checked before the first write; when one value cannot be set, those set before it
-/// go back. On a terminal it prints risk and upkeep of each setting first, asks before anything riskier than safe, and
+/// Everything is checked before the first write; if a value cannot be set, those set before it are put back.
+/// On a terminal it first prints risk and upkeep of each setting, asks before anything riskier than safe, and
 /// with --confirm counts down until Enter.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A plan file (TOML)
     #[arg(value_name = "PLAN", required_unless_present = "setting", conflicts_with = "setting")]
     plan: Option<PathBuf>,
-    /// One value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
+    /// A value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
     /// Put everything back after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     confirm: Option<Duration>,
-    /// Go through everything on a copy of the machine in memory, say what would change, and change
-    /// nothing
+    /// Rehearse on a copy of the machine in memory, print what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Ask nothing on a terminal
+    /// Do not ask on a terminal
     #[arg(short, long)]
     yes: bool,
-    /// Show each value that changes as a line before and a line after
+    /// Show each changed value as a line before and a line after
     #[arg(long, conflicts_with = "json")]
     diff: bool,
 }
@@ -80,8 +79,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         confirm: args.confirm,
         seen: plan.prediction.as_ref().map(seen),
     };
-    // Registered before the first write: an interrupt ends the apply between two values and puts
-    // the first ones back.
+    // Registered before the first write: an interrupt stops the apply between two values and puts
+    // those already set back.
     let stop = place::stop_flag()?;
     let transaction = Transaction::begin(&store, info).map_err(place::apply_error)?;
     let id = transaction.id().to_owned();
@@ -90,7 +89,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         && let Err(error) = launch_guard(&place::guard_arguments(global, &root, &id)?)
     {
         transaction.keep().map_err(place::journal_error)?;
-        return Err(CommandError::failed(format!("nothing was changed, because no guard stands: {error}")));
+        return Err(CommandError::failed(format!("nothing was changed: the guard did not start: {error}")));
     }
     let (transaction, machine, settings) = look_again(global, transaction, &plan)?;
     match transaction.apply(&machine.host, &machine.model, &settings, &stop) {
@@ -106,8 +105,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     }
 }
 
-/// The machine under the lock, and the settings of `plan` checked against it: until the lock was had, another
-/// process may have made queues anew, and interrupts have other numbers. An error closes the transaction.
+/// Reads the machine again under the lock, and checks the settings of `plan` against it: before the lock was held,
+/// another process may have recreated queues, with other interrupt numbers. An error closes the transaction.
 pub(super) fn look_again(
     global: &Global,
     transaction: Transaction,
@@ -126,7 +125,7 @@ pub(super) fn look_again(
     }
 }
 
-/// What the plan was predicted from.
+/// Figures that the plan was predicted from.
 fn seen(prediction: &Prediction) -> Seen {
     Seen {
         cpu: prediction.cpu,
@@ -135,7 +134,7 @@ fn seen(prediction: &Prediction) -> Seen {
     }
 }
 
-/// The plan in a file.
+/// Reads a plan from a file.
 pub(super) fn read_plan(path: &Path) -> Result<Plan, CommandError> {
     Plan::from_toml(&files::read("plan", path)?)
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))

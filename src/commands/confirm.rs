@@ -1,4 +1,4 @@
-//! `rxlab confirm`: keep a change that has a deadline.
+//! `rxlab confirm`: keep a change before its deadline.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::error::{CommandError, Kind};
 /// Keep a change that was applied with --confirm
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The transaction; may be left out when only one waits
+    /// The transaction; optional if only one waits
     #[arg(value_name = "ID")]
     id: Option<String>,
 }
@@ -21,13 +21,13 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     confirm(global, args.id.as_deref())
 }
 
-/// Confirms the transaction whose id begins with `id`, or the one that waits, and says so.
+/// Confirms the transaction whose id starts with `id`, or the one that waits, and prints it.
 pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result<(), CommandError> {
     let identity = machine::open(global)?.model.identity;
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
     let id = apply::confirm(&place::store(global), machine, id).map_err(explain)?;
-    let stays = format!("transaction {id} stays; `rxlab undo {id}` puts it back");
+    let stays = format!("transaction {id} is kept; `rxlab undo {id}` puts it back");
     print(global, &id, &stays).map_err(|error| error.hint(stays))
 }
 

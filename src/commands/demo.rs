@@ -1,4 +1,4 @@
-//! `rxlab demo`: the whole job on a practice range: find, plan, try, prove, put back.
+//! `rxlab demo`: the whole job on a practice range: find a hotspot, plan, run trials, put everything back.
 
 mod scene;
 
@@ -32,15 +32,16 @@ use crate::units::parse_duration;
 
 /// Show the whole job on a practice range of network namespaces on this kernel
 ///
-/// Makes two hosts joined by a one-queue veth and sends real traffic from a pinned sender, twice: packets that cost
-/// something (policy routing rules), where RPS lets more arrive, and cheap ones, where it only spreads. Finds the hotspot,
-/// tries RPS and RFS each alone, prints the verdicts, writes a report, and puts everything back. Needs root and two CPUs.
+/// Joins two hosts by a one-queue veth and sends real traffic from a pinned sender, twice: costly packets (policy
+/// routing rules), where RPS lets more arrive, and cheap ones, where it only spreads the work. Finds the hotspot,
+/// tries RPS and RFS each alone, prints the verdicts, writes a report, and puts everything back. Needs root and two
+/// CPUs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the report goes
+    /// File for the report
     #[arg(long, value_name = "FILE", default_value = "rxlab-demo.html")]
     html: PathBuf,
-    /// Pairs of each trial; none stops early here, so that all intervals are narrow
+    /// Pairs of each trial; trials do not stop early here, so that all intervals are narrow
     #[arg(long, value_name = "N", default_value_t = 12)]
     pairs: usize,
     /// Length of a slot
@@ -49,15 +50,15 @@ pub struct Args {
     /// Settling time before each slot
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     washout: Duration,
-    /// How long the doctor samples
+    /// Length of the doctor's sample
     #[arg(long = "for", value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
     look: Duration,
-    /// Seed of the coins
+    /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
 }
 
-/// What came of a scene.
+/// Results of a scene.
 struct Played {
     kind: scene::Kind,
     report: DoctorReport,
@@ -65,7 +66,7 @@ struct Played {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    // The range is on this kernel, whatever the other commands would look at.
+    // The range is on this kernel, whatever machine the global options select.
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
     leftovers::clear(global)?;
     let stop = place::stop_flag()?;
@@ -79,7 +80,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if stop.load(Ordering::SeqCst) { Err(CommandError::silent(Kind::Interrupted)) } else { Ok(()) }
 }
 
-/// One scene from its range to its last trial.
+/// Runs one scene, from building its range to its last trial.
 fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> Result<Played, CommandError> {
     let mut out = output::stdout(global);
     let mut scene = Scene::set(kind, stop)?;
@@ -90,7 +91,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
     let seen = look::with_costs(&scene.machine.host, args.look, Budget::default(), stop);
     let seen = seen.map(|(model, rates)| (doctor(&model, &rates, ""), tried(kind, &model, &rates)));
     if stop.load(Ordering::SeqCst) {
-        // A look that was cut short says nothing.
+        // A sample that was cut short shows nothing.
         return Err(CommandError::new(
             Kind::Interrupted,
             "interrupted; the range is gone, nothing was changed",
@@ -115,8 +116,8 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
     Ok(Played { kind, report, records })
 }
 
-/// RPS where packets cost something. Where they do not, RPS and RFS, each alone, also where the doctor would try only
-/// one of them: what a trial says of the other is worth seeing.
+/// Proposals to try: RPS where packets are costly. Where they are cheap, RPS and RFS, each alone, even if the doctor
+/// would try only one of them: the verdict on the other is worth seeing.
 fn tried(kind: scene::Kind, model: &Model, rates: &Rates) -> Vec<Proposal> {
     let single = |proposal: &Proposal| match kind {
         scene::Kind::Costly => proposal.plan.name == "rps",
@@ -125,7 +126,7 @@ fn tried(kind: scene::Kind, model: &Model, rates: &Rates) -> Vec<Proposal> {
     spread(model, rates, None).proposals.into_iter().filter(single).collect()
 }
 
-/// One proposal alone, as a trial.
+/// Runs a trial of one proposal alone.
 fn try_out(
     global: &Global,
     args: &Args,

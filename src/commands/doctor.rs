@@ -1,4 +1,4 @@
-//! `rxlab doctor`: sample for a while, say what is wrong, why, and what to try.
+//! `rxlab doctor`: samples the receive path and says what is wrong, why, and what to try.
 
 mod since;
 mod watch;
@@ -21,25 +21,25 @@ use crate::units::{NicName, parse_duration};
 
 /// Find out what is wrong with the receive path, why, and what to try
 ///
-/// Samples the counters twice. Says as much as fits on a screen of 24 lines, the worst first; -v says all. Exit code
-/// 0: nothing to do, or nothing but notes (-) for which there is no plan, or no verdict; 1: there are other findings.
+/// Samples the counters twice. Prints as much as fits on a screen of 24 lines, the worst first; -v prints everything.
+/// Exit code 0: nothing to do, only notes (-) without a plan, or no verdict; 1: there are other findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to sample; a snapshot has its own interval
+    /// Length of the sample; a snapshot has its own interval
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     length: Duration,
-    /// Only findings about this interface and about no interface in particular
+    /// Only findings about this interface or about no interface in particular
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
     /// Write the plan of this name, such as rps, as a file for `rxlab apply` and `rxlab trial`
     #[arg(long, value_name = "NAME=FILE", value_parser = plan_out)]
     plan_out: Option<(String, std::path::PathBuf)>,
-    /// Everything: all evidence, all plans, each CPU that receives, and every setting with why it is worth a trial
-    /// or not
+    /// Print everything: all evidence, all plans, each CPU that receives, and for every setting why it is or is not
+    /// worth a trial
     #[arg(short, long)]
     verbose: bool,
-    /// Sample repeatedly, each time for --for; print a line when a finding appears or changes its severity, or
-    /// was milder or gone in two samples in a row, until Ctrl-C. The exit code is that of the last sample
+    /// Sample repeatedly, each time for --for, until Ctrl-C; print a line when a finding appears or gets worse, or was
+    /// milder or gone in two samples in a row. The exit code is that of the last sample
     #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot"])]
     watch: bool,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             report.notes.splice(0..0, drifted(&all, args.nic.as_ref()));
         }
         Err(error) => {
-            report.notes.insert(0, clean(&format!("what rxlab has set is not known: {}", error.message)))
+            report.notes.insert(0, clean(&format!("values set by rxlab are unknown: {}", error.message)))
         }
     }
     let printed = print(global, &report, args.verbose);
@@ -98,8 +98,8 @@ fn print(global: &Global, report: &DoctorReport, verbose: bool) -> Result<(), Co
     Ok(())
 }
 
-/// How much of what rxlab has set is no longer so: what is wrong may be what somebody has put back. What is being
-/// applied, or was left half applied, need not have been set yet.
+/// Number of values set by rxlab that are no longer in effect: they may be the cause of a finding. Transactions that
+/// are being applied, or were left half applied, are skipped: their values may not have been set yet.
 fn drifted(all: &[TransactionStatus], nic: Option<&NicName>) -> Option<String> {
     let settled = all.iter().filter(|transaction| transaction.state != State::Unfinished);
     let ours = |value: &&ValueStatus| {
@@ -112,14 +112,15 @@ fn drifted(all: &[TransactionStatus], nic: Option<&NicName>) -> Option<String> {
     let gone = values.iter().filter(is_gone).count();
     (gone > 0).then(|| {
         format!(
-            "{gone} of {} that rxlab has set {} no longer so: `rxlab status` says which, and who probably did it",
+            "{gone} of {} set by rxlab {} no longer in effect: \
+             `rxlab status` shows which, and who probably did it",
             plural(values.len(), "value"),
             if gone == 1 { "is" } else { "are" }
         )
     })
 }
 
-/// Whether something of this interface, or of none in particular, is about `nic`.
+/// True if something about interface `of`, or about none in particular, concerns `nic`.
 fn concerns(of: Option<&NicName>, nic: &NicName) -> bool {
     of.is_none_or(|of| of == nic)
 }
@@ -128,7 +129,7 @@ fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Resu
     let Some(proposal) = report.plans.iter().find(|proposal| proposal.plan.name == name) else {
         let names: Vec<&str> = report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        return Err(CommandError::new(Kind::Findings, format!("no plan `{name}` was made"))
+        return Err(CommandError::new(Kind::Findings, format!("this sample gave no plan `{name}`"))
             .hint(format!("plans of this sample: {there}")));
     };
     super::files::write(file, proposal.plan.to_toml().as_bytes())

@@ -1,4 +1,4 @@
-//! `rxlab explain`: what a finding means: when it is made, what causes it, what helps, where that is published.
+//! `rxlab explain`: a finding's condition, cause, remedy and source.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::report::text::{STRONG, paragraph, styled};
 
 /// Explain a finding of the doctor: when it is made, its cause, what helps, where that is published
 ///
-/// Without ID: every finding that there is.
+/// Without ID: lists all findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The name at the end of the finding's first line, such as one-core-hotspot
@@ -44,7 +44,7 @@ fn find(id: &str) -> Result<&'static Rule, CommandError> {
     })
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Entries {
     /// `rxlab.rules/1`.
@@ -88,8 +88,7 @@ fn list() -> String {
     RULES.iter().map(|rule| paragraph(&format!("{:<longest$}  ", rule.id), rule.asks)).collect()
 }
 
-/// The three rules whose names are most like `id`, most like it first: those that share most of its words, of
-/// these those that take the fewest changes of a letter.
+/// The three rules whose names are nearest to `id`, nearest first: by shared words, then by edit distance.
 fn nearest(id: &str) -> Vec<&'static str> {
     let shared = |name: &str| id.split('-').filter(|word| name.split('-').any(|own| own == *word)).count();
     let mut names: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_pen_is_understood() {
+    fn a_misspelt_id_gets_the_nearest_names() {
         assert_eq!(nearest("one-core-hotpsot")[0], "one-core-hotspot");
         assert_eq!(nearest("rfs")[0], "rfs-half-configured");
         let error = find("hotspot").map(|rule| rule.id).expect_err("half a name");

@@ -1,4 +1,4 @@
-//! `rxlab export`: a plan for whoever owns the machine's configuration.
+//! `rxlab export`: writes a plan for the program that manages the machine's configuration.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use crate::plan::export::{ExportFile, Format, export};
 
 /// Write a plan for another program: a script, sysctl, systemd, TuneD, Ansible or irqbalance
 ///
-/// What the form has no words for is named in its first lines and on standard error. Names of interrupts
+/// Settings that the format cannot express are listed in its first lines and on standard error. Names of interrupts
 /// and addresses of devices are those of this machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A plan file (TOML); without one, what is applied and confirmed
+    /// A plan file (TOML) [default: what is applied and confirmed]
     #[arg(value_name = "PLAN")]
     plan: Option<PathBuf>,
     /// sh, sysctl, systemd-link, tuned, ansible or irqbalance-policy
     #[arg(long, value_name = "FORM")]
     to: Format,
-    /// Into this file, or this directory where there are several files
+    /// Write to this file, or to this directory if there are several files
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 }
@@ -35,11 +35,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     };
     let export = export(args.to, &plan, &machine.model);
     for left in &export.left_out {
-        // The files name it too.
+        // The files list it too.
         let _ = writeln!(output::stderr(), "rxlab: not in {}: {left}", args.to);
     }
     if export.files.is_empty() {
-        let message = format!("{} has no words for any setting of the plan", args.to);
+        let message = format!("{} cannot express any setting of the plan", args.to);
         return Err(CommandError::new(Kind::Findings, message));
     }
     match &args.output {

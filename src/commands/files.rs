@@ -10,10 +10,10 @@ use std::path::Path;
 use crate::atomic;
 use crate::error::CommandError;
 
-/// The text of a file; `what` it is goes into the error.
+/// Reads a text file; `what` names it in the error.
 pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
     std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        // It is not text.
+        // Not text.
         io::ErrorKind::InvalidData => {
             CommandError::usage(format!("cannot read the {what} {}: {error}", path.display()))
         }
@@ -21,7 +21,7 @@ pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
     })
 }
 
-/// The bytes of a file, whatever they are.
+/// Reads a file as bytes.
 pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>, CommandError> {
     std::fs::read(path).map_err(|error| cannot_read(what, path, &error))
 }
@@ -30,7 +30,7 @@ fn cannot_read(what: &str, path: &Path, error: &io::Error) -> CommandError {
     CommandError::new(error.into(), format!("cannot read the {what} {}: {error}", path.display()))
 }
 
-/// Writes a file, whole or not at all. A link at its name is an error.
+/// Writes a file atomically. A link at its name is an error.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     let done = match is_stream(path) {
         true => stream(path).and_then(|mut stream| stream.write_all(bytes)),
@@ -39,12 +39,12 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     done.map_err(|error| cannot_write(path, &error))
 }
 
-/// Puts an empty file at `path`, for what is written as it comes. A link at its name is an error.
+/// Creates an empty file at `path`, for output that is written as it comes. A link at its name is an error.
 pub(super) fn begin(path: &Path) -> io::Result<File> {
     if is_stream(path) { stream(path) } else { atomic::begin(path) }
 }
 
-/// Returns the error that [`write`] would end long work with, where it is known beforehand.
+/// Returns the error of a later [`write`], as far as it is known beforehand: before long work.
 pub(super) fn check(path: &Path) -> Result<(), CommandError> {
     match is_stream(path) {
         true => Ok(()),
@@ -56,7 +56,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> CommandError {
     CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
 }
 
-/// Returns true for a device, and for a descriptor of this process as `/dev/stdout` is. Only root makes names in these
+/// True for a device, and for a descriptor of this process such as `/dev/stdout`. Only root can create names in these
 /// directories, so a link there was not planted; in others it may have been.
 fn is_stream(path: &Path) -> bool {
     let directories = ["/dev", "/dev/fd", "/dev/pts", "/proc/self/fd"];
@@ -70,7 +70,7 @@ fn stream(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).open(path)
 }
 
-/// Returns true when the name is taken, if only by a link to nothing.
+/// True if the name is taken, even by a dangling link.
 pub(super) fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

@@ -1,5 +1,5 @@
-//! `rxlab guard`: the process that holds the deadline of an unconfirmed change. Started by
-//! `rxlab apply --confirm`, never by people.
+//! `rxlab guard`: the process that enforces the deadline of an unconfirmed change. Started by
+//! `rxlab apply --confirm`, not by users.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub struct Args {
 pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let stop = Arc::new(AtomicBool::new(false));
     let stood = stand(global, &args.id, &stop);
-    // The applier waits for this line, and takes any other for the reason why there is no guard.
-    // Who reads it is gone later on: nothing else is ever printed.
+    // The applier waits for this line, and takes any other as the reason why there is no guard.
+    // It stops reading then: nothing else is ever printed.
     let mut out = output::text_stdout();
     match &stood {
         Ok(_) => writeln!(out, "ready")?,
@@ -31,7 +31,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     }
     out.flush()?;
     let history = stood?;
-    // An applier that has not read it applies nothing.
+    // An applier that has not read the line applies nothing.
     if out.is_closed() {
         return Ok(());
     }
@@ -41,10 +41,10 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Makes this process independent of the terminal and of whoever started it, and makes sure that
-/// the transaction can be found. Gives what it says.
+/// Detaches this process from the terminal and from the process that started it, and checks that the
+/// transaction can be found. Returns its history.
 fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<History, CommandError> {
-    // Fails only for the leader of a process group, which then is independent already.
+    // Fails only for the leader of a process group, which is independent already.
     let _ = rustix::process::setsid();
     let ignored = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, ignored)?;

@@ -1,4 +1,4 @@
-//! `rxlab history`: every change that was made here, and every trial.
+//! `rxlab history`: all changes and trials on this machine.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::journal::Entry;
 use crate::report::text::{Cell, Column, Table};
 
-/// List past and present transactions and trials, the oldest first
+/// List past and present transactions and trials, oldest first
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -22,20 +22,20 @@ pub struct Args {}
 #[derive(Serialize)]
 struct Row {
     id: String,
-    /// RFC 3339; empty where the file does not say it.
+    /// RFC 3339; empty if the file does not have it.
     started: String,
     what: String,
     #[serde(flatten)]
     standing: Standing,
 }
 
-/// Where a transaction stands.
+/// State of a transaction.
 #[derive(Serialize)]
 #[serde(tag = "standing", content = "state", rename_all = "snake_case")]
 enum Standing {
     Open(State),
     Ended(Ending),
-    /// Its file cannot be read, and why.
+    /// Its file cannot be read; the reason.
     Unreadable(String),
 }
 
@@ -76,7 +76,7 @@ fn row(entry: Entry, now_ns: u64, boot_id: &str) -> Row {
     let is_present = begin.is_some_and(|begin| begin.boot_id == boot_id);
     let standing = match &history {
         Err(why) => Standing::Unreadable(why.clone()),
-        // One of an earlier boot is put into the archive by the next change.
+        // The next change archives transactions of an earlier boot.
         Ok(history) if is_open && is_present && !history.is_closed() => {
             Standing::Open(apply::state(history, now_ns))
         }

@@ -1,4 +1,4 @@
-//! `rxlab interference`: who pays for received packets, by CPU and by process.
+//! `rxlab interference`: time lost to received packets, by CPU and by process.
 
 mod compare;
 
@@ -16,24 +16,24 @@ use crate::probe::{LookError, Method, Missing, OpensslError, SampleOptions, Tier
 use crate::report::interference;
 use crate::units::{CpuId, parse_duration};
 
-/// Find out who pays for received packets: CPUs, and the processes whose time it takes
+/// Find out who pays for received packets: CPUs, and the processes that lose time to them
 ///
-/// Measures with eBPF where that can be had (root), and says so; else from /proc.
+/// Measures with eBPF where it is available (root), else from /proc, and says which.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to sample; with --compare the length of each slot [default: 3s, 1s with --compare]
+    /// Length of the sample; with --compare that of each slot [default: 3s, 1s with --compare]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// The CPU for --probe and --with; with --compare the CPU whose interference counts
+    /// CPU for --probe and --with; with --compare the CPU whose interference counts
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
-    /// Keep the CPU busy with integer work, and print what that missed next to what was measured
+    /// Keep the CPU busy with integer work, and print the time that this lost next to the measured time
     #[arg(long, requires = "cpu", conflicts_with = "with")]
     probe: bool,
-    /// The same with this program, for a whole number of seconds
+    /// Like --probe, but with this program, for a whole number of seconds
     #[arg(long, requires = "cpu", value_name = "PROGRAM")]
     with: Option<With>,
-    /// Measure with this alone, and fail where it cannot be had
+    /// Measure only in this way, and fail if it is unavailable
     #[arg(long, value_name = "TIER")]
     tier: Option<TierName>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--for must be 100ms to 1h"));
     }
     if global.root != Path::new("/") {
-        return Err(CommandError::usage("interference measures this machine: --root does not go with it"));
+        return Err(CommandError::usage("interference measures this machine: --root is not supported"));
     }
     if comparing {
         return compare::run(global, &args.pair, length, args.cpu.map(CpuId), args.probe);
@@ -92,7 +92,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     };
     let stop = place::stop_flag()?;
     let host: &dyn Host = &host;
-    let wait = || progress::wait("looking who pays", length, &stop);
+    let wait = || progress::wait("measuring interference", length, &stop);
     let found = look(host, &options, wait, &stop).map_err(explain)?;
     let mut out = output::stdout(global);
     if global.json {
@@ -111,7 +111,7 @@ fn explain(error: LookError) -> CommandError {
     };
     let hint = match &error {
         LookError::Missing(Missing::Privilege) => {
-            Some(format!("{}; --tier procfs needs none of that", machine::privilege("measuring with eBPF")))
+            Some(format!("{}; --tier procfs does not", machine::privilege("measuring with eBPF")))
         }
         LookError::Missing(_) => Some("--tier procfs needs no eBPF".to_owned()),
         LookError::Openssl(OpensslError::Start(_)) => {

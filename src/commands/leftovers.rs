@@ -1,4 +1,4 @@
-//! What killed processes and guards have left for the next command: changes to put back, and notices to pass on.
+//! Leftovers of killed processes and guards for the next command: changes to put back, and notices to print.
 
 use std::io::Write;
 
@@ -9,22 +9,22 @@ use crate::error::{CommandError, Kind};
 use crate::host::ProcessId;
 use crate::journal::Notice;
 
-/// Says what guards have put back since the last command, each once. A reader that may not take a notice away leaves
-/// it to one that may. Returns how many there were.
+/// Prints what guards have put back since the last command, each once. A user who may not remove a notice leaves it to
+/// one who may. Returns the number of notices.
 pub(super) fn pass_on_notices(global: &Global) -> usize {
     let notices = place::store(global).take_notices();
     for notice in &notices {
-        // When even standard error is closed there is no way left to tell.
+        // If even standard error is closed, nothing can be reported.
         let _ = writeln!(output::stderr(), "rxlab: {notice}");
     }
     notices.len()
 }
 
-/// Puts back what a killed process has left behind, and says so; then an error while a change still waits for its
-/// confirmation. Commands that are going to change the machine begin with this.
+/// Puts back and reports what killed processes have left behind; then returns an error if a change still waits for its
+/// confirmation. Commands that change the machine start with this.
 pub(super) fn clear(global: &Global) -> Result<(), CommandError> {
     let store = place::store(global);
-    // Without any journal there is nothing to lock, and no directory is made for a lock.
+    // Without a journal there is nothing to lock, and no directory is created for a lock.
     if store.open_ids().map_err(place::journal_error)?.is_empty() {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(super) fn clear(global: &Global) -> Result<(), CommandError> {
         }
         let notice = Notice { id: id.clone(), what, lapse, is_closed: true };
         let said = undo::hints(CommandError::new(Kind::Changed, notice), &undo);
-        // The way is clear whether or not standard error takes this.
+        // Done, whether or not standard error accepts this.
         let _ = writeln!(output::stderr(), "rxlab: {said}");
     }
     place::nothing_waits(&store.open_of(&root, &identity.boot_id).map_err(place::journal_error)?)

@@ -1,4 +1,4 @@
-//! `rxlab load`: offer load to a target and say what came back.
+//! `rxlab load`: offers load to a target and measures the responses.
 
 mod cpus;
 mod find;
@@ -25,14 +25,14 @@ use watch::Watch;
 
 /// Offer load to a target and measure what comes back.
 ///
-/// Without --rate each connection sends its next request when an answer has come (closed loop).
+/// Without --rate each connection sends its next request when a response has arrived (closed loop).
 /// With --rate requests follow a fixed schedule, and latency counts from the moment for which a
-/// request was intended, so a stalling target cannot hide the requests it held up. The client's own
-/// The result includes its CPU use and whether it was the limit. With --find-max it searches the
-/// highest rate that keeps the limits of --slo, by repeated runs in random order.
+/// request was intended, so a stalling target cannot hide the requests it held up. The result
+/// includes the client's own CPU use and whether the client was the limit. With --find-max it
+/// searches the highest rate that keeps the limits of --slo, by repeated runs in random order.
 ///
-/// It exits with 5 when there was not one good answer, or when the target could not be reached at the end; the result is
-/// printed nevertheless.
+/// Exits with 5 if no response was successful, or if the target was unreachable at the end; the
+/// result is printed in either case.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
@@ -42,7 +42,7 @@ pub struct Args {
     /// TCP connections, or UDP flows (source ports)
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
     connections: usize,
-    /// Requests outstanding on each connection, or on each flow of a load without --rate
+    /// Outstanding requests per connection, or per flow of a load without --rate
     #[arg(long, short, value_name = "D", default_value_t = 1)]
     pipeline: usize,
     /// HTTP method
@@ -51,101 +51,101 @@ pub struct Args {
     /// HTTP header line, such as 'Accept: text/html'; may be given more than once
     #[arg(long, short = 'H', value_name = "LINE")]
     header: Vec<Header>,
-    /// Body of every request; @FILE takes it from a file, whatever its bytes are
+    /// Body of every request; @FILE reads it from a file, byte for byte
     #[arg(long, value_name = "TEXT")]
     body: Option<String>,
-    /// File with paths or URLs, one a line, to ask for in turn instead of a path in the URL; with dns://
+    /// File with paths or URLs, one per line, to request in turn instead of a path in the URL; with dns://
     /// names, or names and types
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
-    /// Statuses of good answers, such as 2xx,404
+    /// Statuses of successful responses, such as 2xx,404
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
     expect_status: Statuses,
-    /// Count answers with a good status and another body than this as errors; @FILE takes it from a file
+    /// Count responses with an expected status but another body than this as errors; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     expect_body: Option<String>,
-    /// Announce to a BitTorrent tracker: count answers with a failure reason as errors, and fill in the
-    /// query of a URL that has none
+    /// Announce to a BitTorrent tracker: count responses with a failure reason as errors, and add a query to
+    /// a URL without one
     #[arg(long, conflicts_with = "expect_body")]
     announce: bool,
-    /// Open a connection for each request
+    /// Open a new connection for each request
     #[arg(long)]
     no_keepalive: bool,
     /// Connect to this unix socket instead of the URL's host and port
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// With https://: root certificates (PEM) to check by, instead of those of the system
+    /// With https://: trust these root certificates (PEM) instead of those of the system
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// With https://: take any certificate
+    /// With https://: accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
-    /// Addresses from which connections and flows come, in turn
+    /// Source addresses of connections and flows, in turn
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
     source: Vec<IpAddr>,
-    /// Threads, each with its share of the connections; without it 1, or with --cpus auto one for each of
-    /// those CPUs
+    /// Threads, each with its share of the connections [default: 1, or with --cpus auto one for each of those
+    /// CPUs]
     #[arg(long, short, value_name = "T")]
     threads: Option<usize>,
-    /// How long; without it as long as the steps and ramps of --rate take, or 5s
+    /// Length of the load [default: that of the steps and ramps of --rate, or 5s]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Send this many requests, and end when all are answered; without --for however long it takes, unless
-    /// nobody can be reached for 10 s
+    /// Send this many requests, and end when all are answered; without --for it takes as long as needed, but
+    /// ends once the target is unreachable for 10 s
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
-    /// Run this long before anything is measured
+    /// Run this long before measuring
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "requests")]
     warm_up: Option<Duration>,
-    /// Requests a second on a fixed schedule, over all threads: 1000, 0.5, 100..5000/10s (a ramp),
-    /// or 1000/5s,2000/5s,4000 (steps); the last rate holds on
+    /// Requests per second on a fixed schedule, over all threads: 1000, 0.5, 100..5000/10s (a ramp),
+    /// or 1000/5s,2000/5s,4000 (steps); the last rate continues
     #[arg(long, short, value_name = "R")]
     rate: Option<Rate>,
-    /// With --rate: requests at random (a Poisson process) instead of evenly
+    /// With --rate: send requests at random (a Poisson process) instead of evenly
     #[arg(long, requires = "open loop")]
     poisson: bool,
-    /// With --poisson: which random requests; without it a number that differs by machine, and is the same in every run
-    /// there. Generators that run side by side on one machine need different ones
+    /// With --poisson: seed of the random arrivals; the default differs between machines and is the same in every run
+    /// on one. Generators that run side by side on one machine need different seeds
     #[arg(long, value_name = "N", requires = "poisson", conflicts_with = "find_max")]
     seed: Option<u32>,
-    /// With --rate: precise (polls; takes the whole CPU), timer (sleeps), or coarse (wakes up once a
-    /// millisecond; takes the least)
+    /// With --rate: precise (polls; takes a whole CPU), timer (sleeps), or coarse (wakes up once per
+    /// millisecond; takes the least CPU)
     #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
     pacing: Pacing,
-    /// Search the highest rate that keeps the limits of --slo; --for is the length of one run (1s)
+    /// Search the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
     #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log", "prometheus"])]
     find_max: bool,
-    /// Limits for --find-max, with commas between them: p50, p90, p99, p99.9 or max below a time, and
-    /// errors below a percentage: 'p99<5ms,errors<0.1%'
+    /// Limits for --find-max, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors
+    /// below a percentage: 'p99<5ms,errors<0.1%'
     #[arg(long, value_name = "LIMITS", requires = "find_max")]
     slo: Option<Slo>,
-    /// CPUs to pin the threads to, such as 0-3,8; auto takes one a core of those that no interface interrupts
+    /// CPUs to pin the threads to, such as 0-3,8; auto takes one per core of those that no interface interrupts
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: Cpus,
     /// Write the latencies of each second to this file, for the tools of HdrHistogram
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
-    /// After the load ask this Prometheus (http://HOST:PORT) for --prometheus-query over its time
+    /// After the load send --prometheus-query for its time to this Prometheus (http://HOST:PORT)
     #[arg(long, value_name = "URL", requires = "prometheus_query")]
     prometheus: Option<Url>,
-    /// Query in PromQL, such as the CPU time of the server's machine
+    /// Query in PromQL, such as one for the CPU time of the server's machine
     #[arg(long, value_name = "QUERY", requires = "prometheus")]
     prometheus_query: Option<String>,
-    /// How long an answer may take
+    /// Timeout of a request
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     timeout: Duration,
     /// UDP payload, at least 24
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     size: usize,
-    /// UDP: send up to N datagrams of a flow at once, as a train of the kernel (GSO), and receive them
-    /// so (GRO); at most 64, which is also a good choice. --pipeline then counts trains
+    /// UDP: send up to N datagrams of a flow at once, as one train (GSO), and receive them the same way
+    /// (GRO); at most 64, which is also a good choice. --pipeline then counts trains
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
 }
 
-/// How long, when nothing says otherwise.
+/// Default length of a load.
 const DURATION: Duration = Duration::from_secs(5);
-/// How long one run of a search is.
+/// Default length of one run of a search.
 const RUN: Duration = Duration::from_secs(1);
 
 /// Runs the command.
@@ -154,7 +154,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
     if args.hdr_log.is_some() && args.url.protocol == Protocol::UdpSink {
-        return Err(CommandError::usage("datagrams one way have no latency that --hdr-log could hold"));
+        return Err(CommandError::usage("a one-way load has no latency for --hdr-log to record"));
     }
     if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
@@ -189,7 +189,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         netns: global.netns.as_deref().map(netns_path),
     };
     if let Some(slo) = &args.slo {
-        // Each run has a rate of its own, and with it the random arrivals that were asked for.
+        // Each run has its own rate, with random arrivals if asked for.
         Spec { rate: Some(Rate::steady(1.0)), ..spec.clone() }
             .check()
             .map_err(|error| explain(error.into()))?;
@@ -200,7 +200,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let stop = place::stop_flag()?;
     let host = LiveHost::open("/".as_ref()).ok();
     let mut server = host.as_ref().and_then(|host| ServerWatch::find(host, &spec));
-    // The rate begins to change when the measurement does.
+    // The rate starts to change when the measurement starts.
     let rate = spec.rate.clone().map(|rate| match args.warm_up {
         Some(time) if !time.is_zero() => rate.held_for(time),
         _ => rate,
@@ -219,14 +219,14 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let series = watch.series;
     let report = Report { series, prometheus, ..Report::new(&spec, &interval).with_server(server_cpu) };
     let interrupted = stop.load(Ordering::Relaxed);
-    // Nothing sent at all is a rate of less than one request in this time.
+    // If nothing was sent at all, the rate is below one request in this time.
     let failed = interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0);
     let ended = if interrupted {
         Err(CommandError::silent(Kind::Interrupted))
     } else if failed {
-        Err(CommandError::failed(format!("{} gave not one good answer", spec.url)))
+        Err(CommandError::failed(format!("no successful response from {}", spec.url)))
     } else if report.unreachable {
-        Err(CommandError::failed(format!("{} could not be reached at the end of the load", spec.url))
+        Err(CommandError::failed(format!("{} was unreachable at the end of the load", spec.url))
             .hint("the result includes the time in which it was down; check whether it still runs"))
     } else {
         Ok(())
@@ -234,9 +234,9 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     CommandError::after_output(ended, print(global, &report))
 }
 
-/// The seed of random arrivals. By default it is made of the machine's identity: so those of several machines that run
-/// side by side are independent, and each machine repeats its own. The host name tells containers apart that share an
-/// identity or have none. The runs of a search have seeds of their own.
+/// Seed of random arrivals. The default derives from the machine's identity: arrivals of machines that run side by side
+/// are independent, and each machine repeats its own. The host name distinguishes containers that share an identity or
+/// have none. The runs of a search have their own seeds.
 fn seed(args: &Args) -> u32 {
     if !args.poisson || args.find_max {
         return 0;
@@ -259,14 +259,14 @@ fn print(global: &Global, report: &Report) -> Result<(), CommandError> {
     Ok(out.flush()?)
 }
 
-/// What the clients of a tracker ask for: another client each time, and one of a thousand torrents.
+/// Query of a tracker's clients: a different client each time, and one of a thousand torrents.
 const ANNOUNCE: &str = "?info_hash={bytes:20/1000}&peer_id=-RX0001-{hex:12}&port={int:1024..65535}\
                         &uploaded=0&downloaded=0&left={int:0..1000000000}&compact=1&numwant=50";
 
-/// The URL, with the query of an announce where there is none.
+/// The URL; with --announce it gets a query if it has none.
 fn url(args: &Args) -> Url {
     let mut url = args.url.clone();
-    // A list says what to ask for in its stead.
+    // A list replaces its path.
     if args.urls.is_none() {
         announce(args, &mut url.path);
     }
@@ -279,7 +279,7 @@ fn announce(args: &Args, path: &mut String) {
     }
 }
 
-/// The body that the command line asks for.
+/// Body given on the command line: text, or @FILE.
 fn body(text: &str) -> Result<Body, CommandError> {
     match text.strip_prefix('@') {
         Some(path) => files::read_bytes("body", path.as_ref()).map(Body::from),
@@ -292,13 +292,13 @@ fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
     let mut paths = parse_paths(&files::read("list of URLs", file)?, &args.url)
         .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?;
     if paths.is_empty() {
-        return Err(CommandError::usage(format!("there is no URL in {}", file.display())));
+        return Err(CommandError::usage(format!("no URL in {}", file.display())));
     }
     paths.iter_mut().for_each(|path| announce(args, path));
     Ok(paths)
 }
 
-/// A load that cannot start, with what to do about it.
+/// The error of a load that cannot start, with a hint.
 pub(super) fn explain(error: LoadError) -> CommandError {
     let kind = match &error {
         LoadError::Spec(_) | LoadError::Tls(_) | LoadError::Pin { .. } | LoadError::Files { .. } => {
@@ -311,12 +311,12 @@ pub(super) fn explain(error: LoadError) -> CommandError {
     };
     let hint = match &error {
         LoadError::Down { url, .. } if url.starts_with("https") => {
-            Some("check host, port and certificate; --ca FILE trusts another one, --insecure any")
+            Some("check host, port and certificate; --ca FILE trusts another CA, --insecure any certificate")
         }
         LoadError::Down { .. } => Some("start one with `rxlab target`, or check host and port"),
         LoadError::Files { .. } => Some("raise the limit with `ulimit -n`, or use fewer connections"),
         LoadError::Tls(_) => {
-            Some("name root certificates with --ca, or take any certificate with --insecure")
+            Some("name root certificates with --ca, or accept any certificate with --insecure")
         }
         LoadError::Pin { .. } => Some("name CPUs that are online and allowed to this process"),
         _ => None,

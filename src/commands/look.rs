@@ -1,4 +1,4 @@
-//! Two samples of the counters, and what they say: what doctor judges and what plans are made of.
+//! Two samples of the counters and the rates between them: the input of the doctor and of plans.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,20 +13,20 @@ use crate::probe::{Budget, SoftirqTime, hand_over, stack_work};
 use crate::sample::{Counters, Inventory, Scope, busiest};
 use crate::units::{CpuId, Fact};
 
-/// CPU time is accounted in ticks of 10 ms: below ten of them nothing is certain.
+/// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// What measuring softirq time may cost.
+/// Bound on the cost of measuring softirq time.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Cost {
-    /// Part of a CPU's time that measuring softirqs with eBPF may take; the more packets, the shorter it measures at
-    /// a time
+    /// Part of a CPU's time that measuring softirqs with eBPF may take; the more packets, the shorter each
+    /// measurement
     #[arg(long, value_name = "PERCENT", default_value = "1%")]
     pub(super) budget: Budget,
 }
 
-/// The machine and what it did for `length`, or between the two moments of a snapshot. Once `stop` is set, what it did
-/// until then; an error when that is too short to measure anything.
+/// Returns the machine and its rates over `length`, or between the two moments of a snapshot. `stop` ends the sample
+/// early; an error if it is then too short to measure anything.
 pub(super) fn look(
     source: &Source,
     length: Duration,
@@ -50,15 +50,15 @@ pub(super) fn look(
     }
 }
 
-/// An error for a sample that shows nothing.
+/// Returns an error if a sample of `length` is too short.
 pub(super) fn long_enough(length: Duration) -> Result<(), CommandError> {
     match length < SHORTEST {
-        true => Err(CommandError::usage("--for is too short to see anything: give at least 100ms")),
+        true => Err(CommandError::usage("--for is too short to measure anything: give at least 100ms")),
         false => Ok(()),
     }
 }
 
-/// The end of a command whose sample Ctrl-C may have cut short: what it printed is of that shorter time.
+/// Result of a command whose sample Ctrl-C may have cut short: its output is then of that shorter time.
 pub(super) fn ended(stop: &AtomicBool, ended: Result<(), CommandError>) -> Result<(), CommandError> {
     let is_cut = stop.load(Ordering::SeqCst);
     match ended {
@@ -68,7 +68,7 @@ pub(super) fn ended(stop: &AtomicBool, ended: Result<(), CommandError>) -> Resul
     }
 }
 
-/// Two samples and, unless `stop` is set, what handing packets over costs.
+/// Takes two samples and, unless `stop` is set, measures the cost of handing packets over.
 pub(super) fn with_costs(
     host: &dyn Host,
     length: Duration,
@@ -80,7 +80,7 @@ pub(super) fn with_costs(
     Ok((model, Rates { costs, ..rates }))
 }
 
-/// Two samples, `length` apart or less when `stop` is set meanwhile.
+/// Takes two samples, `length` apart, or less if `stop` is set meanwhile.
 pub(super) fn for_a_while(
     host: &dyn Host,
     length: Duration,
@@ -90,9 +90,9 @@ pub(super) fn for_a_while(
     let inventory = Inventory::take(host, Scope::Load);
     let mut timer = softirq_time(host, &inventory, budget);
     let before = Counters::take(host, &inventory);
-    let wait = || progress::wait("looking at the counters", length, stop);
+    let wait = || progress::wait("sampling the counters", length, stop);
     let windows = match &mut timer {
-        // What cannot be read is left to the kernel's own figures.
+        // If it cannot be read, the kernel's own figures are used.
         Some(timer) => timer.during(wait).1.ok(),
         None => {
             wait();
@@ -106,16 +106,16 @@ pub(super) fn for_a_while(
     Ok((model, rates))
 }
 
-/// What measures softirq time; `None` where the kernel does so itself, on files, and where eBPF cannot be had.
+/// The meter of softirq time; `None` if the kernel measures it itself, on files, and without eBPF.
 fn softirq_time(host: &dyn Host, inventory: &Inventory, budget: Budget) -> Option<SoftirqTime> {
     let is_needed = host.namespace().is_some() && inventory.settings.exact_softirq_time != Fact::Known(true);
     if is_needed { SoftirqTime::load(host, budget).ok() } else { None }
 }
 
-/// How long the part of the receive work that can be handed over is measured.
+/// Time for measuring the part of the receive work that can be handed over.
 const STACK: Duration = Duration::from_millis(200);
 
-/// What packets and handing them over cost; `None` on files, and where too little is received to tell.
+/// Costs of packets and of handing them over; `None` on files, and if too little is received to measure them.
 fn costs(host: &dyn Host, rates: &Rates) -> Option<Costs> {
     let receives = |cpu: &CpuRates| cpu.packets >= TRAFFIC && receive_time(cpu) >= 0.01;
     if host.namespace().is_none() || !rates.cpus.iter().any(receives) {
@@ -129,7 +129,7 @@ fn costs(host: &dyn Host, rates: &Rates) -> Option<Costs> {
     Some(Costs { cpus, hand_over, missing })
 }
 
-/// Where measuring disturbs least.
+/// The two CPUs on which measuring disturbs least.
 fn two_idlest(rates: &Rates) -> Result<(CpuId, CpuId), String> {
     let allowed = allowed_cpus();
     let mut cpus: Vec<&CpuRates> = rates.cpus.iter().filter(|cpu| allowed.contains(cpu.cpu)).collect();
@@ -140,7 +140,7 @@ fn two_idlest(rates: &Rates) -> Result<(CpuId, CpuId), String> {
     }
 }
 
-/// What `host` says now, against counters of before. Settings may have changed meanwhile: those of now
+/// Compares the current counters of `host` with earlier ones. Settings may have changed meanwhile: the current ones
 /// count.
 fn between(before: &Counters, host: &dyn Host) -> Result<(Model, Rates), CommandError> {
     let inventory = Inventory::take(host, Scope::Load);

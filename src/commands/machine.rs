@@ -13,15 +13,15 @@ use crate::units::{CpuMask, NicName};
 pub(crate) struct Machine {
     /// Its files.
     pub(crate) host: LiveHost,
-    /// What is on it.
+    /// Its CPUs, interfaces and settings.
     pub(crate) inventory: Inventory,
     /// Its receive path.
     pub(crate) model: Model,
-    /// The network namespace looked at, when it is not our own.
+    /// The selected network namespace, unless it is our own.
     pub(crate) netns: Option<Namespace>,
 }
 
-/// Opens the machine and network namespace of the command line.
+/// Opens the machine and network namespace that the command line selects.
 pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
     let (host, path) = host(global)?;
     let inventory = Inventory::take(&host, Scope::Counters);
@@ -30,7 +30,7 @@ pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
     Ok(Machine { host, inventory, model, netns })
 }
 
-/// The machine's files, and the network namespace if it is not ours.
+/// Returns the machine's files, and the path of the network namespace if it is not ours.
 pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), CommandError> {
     let path = global.netns.as_deref().map(netns_path);
     let opened = match &path {
@@ -47,14 +47,14 @@ pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), Comma
     Ok((host, path))
 }
 
-/// The machine seen from our own network namespace, and which one it is.
+/// Returns the machine as seen from our own network namespace, and its identity.
 pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity), CommandError> {
     let (own, _) = host(&Global { netns: None, ..global.clone() })?;
     let identity = describe(&Inventory::take(&own, Scope::Path))?.identity;
     Ok((own, identity))
 }
 
-/// Hint for a denial: `what` needs root, or capabilities that this root does not have.
+/// Hint for a denial: `what` needs root, or capabilities that root lacks here.
 pub(super) fn privilege(what: &str) -> String {
     match rustix::process::geteuid().is_root() {
         false => format!("{what} needs root"),
@@ -62,7 +62,7 @@ pub(super) fn privilege(what: &str) -> String {
     }
 }
 
-/// The receive path of a machine, or an error if none is found.
+/// Returns the receive path of a machine, or an error if none is found.
 pub(super) fn describe(inventory: &Inventory) -> Result<Model, CommandError> {
     if inventory.cpus.known().is_none() && inventory.nics.known().is_none() {
         return Err(CommandError::usage("no CPUs or interfaces found")
@@ -71,7 +71,7 @@ pub(super) fn describe(inventory: &Inventory) -> Result<Model, CommandError> {
     Ok(Model::new(inventory))
 }
 
-/// The interface called `name`, or an error that lists those that are there.
+/// Returns the interface `name`, or an error that lists the existing ones.
 pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic, CommandError> {
     model.nic(name).ok_or_else(|| {
         let names: Vec<&str> = model.nics.iter().map(|nic| nic.name.as_str()).collect();
@@ -80,7 +80,7 @@ pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic, Comma
     })
 }
 
-/// `cpus`, or an error that lists those that are there.
+/// Returns `cpus`, or an error that lists the existing ones.
 pub(super) fn cpus<'a>(model: &Model, cpus: &'a CpuMask) -> Result<&'a CpuMask, CommandError> {
     let there: CpuMask = model.cpus.iter().map(|cpu| cpu.id).collect();
     let missing = cpus.difference(&there);

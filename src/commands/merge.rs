@@ -1,4 +1,4 @@
-//! `rxlab merge`: add up the results of loads that ran side by side.
+//! `rxlab merge`: adds up the results of loads that ran at the same time.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::load::{MergeError, Report, merge, render};
 /// not a mean of percentiles.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What `rxlab load --json` printed, one result a file
+    /// Output of `rxlab load --json`, one result per file
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }

@@ -1,10 +1,9 @@
 //! Standard output and standard error: the one way from a command to the terminal.
 //!
-//! Names and values from elsewhere cannot steer a terminal through here ([`for_screen`]), and a reader that closes
-//! the pipe changes no exit code: the rest of the output is dropped.
-//! clippy bans the streams themselves elsewhere.
+//! Names and values from elsewhere cannot control the terminal ([`for_screen`]), and a closed pipe does not change the
+//! exit code: the rest of the output is dropped. clippy bans direct use of the streams elsewhere.
 
-#![allow(clippy::disallowed_methods)] // Opens the streams for all others.
+#![allow(clippy::disallowed_methods)] // Opens the streams for all other modules.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -19,7 +18,7 @@ pub(crate) fn stdout(global: &Global) -> Output {
     if global.json { Output::new(io::stdout(), Form::Json) } else { text_stdout() }
 }
 
-/// Standard output for what is text, with `--json` too.
+/// Standard output for text, even with `--json`.
 pub(crate) fn text_stdout() -> Output {
     let styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
     Output::new(io::stdout(), Form::Text { styles })
@@ -31,22 +30,22 @@ pub(crate) fn stderr() -> Output {
     Output::new(io::stderr(), Form::Text { styles })
 }
 
-/// Lays text out for the terminal on standard output, if it is one.
+/// Fits the text layout to the terminal on standard output, if there is one.
 pub(crate) fn fit_terminal() {
     if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
-        // A terminal that does not know its size says 0.
+        // A terminal that does not know its size reports 0.
         if size.ws_col > 0 {
             crate::report::text::fit_terminal(size.ws_col.into());
         }
     }
 }
 
-/// Returns true when a person can read standard output and answer on standard input.
+/// True if a user can read standard output and answer on standard input.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// An error when `text`, which a program is going to read, would not pass standard output unchanged.
+/// Returns an error if standard output would change `text`, which a program is going to read.
 pub(crate) fn check_passes(what: &str, text: &str) -> Result<(), CommandError> {
     match text.contains(is_control) {
         true => Err(CommandError::usage(format!("{what} has control characters, and is not printed"))
@@ -59,7 +58,7 @@ pub(crate) fn check_passes(what: &str, text: &str) -> Result<(), CommandError> {
 pub(crate) struct Output {
     stream: Box<dyn Write>,
     form: Form,
-    /// What no line break has ended yet.
+    /// Bytes of the unfinished line.
     rest: Vec<u8>,
     is_closed: bool,
 }
@@ -75,8 +74,7 @@ impl Output {
         Self { stream: Box::new(stream), form, rest: Vec::new(), is_closed: false }
     }
 
-    /// True once a write has shown that the reader closed the pipe. Commands that only print, and print without
-    /// end, end then.
+    /// True once a write has found the pipe closed. Commands that print without end, and do nothing else, exit then.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -94,7 +92,7 @@ impl Output {
         }
     }
 
-    /// Passes the first `length` bytes on.
+    /// Writes out the first `length` bytes, filtered.
     fn pass_first(&mut self, length: usize) -> io::Result<()> {
         let rest = self.rest.split_off(length);
         let whole = std::mem::replace(&mut self.rest, rest);
@@ -111,7 +109,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.rest.extend_from_slice(bytes);
         if let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') {
-            // A sequence that goes over a line break is none of ours.
+            // None of our own sequences spans a line break.
             self.pass_first(self.rest.len() - bytes.len() + end + 1)?;
         }
         Ok(bytes.len())
@@ -125,7 +123,7 @@ impl Write for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // Text without a line break at its end. Commands that have to know whether it was written flush themselves.
+        // Text without a final line break. Commands that must know whether it was written flush themselves.
         let _ = self.flush();
     }
 }
@@ -137,7 +135,7 @@ mod tests {
 
     use super::{Form, Output, check_passes};
 
-    /// Takes so many bytes, and then fails so.
+    /// Accepts `room` bytes, then fails with `then`.
     #[derive(Clone)]
     struct Pipe {
         taken: Arc<Mutex<Vec<u8>>>,
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_reads_is_exact_or_refused() {
+    fn text_for_programs_passes_unchanged_or_is_refused() {
         assert!(check_passes("the script", "rps 'e\u{fc}0'\n\tx\n").is_ok());
         let error = check_passes("the script", "rps 'e\u{1b}0'\n").expect_err("refused");
         assert!(error.message.starts_with("the script has control characters"));

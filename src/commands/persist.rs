@@ -1,4 +1,4 @@
-//! `rxlab persist`: make values hold over a boot.
+//! `rxlab persist`: keeps values over a reboot.
 
 pub(super) mod boot;
 
@@ -24,17 +24,17 @@ use crate::units::NicName;
 /// `rxlab unpersist` removes what this installs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Keep this plan (TOML), and not what is applied and confirmed
+    /// Persist this plan (TOML) instead of what is applied and confirmed
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// How a NIC is found again: by its place on the bus, or by its hardware address
+    /// Find a NIC again by its place on the bus, or by its hardware address
     #[arg(long = "match", value_name = "HOW", value_enum, default_value = "path")]
     by: By,
     #[command(flatten)]
     etc: Etc,
 }
 
-/// What of a NIC lasts.
+/// Lasting property of a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
     /// Its place on the bus.
@@ -43,16 +43,16 @@ enum By {
     Mac,
 }
 
-/// Where configuration is.
+/// Directory of configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Etc {
-    /// The directory of configuration, instead of `etc` below the root
+    /// Directory of configuration [default: `etc` below the root]
     #[arg(long, value_name = "DIR")]
     etc: Option<PathBuf>,
 }
 
 impl Etc {
-    /// Absolute: units run in `/`.
+    /// Absolute path of the directory: units run in `/`.
     pub(super) fn path(&self, global: &Global) -> Result<PathBuf, CommandError> {
         let etc = self.etc.clone().unwrap_or_else(|| global.root.join("etc"));
         Ok(std::path::absolute(etc)?)
@@ -61,7 +61,7 @@ impl Etc {
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if global.netns.is_some() {
-        return Err(CommandError::usage("a network namespace does not outlive a boot"));
+        return Err(CommandError::usage("a network namespace does not survive a reboot"));
     }
     let machine = machine::open(global)?;
     let plan = match &args.plan {
@@ -69,8 +69,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         None => kept(global, &machine.model)?,
     };
     let checked = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
-    if let Some(setting) = checked.iter().find(|setting| !outlives_a_boot(setting)) {
-        return Err(CommandError::usage(format!("{setting}: a process does not outlive a boot")));
+    if let Some(setting) = checked.iter().find(|setting| !survives_a_reboot(setting)) {
+        return Err(CommandError::usage(format!("{setting}: a process does not survive a reboot")));
     }
     let mac = |nic: &NicName| mac(&machine.host, nic).filter(|_| args.by == By::Mac);
     let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, mac);
@@ -84,17 +84,17 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     report(global, &plan, &restore, &written)
 }
 
-fn outlives_a_boot(setting: &Setting) -> bool {
+fn survives_a_reboot(setting: &Setting) -> bool {
     !matches!(setting.target, Target::Process(_))
 }
 
-/// What the open transactions of this machine hold, or an error where that is nothing.
+/// Returns the plan that the open transactions of this machine hold, or an error if it is empty.
 pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError> {
     let root = place::root(global)?;
     let open = place::store(global).open_of(&root.to_string_lossy(), &model.identity.boot_id);
     let (plan, left_out) = kept_plan(&open.map_err(place::journal_error)?);
     for id in left_out {
-        // The plan is the same whether or not standard error takes this.
+        // The plan is the same whether or not standard error accepts this.
         let _ = writeln!(
             output::stderr(),
             "rxlab: transaction {id} is left out: it is not finished, not confirmed, in another namespace, or a shell \
@@ -108,14 +108,14 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError>
     Ok(plan)
 }
 
-/// The hardware address that an interface was made with; one that was given to it later does not last.
+/// Permanent hardware address of an interface; one that was assigned later does not last.
 pub(super) fn mac(host: &dyn Host, nic: &NicName) -> Option<String> {
     let read = |file: &str| host.read_text(&format!("sys/class/net/{nic}/{file}")).ok();
     let permanent = read("addr_assign_type")?.trim() == "0";
     permanent.then(|| read("address"))?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// An error of the files with what to do about it.
+/// A [`PersistError`] with a hint.
 pub(super) fn persist_error(error: PersistError) -> CommandError {
     let kind = error.kind();
     match error {
@@ -139,13 +139,13 @@ fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) 
         writeln!(out, "{}", planned.set)?;
     }
     for one in written {
-        let done = if one.changed { "wrote" } else { "it is so already:" };
+        let done = if one.changed { "wrote" } else { "unchanged:" };
         writeln!(out, "{done} {}", one.path.display())?;
     }
-    writeln!(out, "set again at each boot by {}; `rxlab unpersist` ends that", restore.program.display())?;
-    writeln!(out, "a boot with `{OFF}` on the kernel command line leaves it out")?;
+    writeln!(out, "set again at each boot by {}; `rxlab unpersist` stops that", restore.program.display())?;
+    writeln!(out, "a boot with `{OFF}` on the kernel command line skips it")?;
     if written.iter().any(|one| one.changed) {
-        writeln!(out, "a systemd that runs takes it up with `systemctl daemon-reload`")?;
+        writeln!(out, "`systemctl daemon-reload` makes a running systemd read it")?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What the commands that change the machine share: where the journal is, which machine a
-//! transaction belongs to, and what an error means to the user.
+//! Shared by the commands that change the machine: the journal's location, the machine of a
+//! transaction, and errors with hints for the user.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, St
 use crate::model::Model;
 use crate::sample::{Inventory, Scope};
 
-/// The journal. Below another root it has a lock of its own: those files are no machine.
+/// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {
     let is_this_machine = global.root == Path::new("/");
     Store::new(match is_this_machine {
@@ -27,12 +27,12 @@ pub(super) fn store(global: &Global) -> Store {
     })
 }
 
-/// The network namespace of this process, where `root` is this machine.
+/// Network namespace of this process, if `root` is this machine.
 pub(super) fn home(root: &Path) -> Option<Namespace> {
     Namespace::own().ok().filter(|_| root == Path::new("/"))
 }
 
-/// The root as the journal spells it.
+/// Root directory as the journal spells it.
 pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
     let root = global.root.canonicalize();
     root.map_err(|error| {
@@ -40,7 +40,7 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// The machine that a transaction belongs to, and its receive path as it is now.
+/// Returns the machine of a transaction, and its current receive path.
 pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn Host>, Model), CommandError> {
     let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
     let lost = |hidden: Hidden| {
@@ -55,7 +55,7 @@ pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn 
     Ok((host, model))
 }
 
-/// The guard runs in `/`: every path is absolute.
+/// Arguments of the guard. It runs in `/`: every path is absolute.
 pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<Vec<OsString>, CommandError> {
     let state = std::path::absolute(&global.state_dir)?;
     let run = std::path::absolute(&global.run_dir)?;
@@ -66,8 +66,8 @@ pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<
     Ok(arguments)
 }
 
-/// Set by the first SIGINT, SIGTERM or SIGHUP, so that work ends between two steps and puts the
-/// machine back.
+/// Returns a flag that SIGINT, SIGTERM and SIGHUP set, so that work stops between two steps and puts
+/// the machine back.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, CommandError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -77,18 +77,18 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, CommandError> {
     Ok(stop)
 }
 
-/// The identities of what was put into the archive, with the reason, one line each.
+/// One line for each archived transaction: its id and the reason.
 pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
     let line = |archived: &Archived| match archived {
         Archived::OtherBoot(id) => {
-            Some(format!("archived {id}: the machine has been rebooted since, and its values are gone"))
+            Some(format!("archived {id}: the machine was rebooted since, so its values are gone"))
         }
         Archived::Leftover(_) => None,
     };
     archived.iter().filter_map(line).collect()
 }
 
-/// An error while one of the open transactions waits for its confirmation.
+/// Returns an error if one of the open transactions waits for its confirmation.
 pub(super) fn nothing_waits(open: &[(String, History)]) -> Result<(), CommandError> {
     match open.iter().find(|(_, history)| history.pending_deadline().is_some()) {
         Some((id, _)) => Err(apply_error(ApplyError::Pending { id: id.clone() })),
@@ -96,7 +96,7 @@ pub(super) fn nothing_waits(open: &[(String, History)]) -> Result<(), CommandErr
     }
 }
 
-/// A journal error with what to do about it.
+/// A journal error with a hint.
 pub(super) fn journal_error(error: JournalError) -> CommandError {
     let kind = error.kind();
     let hint = match &error {
@@ -118,7 +118,7 @@ pub(super) fn journal_error(error: JournalError) -> CommandError {
     CommandError::new(kind, error).hint(hint)
 }
 
-/// An error of applying with what to do about it.
+/// An [`ApplyError`] with a hint.
 pub(super) fn apply_error(error: ApplyError) -> CommandError {
     match error {
         ApplyError::Journal(error) => journal_error(error),
@@ -139,12 +139,12 @@ pub(super) fn apply_error(error: ApplyError) -> CommandError {
     }
 }
 
-/// Says on standard error which files cannot be read: what they hold is neither shown nor put back.
+/// Reports unreadable files on standard error: their values are neither shown nor put back.
 pub(super) fn warn(unreadable: &[Unreadable]) {
     for Unreadable { id, path, why, .. } in unreadable {
         let path = path.display();
-        // When even standard error is closed there is no way left to tell.
-        let _ = writeln!(output::stderr(), "rxlab: passed over transaction {id}: {why} ({path})");
+        // If even standard error is closed, nothing can be reported.
+        let _ = writeln!(output::stderr(), "rxlab: skipped transaction {id}: {why} ({path})");
         let hint = format!(
             "put the values of its `before` fields back by hand, then run `rxlab undo --forget {id}`"
         );

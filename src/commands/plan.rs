@@ -19,47 +19,47 @@ use crate::units::{CpuMask, NicName, parse_duration};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
 ///
-/// Samples the machine and plans for a policy, needed or not: to find a need is for
-/// `rxlab doctor` to find. Each setting says its risk (safe, brief stall, link reset) and its upkeep. With --set,
-/// the plan is made of your own values, checked against this machine.
+/// Samples the machine and plans for a policy, needed or not: use `rxlab doctor` to find a need. Each setting has
+/// its risk (safe, brief stall, link reset) and its upkeep. With --set, the plan is made of your own values, checked
+/// against this machine.
 ///
 /// Policies: spread (receive work of one interface on several CPUs; the default), numa-local (interrupts and packets
 /// near the device), isolate (no receive work on the application's CPUs), latency (no packet is held back), minimal
-/// (only what is safe and needs no looking after), full (all that may help).
+/// (only safe settings of low upkeep), full (all that may help).
 ///
 /// A policy's plan can have several variables: channels, rss, moderation, irq, xps, rps, rfs, clocksource. To try
 /// them one at a time, plan, try and keep one after the other: rxlab plan numa-local.irq -o irq.toml
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A policy; variables of one, such as numa-local.rps+rfs; or rps, rfs or rps+rfs alone
+    /// A policy; variables of one, such as numa-local.rps+rfs; or only rps, rfs or rps+rfs
     #[arg(value_name = "NAME", conflicts_with = "setting")]
     name: Option<String>,
-    /// The policy, if NAME is none; NAME then says variables of it
+    /// The policy, if NAME is not one; NAME then lists variables of it
     #[arg(long, value_name = "POLICY", conflicts_with = "setting")]
     policy: Option<Policy>,
-    /// For this interface; may be given several times. Unless given, spread takes the one that receives most, and the
-    /// other policies take every device in use
+    /// Plan for this interface; may be given several times. By default spread takes the one that receives most, and
+    /// the other policies take every device in use
     #[arg(long, value_name = "NIC", conflicts_with = "setting")]
     nic: Vec<NicName>,
-    /// CPUs that a queue hands its packets to, at most
+    /// Maximum number of CPUs that a queue hands its packets to
     #[arg(long, value_name = "N", conflicts_with = "setting", value_parser = at_least_one)]
     cpus_per_queue: Option<usize>,
     /// CPUs to keep receive work away from
     #[arg(long, value_name = "LIST", conflicts_with = "setting")]
     keep_clean: Option<CpuMask>,
-    /// How long to sample; a snapshot has its own interval
+    /// Length of the sample; a snapshot has its own interval
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     length: Duration,
     /// A value of your own, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
-    /// Print what each plan should do to the CPUs and to the packets a second that fit, by what packets and interrupts
-    /// cost here. The costs are measured with eBPF (root), as in every sample of live traffic; without it the prediction
-    /// uses fixed fractions and says so. With -o the plan is written with that prediction, for the trial to print next to what
-    /// it measures
+    /// Predict the effect of each plan on the CPUs and on the packets per second that fit, from the cost of packets and
+    /// interrupts here. The costs are measured with eBPF (root), as in every sample of live traffic; without it the
+    /// prediction uses fixed fractions and says so. With -o the plan includes the prediction, and a trial prints it
+    /// next to its measurement
     #[arg(long)]
     predict: bool,
-    /// Into this file instead of standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -69,10 +69,10 @@ pub struct Args {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a number from 1 on".to_owned())
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be at least 1".to_owned())
 }
 
-/// What NAME and --policy ask for.
+/// The plan that NAME and --policy select.
 #[derive(Debug, PartialEq)]
 enum Wanted {
     /// A plan of the spreading planner by its name: `rps`, `rfs`, `rps+rfs`.
@@ -118,7 +118,7 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// Writes the plan to a file, shows it, and says where it is.
+/// Writes the plan to a file, and prints it and the path.
 fn written(global: &Global, path: &Path, plan: &Plan) -> Result<(), CommandError> {
     files::write(path, plan.to_toml().as_bytes())?;
     let mut out = output::stdout(global);
@@ -173,18 +173,17 @@ fn wanted(args: &Args) -> Result<Wanted, CommandError> {
     }
 }
 
-/// Whether there is more to choose than the spreading planner knows, which plans for one interface.
+/// True if options are given that the spreading planner does not have: it plans for one interface.
 fn has_choices(args: &Args) -> bool {
     args.cpus_per_queue.is_some() || args.keep_clean.is_some() || args.nic.len() > 1
 }
 
-/// Whether no plan was asked for by name and none by a choice: what may be tried is then all that the spreading
-/// planner proposes.
+/// True if neither a name nor an option selects a plan: all proposals of the spreading planner are then candidates.
 fn is_plain(args: &Args) -> bool {
     args.name.is_none() && args.policy.is_none() && !has_choices(args)
 }
 
-/// The plan, or why there is nothing to plan.
+/// Returns the plan, or the reasons why there is nothing to plan.
 fn made(
     wanted: &Wanted,
     args: &Args,
@@ -210,7 +209,7 @@ fn made(
     Ok(if policed.plan.settings.is_empty() { Err(policed.reasons) } else { Ok(policed.plan) })
 }
 
-/// The plan of that name, or why there is none.
+/// Returns the plan of that name, or an error that lists the existing ones.
 fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>, CommandError> {
     let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
     let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
@@ -224,12 +223,13 @@ fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>, Com
     Err(spread.reasons.into_iter().fold(error, CommandError::hint))
 }
 
-/// Why there is nothing to write. A file of that name is of an earlier plan: whoever applies it next has to know.
+/// Error if there is nothing to write. It mentions an existing file of that name: an earlier plan, which may be applied
+/// by mistake.
 fn no_file(path: &Path, reasons: &[String]) -> CommandError {
     let error = CommandError::usage("there is no plan to write");
     let error = reasons.iter().fold(error, |error, reason| error.hint(reason));
     match files::is_there(path) {
-        true => error.hint(format!("{} is from before and was left as it is", path.display())),
+        true => error.hint(format!("{} is from an earlier run and was left unchanged", path.display())),
         false => error,
     }
 }
@@ -245,7 +245,7 @@ fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The user's settings in the order of applying, with the devices that they are for.
+/// Plan of the user's settings, in the order of applying and with their devices.
 fn own(source: &Source, model: &Model, settings: &[Setting]) -> Result<Plan, CommandError> {
     let mut plan = Plan::of("plan", settings);
     let checked = apply::check(source.host(), model, &plan).map_err(place::apply_error)?;

@@ -1,6 +1,6 @@
-//! Progress on a terminal, silence in a pipe.
+//! Progress on a terminal; nothing in a pipe.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Draws the bars of all others.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Draws the bars of all other modules.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -11,17 +11,17 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::report::text::clean;
 
-/// A progress bar on standard error. Names in its message cannot steer the terminal.
+/// A progress bar on standard error. Names in its message cannot control the terminal.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar of `length` steps with a message behind it; `None` where standard error is no terminal.
+    /// A bar of `length` steps with a message after it; `None` if standard error is not a terminal.
     pub(super) fn on_terminal(length: u64) -> Option<Self> {
         let bar = || ProgressBar::new(length).with_style(style("{bar:30} {eta} left, {msg}"));
         std::io::stderr().is_terminal().then(|| Self(bar()))
     }
 
-    /// A bar of unknown length; `None` where standard error is no terminal.
+    /// A bar of unknown length; `None` if standard error is not a terminal.
     pub(super) fn spinner_on_terminal() -> Option<Self> {
         let bar = || ProgressBar::new_spinner().with_style(style("{spinner} {msg}"));
         std::io::stderr().is_terminal().then(|| Self(bar()))
@@ -31,7 +31,7 @@ impl Bar {
         self.0.set_position(position);
     }
 
-    /// How much of the time of a [`clock`] is over.
+    /// Sets the elapsed time of a [`clock`].
     pub(super) fn set_elapsed(&self, elapsed: Duration) {
         self.0.set_position(milliseconds(elapsed));
     }
@@ -44,7 +44,7 @@ impl Bar {
         self.0.tick();
     }
 
-    /// Lets the bar's clock run on between steps.
+    /// Keeps the bar's clock running between steps.
     pub(super) fn tick_every(&self, interval: Duration) {
         self.0.enable_steady_tick(interval);
     }
@@ -54,13 +54,12 @@ impl Bar {
     }
 }
 
-/// Whether a person may watch: standard error is a terminal.
+/// True if standard error is a terminal, so that a user may be watching.
 pub(super) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Waits for `length`, or until `stop` is set, with a bar on standard error; without one when that is
-/// no terminal.
+/// Waits for `length`, or until `stop` is set, with a bar on standard error if that is a terminal.
 pub(super) fn wait(what: &str, length: Duration, stop: &AtomicBool) {
     let bar = clock(what, length);
     let begun = Instant::now();
@@ -71,8 +70,8 @@ pub(super) fn wait(what: &str, length: Duration, stop: &AtomicBool) {
     bar.finish_and_clear();
 }
 
-/// A bar of `length` steps, headed by `what`, with the time that is left at the pace so far. indicatif hides it when
-/// standard error is no terminal.
+/// A bar of `length` steps, headed by `what`, with the time left at the pace so far. indicatif hides it if standard
+/// error is not a terminal.
 pub(super) fn bar(what: &str, length: u64) -> Bar {
     let bar = Bar(ProgressBar::new(length));
     bar.0.set_style(style("{msg} [{wide_bar}] {eta} left").progress_chars("=> "));
@@ -84,7 +83,7 @@ pub(super) fn bar(what: &str, length: u64) -> Bar {
 pub(super) fn clock(what: &str, length: Duration) -> Bar {
     let left = |state: &ProgressState, out: &mut dyn Write| {
         let left = state.len().unwrap_or_default().saturating_sub(state.pos());
-        // What cannot be written is not shown.
+        // A failed write only hides the text.
         let _ = write!(out, "{} s left", left.div_ceil(1000));
     };
     let bar = Bar(ProgressBar::new(milliseconds(length)));

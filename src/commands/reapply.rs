@@ -1,4 +1,4 @@
-//! `rxlab reapply`: reapply values that another program has changed.
+//! `rxlab reapply`: sets values again that another program has changed.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::report::text::{clean, paragraph};
 
 /// Reapply values that another program has changed: only values that rxlab set and that are still applied
 ///
-/// A value that a newer transaction has set since is left to that one. `rxlab undo` still goes back to
-/// the value before the first change. `rxlab status` says who probably changed a value.
+/// A value that a newer transaction has set since is left to that one. `rxlab undo` still restores the value
+/// before the first change. `rxlab status` shows who probably changed a value.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this transaction
     #[arg(value_name = "ID")]
     id: Option<String>,
-    /// Say what would be set, and set nothing
+    /// Print what would be set, and set nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What became of one transaction. No values: it is unfinished, and was left alone.
+/// Outcome for one transaction. No values: it is unfinished and was left alone.
 #[derive(Serialize)]
 struct Done {
     id: String,
@@ -57,14 +57,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let set = |id: &str| {
             let mut transaction =
                 Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
-            // Under the lock no process begins anything: what is open now stays so.
+            // Under the lock no process starts a transaction: the open ones stay the same.
             of_one(global, id, &open()?, |_, newer, host, model| transaction.reapply(newer, host, model))
         };
         for id in chosen(&store, args, &open_now)? {
             match if args.dry_run { preview(&id) } else { set(&id) } {
                 Ok(values) => done.push(Done { id, values }),
                 Err(error) => {
-                    // What was set before it is told all the same.
+                    // Values set before it are still reported.
                     ended = Err(error);
                     break;
                 }
@@ -77,7 +77,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     CommandError::after_output(ended.and_then(|()| exit(&done)), printed)
 }
 
-/// The transactions to check, the oldest first: later ones may build on what it set.
+/// Returns the transactions to check, oldest first: later ones may depend on earlier ones.
 fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<String>, CommandError> {
     let Some(text) = &args.id else { return Ok(open.iter().map(|(id, _)| id.clone()).collect()) };
     let id = store.find(text).map_err(place::journal_error)?;
@@ -87,7 +87,7 @@ fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<
     Err(undo::of_another_root(&id))
 }
 
-/// Gives `act` the transaction, those after it, and its machine as it is now.
+/// Calls `act` with the transaction, those after it, and the current state of its machine.
 fn of_one(
     global: &Global,
     id: &str,
@@ -95,7 +95,7 @@ fn of_one(
     act: impl FnOnce(&History, &[(String, History)], &dyn Host, &Model) -> Option<Vec<Reapplied>>,
 ) -> Result<Option<Vec<Reapplied>>, CommandError> {
     let at = open.iter().position(|(open, _)| open == id);
-    let gone = || CommandError::new(Kind::Changed, format!("transaction {id} was put back meanwhile"));
+    let gone = || CommandError::new(Kind::Changed, format!("transaction {id} was put back in the meantime"));
     let at = at.ok_or_else(gone)?;
     let history = &open[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };
@@ -116,7 +116,7 @@ fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {
     for Done { id, values } in done {
         writeln!(out, "transaction {}:", clean(id))?;
         let Some(values) = values else {
-            writeln!(out, "  left alone, because it is unfinished; `rxlab undo` puts it back")?;
+            writeln!(out, "  left alone because it is unfinished; `rxlab undo` puts it back")?;
             continue;
         };
         if values.is_empty() {
@@ -131,7 +131,7 @@ fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What was found and done, in words.
+/// The outcome for a value, in words.
 fn in_text(value: &Reapplied) -> String {
     let who = in_words(&value.suspects);
     match &value.outcome {

@@ -1,4 +1,4 @@
-//! `rxlab restore`: set the values of the persisted plan; what the units run.
+//! `rxlab restore`: sets the values of the persisted plan. The units run this.
 
 mod round;
 
@@ -19,19 +19,19 @@ use crate::parse::has_kernel_argument;
 use crate::persist::{OFF, PLAN};
 use crate::units::{NicName, parse_duration};
 
-/// Time between two checks for what is not there yet.
+/// Time between two checks for what is missing.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Set the persisted values again, each NIC's as soon as it is there with its queues and interrupts
+/// Set the persisted values again, for each NIC as soon as it exists with its queues and interrupts
 ///
-/// The units of `rxlab persist` run this. What it sets is journalled as by apply. After a boot with
+/// The units of `rxlab persist` run this. It journals its changes like apply. After a boot with
 /// `rxlab=off` on the kernel command line it sets nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only those of this interface
+    /// Only the values of this interface
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
-    /// Wait so long for what is not there yet
+    /// Wait this long for what does not exist yet
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     wait: Duration,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             return ended(said, refused);
         }
         if stop.load(Ordering::Relaxed) || end.is_none_or(|end| Instant::now() >= end) {
-            let mut error = CommandError::new(Kind::Changed, "not everything that is persisted is there");
+            let mut error = CommandError::new(Kind::Changed, "not all persisted values could be set");
             for why in round.waiting {
                 error = error.hint(why);
             }
@@ -73,13 +73,13 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
 }
 
-/// Returns true after a boot that leaves out the persisted values. The units have the same condition; here it holds for
-/// other init systems too. Without readable kernel arguments it is false.
+/// True after a boot with the argument that disables persisted values. The units have the same condition; this check
+/// covers other init systems. False if the kernel arguments are unreadable.
 fn is_off(host: &dyn Host) -> bool {
     host.read_text("proc/cmdline").is_ok_and(|text| has_kernel_argument(&text, OFF))
 }
 
-/// The first reason why something is not set, with the others as its hints.
+/// Returns the first reason why a value is not set, with the others as its hints.
 fn ended(said: bool, refused: Vec<CommandError>) -> Result<(), CommandError> {
     let mut refused = refused.into_iter();
     let Some(mut first) = refused.next() else {

@@ -11,13 +11,13 @@ use crate::units::{CpuMask, NicName};
 
 /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
 ///
-/// Works without privileges; what may not be read is marked as such.
+/// Works without privileges; values that they would be needed for are marked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Everything about one interface
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
-    /// What arrives at these CPUs, such as 2 or 0-3,8
+    /// Receive work of these CPUs, such as 2 or 0-3,8
     #[arg(long, value_name = "CPUS", conflicts_with_all = ["nic", "tree"])]
     cpu: Option<CpuMask>,
     /// The tree from interface to process
@@ -29,8 +29,8 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if global.json && args.tree {
-        return Err(CommandError::usage("--tree is a drawing: it does not go with --json")
-            .hint("leave --tree out: the model that the tree is drawn from is what --json prints"));
+        return Err(CommandError::usage("--tree is a drawing: it cannot be combined with --json")
+            .hint("leave --tree out: --json prints the model that the tree is drawn from"));
     }
     let model = source::open(global, &args.from)?.model(args.nic.as_ref())?;
     let nic = args.nic.as_ref().map(|name| machine::nic(&model, name)).transpose()?;

@@ -1,4 +1,4 @@
-//! `rxlab snapshot`: the machine in a file.
+//! `rxlab snapshot`: records the machine in a file.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,24 +18,24 @@ use crate::journal::{Disk, Folder, History, Storage};
 use crate::snapshot::Snapshot;
 use crate::units::parse_duration;
 
-/// Write what other commands read to a file, for a bug report or to examine it elsewhere
+/// Record what other commands read in a file, for a bug report or to examine it elsewhere
 ///
-/// `show`, `doctor` and the like give the same answers with `--snapshot FILE` as on the machine. Host
-/// name, boot id, IP and MAC addresses and RSS hash keys are replaced, unless asked otherwise;
-/// interface, process and control group names and port numbers are not. Works without privileges as
-/// far as it can.
+/// Commands such as `show` and `doctor` give the same results with `--snapshot FILE` as on the machine.
+/// Host name, boot id, IP and MAC addresses and RSS hash keys are replaced unless --unredacted is given;
+/// interface, process and control group names and port numbers are kept. Without privileges it records
+/// what it can read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The file to write
+    /// File to write
     #[arg(short, long, value_name = "FILE", default_value = "host.tar.zst")]
     output: PathBuf,
-    /// Time between the two readings of the counters
+    /// Time between the two samples of the counters
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     length: Duration,
     /// Keep addresses, host name and boot id as they are
     #[arg(long)]
     unredacted: bool,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
 }
@@ -43,15 +43,15 @@ pub struct Args {
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let name = stem(&args.output)?;
     if files::is_there(&args.output) && !args.force {
-        return Err(CommandError::usage(format!("{} is there already", args.output.display()))
+        return Err(CommandError::usage(format!("{} already exists", args.output.display()))
             .hint("give another name with -o, or --force"));
     }
     files::check(&args.output)?;
     let machine = machine::open(global)?;
     let open = open_transactions(global, &machine)?;
     let stop = place::stop_flag()?;
-    let wait = || progress::wait("looking at the counters", args.length, &stop);
-    // Knobs read what `status` compares with.
+    let wait = || progress::wait("sampling the counters", args.length, &stop);
+    // Knobs read the values that `status` compares with.
     let more = |host: &dyn Host| {
         let histories: Vec<_> = open.iter().map(|(id, (_, history))| (id.clone(), history.clone())).collect();
         for (index, (_, history)) in histories.iter().enumerate() {
@@ -81,8 +81,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     look::ended(&stop, Ok(()))
 }
 
-/// The open transactions in the network namespace looked at, as bytes and understood. A journal that
-/// cannot be read is left out, and said so: the rest is worth having.
+/// Returns the open transactions of the selected network namespace, raw and parsed. An unreadable journal
+/// is left out with a notice: the rest is still useful.
 fn open_transactions(
     global: &Global,
     machine: &Machine,
@@ -92,8 +92,8 @@ fn open_transactions(
     let open = match place::store(global).open_of(&root, boot_id) {
         Ok(open) => open,
         Err(error) => {
-            // The rest is worth having whether or not standard error takes this.
-            let _ = writeln!(output::stderr(), "rxlab: the snapshot is without the journal: {error}");
+            // The rest is useful whether or not standard error accepts this.
+            let _ = writeln!(output::stderr(), "rxlab: the journal is not in the snapshot: {error}");
             return Ok(BTreeMap::new());
         }
     };
@@ -107,7 +107,7 @@ fn open_transactions(
     Ok(open.filter_map(|(id, history)| Some((id.clone(), (bytes(&id)?, history)))).collect())
 }
 
-/// What a redacted machine is called: the file's name up to its first dot.
+/// Name of a redacted machine: the file's name up to its first dot.
 fn stem(path: &Path) -> Result<String, CommandError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();

@@ -15,31 +15,31 @@ use crate::sample::{Inventory, Scope};
 use crate::snapshot::{ArchiveError, Snapshot};
 use crate::units::{NicName, parse_size};
 
-/// The argument of every command that only reads.
+/// Arguments of every command that only reads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct From {
     /// Read the machine from a snapshot file of `rxlab snapshot` instead of this one
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Refuse a snapshot that unpacks to more than this; a machine with 128 CPUs takes 3M
+    /// Refuse a snapshot that unpacks to more than this; a machine with 128 CPUs needs 3M
     #[arg(long, value_name = "SIZE", default_value = "64M", requires = "snapshot", value_parser = parse_size)]
     snapshot_limit: u64,
 }
 
-/// What is looked at.
+/// The machine to read.
 pub(super) enum Source {
-    /// A machine that runs, or a root.
+    /// A running machine, or another root.
     Live(LiveHost),
     /// A machine at two moments.
     Snapshot(Box<Snapshot>),
 }
 
-/// Opens what the command line names.
+/// Opens the machine or snapshot that the command line selects.
 pub(super) fn open(global: &Global, from: &From) -> Result<Source, CommandError> {
     let Some(path) = &from.snapshot else { return Ok(Source::Live(machine::host(global)?.0)) };
     if global.netns.is_some() || global.root != Path::new("/") {
-        return Err(CommandError::usage("--snapshot goes with neither --root nor --netns")
-            .hint("take the snapshot with --netns to have another namespace's interfaces in it"));
+        return Err(CommandError::usage("--snapshot cannot be combined with --root or --netns")
+            .hint("take the snapshot with --netns to include another namespace's interfaces"));
     }
     let failed =
         |why: String| CommandError::usage(format!("cannot read the snapshot {}: {why}", path.display()));
@@ -64,9 +64,9 @@ impl Source {
         }
     }
 
-    /// Its receive path and what surrounds it, with everything about `nic`.
+    /// Returns its receive path and surroundings, with all details of `nic`.
     pub(super) fn model(&self, nic: Option<&NicName>) -> Result<Model, CommandError> {
-        // What was not asked when the snapshot was taken is not in it, which would read as unsupported.
+        // Details that were not recorded in the snapshot would read as unsupported.
         let in_full = match self {
             Source::Live(_) => true,
             Source::Snapshot(snapshot) => snapshot.manifest.virtual_in_full,

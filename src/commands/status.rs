@@ -1,4 +1,4 @@
-//! `rxlab status`: what is applied, and which of it another program has changed.
+//! `rxlab status`: applied values, and those that another program has changed.
 
 mod watch;
 
@@ -19,14 +19,14 @@ use crate::sample::{Inventory, Scope};
 use crate::snapshot::Snapshot;
 use crate::units::parse_duration;
 
-/// Say what is applied, what drifted and who probably did it, and how long a deadline still runs
+/// Show what is applied, what drifted and who probably did it, and the time left to a deadline
 ///
 /// Exit code 1 when a value is no longer what was set, or a transaction is unfinished or overdue.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     from: From,
-    /// Go on looking, and print a line only when something changes; Ctrl-C ends it
+    /// Keep sampling, and print a line only when something changes, until Ctrl-C
     #[arg(long, conflicts_with = "snapshot")]
     watch: bool,
     /// Time between two samples of --watch
@@ -68,7 +68,7 @@ fn report(global: &Global, all: &[TransactionStatus], unreadable: &[Unreadable])
 /// Transactions compared with the machine, and files that cannot be read.
 pub(super) type Standing = (Vec<TransactionStatus>, Vec<Unreadable>);
 
-/// What is applied there.
+/// Returns the transactions that are applied to `source`.
 pub(super) fn transactions(global: &Global, source: &Source) -> Result<Standing, CommandError> {
     match source {
         Source::Live(_) => of_machine(global),
@@ -76,7 +76,7 @@ pub(super) fn transactions(global: &Global, source: &Source) -> Result<Standing,
     }
 }
 
-/// The exit code of `all`, for they have been printed.
+/// Returns the exit code for `all`, which have been printed.
 fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), CommandError> {
     if unreadable.is_empty() && all.iter().all(TransactionStatus::is_fine) {
         Ok(())
@@ -85,7 +85,7 @@ fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), C
     }
 }
 
-/// The transactions of the journal, each compared with the namespace that it was made in.
+/// Returns the transactions of the journal, each compared with its own namespace.
 fn of_machine(global: &Global) -> Result<Standing, CommandError> {
     let root = place::root(global)?.to_string_lossy().into_owned();
     let boot_id = machine::open(global)?.model.identity.boot_id;
@@ -96,7 +96,7 @@ fn of_machine(global: &Global) -> Result<Standing, CommandError> {
         let Some(begin) = history.begin() else { continue };
         match place::of_transaction(global, begin) {
             Ok((host, model)) => all.extend(status(history, &open[index + 1..], &*host, &model)),
-            // The others are shown all the same.
+            // The others are still shown.
             Err(error) => unreadable.push(Unreadable {
                 id: id.clone(),
                 path: place::store(global).path(id),
@@ -108,7 +108,7 @@ fn of_machine(global: &Global) -> Result<Standing, CommandError> {
     Ok((all, unreadable))
 }
 
-/// The transactions that were open when the snapshot was taken, compared with the machine of then.
+/// Returns the transactions that were open when the snapshot was taken, compared with the machine at that time.
 fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandError> {
     let model = Model::new(&Inventory::take(snapshot.last(), Scope::Path));
     let mut open = Vec::new();
@@ -124,7 +124,7 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandErr
     Ok(open.iter().enumerate().filter_map(of).collect())
 }
 
-/// Journals name what other people named, and a snapshot's may come from anybody.
+/// Prints one transaction. Names in a journal come from other users, and a snapshot's journal may come from anyone.
 fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Result<()> {
     let TransactionStatus { id, started, what, netns, state, values, command, seen: _ } = transaction;
     writeln!(out, "transaction {}  {}", clean(id), standing(state))?;
@@ -146,7 +146,7 @@ fn print(out: &mut impl Write, transaction: &TransactionStatus) -> std::io::Resu
     Ok(())
 }
 
-/// Where a transaction stands, in words.
+/// State of a transaction, in words.
 pub(super) fn standing(state: &State) -> String {
     match state {
         State::Applied => "applied".to_owned(),
@@ -157,24 +157,24 @@ pub(super) fn standing(state: &State) -> String {
             format!("goes back in {seconds_left:.0} s unless you run `rxlab confirm`")
         }
         State::Unfinished => {
-            "unfinished: being applied or put back, or stopped; `rxlab undo` goes on".to_owned()
+            "unfinished: being applied or put back, or stopped; `rxlab undo` continues".to_owned()
         }
     }
 }
 
-/// What is there now, in words.
+/// The current value, in words.
 fn now(live: &Live) -> String {
     match live {
         Live::Kept => "kept".to_owned(),
         Live::Covered { by } => format!("left to {by}, which has set it since"),
-        Live::Original => "DRIFTED: it is what it was before".to_owned(),
+        Live::Original => "DRIFTED: it is back at its original value".to_owned(),
         Live::Drifted { value } => format!("DRIFTED: it is {value} now"),
         Live::Gone => "gone with its device".to_owned(),
         Live::Unreadable { why } => format!("unknown: {why}"),
     }
 }
 
-/// Whether it is worth a word who did it: that a device is gone is said already.
+/// True if the suspects are worth printing. For a device that is gone the reason is known without any.
 fn asks_who(live: &Live, suspects: &[Suspect]) -> bool {
     match live {
         Live::Original | Live::Drifted { .. } => true,
@@ -192,7 +192,7 @@ mod tests {
 
     /// A journal from a stranger's snapshot once wrote its escape sequences to the terminal.
     #[test]
-    fn a_journal_does_not_steer_the_terminal() {
+    fn a_journal_does_not_control_the_terminal() {
         let evil = || "\u{1b}]0;x\u{7}".to_owned();
         let transaction = TransactionStatus {
             id: evil(),

@@ -1,12 +1,12 @@
-//! What a mistyped subcommand may have meant, where clap has no suggestion of its own.
+//! Suggestions for a mistyped subcommand if clap has none of its own.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Edits between a word and what it may have meant, at most.
+/// Maximum edit distance of a suggestion.
 const EDITS: usize = 2;
 
-/// Adds the subcommands that differ least from the mistyped one, of the command that the arguments lead to.
+/// Adds the subcommands nearest to the mistyped one, from the command that the arguments lead to.
 pub(super) fn suggest(error: &mut clap::Error, root: &Command, arguments: impl Iterator<Item = String>) {
     if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
         return;

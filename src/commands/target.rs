@@ -1,4 +1,4 @@
-//! `rxlab target`: small servers to aim a load at.
+//! `rxlab target`: small servers to test a load against.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use crate::host::netns_path;
 use crate::target::{Addresses, Counters, Served, Spec, Target, TargetError};
 use crate::units::{CpuMask, parse_duration};
 
-/// Serve small things to aim a load at, until interrupted.
+/// Run small servers to test a load against, until interrupted.
 ///
 /// HTTP/1.1 answers /simple with a few bytes, /bytes?n=N with N, /compute?us=N after N microseconds of
-/// work and /delay?us=N after N microseconds of rest, / lists them; answers on one connection keep their order. The
-/// UDP echo sends every datagram back; the UDP sink counts them and tells `rxlab load` what arrived, and
-/// how much of it out of order. Port 0 lets the kernel choose; the addresses are printed.
+/// work and /delay?us=N after N microseconds of rest, / lists them; responses on one connection keep their order. The
+/// UDP echo sends every datagram back; the UDP sink counts them and reports to `rxlab load` what arrived, and how
+/// much of it out of order. Port 0 lets the kernel choose; the addresses are printed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Serve HTTP here
@@ -31,7 +31,7 @@ pub struct Args {
     /// Count UDP here
     #[arg(long, value_name = "ADDR:PORT")]
     udp_sink: Option<SocketAddr>,
-    /// Answer announces and scrapes of a BitTorrent tracker over UDP here, all alike (BEP 15)
+    /// Answer announces and scrapes as a BitTorrent tracker over UDP here, all alike (BEP 15)
     #[arg(long, value_name = "ADDR:PORT")]
     udp_tracker: Option<SocketAddr>,
     /// Receive each datagram by itself instead of those of one flow together (UDP_GRO)
@@ -43,12 +43,12 @@ pub struct Args {
     /// CPUs to pin the threads to, such as 0-3,8
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: CpuMask,
-    /// How long; without it until interrupted
+    /// Serve for this long [default: until interrupted]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
 }
 
-/// How often signals and the end are looked for.
+/// Interval between checks for signals and the end.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 #[derive(Serialize)]
@@ -118,7 +118,7 @@ fn in_words(counters: &Counters) -> String {
     )
 }
 
-/// Prints one JSON line, or text; at once, because a script may be waiting for the addresses.
+/// Prints one JSON line, or text, and flushes: a script may be waiting for the addresses.
 fn say(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), CommandError> {
     let mut out = output::stdout(global);
     if global.json {

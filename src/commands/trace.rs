@@ -1,4 +1,4 @@
-//! `rxlab trace`: the timeline of receive work, into a file and as a summary.
+//! `rxlab trace`: records the timeline of receive work, in a file and as a summary.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,28 +19,28 @@ use crate::units::{CpuMask, parse_duration};
 
 /// Record when each CPU received packets, why, and for how long
 ///
-/// Traces interrupts, softirqs, polls of NAPIs, and the threads that receive, with eBPF (root). Prints what it
-/// comes to, and writes the timeline to FILE for https://ui.perfetto.dev or chrome://tracing. Both open a compressed
-/// one too: name it .json.gz, for a second of it can be 32 MB.
+/// Traces interrupts, softirqs, NAPI polls and receiving threads with eBPF (root). Prints a summary, and writes the
+/// timeline to FILE for https://ui.perfetto.dev or chrome://tracing. Both also open a compressed file: name it
+/// .json.gz, because one second can take 32 MB.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to trace
+    /// Length of the trace
     #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     length: Duration,
-    /// Write the timeline to FILE, compressed where its name ends in .gz
+    /// Write the timeline to FILE, compressed if its name ends in .gz
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Only these CPUs, like 0-3,8
+    /// Only these CPUs, such as 0-3,8
     #[arg(long, value_name = "LIST")]
     cpu: Option<CpuMask>,
-    /// Memory for events that are not yet read, in KiB: a power of two
+    /// Memory for unread events, in KiB: a power of two
     #[arg(long, value_name = "KIB", default_value_t = 32768)]
     buffer: u32,
 }
 
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(600);
-/// A page, and what fits the kernel's own bound with room to spare.
+/// From one page to a size well within the kernel's own bound.
 const BUFFERS: std::ops::RangeInclusive<u32> = 4..=1 << 20;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
@@ -84,7 +84,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The file, where one is wanted, and the bar.
+/// The file, if one is requested, and the progress bar.
 struct Output<'a> {
     path: Option<&'a Path>,
     file: Option<TimelineFile>,
@@ -97,7 +97,7 @@ struct Output<'a> {
 impl Sink for Output<'_> {
     fn begin(&mut self, at: u64) -> io::Result<()> {
         self.timeline = Timeline::new(self.names, self.identity, at);
-        // Not before: where nothing can be traced, a file that is there stays as it is.
+        // Not earlier: if nothing can be traced, an existing file is left unchanged.
         if let Some(path) = self.path {
             let file = self.file.insert(TimelineFile::new(path, files::begin(path)?));
             file.write_all(self.timeline.open().as_bytes())?;
@@ -118,7 +118,7 @@ impl Sink for Output<'_> {
 }
 
 impl Output<'_> {
-    /// Ends the file, and gives its size.
+    /// Finishes the file, and returns its size.
     fn close(self) -> io::Result<Option<u64>> {
         let Some(mut file) = self.file else { return Ok(None) };
         file.write_all(self.timeline.close().as_bytes())?;
@@ -126,7 +126,7 @@ impl Output<'_> {
     }
 }
 
-/// The file of the timeline, as its name says.
+/// The timeline's file, compressed or not by its name.
 enum TimelineFile {
     Plain(BufWriter<File>),
     Compressed(Box<GzEncoder<BufWriter<File>>>),
@@ -136,7 +136,7 @@ impl TimelineFile {
     fn new(path: &Path, file: File) -> Self {
         let file = BufWriter::new(file);
         match path.extension().is_some_and(|end| end == "gz") {
-            // The fastest level: the ring buffer has to be emptied meanwhile.
+            // The fastest level: the ring buffer has to be drained meanwhile.
             true => Self::Compressed(Box::new(GzEncoder::new(file, Compression::fast()))),
             false => Self::Plain(file),
         }
@@ -149,7 +149,7 @@ impl TimelineFile {
         }
     }
 
-    /// Ends the compressed stream and writes what is still buffered.
+    /// Ends the compressed stream and flushes the buffers.
     fn finish(self) -> io::Result<File> {
         let file = match self {
             Self::Plain(file) => file,
@@ -185,7 +185,7 @@ mod tests {
     use super::TimelineFile;
 
     #[test]
-    fn the_name_says_whether_it_is_compressed() {
+    fn the_name_decides_whether_the_file_is_compressed() {
         let written = |name: &str| {
             let mut file = tempfile::tempfile().expect("a temporary file");
             let mut timeline = TimelineFile::new(Path::new(name), file.try_clone().expect("cloned"));

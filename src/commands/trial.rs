@@ -1,4 +1,4 @@
-//! `rxlab trial`: flip one factor in random order, compare pairs, keep it only if it is proven.
+//! `rxlab trial`: flips one factor in random order, compares pairs, and keeps the change only if it is proven to help.
 
 mod conduct;
 mod finish;
@@ -19,8 +19,8 @@ pub(super) use show::say_written;
 
 /// Try one change as a randomized paired trial
 ///
-/// The change is flipped many times in an order that coins from a recorded seed decide; pairs of
-/// neighbouring slots are compared. The machine is put back at the end, also after Ctrl-C.
+/// The change is flipped many times, in a random order from a recorded seed; pairs of neighbouring
+/// slots are compared. The machine is put back at the end, also after Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

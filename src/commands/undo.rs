@@ -1,4 +1,4 @@
-//! `rxlab undo`: put back what was applied.
+//! `rxlab undo`: puts applied values back.
 
 use std::io::Write;
 use std::path::Path;
@@ -29,10 +29,10 @@ pub struct Args {
     /// Also overwrite values that another program has changed since
     #[arg(long)]
     force: bool,
-    /// Give the transaction up: leave its values as they are, and do not look for them again
+    /// Give the transaction up: leave its values as they are, and skip it from now on
     #[arg(long, requires = "id", conflicts_with_all = ["force", "last"])]
     forget: bool,
-    /// Go through everything on a copy of the machine in memory, say what would be put back, and change nothing
+    /// Rehearse on a copy of the machine in memory, print what would be put back, and change nothing
     #[arg(long, conflicts_with = "forget")]
     dry_run: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         None if args.last => Which::Last,
         None => Which::All,
     };
-    // Without any journal there is nothing to lock, and no directory is made for a lock.
+    // Without a journal there is nothing to lock, and no directory is created for a lock.
     if store.open_ids().map_err(place::journal_error)?.is_empty() {
         if let Some(id) = &args.id {
             store.find(id).map_err(place::journal_error)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     CommandError::after_output(exit(undone, args.id.is_some(), args.dry_run), printed)
 }
 
-/// How long a lock that another process holds is waited for: a guard that is at work is soon done.
+/// Longest wait for a lock that another process holds: a working guard is soon done.
 const PATIENCE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -86,7 +86,7 @@ fn is_held(error: &UndoError) -> bool {
     matches!(error, UndoError::Journal(JournalError::Lock(LockError::Held { .. })))
 }
 
-/// Puts one transaction back and says so.
+/// Puts one transaction back and prints the result.
 pub(super) fn one(global: &Global, id: &str) -> Result<(), CommandError> {
     run(global, Args { id: Some(id.to_owned()), last: false, force: false, forget: false, dry_run: false })
 }
@@ -114,7 +114,7 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// An error of undoing with what to do about it.
+/// An [`UndoError`] with a hint.
 pub(super) fn explain(error: UndoError) -> CommandError {
     match error {
         UndoError::Journal(error) => place::journal_error(error),
@@ -129,7 +129,7 @@ pub(super) fn explain(error: UndoError) -> CommandError {
     }
 }
 
-/// The transaction is open, and not among those of this root and boot.
+/// Error for an open transaction that is not of this root and boot.
 pub(super) fn of_another_root(id: &str) -> CommandError {
     CommandError::new(Kind::Changed, format!("transaction {id} belongs to another root"))
 }
@@ -174,7 +174,7 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result<(), Comma
             writeln!(out, "  next: `rxlab undo --force {id}` or `rxlab undo --forget {id}`")?;
         }
         if undo.outcomes.is_empty() && undo.command.is_none() {
-            writeln!(out, "  nothing was left to put back")?;
+            writeln!(out, "  nothing left to put back")?;
         }
     }
     for Waiting { id, behind } in waiting {
@@ -191,7 +191,7 @@ pub(super) fn subject(outcome: &UndoOutcome) -> String {
     format!("{} {}", outcome.knob, outcome.target)
 }
 
-/// What was found and done, in words.
+/// The outcome for a value, in words.
 pub(super) fn verdict(undone: &UndoOutcome) -> String {
     let original = &undone.original;
     match &undone.outcome {
@@ -220,13 +220,13 @@ pub(super) fn hints(error: CommandError, undo: &Undo) -> CommandError {
     troubled.fold(error, |error, outcome| error.hint(format!("{}: {}", subject(outcome), verdict(outcome))))
 }
 
-/// The same of an undo that was only gone through.
+/// The same for a rehearsed undo.
 fn prospect(undone: &UndoOutcome) -> String {
     let UndoOutcome { original, wanted, .. } = undone;
     match &undone.outcome {
         Outcome::Unchanged => format!("is {original} already"),
         Outcome::Restored => format!("would go back to {original} (rxlab set {wanted})"),
-        Outcome::Altered { kept } => format!("would be set back to {original}, and read back as {kept}"),
+        Outcome::Altered { kept } => format!("would be set back to {original} and read back as {kept}"),
         Outcome::Failed { why } => format!("could not be put back to {original}: {why}"),
         Outcome::Drift { .. } => format!("would be {}", verdict(undone)),
         Outcome::Away | Outcome::Gone => verdict(undone),
@@ -236,13 +236,13 @@ fn prospect(undone: &UndoOutcome) -> String {
 /// The outcome for a shell command, in words.
 fn ran(command: &BackCommand, outcome: &Outcome, is_rehearsal: bool) -> String {
     match outcome {
-        _ if is_rehearsal => format!("would be taken back by `{}`", command.back),
-        Outcome::Failed { why } => format!("not taken back: {why}"),
-        _ => format!("taken back by `{}`", command.back),
+        _ if is_rehearsal => format!("would be undone by `{}`", command.back),
+        Outcome::Failed { why } => format!("not undone: {why}"),
+        _ => format!("undone by `{}`", command.back),
     }
 }
 
-/// Without `by_id`, files that were passed over count: not everything is back.
+/// Returns the error for `all`. Without `by_id`, skipped files count: not everything is back.
 fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result<(), CommandError> {
     let Backwards { undone, waiting, error } = all.done;
     if let Some(error) = error {

@@ -1,4 +1,4 @@
-//! `rxlab unpersist`: remove what `rxlab persist` has installed.
+//! `rxlab unpersist`: removes what `rxlab persist` has installed.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 
 /// Remove what persist has installed; current values are unchanged
 ///
-/// A file that was edited since is yours: then nothing is removed.
+/// If a file was edited since, nothing is removed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub struct Args {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let etc = args.etc.path(global)?;
     boot::check_links(global, &etc)?;
-    // Only the paths count here, and those are the same whatever was installed.
+    // Only the paths matter here, and those do not depend on what was installed.
     let restore =
         Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };
     let removed = Folder::new(etc).remove(&files(&Plan::of("", &[]), &restore)).map_err(persist_error)?;

@@ -1,4 +1,5 @@
-//! Datagrams from the client host, as many as one CPU can send, to sockets of the server host that no program reads.
+//! Sends datagrams from the client host, as many as one CPU can, to a socket on the server host that no program
+//! reads.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
@@ -10,11 +11,11 @@ use super::{LabError, Range};
 use crate::host::{enter_netns, pin_thread};
 use crate::units::CpuId;
 
-/// Bytes of a datagram.
+/// Datagram size in bytes.
 const SIZE: usize = 64;
 
-/// The sender, until it is dropped. Without a reader the receive path is all that is at work: what counts is what gets
-/// up the stack.
+/// A running sender; dropping it stops it. Without a reader only the receive path is at work: the measure is the
+/// packets that get up the stack.
 #[derive(Debug)]
 pub struct Flood {
     stop: Arc<AtomicBool>,
@@ -23,7 +24,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Sends from `cpu` in so many flows.
+    /// Starts sending from `cpu` in `flows` flows.
     pub fn start(range: &Range, cpu: CpuId, flows: usize) -> Result<Self, LabError> {
         let server = sockets(range.server.path(), Range::SERVER, 1)?.remove(0);
         let clients = sockets(range.client.path(), Range::CLIENT, flows)?;
@@ -34,13 +35,13 @@ impl Flood {
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            // A CPU that went away is no reason to send nothing.
+            // If the CPU is gone, send unpinned.
             let _ = pin_thread(cpu);
             for client in clients.iter().cycle() {
                 if ends.load(Ordering::Relaxed) {
                     break;
                 }
-                // A full backlog of the other side is no error here.
+                // A full backlog on the server is not an error here.
                 let _ = client.send(&[0; SIZE]);
             }
         });
@@ -55,12 +56,12 @@ impl Drop for Flood {
     }
 }
 
-/// Sockets in a network namespace, each with a port of its own.
+/// Opens `count` sockets in a network namespace, each on its own port.
 fn sockets(namespace: PathBuf, address: Ipv4Addr, count: usize) -> Result<Vec<UdpSocket>, LabError> {
     let bind = move || -> Result<Vec<UdpSocket>, LabError> {
         enter_netns(&namespace)?;
         (0..count).map(|_| UdpSocket::bind((address, 0)).map_err(LabError::Socket)).collect()
     };
-    // A thread of its own: only it moves into the namespace, and it ends here.
+    // A separate thread: only it moves into the namespace, and it ends here.
     std::thread::spawn(bind).join().expect("the namespace thread does not panic")
 }

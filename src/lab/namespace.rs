@@ -19,21 +19,21 @@ pub enum LabError {
     /// Namespaces need CAP_SYS_ADMIN.
     #[error("cannot make a network namespace: {0}")]
     Namespace(Errno),
-    /// The namespace that was just made cannot be entered.
+    /// The new namespace cannot be entered.
     #[error(transparent)]
     Enter(#[from] OpenError),
     /// `ip` is not installed or cannot be started.
     #[error("cannot run `ip`: {0}")]
     Start(std::io::Error),
-    /// `ip` refused.
+    /// `ip` failed.
     #[error("`ip {command}` failed: {message}")]
     Ip {
         /// Its arguments.
         command: String,
-        /// What it said.
+        /// Its standard error.
         message: String,
     },
-    /// No socket in a namespace.
+    /// No socket could be made in a namespace.
     #[error("cannot make a socket in the range: {0}")]
     Socket(std::io::Error),
     /// One CPU cannot show a hotspot next to an idle CPU.
@@ -42,7 +42,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// Whether a privilege is what is missing.
+    /// True if a privilege is missing.
     pub fn is_denied(&self) -> bool {
         matches!(self, LabError::Namespace(errno) if *errno == Errno::PERM || *errno == Errno::ACCESS)
     }
@@ -55,26 +55,26 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace with nothing in it but a loopback interface that is down.
+    /// Creates a namespace that holds only a loopback interface, which is down.
     pub fn new() -> Result<Self, LabError> {
         let made = std::thread::scope(|scope| {
-            // A thread of its own: only it moves into the new namespace, and it ends here.
+            // A separate thread: only it moves into the new namespace, and it ends here.
             scope.spawn(new_netns).join().expect("the namespace thread does not panic")
         });
         made.map(|file| Self { file }).map_err(LabError::Namespace)
     }
 
-    /// A path by which this process and its children reach the namespace.
+    /// Path of the namespace for this process and its children.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// Runs `ip ARGUMENTS` inside, with words split at white space.
+    /// Runs `ip ARGUMENTS` inside; arguments are split at white space.
     pub fn ip(&self, arguments: &str) -> Result<(), LabError> {
         self.run(arguments, "")
     }
 
-    /// Runs the commands of `lines` inside, with one start of `ip`.
+    /// Runs the commands of `lines` inside, with one `ip` process.
     pub fn ip_batch(&self, lines: &str) -> Result<(), LabError> {
         self.run("-batch -", lines)
     }
@@ -82,7 +82,7 @@ impl Namespace {
     fn run(&self, arguments: &str, input: &str) -> Result<(), LabError> {
         let path = self.path();
         let run = || {
-            // A child starts in the namespace of the thread that starts it. `ip -n` would want a
+            // A child starts in the namespace of the thread that starts it. `ip -n` would need a
             // name below /run/netns.
             enter_netns(&path)?;
             let mut command = Command::new("ip");
@@ -90,7 +90,7 @@ impl Namespace {
             let mut child =
                 command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(LabError::Start)?;
             if let Some(mut stdin) = child.stdin.take() {
-                // Where `ip` has ended early, its own message says why.
+                // If `ip` exits early, its own message says why.
                 let _ = stdin.write_all(input.as_bytes());
             }
             child.wait_with_output().map_err(LabError::Start)

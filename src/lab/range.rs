@@ -5,13 +5,13 @@ use std::net::Ipv4Addr;
 use super::{LabError, Namespace};
 use crate::units::NicName;
 
-/// How the range is built.
+/// Specification of a range.
 #[derive(Debug, Clone)]
 pub struct RangeSpec {
     /// Receive and transmit queues of the server's interface.
     pub queues: u32,
-    /// Policy routing rules of the server, none of which matches: each packet walks through all, as on hosts with VPNs,
-    /// several uplinks or containers, and so costs what a packet with a firewall does.
+    /// Policy routing rules of the server, none of which matches: each packet walks through all of them, as on hosts
+    /// with VPNs, several uplinks or containers, and costs as much as with a firewall.
     pub rules: u32,
 }
 
@@ -21,11 +21,11 @@ impl Default for RangeSpec {
     }
 }
 
-/// Two hosts with a cable between them. Packets to the server are received on the CPU of the
-/// sender, unless RPS moves them: a pinned sender is a one-core hotspot.
+/// Two hosts with a cable between them. Packets to the server are received on the sender's CPU
+/// unless RPS moves them: a pinned sender makes a one-core hotspot.
 #[derive(Debug)]
 pub struct Range {
-    /// The host whose receive path is looked at.
+    /// The host whose receive path is under test.
     pub server: Namespace,
     /// The host that sends.
     pub client: Namespace,

@@ -242,7 +242,7 @@ fn killed_with_a_sysctl_set_and_undone() {
         assert_eq!(demo.output().status.code(), None, "killed");
         assert_ne!(entries(), stage.before.flow_entries);
         let (code, text) = said(&rxlab(&stage.state(), &["status"]).output().expect("rxlab runs"));
-        assert!(code == 1 && text.contains("`rxlab undo` goes on"), "{code}: {text}");
+        assert!(code == 1 && text.contains("`rxlab undo` continues"), "{code}: {text}");
         let (code, text) = said(&rxlab(&stage.state(), &["undo"]).output().expect("rxlab runs"));
         assert_eq!(code, 0, "{text}");
         assert!(text.contains("rfs_entries host: back to "), "{text}");

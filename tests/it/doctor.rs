@@ -146,7 +146,7 @@ fn what_somebody_else_put_back_is_noted() {
     let noted = |nic: &str| {
         let out = run(ours.path(), &["doctor", "--json", "--for", "200ms", "--nic", nic]);
         let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {out:?}"));
-        report["notes"].to_string().contains("1 of 1 value that rxlab has set is no longer so")
+        report["notes"].to_string().contains("1 of 1 value set by rxlab is no longer in effect")
     };
     set(ours.path(), "0");
     assert!(!noted("srv0"), "it is as it was set");

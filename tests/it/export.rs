@@ -48,7 +48,7 @@ fn what_cannot_be_said_is_said() {
     assert_eq!(said_too.lines().count(), 1);
     let (code, text) = said(&export("irqbalance-policy", &[]));
     assert!(
-        code == 1 && text.ends_with("rxlab: irqbalance-policy has no words for any setting of the plan\n"),
+        code == 1 && text.ends_with("rxlab: irqbalance-policy cannot express any setting of the plan\n"),
         "{text}"
     );
     assert_eq!(text.lines().count(), 3);

@@ -146,7 +146,7 @@ fn without_a_guard_nothing_is_written() {
     drop(plan);
     let (code, text) = said(&apply.wait_with_output().expect("ended"));
     assert_eq!(code, 5, "{text}");
-    assert!(text.contains("nothing was changed, because no guard stands"), "{text}");
+    assert!(text.contains("nothing was changed: the guard did not start"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "00");
     assert!(tree.store().open_ids().expect("listed").is_empty());
     assert!(Disk::new(tree.state()).lock_is_free());

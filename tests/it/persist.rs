@@ -172,7 +172,7 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
     std::fs::rename(device.join("eth0"), device.join("lan0")).expect("renamed");
     std::fs::remove_file(tree.root().join("sys/class/net/eth0")).expect("removed");
     let (code, text) = said(&tree.rxlab(&["restore"]));
-    assert!(code == 4 && text.contains("rps eth0/rx-1 = 4: the interface is not there"), "{text}");
+    assert!(code == 4 && text.contains("rps eth0/rx-1 = 4: interface not found"), "{text}");
     assert_eq!(tree.rps("veth0", 0), "2", "what is there is set");
     tree.link("sys/class/net/lan0", "../../devices/pci0000:00/0000:00:03.0/net/lan0");
     std::fs::rename(device.join("lan0/queues/rx-1"), device.join("later")).expect("renamed");

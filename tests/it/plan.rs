@@ -142,7 +142,10 @@ fn a_plan_that_is_not_made_leaves_no_file_that_looks_like_it() {
     }
     std::fs::write(&file, "of yesterday").expect("written");
     let (code, text) = planned("virtio-32cpu-2node", &["minimal", "-o", path]);
-    assert!(code == 2 && text.contains("plan.toml is from before and was left as it is"), "{code}: {text}");
+    assert!(
+        code == 2 && text.contains("plan.toml is from an earlier run and was left unchanged"),
+        "{code}: {text}"
+    );
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "of yesterday");
 }
 

@@ -34,5 +34,5 @@ fn planted_links_lead_nowhere() {
     // A link to nothing would make the file that it names.
     std::fs::remove_file(&victim).expect("removed");
     let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", link.to_str().expect("text")]));
-    assert!(code == 2 && text.contains("link is there already") && !victim.exists(), "{text}");
+    assert!(code == 2 && text.contains("link already exists") && !victim.exists(), "{text}");
 }

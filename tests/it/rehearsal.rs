@@ -70,7 +70,7 @@ fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
     let rps = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rps veth0/rx-0 = off"];
     let (code, text) = said(&tree.rxlab(&[&rps[..], &["--dry-run"]].concat()));
     let expected =
-        "rps eth0/rx-0 = 2-3  (now off)\nrps veth0/rx-0 = off  (it is so already)\nnothing was changed\n";
+        "rps eth0/rx-0 = 2-3  (now off)\nrps veth0/rx-0 = off  (already set)\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
     let (code, text) = said(&tree.rxlab(&[&rps[..], &["--dry-run", "--diff"]].concat()));
     let expected = "- rps eth0/rx-0 = off\n+ rps eth0/rx-0 = 2-3\nnothing was changed\n";
@@ -78,7 +78,7 @@ fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
     let queue = ["apply", "--dry-run", "--setting", "channels eth0 = 3", "--setting", "rps eth0/rx-2 = 1"];
     let (code, text) = said(&tree.rxlab(&queue));
     let expected = "channels eth0 = combined 3  (now combined 2)\n\
-                    rps eth0/rx-2 = 1  (once what it needs is there)\nnothing was changed\n";
+                    rps eth0/rx-2 = 1  (once its target exists)\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
     // What leads to a queue to come was once refused for the queues of now.
     let settings = [
@@ -90,9 +90,7 @@ fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
     let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--setting", setting]).collect();
     let (code, text) = said(&tree.rxlab(&[&["apply", "--dry-run"], &arguments[..]].concat()));
     let mut expected = "channels eth0 = combined 4  (now combined 2)\n".to_owned();
-    settings[1..]
-        .iter()
-        .for_each(|setting| expected += &format!("{setting}  (once what it needs is there)\n"));
+    settings[1..].iter().for_each(|setting| expected += &format!("{setting}  (once its target exists)\n"));
     assert_eq!((code, text), (0, expected + "nothing was changed\n"));
     let (code, text) = said(&tree.rxlab(&["apply", "--dry-run", "--setting", "rss eth0 = equal 4"]));
     assert!(code == 2 && text.contains("eth0 has 2 receive queues, and no rx-2"), "{code}: {text}");

@@ -69,7 +69,7 @@ fn a_redacted_one_names_nobody_and_is_never_overwritten() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("\"hostname\": \"a-case\"") && !text.contains("treehost"), "{text}");
     let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", file.to_str().expect("text")]));
-    assert!(code == 2 && text.contains("is there already"), "{text}");
+    assert!(code == 2 && text.contains("already exists"), "{text}");
     snapshot(&tree, &file, &["--force"]);
 }
 
@@ -83,7 +83,7 @@ fn a_file_that_is_none_is_named() {
     let (code, text) = of_file(Path::new("/no/such"), &["doctor"]);
     assert!(code == 2 && text.contains("cannot read the snapshot /no/such: "), "{text}");
     let (code, text) = of_file(Path::new("/etc/hostname"), &["show", "--root", "/tmp"]);
-    assert!(code == 2 && text.contains("--snapshot goes with neither --root nor --netns"), "{text}");
+    assert!(code == 2 && text.contains("--snapshot cannot be combined with --root or --netns"), "{text}");
 }
 
 /// A stranger's file of 28 KiB once took a GiB of memory.

@@ -1,4 +1,4 @@
-//! What `rxlab apply` says and asks on a terminal before it changes anything.
+//! Table and question of `rxlab apply` on a terminal before it changes anything.
 
 use std::io::{self, BufRead, Write};
 
@@ -9,8 +9,8 @@ use crate::model::Model;
 use crate::plan::{Plan, PlannedSetting, Risk};
 use crate::report::text::{Cell, Column, Table};
 
-/// Prints what is going to be written, with its risk and upkeep, and asks before anything riskier than safe unless
-/// `is_agreed`. An error when the answer is not yes.
+/// Prints the values to be written with their risk and upkeep, and asks before anything riskier than safe unless
+/// `is_agreed`. An error if the answer is not yes.
 pub(super) fn obtain(
     changes: &[Change],
     plan: &Plan,
@@ -32,7 +32,7 @@ pub(super) fn obtain(
     out.flush()?;
     drop(out);
     let mut answer = String::new();
-    // What cannot be read is no yes.
+    // An unreadable answer is not a yes.
     let _ = io::stdin().lock().read_line(&mut answer);
     match is_yes(&answer) {
         true => Ok(()),
@@ -40,7 +40,7 @@ pub(super) fn obtain(
     }
 }
 
-/// The setting with the greater of the plan's risk and that of its knob with the driver of its interface.
+/// Returns the setting with the greater of the plan's risk and that of its knob with its interface's driver.
 fn planned(change: &Change, plan: &Plan, model: &Model) -> PlannedSetting {
     let setting = &change.setting;
     let nic = setting.target.nic().and_then(|name| model.nic(name));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_says_risk_and_upkeep() {
+    fn each_setting_has_risk_and_upkeep() {
         let plan = Plan::of("x", &[]);
         let changes = [change("rps eth0/rx-0 = 1"), change("ring_rx eth0 = 512")];
         let rows: Vec<_> = changes.iter().map(|change| (change, planned(change, &plan, &model()))).collect();

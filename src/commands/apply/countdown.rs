@@ -1,4 +1,4 @@
-//! The time in which a change waits for its confirmation, counted down on a terminal: Enter confirms.
+//! Countdown on a terminal while a change waits for its confirmation: Enter confirms.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,25 +14,25 @@ use crate::commands::{confirm, leftovers, place, progress, undo};
 use crate::error::{CommandError, Kind};
 use crate::journal::Store;
 
-/// How often the bar is drawn again, and the journal read.
+/// Interval between updates of the bar and reads of the journal.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How long the guard may take after the deadline before the terminal is given back.
+/// Longest wait for the guard after the deadline before the command returns.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Event on standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
-    /// A line came.
+    /// A line was entered.
     Entered,
-    /// It has ended: no line comes any more.
+    /// It has ended: no more lines will come.
     Ended,
-    /// Nothing, for a tick.
+    /// Nothing within a tick.
     Nothing,
 }
 
 /// Counts down to the deadline of transaction `id`, which is `wait` away. Enter confirms it, Ctrl-C puts it back at
-/// once, and at the deadline its guard does.
+/// once, and its guard puts it back at the deadline.
 pub(super) fn run(global: &Global, id: &str, wait: Duration, stop: &AtomicBool) -> Result<(), CommandError> {
     let store = place::store(global);
     let bar = progress::clock("Enter keeps it, Ctrl-C puts it back", wait);
@@ -67,7 +67,7 @@ fn left(store: &Store, id: &str) -> Result<Option<Duration>, CommandError> {
     Ok(left.filter(|left| !left.is_zero()))
 }
 
-/// Waits until the guard has put the change back, or says that another command has confirmed it or put it back.
+/// Waits until the guard has put the change back, or reports that another command has confirmed it or put it back.
 fn ended(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
     let tries = PATIENCE.as_millis() / TICK.as_millis();
     for _ in 0..tries {
@@ -75,7 +75,7 @@ fn ended(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
             Some(history) if history.pending_deadline().is_some() => std::thread::sleep(TICK),
             Some(_) => return Err(changed(format!("transaction {id} was confirmed by another command"))),
             None => {
-                // The guard leaves its notice last. There is none when another command has put the change back.
+                // The guard leaves its notice last. There is none if another command has put the change back.
                 std::thread::sleep(TICK);
                 return Err(match leftovers::pass_on_notices(global) {
                     0 => changed(format!("transaction {id} was put back")),
@@ -114,7 +114,7 @@ mod tests {
     use super::{Event, next_event};
 
     #[test]
-    fn a_line_is_told_from_the_end_and_from_silence() {
+    fn a_line_differs_from_the_end_and_from_no_input() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         assert_eq!(next_event(&reader, Duration::from_millis(1)), Event::Nothing);
         writer.write_all(b"\n").expect("written");

@@ -1,4 +1,4 @@
-//! What `rxlab apply` says: what would change, what was changed, and what went wrong.
+//! Output of `rxlab apply`: what would change, what was changed, and what failed.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::plan::Setting;
 pub(in crate::commands) struct Done<'a> {
     pub(in crate::commands) id: &'a str,
     pub(in crate::commands) kept: &'a [Kept],
-    /// Lines about what was put away.
+    /// Lines about archived transactions.
     pub(in crate::commands) archived: &'a [String],
     pub(in crate::commands) confirm: Option<Duration>,
 }
@@ -23,14 +23,14 @@ pub(in crate::commands) struct Done<'a> {
 pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
     let error = place::apply_error(failure.error);
     if failure.undo.is_clean() {
-        return error.hint("nothing is changed: what had been set before was put back");
+        return error.hint("nothing is changed: the values set before the failure were put back");
     }
     let id = failure.undo.id.clone();
     let mut error = undo::hints(error, &failure.undo);
     if let Some(journal) = failure.undo.journal_error {
-        error = error.hint(format!("{journal}; the values were dealt with all the same"));
+        error = error.hint(format!("{journal}; the values were still handled"));
     }
-    error.hint(format!("look with `rxlab status`, try again with `rxlab undo {id}`"))
+    error.hint(format!("see `rxlab status`; try again with `rxlab undo {id}`"))
 }
 
 pub(in crate::commands) fn changes(
@@ -52,9 +52,9 @@ pub(in crate::commands) fn changes(
                 }
                 continue;
             }
-            None => "(once what it needs is there)".to_owned(),
+            None => "(once its target exists)".to_owned(),
             Some(before) if *needed => format!("(now {before})"),
-            Some(_) => "(it is so already)".to_owned(),
+            Some(_) => "(already set)".to_owned(),
         };
         writeln!(out, "{setting}  {note}")?;
     }
@@ -93,14 +93,14 @@ fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), Comman
             (true, true) => write_diff(&mut out, &one.setting, Some(&one.before))?,
             (true, false) => continue,
             (false, true) => writeln!(out, "{}  (was {})", one.setting, one.before)?,
-            (false, false) => writeln!(out, "{}  (it is so already)", one.setting)?,
+            (false, false) => writeln!(out, "{}  (already set)", one.setting)?,
         }
         if one.kept != one.setting.value {
             writeln!(out, "  the kernel shows it as {}", one.kept)?;
         }
         one.remark.iter().try_for_each(|remark| writeln!(out, "  {remark}"))?;
         for setting in &one.replayed {
-            writeln!(out, "  set again, for the driver had thrown it away: {setting}")?;
+            writeln!(out, "  set again, because the driver had discarded it: {setting}")?;
         }
     }
     match confirm {

@@ -1,5 +1,5 @@
-//! The scene of the demo: the range, a sink on one CPU, a pinned sender on another, and traffic
-//! that fits this machine.
+//! A scene of the demo: the range, a sink on one CPU, a pinned sender on another, and traffic
+//! scaled to this machine.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::trial::spec::Workload;
 use crate::trial::workload::Driver;
 use crate::units::{CpuId, CpuMask};
 
-/// Flows of the load, so that their hashes spread.
+/// Flows of the load: enough for their hashes to spread.
 const FLOWS: usize = 16;
 
-/// What packets cost on the server.
+/// Cost of packets on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Each walks through rules, as with a firewall or policy routing.
@@ -33,7 +33,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// For the names of trials.
+    /// Name, for trials and JSON.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Costly => "costly",
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// Policy routing rules of the server.
+    /// Number of policy routing rules on the server.
     fn rules(self) -> u32 {
         match self {
             Kind::Costly => 200,
@@ -50,13 +50,13 @@ impl Kind {
     }
 }
 
-/// Part of the highest rate of arrivals that is offered of cheap packets: enough for a hotspot, and room for the cost of
-/// RPS on the other CPU.
+/// Rate of cheap packets as a fraction of the highest arrival rate: enough for a hotspot, with room for the cost of RPS
+/// on the other CPU.
 const CHEAP: f64 = 0.6;
 
-/// Everything that stands during the demo. Dropping it takes it away.
+/// Everything that exists during a scene. Dropping it removes it.
 pub(super) struct Scene {
-    // Order matters: what sends stops before what receives, and the namespaces go last.
+    // Order matters: senders stop before receivers, and the namespaces go last.
     traffic: Traffic,
     pub(super) machine: Machine,
     sender: CpuId,
@@ -64,9 +64,9 @@ pub(super) struct Scene {
     _range: Range,
 }
 
-/// What is sent.
+/// Traffic of a scene.
 enum Traffic {
-    /// Costly packets, as many as the sender can. No program reads them: with RPS, receive work would starve it.
+    /// Costly packets at the sender's full rate. No program reads them: with RPS, receive work would starve it.
     Flood { _flood: Flood },
     /// Cheap packets at a rate, to a sink.
     Load { session: Option<Box<Session>>, load: Box<Spec>, _target: Target },
@@ -88,7 +88,7 @@ impl Scene {
         Ok(Self { traffic, machine: machine(&range)?, sender, receiver, _range: range })
     }
 
-    /// What stands, for people.
+    /// Description of the range and its traffic.
     pub(super) fn in_words(&self) -> String {
         let packets = match &self.traffic {
             Traffic::Flood { .. } => {
@@ -113,7 +113,7 @@ impl Scene {
         )
     }
 
-    /// What a trial here measures, and what drives it: the load where there is one, else what gets up the stack.
+    /// Workload and driver of a trial: the load if there is one, else the packets that get up the stack.
     pub(super) fn workload(&mut self) -> Result<(Workload, Driver), CommandError> {
         let nic = Some(Range::server_nic());
         match &mut self.traffic {
@@ -133,7 +133,7 @@ impl Scene {
     }
 }
 
-/// A sink on one CPU, a pinned sender on another, and a rate that fits this machine.
+/// Starts a sink on one CPU and a pinned sender on another, at a rate that fits this machine.
 fn load(range: &Range, sender: CpuId, receiver: CpuId, stop: &AtomicBool) -> Result<Traffic, CommandError> {
     let address = SocketAddr::from((Range::SERVER, 9000));
     let target = Target::start(&target::Spec {
@@ -155,15 +155,15 @@ fn load(range: &Range, sender: CpuId, receiver: CpuId, stop: &AtomicBool) -> Res
     Ok(Traffic::Load { session: Some(Box::new(session)), load: Box::new(load), _target: target })
 }
 
-/// Sends flat out for a moment and takes a part of what arrived.
+/// Sends at full rate for a moment, and returns a fraction of the arrival rate.
 fn calibrated(load: &Spec, stop: &AtomicBool) -> Result<Rate, CommandError> {
     let mut session = Session::start(load).map_err(commands::load::explain)?;
     session.mark();
-    progress::wait("finding out what this machine can send", Duration::from_millis(1500), stop);
+    progress::wait("calibrating the load", Duration::from_millis(1500), stop);
     let arrived = session.mark().arrival_rate().ok_or_else(|| {
         CommandError::failed("the sink does not answer under full load").hint("try again when it is quiet")
     })?;
-    // A round figure reads better and is as good.
+    // A round figure reads better and works as well.
     Ok(Rate::steady((CHEAP * arrived / 1000.0).round().max(1.0) * 1000.0))
 }
 

@@ -1,4 +1,4 @@
-//! What the last change that is applied has done to the receive work.
+//! Effect of the last applied change on the receive work.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::diagnose::evidence::receiving;
 use crate::doctor::Since;
 use crate::model::Rates;
 
-/// The newest transaction whose values all hold and whose plan said what it was predicted from, next to the same
-/// figures of this sample. `None` without one, or where a CPU or interface of it is gone.
+/// Compares the figures that a plan was predicted from with those of this sample, for the newest transaction that has
+/// such figures and whose values all hold. `None` without one, or if its CPU or an interface of it is gone.
 pub(super) fn since(transactions: &[TransactionStatus], rates: &Rates) -> Option<Since> {
     let holds = |transaction: &&TransactionStatus| {
         transaction.state != State::Unfinished

@@ -1,4 +1,4 @@
-//! `rxlab doctor --watch`: a line when a finding appears, changes its severity or clears, and silence in between.
+//! `rxlab doctor --watch`: prints a line when a finding appears, changes its severity or clears.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::probe::Budget;
 use crate::report::text::clean;
 use crate::units::NicName;
 
-/// Looks for `length` each time, until interrupted; the exit code is that of the last whole look.
+/// Takes samples of `length` until interrupted; the exit code is that of the last complete sample.
 pub(super) fn run(
     global: &Global,
     host: &LiveHost,
@@ -27,7 +27,7 @@ pub(super) fn run(
     let mut alerts = Alerts::default();
     loop {
         let looked = look::for_a_while(host, length, budget, &stop);
-        // What was interrupted is no look: its figures would be of a shorter time than asked for.
+        // An interrupted sample does not count: its figures are of a shorter time than asked for.
         if stop.load(Ordering::SeqCst) {
             return verdict(&alerts);
         }

@@ -1,4 +1,4 @@
-//! `rxlab interference --compare A B`: two setups flipped in random order, and which one disturbs less.
+//! `rxlab interference --compare A B`: flips two setups in random order and finds which one disturbs less.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec, Workload}
 use crate::trial::store::TrialDir;
 use crate::units::{CpuId, parse_duration};
 
-/// The two setups, and how they are compared.
+/// The two setups, and the design of the comparison.
 #[derive(Debug, clap::Args)]
 pub(super) struct Pair {
-    /// Flip two setups and say which disturbs less: `as-is`, settings parted by `;`, or `cmd: COMMAND`
+    /// Flip two setups and say which disturbs less: `as-is`, settings separated by `;`, or `cmd: COMMAND`
     #[arg(long, value_names = ["A", "B"], num_args = 2, allow_hyphen_values = true, conflicts_with_all = ["with", "tier"])]
     compare: Vec<Setup>,
     /// Pairs of slots, one of each setup, for --compare
@@ -30,7 +30,7 @@ pub(super) struct Pair {
     /// Differences below this fraction do not matter to --compare
     #[arg(long, value_name = "FRACTION", default_value_t = 0.03, requires = "compare")]
     margin: f64,
-    /// Seed of the coins of --compare
+    /// Seed of the random order of --compare
     #[arg(long, value_name = "N", requires = "compare")]
     seed: Option<u64>,
 }
@@ -63,7 +63,7 @@ pub(super) fn run(
     let outcome = conduct(global, trial)?;
     let left = match &outcome.undo {
         Some(undo) if !undo.is_clean() => None,
-        _ if spec.change.a.is_some() => Some("the machine was left as the command of A makes it"),
+        _ if spec.change.a.is_some() => Some("the machine was left in the state of A's command"),
         _ => Some("the machine is as it was before"),
     };
     let printed = match Comparison::of(&outcome.record) {
@@ -74,8 +74,8 @@ pub(super) fn run(
     CommandError::after_output(ended, printed)
 }
 
-/// The trial that answers the question: as many pairs as asked, since both answers and all figures are
-/// wanted with their intervals.
+/// The trial behind the comparison. It runs all requested pairs, because both verdicts and all figures need
+/// their intervals.
 fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe: bool) -> Spec {
     let spin = cpu.filter(|_| probe);
     let measures = MEASURES.into_iter().skip(1);

@@ -1,4 +1,4 @@
-//! The CPUs of `--cpus`: a list, or what the topology says.
+//! The CPUs of `--cpus`: a list, or a choice by topology.
 
 use std::str::FromStr;
 
@@ -9,12 +9,12 @@ use crate::host::allowed_cpus;
 use crate::load::quiet_cpus;
 use crate::units::{CpuMask, MaskError};
 
-/// What `--cpus` says.
+/// Value of `--cpus`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cpus {
-    /// These; none leaves threads to the scheduler.
+    /// These CPUs; an empty list leaves placement to the scheduler.
     List(CpuMask),
-    /// Away from the interrupts, one a core.
+    /// CPUs without interrupts of interfaces, one per core.
     Auto,
 }
 
@@ -27,7 +27,7 @@ impl FromStr for Cpus {
 }
 
 impl Cpus {
-    /// Where to pin, and how many threads there are when `threads` does not say so.
+    /// Returns the CPUs to pin to and the number of threads, which defaults to one per CPU with `auto`, else to 1.
     pub(super) fn place(
         &self,
         global: &Global,

@@ -1,4 +1,4 @@
-//! `rxlab load --find-max`: runs at the rates that the search asks for, until it has an answer.
+//! `rxlab load --find-max`: runs at the rates of the search until it ends.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::trial::search::found::{Found, Step, render};
 use crate::trial::search::margins::{criteria, good, length, settling};
 use crate::trial::search::slo::Slo;
 
-/// How often Ctrl-C is looked for.
+/// Interval between checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Searches, and prints what was found.
+/// Searches, and prints the result.
 pub(super) fn run(
     global: &Global,
     spec: &Spec,
@@ -41,34 +41,34 @@ pub(super) fn run(
     let closed = Spec { rate: None, poisson: false, ..spec.clone() };
     let mut runs = Runs::new(spec, stop);
     let settle = |length, usual| settling(slo, length, usual, spec.timeout);
-    // Of the whole time that an answer may take nothing may come, and then many at once.
+    // For a whole timeout there may be no response, and then many at once.
     let first = runs.measure(&closed, settle(least, Duration::ZERO), least, spec.timeout).map_err(explain)?;
     if stop.load(Ordering::Relaxed) {
         return Err(CommandError::silent(Kind::Interrupted));
     }
     if one_way && !first.told {
-        return Err(CommandError::failed(format!("{} does not tell what arrives", spec.url))
-            .hint("without that the highest rate is only what this client can send; aim at the --udp-sink of `rxlab target`"));
+        return Err(CommandError::failed(format!("{} does not report what arrives", spec.url))
+            .hint("the result would be only what this client can send; use `rxlab target --udp-sink`"));
     }
     let closed_loop = good(&first.interval) / first.interval.seconds.max(f64::MIN_POSITIVE);
     if closed_loop <= 0.0 {
-        return Err(CommandError::failed(format!("{} gave not one good answer", spec.url)));
+        return Err(CommandError::failed(format!("no successful response from {}", spec.url)));
     }
     let usual = Duration::from_nanos(first.interval.latency.value_at_quantile(0.99));
     let mut search = Search::new(closed_loop, criteria(slo), seed);
     let mut steps = Vec::new();
     while let Some(rate) = search.ask() {
         let decides = search.decides();
-        say(format!("run {}: {rate:.0}/s{}", steps.len() + 1, if decides { "" } else { ", looking around" }));
-        // Other random arrivals in each run: what repeats is no evidence.
+        say(format!("run {}: {rate:.0}/s{}", steps.len() + 1, if decides { "" } else { ", exploring" }));
+        // Different random arrivals in each run: repeated ones are no evidence.
         let run = (seed as u32).wrapping_add(steps.len() as u32);
         let open = Spec { rate: Some(Rate::steady(rate)), seed: run, ..spec.clone() };
         let length = length(slo, rate, least);
         let step = match runs.measure(&open, settle(length, usual), length, Duration::ZERO) {
-            // Too busy even to say how much it lost.
+            // Too busy even to report its losses.
             Ok(run) if one_way && run.interval.received.is_none() => Step::refused(slo, rate, decides),
             Ok(run) => Step::of(slo, rate, decides, &run.interval, run.server.as_ref()),
-            // It took connections in the closed loop: this rate is too much for it.
+            // It accepted connections in the closed loop: this rate is too high for it.
             Err(LoadError::Down { .. }) => Step::refused(slo, rate, decides),
             Err(error) => return Err(explain(error)),
         };
@@ -85,7 +85,7 @@ pub(super) fn run(
     let found = Found { interrupted, ..Found::new(spec, slo, seed, closed_loop, &search, steps) };
     let ended = match (interrupted, found.holds) {
         (true, _) => Err(CommandError::silent(Kind::Interrupted)),
-        (false, None) => Err(CommandError::failed(format!("no rate was found that keeps {slo}"))),
+        (false, None) => Err(CommandError::failed(format!("found no rate that keeps {slo}"))),
         (false, Some(_)) => Ok(()),
     };
     CommandError::after_output(ended, print(global, &found))
@@ -101,18 +101,18 @@ fn print(global: &Global, found: &Found) -> Result<(), CommandError> {
     Ok(out.flush()?)
 }
 
-/// Runs of loads on one target.
+/// Load runs against one target.
 struct Runs<'a> {
     host: Option<LiveHost>,
     server: Option<ServerWatch>,
     stop: &'a AtomicBool,
 }
 
-/// What one of them brought.
+/// Result of one run.
 struct Run {
     interval: Interval,
     server: Option<ServerCpu>,
-    /// Whether the target tells what arrives there.
+    /// True if the target reports what arrives.
     told: bool,
 }
 
@@ -123,8 +123,8 @@ impl<'a> Runs<'a> {
         Self { host, server, stop }
     }
 
-    /// What a load of its own measures in `time`, after it has settled; without an answer in that time up to
-    /// `patience` longer.
+    /// Measures a new load for `time`, after it has settled; without a response in that time for up to `patience`
+    /// longer.
     fn measure(
         &mut self,
         spec: &Spec,

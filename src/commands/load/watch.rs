@@ -1,4 +1,4 @@
-//! A running load until its end: its progress on a terminal, and what each second brought.
+//! Follows a running load to its end: progress on a terminal, and the figures of each second.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,13 +14,13 @@ use crate::diagnose::figures::plural;
 use crate::error::CommandError;
 use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
-/// How often the progress line changes.
+/// Interval between updates of the progress line.
 const REFRESH: Duration = Duration::from_millis(250);
-/// How often Ctrl-C is looked for.
+/// Interval between checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Lets the load run and forgets what it measured.
+/// Runs the load for `time` and discards its measurements.
 pub(super) fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) {
     let start = Instant::now();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
@@ -29,17 +29,17 @@ pub(super) fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) 
     session.forget();
 }
 
-/// What watches a load.
+/// Watches a load.
 pub(super) struct Watch {
     duration: Duration,
     requests: Option<u64>,
     log: Option<(PathBuf, File)>,
-    /// The seconds that are over.
+    /// Completed seconds.
     pub(super) series: Vec<Second>,
 }
 
 impl Watch {
-    /// For `duration`, with a log of the latencies where there is a path for one.
+    /// A watch for `duration`, with a latency log if there is a path for one.
     pub(super) fn new(spec: &Spec, duration: Duration, log: Option<&Path>) -> Result<Self, CommandError> {
         let log = log.map(|path| match files::begin(path) {
             Ok(file) => Ok((path.to_owned(), file)),
@@ -51,8 +51,8 @@ impl Watch {
         Ok(Self { duration, requests: spec.requests, log: log.transpose()?, series: Vec::new() })
     }
 
-    /// Lets the load run to the end of its time, or until `stop`, or to its last request; gives all
-    /// that was measured. `at_end` comes before the last answers are waited for.
+    /// Runs the load to the end of its time, until `stop`, or to its last request, and returns all
+    /// measurements. `at_end` is called before waiting for the last responses.
     pub(super) fn run(
         &mut self,
         mut session: Session,
@@ -62,7 +62,7 @@ impl Watch {
         let start = Instant::now();
         self.write(|| hdr_log_head(SystemTime::now()))?;
         let bar = Bar::on_terminal(self.requests.unwrap_or(self.duration.as_millis() as u64));
-        // All seconds that are over, and this one.
+        // All completed seconds, and this one.
         let (mut total, mut second): (Option<Interval>, Option<Interval>) = (None, None);
         let mut shown = start;
         loop {
@@ -87,7 +87,7 @@ impl Watch {
                 at_end();
                 let (last, arrivals) = session.finish();
                 let last = joined(second, last);
-                // Nothing later has what has no answer yet.
+                // No later interval includes requests that are still unanswered.
                 self.keep(at, &last, &last.latencies())?;
                 if let Some(bar) = bar {
                     bar.finish_and_clear();
@@ -102,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// Adds the second that began `at` seconds after the start, and its `latencies` to the log.
+    /// Adds the second that started `at` seconds after the load, and its `latencies` to the log.
     fn keep(&mut self, at: f64, second: &Interval, latencies: &Histogram<u64>) -> Result<(), CommandError> {
         self.series.push(Second::new(at, second));
         self.write(|| hdr_log_line(at, second.seconds, latencies))
@@ -115,7 +115,7 @@ impl Watch {
     }
 }
 
-/// Two intervals that follow each other, as one.
+/// Joins two consecutive intervals.
 pub(super) fn joined(sum: Option<Interval>, next: Interval) -> Interval {
     match sum {
         Some(sum) => sum.then(&next),

@@ -1,5 +1,5 @@
-//! Paths of what the boot runs and reads as root, on the machine that boots, and the refusal of those that users other
-//! than root can change.
+//! Paths that the boot runs and reads as root, on the machine that boots. Those that users other than root can change
+//! are refused.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -13,8 +13,8 @@ use crate::commands::{output, place};
 use crate::error::CommandError;
 use crate::persist::{PLAN, Restore, Walked, walk};
 
-/// Returns the command line of the units and the paths on it. They are those of the machine whose root is `--root`,
-/// for which that directory is `/`: this program is at the same path there.
+/// Returns the command line of the units and the paths on it, as seen from the machine whose root is `--root`: that
+/// directory is its `/`, and this program has the same path there.
 pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::failed(format!("cannot tell where this program is: {error}")))?;
@@ -65,8 +65,8 @@ pub(super) fn check_program(global: &Global, restore: &Restore) -> Result<(), Co
     }
 }
 
-/// Refuses a plan, or a directory of the journal, that users other than root can change. What does not exist yet is
-/// fine where only root can make it.
+/// Refuses a plan, or a directory of the journal, that users other than root can change. A missing path is fine if only
+/// root can create it.
 pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result<(), CommandError> {
     let plan = restore.etc.join(PLAN);
     let uses = [
@@ -86,13 +86,13 @@ pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result<(), Comm
     Ok(())
 }
 
-/// Refuses another root whose directories of configuration lead out of it: on the machine that boots from it such a link
-/// stays below the root, but what is written here would go to this machine.
+/// Refuses another root whose configuration directories lead out of it: on the machine that boots from it such a link
+/// stays below the root, but files written here would end up on this machine.
 pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandError> {
     let root = place::root(global)?;
     for directory in ["rxlab", "systemd/system/multi-user.target.wants", "udev/rules.d"] {
         let directory = etc.join(directory);
-        // What does not exist yet is made below the last that does.
+        // Missing directories are created below the last existing one.
         let Some(real) = directory.ancestors().find_map(|path| path.canonicalize().ok()) else { continue };
         if !real.starts_with(&root) && etc.starts_with(std::path::absolute(&global.root)?) {
             let message = format!("{} leads to {}, out of the root", directory.display(), real.display());
@@ -104,8 +104,8 @@ pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandErro
     Ok(())
 }
 
-/// From here on takes the right to write from the group and from others in every directory that is made, whatever
-/// the shell's umask: `rxlab restore` would refuse it.
+/// Makes all directories created from here on writable for their owner only, whatever the shell's umask:
+/// `rxlab restore` would refuse others.
 pub(super) fn restrict_umask() {
     let mask = umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
     umask(mask | Mode::WGRP | Mode::WOTH);
@@ -119,17 +119,18 @@ fn walked(global: &Global, path: &Path) -> Result<Walked, CommandError> {
     })
 }
 
-/// The user chose these files, and they are wrong: no permission is missing, so that root gets the same answer.
+/// A usage error: the user chose these files. No permission is missing, so root gets the same error.
 fn refusal(purpose: &str, exposed: &dyn Display) -> CommandError {
     CommandError::usage(format!("root would {purpose}, but {exposed}"))
 }
 
-/// An ordinary user writes to a directory of their own, from which no machine boots yet: that is worth a warning.
+/// An error for root. An ordinary user writes to their own directory, from which no machine boots yet: a warning is
+/// enough.
 fn refuse(error: CommandError) -> Result<(), CommandError> {
     if geteuid().is_root() {
         return Err(error);
     }
-    // A closed standard error leaves no one to warn.
+    // If standard error is closed, the warning is lost.
     let _ = writeln!(output::stderr(), "rxlab: {}", error.message);
     Ok(())
 }

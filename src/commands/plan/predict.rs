@@ -1,4 +1,4 @@
-//! `rxlab plan --predict`: what each plan should do to the CPUs of this host, by costs measured here.
+//! `rxlab plan --predict`: predicted effect of each plan on the CPUs of this host, by costs measured here.
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +37,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The plans asked for, the widest last; and why others are not there.
+/// Returns the requested plans, the widest last, and the reasons why others are missing.
 fn plans(
     args: &Args,
     source: &Source,
@@ -47,7 +47,7 @@ fn plans(
     if !args.setting.is_empty() {
         return Ok((vec![super::own(source, &source.model(None)?, &args.setting)?], Vec::new()));
     }
-    // A file is of one plan: the one that the same command writes without a prediction.
+    // A file holds one plan: the one that the same command writes without a prediction.
     if super::is_plain(args) && args.output.is_none() {
         let Spread { proposals, reasons } = spread(model, rates, args.nic.first());
         return Ok((proposals.into_iter().map(|proposal| proposal.plan).collect(), reasons));

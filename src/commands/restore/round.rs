@@ -1,4 +1,4 @@
-//! One round: sets what exists and waits for the rest.
+//! One round: sets the values whose targets exist; the others wait.
 
 use std::sync::atomic::AtomicBool;
 
@@ -19,18 +19,18 @@ use crate::units::NicName;
 /// The outcome of one round.
 #[derive(Default)]
 pub(super) struct Round {
-    /// Set, set already, or refused: not to be tried again.
+    /// Set, already set, or refused: not to be tried again.
     pub(super) done: Vec<PlannedSetting>,
-    /// Why some were refused.
+    /// Reasons of refusals.
     pub(super) refused: Vec<CommandError>,
-    /// What is waited for, and why, in one line each.
+    /// Missing targets, with the reason, one line each.
     pub(super) waiting: Vec<String>,
 }
 
-/// A setting as in the plan, and with current names.
+/// A setting as in the plan, and the same with current names.
 type Pair = (PlannedSetting, PlannedSetting);
 
-/// Sets what is there by now.
+/// Sets the values whose targets exist by now.
 pub(super) fn look(
     global: &Global,
     machine: &Machine,
@@ -41,7 +41,7 @@ pub(super) fn look(
 ) -> Round {
     let mut round = Round::default();
     let Found { here, absent } = found(plan, &machine.model, |nic| mac(&machine.host, nic), only);
-    round.waiting.extend(absent.iter().map(|setting| format!("{setting}: the interface is not there")));
+    round.waiting.extend(absent.iter().map(|setting| format!("{setting}: interface not found")));
     if let Some(nic) = only.filter(|nic| machine.model.nic(nic).is_none()) {
         round.waiting.push(format!("there is no interface {nic}"));
     }
@@ -52,7 +52,7 @@ pub(super) fn look(
             round.end(group, attempt, said);
             continue;
         };
-        // It showed only now, and may never come: the others need not wait for it.
+        // Found missing only now, and it may never appear: the others need not wait for it.
         let (fleeting, lasting): (Vec<Pair>, Vec<Pair>) = group.into_iter().partition(is_fleeting);
         if fleeting.is_empty() {
             round.end(lasting, Attempt::Absent(why), said);
@@ -69,7 +69,7 @@ fn is_fleeting((_, here): &Pair) -> bool {
     knob::find(&here.set.knob).is_some_and(|knob| knob.is_fleeting())
 }
 
-/// The settings of a group whose process or thread is there; the others are waited for.
+/// Returns the settings of a group whose process or thread exists; the others wait.
 fn without_absent(machine: &Machine, group: Vec<Pair>, round: &mut Round) -> Vec<Pair> {
     let settings: Vec<Setting> = group.iter().map(|(_, here)| here.set.clone()).collect();
     let mut there = Vec::new();
@@ -82,16 +82,16 @@ fn without_absent(machine: &Machine, group: Vec<Pair>, round: &mut Round) -> Vec
     there
 }
 
-/// What became of an attempt.
+/// Outcome of an attempt.
 enum Attempt {
-    /// Whether anything had to be written.
+    /// Done; true if anything had to be written.
     Made(bool),
     /// Not to be tried again.
     Refused(CommandError),
-    /// Not now: an interface is not ready, or another process changes the machine, which one has to look at
-    /// anew after that.
+    /// Not now: an interface is not ready, or another process is changing the machine, which must be read again
+    /// after that.
     Later(String),
-    /// What one of the settings acts on is not there. Nothing is set.
+    /// The target of one of the settings does not exist. Nothing is set.
     Absent(KnobError),
 }
 
@@ -121,7 +121,7 @@ impl From<ApplyError> for Attempt {
     }
 }
 
-/// Applies the settings of a group, and says so.
+/// Applies the settings of a group, and prints them.
 fn set(global: &Global, machine: &Machine, name: &str, group: &[Pair], stop: &AtomicBool) -> Attempt {
     let here = group.iter().map(|(_, here)| here.clone()).collect();
     let part = Plan { settings: here, ..Plan::of(name, &[]) };
@@ -151,7 +151,7 @@ fn write(
         ..BeginInfo::new(&machine.model.identity)
     };
     let transaction = match Transaction::begin(&store, info) {
-        // The unit of the boot and that of an interface may run at one time.
+        // The units of the boot and of an interface may run at the same time.
         Err(ApplyError::Journal(JournalError::Lock(error @ LockError::Held { .. }))) => {
             return Ok(Attempt::Later(error.to_string()));
         }

@@ -1,4 +1,4 @@
-//! `rxlab status --watch`: a line when something changes, and silence in between.
+//! `rxlab status --watch`: prints a line when something changes.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use crate::cli::Global;
 use crate::error::CommandError;
 use crate::report::text::clean;
 
-/// How long a signal may go unnoticed.
+/// Longest time until a signal is noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// One line of the output as JSON.
+/// One line of JSON output.
 #[derive(Serialize)]
 struct Line<'a> {
     schema: &'static str,

@@ -1,4 +1,4 @@
-//! What every trial needs around its loop: journal, guard, progress, and errors in plain words.
+//! Everything around the loop of a trial: journal, guard, progress, and errors for the user.
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -25,18 +25,18 @@ use crate::trial::store::{StoreError, TrialDir};
 use crate::trial::verdict::cannot_matter_before;
 use crate::trial::workload::Driver;
 
-/// How long the look before a trial takes.
+/// Length of the sample before a trial.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What has to be there before a trial begins.
+/// Everything that must be ready before a trial starts.
 pub(crate) struct Ready {
-    /// Arm A, checked and in order; empty = the machine as it was.
+    /// Arm A, checked and in order; empty: the machine as it was.
     pub(crate) against: Vec<Setting>,
-    /// Arm B likewise; empty, as arm A is = the factor is a pair of commands.
+    /// Arm B likewise; if both arms are empty, the factor is a pair of commands.
     pub(crate) settings: Vec<Setting>,
-    /// What the plan of arm B was predicted to do.
+    /// Predicted effect of arm B's plan.
     pub(crate) prediction: Option<Prediction>,
-    /// The probe, where metrics take it.
+    /// The probe, if metrics need it.
     pub(crate) meter: Option<Meter>,
     /// The workload, running.
     pub(crate) driver: Driver,
@@ -44,33 +44,33 @@ pub(crate) struct Ready {
 
 /// A trial that is ready to run.
 pub(crate) struct Conduct<'a> {
-    /// What is asked.
+    /// The specification.
     pub(crate) spec: &'a Spec,
-    /// Where.
+    /// The machine.
     pub(crate) machine: &'a Machine,
-    /// What was made ready for it.
+    /// Settings, probe and workload.
     pub(crate) ready: Ready,
-    /// The record's place.
+    /// Directory of the record.
     pub(crate) dir: TrialDir,
-    /// The record so far, when a trial goes on.
+    /// The record so far of a resumed trial.
     pub(crate) resumed: Option<TrialRecord>,
-    /// Leave the change when it helps.
+    /// Keep the change if it helps.
     pub(crate) keep: bool,
     /// Set by Ctrl-C.
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Looks at the machine under its load for a moment. Chooses the primary metric of live traffic, unless one is asked for;
-/// else says what can be said before running: that the receive path takes too little for any gain to matter.
+/// Samples the machine under its load. Chooses the primary metric of live traffic, unless one is given; otherwise
+/// prints a notice if the receive path takes too little time for any gain to matter.
 pub(super) fn foretell(machine: &Machine, spec: &mut Spec, stop: &AtomicBool) -> Result<(), CommandError> {
     let (workload, asked) = (&spec.workload, spec.design.primary.as_deref());
-    // The bound is one on throughput, and only traffic that runs by now can be looked at.
+    // The bound is on throughput, and only traffic that already runs can be sampled.
     let chooses = workload.live && asked.is_none();
     let throughput = asked.is_none_or(|metric| metric == name::THROUGHPUT);
     if !throughput || workload.command.is_some() {
         return Ok(());
     }
-    // A recording has no rates; the loop will say so.
+    // A recording has no rates; the loop will report that.
     let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
         return Ok(());
     };
@@ -148,15 +148,15 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
     outcome.map_err(|error| explain(error, commands))
 }
 
-/// `, throughput +18 % [+2, +38]`: the change of the primary metric over the pairs that are there. Nothing before
-/// there is an interval.
+/// `, throughput +18 % [+2, +38]`: the change of the primary metric over the pairs so far. Empty until there is an
+/// interval.
 fn so_far(record: &TrialRecord) -> String {
     let metrics = analyse(record).metrics;
     let primary = metrics.first().and_then(|result| Some((&result.metric.title, result.effect.as_ref()?)));
     primary.map_or_else(String::new, |(title, effect)| format!(", {title} {}", number::effect(effect)))
 }
 
-/// A seed that is short enough to be read aloud and exact in every JSON reader.
+/// Random seed, short enough to be read aloud and exact in every JSON reader.
 fn fresh_seed() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0) & 0xff_ffff
@@ -168,7 +168,7 @@ fn explain(error: PerformError, commands: bool) -> CommandError {
         PerformError::Begin(error) => place::apply_error(error),
         PerformError::Guard(_) => CommandError::failed(error),
         PerformError::Store(error) => store_error(&error),
-        PerformError::Keep(error) => factor_error(error).hint("look with `rxlab status`"),
+        PerformError::Keep(error) => factor_error(error).hint("see `rxlab status`"),
         PerformError::Loop { error, undo } => {
             let error = match *error {
                 LiveError::Factor(error) => factor_error(error),
@@ -187,7 +187,7 @@ fn factor_error(error: FactorError) -> CommandError {
     }
 }
 
-/// A record that cannot be read or written.
+/// Error for a record that cannot be read or written.
 pub(crate) fn store_error(error: &StoreError) -> CommandError {
     let kind = match error {
         StoreError::Io { error, .. } => Kind::from(error),
@@ -198,17 +198,17 @@ pub(crate) fn store_error(error: &StoreError) -> CommandError {
     if denied { error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere") } else { error }
 }
 
-/// The state of the machine after a clean undo, in words. `commands`: the arms are shell commands.
+/// State of the machine after a clean undo, in words. `commands`: the arms are shell commands.
 pub(crate) fn left(commands: bool) -> &'static str {
     if commands { "the machine was left in arm A" } else { "the machine is as it was before the trial" }
 }
 
-/// Says what became of the machine.
+/// Adds the state of the machine.
 fn undo_hints(error: CommandError, undo: &Undo, commands: bool) -> CommandError {
     if undo.is_clean() { error.hint(left(commands)) } else { trouble_hints(error, undo) }
 }
 
-/// Says what is not as it was before, and what to do.
+/// Adds the values that are not back, and what to do.
 pub(super) fn trouble_hints(error: CommandError, undo: &Undo) -> CommandError {
     let error = undo::hints(error, undo);
     let error = match undo.command.as_ref().map(|command| &command.outcome) {

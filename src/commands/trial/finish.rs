@@ -1,4 +1,4 @@
-//! The end of every trial: run it, say what came out, give the exit code.
+//! Runs a trial, prints the outcome, and returns the exit code.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::report::{self, recommendation::TrialReport};
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
 
-/// What happens after the last slot.
+/// Options for what happens after the last slot.
 #[derive(Debug, clap::Args)]
 pub(super) struct After {
     /// Leave the change in place if it is proven to help
@@ -26,13 +26,13 @@ pub(super) struct After {
 }
 
 impl After {
-    /// An error where the report cannot be written, before anything runs.
+    /// Returns an error if the report cannot be written, before anything runs.
     pub(super) fn check(&self) -> Result<(), CommandError> {
         self.html.as_deref().map_or(Ok(()), files::check)
     }
 }
 
-/// Runs the trial, says what came out, and gives the exit code.
+/// Runs the trial, prints the outcome, and returns the exit code.
 pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
     let record = trial.dir.path().display().to_string();
     let commands = trial.spec.change.a.is_some();
@@ -73,11 +73,11 @@ fn print(
     if let Some(report) = report {
         show::say_written(&mut out, report)?;
     }
-    // What is kept needs no further command.
+    // A kept change needs no further command.
     if kept.is_none() { show::say_next(global, &mut out, record) } else { Ok(()) }
 }
 
-/// An error unless everything that the trial flipped is as it was before, or was kept as asked.
+/// Returns an error unless everything that the trial flipped is as it was before, or was kept as requested.
 pub(crate) fn put_back(outcome: &Outcome) -> Result<(), CommandError> {
     let Some(undo) = outcome.undo.as_ref().filter(|undo| !undo.is_clean()) else { return Ok(()) };
     let left = |undone: &UndoOutcome| match &undone.outcome {
@@ -107,7 +107,7 @@ fn hurts(record: &TrialRecord) -> Result<(), CommandError> {
     }
 }
 
-/// A guard that tripped is a finding; an interrupt says so to scripts.
+/// Exit code by verdict: a tripped guard is a finding, and scripts can recognise an interrupt.
 pub(crate) fn exit(record: &TrialRecord) -> Result<(), CommandError> {
     match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
         Some(Verdict::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),

@@ -16,7 +16,7 @@ use crate::trial::spec::{
 };
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
-/// The flags that stand for a specification; with one they would be ignored.
+/// The flags that replace a specification; with one they would be ignored.
 const BY_FLAGS: [&str; 24] = [
     "set",
     "plan",
@@ -50,7 +50,7 @@ pub(super) struct Args {
     /// The specification (TOML); docs/trials.md describes it
     #[arg(value_name = "SPEC", conflicts_with_all = BY_FLAGS)]
     pub(super) spec: Option<PathBuf>,
-    /// The trial of this id again, as `rxlab trial list` shows it: with new coins, and with more pairs by --pairs
+    /// Repeat the trial of this id, as `rxlab trial list` shows it, with a new seed, and with more pairs by --pairs
     #[arg(long, value_name = "ID", conflicts_with_all = BY_FLAGS.iter().filter(|flag| **flag != "pairs").copied().chain(["spec"]))]
     pub(super) again: Option<String>,
     /// Arm B: a value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
@@ -65,40 +65,40 @@ pub(super) struct Args {
     /// Shell command that makes arm B
     #[arg(long, value_name = "COMMAND", requires = "a")]
     pub(super) b: Option<String>,
-    /// Drive the built-in load at this URL; for its other settings use a specification
+    /// Run the built-in load against this URL; for its other settings use a specification
     #[arg(long, value_name = "URL")]
     pub(super) load: Option<Url>,
     /// Connections or flows of the load
     #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
     pub(super) connections: usize,
-    /// Requests a second of the load; closed loop without it
+    /// Requests per second of the load; closed loop without it
     #[arg(long, value_name = "R", requires = "load")]
     pub(super) rate: Option<f64>,
     /// CPUs of the load
     #[arg(long, value_name = "LIST", requires = "load")]
     pub(super) cpus: Option<CpuMask>,
-    /// Namespace of the load's sockets, as --netns
+    /// Namespace of the load's sockets, in the form of --netns
     #[arg(long, value_name = "NS", requires = "load")]
     pub(super) load_netns: Option<String>,
-    /// Run this shell command in each slot: it prints a number, or a JSON object of metrics
+    /// Run this shell command in each slot; it prints a number, or a JSON object of metrics
     #[arg(long, value_name = "COMMAND")]
     pub(super) command: Option<String>,
-    /// Drive nothing: judge the machine's own traffic
+    /// Generate no load: judge the machine's own traffic
     #[arg(long)]
     pub(super) live: bool,
     /// Interface whose packets count, for --live
     #[arg(long, value_name = "NIC")]
     pub(super) nic: Option<NicName>,
-    /// A word for the trial; without it the name of its plan, or `trial`
+    /// Name of the trial, one word [default: that of its plan, or `trial`]
     #[arg(long, value_name = "WORD")]
     pub(super) name: Option<String>,
-    /// Pairs at which the trial ends undecided [default: 40]
+    /// Pairs after which the trial ends undecided [default: 40]
     #[arg(long, value_name = "N")]
     pub(super) pairs: Option<usize>,
     /// Pairs before the trial may stop early
     #[arg(long, value_name = "N", default_value_t = FIRST_LOOK)]
     pub(super) min_pairs: usize,
-    /// Pairs with nothing flipped, to learn the noise; 0 = none
+    /// Pairs with nothing flipped, to measure the noise; 0: none
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(super) calibration: usize,
     /// Settling time before each slot
@@ -110,7 +110,7 @@ pub(super) struct Args {
     /// Differences below this fraction do not matter
     #[arg(long, value_name = "FRACTION", default_value_t = 0.03)]
     pub(super) margin: f64,
-    /// Seed of the coins
+    /// Seed of the random order
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
     /// Name of the primary metric
@@ -119,7 +119,7 @@ pub(super) struct Args {
     /// A metric of the probe in addition to the usual ones, such as net_rx.ns_per_packet; may be given several times
     #[arg(long, value_name = "METRIC")]
     pub(super) metric: Vec<String>,
-    /// CPU of the probe thread that interference.inferred takes
+    /// CPU of the probe thread that interference.inferred needs
     #[arg(long, value_name = "CPU")]
     pub(super) spin: Option<u32>,
     #[command(flatten)]
@@ -138,13 +138,13 @@ fn name(args: &Args) -> Result<String, CommandError> {
     Ok(if of_plan.is_empty() { "trial".to_owned() } else { of_plan })
 }
 
-/// `name` with what a trial's name cannot have as dashes, and cut to its length.
+/// `name` with invalid characters replaced by dashes, cut to the length limit of a trial's name.
 fn word(name: &str) -> String {
     let name: String = name.chars().map(|c| if is_of_name(c) { c } else { '-' }).take(MAX_NAME).collect();
     name.trim_matches('-').to_owned()
 }
 
-/// The specification that the flags stand for.
+/// Returns the specification that the flags describe.
 pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
     let load = args.load.clone().map(|url| {
         let mut spec = crate::load::Spec::new(url);

@@ -30,7 +30,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The records of all trials, by number.
+/// Returns the records of all trials, by number.
 pub(in crate::commands) fn records(global: &Global) -> Result<Vec<TrialRecord>, CommandError> {
     let dirs = TrialDir::all(&global.state_dir).map_err(|error| store_error(&error))?;
     dirs.iter().map(|dir| dir.record().map_err(|error| store_error(&error))).collect()
@@ -65,7 +65,7 @@ pub(in crate::commands) fn table(records: &[TrialRecord]) -> Table {
     table
 }
 
-/// `2026-11-22 22:13` of a time as RFC 3339.
+/// `2026-11-22 22:13` from an RFC 3339 time.
 pub(in crate::commands) fn minute(time: &str) -> String {
     time.get(..16).unwrap_or(time).replace('T', " ")
 }

@@ -1,5 +1,5 @@
-//! From a specification to what runs: settings checked against the machine, the probe attached, a
-//! workload started.
+//! Prepares a trial from its specification: checks the settings against the machine, attaches the probe,
+//! and starts the workload.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::trial::spec::Spec;
 use crate::trial::workload::Driver;
 use crate::units::CpuMask;
 
-/// Everything that a trial needs, or why it cannot begin. The workload comes last: it makes traffic.
+/// Returns everything that a trial needs, or why it cannot start. The workload comes last: it makes traffic.
 pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<Ready, CommandError> {
     if let Some(nic) = &spec.workload.nic {
         machine::nic(&machine.model, nic)?;
@@ -33,7 +33,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     let meter = Meter::start(&machine.host, spec).map_err(explain)?;
     if meter.is_some() && global.root != Path::new("/") {
         return Err(CommandError::usage(
-            "the probe measures this machine: --root does not go with its metrics",
+            "the probe measures this machine: its metrics cannot be combined with --root",
         ));
     }
     Ok(Ready { against, settings, prediction: b.prediction, meter, driver: driver(machine, spec)? })
@@ -49,7 +49,7 @@ fn explain(error: MeterError) -> CommandError {
     }
 }
 
-/// What arm B sets; empty when the factor is a pair of commands.
+/// Settings of arm B; empty if the factor is a pair of commands.
 fn arm_b(spec: &Spec) -> Result<Plan, CommandError> {
     match &spec.change.plan {
         Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
@@ -58,7 +58,7 @@ fn arm_b(spec: &Spec) -> Result<Plan, CommandError> {
     }
 }
 
-/// The settings of both arms, checked against the machine and in the order of applying; none when the
+/// Returns the settings of both arms, checked against the machine and in the order of applying; none if the
 /// factor is a pair of commands.
 fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<(Vec<Setting>, Vec<Setting>), CommandError> {
     let a = Plan::of(&spec.name, &spec.change.against);
@@ -77,7 +77,7 @@ fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<(Vec<Setting>, V
     Ok((settings(a), settings(b)))
 }
 
-/// Whether the two arms leave some target with different values.
+/// True if the two arms leave some target with different values.
 fn differ(a: &[Change], b: &[Change]) -> bool {
     let of = |changes: &[Change], wanted: &Setting| {
         let is =
@@ -95,11 +95,11 @@ fn same(as_is: bool) -> CommandError {
     if !as_is {
         return CommandError::usage("both arms would be the same");
     }
-    CommandError::new(Kind::Changed, "the machine is already set so: both arms would be the same")
+    CommandError::new(Kind::Changed, "the machine already has these values: both arms would be the same")
         .hint("if rxlab set it (see `rxlab status`), run `rxlab undo` first; else try another value")
 }
 
-/// The workload, running where it runs all through the trial.
+/// Returns the driver of the workload; a built-in load is already running.
 fn driver(machine: &Machine, spec: &Spec) -> Result<Driver, CommandError> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
         (Some(load), _) => Driver::Load(Session::start(load).map_err(load::explain)?),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_differ_where_a_target_ends_otherwise() {
+    fn arms_differ_if_a_target_ends_with_other_values() {
         let (zero, one) = (arm("rps eth0/rx-0 = 0", true), arm("rps eth0/rx-0 = 1", true));
         let off = arm("rps eth0/rx-0 = off", false);
         assert!(differ(&[], &zero) && differ(&zero, &[]) && differ(&zero, &one) && differ(&off, &zero));

@@ -1,4 +1,4 @@
-//! `rxlab trial resume`: go on after a kill or an interrupt, with the same coins.
+//! `rxlab trial resume`: continues after a kill or an interrupt, with the same seed.
 
 use super::conduct::{Conduct, store_error};
 use super::finish::{After, finish};
@@ -9,7 +9,7 @@ use crate::error::{CommandError, Kind};
 use crate::trial::record::Verdict;
 use crate::trial::store::TrialDir;
 
-/// Go on with a trial that was interrupted or killed
+/// Continue a trial that was interrupted or killed
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its id, as `rxlab trial list` shows it
@@ -38,7 +38,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let stop = place::stop_flag()?;
     let ready = ready(global, &machine, &spec)?;
-    // The plan is a file of its own: it may say something else by now.
+    // The plan is a separate file, which may have changed.
     let change: Vec<String> = ready.settings.iter().map(ToString::to_string).collect();
     if spec.change.plan.is_some() && change != record.change {
         let message = format!("the plan of trial {} has changed since it began", record.id);

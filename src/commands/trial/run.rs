@@ -29,7 +29,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     finish(global, trial, &args.after)
 }
 
-/// The specification of an earlier trial, with new coins; with `pairs` of them, where given.
+/// Returns the specification of an earlier trial, with a new seed, and with `pairs` pairs if given.
 fn again(global: &Global, id: &str, pairs: Option<usize>) -> Result<Spec, CommandError> {
     let dir = TrialDir::open(&global.state_dir, id).map_err(|error| store_error(&error))?;
     let mut spec = dir.spec().map_err(|error| store_error(&error))?;

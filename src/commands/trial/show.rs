@@ -1,4 +1,4 @@
-//! `rxlab trial show`: the report of a trial that was run.
+//! `rxlab trial show`: prints or writes the report of a trial.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::report::{self, action};
 use crate::trial::record::TrialRecord;
 use crate::trial::store::TrialDir;
 
-/// Print the verdict of a trial that was run, or write its report
+/// Print the verdict of a past trial, or write its report
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its id, as `rxlab trial list` shows it, or its directory
@@ -42,7 +42,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     say_next(global, &mut out, &record)
 }
 
-/// The command that the recommendation ends in.
+/// Prints the command that follows from the recommendation.
 pub(super) fn say_next(
     global: &Global,
     out: &mut impl Write,
@@ -52,7 +52,7 @@ pub(super) fn say_next(
     Ok(next.map_or(Ok(()), |command| write!(out, "{}", command_lines("next: ", &command)))?)
 }
 
-/// Names the report that was written, as a path that can be opened from anywhere.
+/// Prints the path of the written report, absolute.
 pub(in crate::commands) fn say_written(out: &mut impl Write, path: &Path) -> Result<(), CommandError> {
     Ok(writeln!(out, "report: {}", std::path::absolute(path)?.display())?)
 }

@@ -113,5 +113,5 @@ fn the_highest_rate_into_the_dark_is_refused() {
     let (code, json, complaints) =
         rxlab(&["--json", "load", &url, "--find-max", "--slo", "errors<1%", "--for", "50ms"]);
     assert_eq!((code, json), (Some(5), Value::Null));
-    assert!(complaints.contains("does not tell what arrives"), "{complaints}");
+    assert!(complaints.contains("does not report what arrives"), "{complaints}");
 }

@@ -94,7 +94,7 @@ fn both_arms_may_set_something() {
     assert_eq!((tree.rps("eth0", 0).as_str(), tree.rps("eth0", 1).as_str()), ("0", "0"));
     let same = ["--set", "rps eth0/rx-0 = 2", "--live", "--metric", "net_rx.packets"];
     let (code, text) = said(&tree.rxlab(&[&QUICK[..], &same].concat()));
-    assert!(code == 2 && text.contains("--root does not go with its metrics"), "{text}");
+    assert!(code == 2 && text.contains("its metrics cannot be combined with --root"), "{text}");
 }
 
 /// What hurts is never kept.

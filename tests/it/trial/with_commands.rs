@@ -82,7 +82,7 @@ fn what_a_killed_trial_left_is_seen_and_undone() {
     assert!(code == 1 && text.contains(&format!("\"back\": \"{A}\"")), "{text}");
     // From any directory, which is not that of the trial.
     let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 0 && text.contains("  shell command: taken back by `echo a > arm`\n"), "{code}: {text}");
+    assert!(code == 0 && text.contains("  shell command: undone by `echo a > arm`\n"), "{code}: {text}");
     assert_eq!(set(&tree), "a");
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
     let mut resumed = tree.command(&["trial", "resume", ID]);
