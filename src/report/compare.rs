@@ -1,4 +1,4 @@
-//! Two setups side by side, as text: which one disturbs less, by how much, and what that rests on.
+//! Comparison of two setups as text: the one that disturbs less, by how much, and the data behind it.
 
 use super::number;
 use super::probe_words;
@@ -83,7 +83,7 @@ fn table(measures: &[Measure]) -> String {
     table.render()
 }
 
-/// By the interval of the difference, which is shown next to it; the same only within the margin.
+/// Based on the interval of the difference, which is shown next to it; "the same" only within the margin.
 fn verdict_on_b(measure: &Measure) -> (&'static str, anstyle::Style) {
     if matches!(measure.call, Call::NoEffect | Call::Negligible) {
         return ("the same", STRONG);

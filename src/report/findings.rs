@@ -1,5 +1,5 @@
-//! The doctor's report: findings, the plans that address them, and the figures that support a
-//! clean bill. The value is here, its text form in `text`.
+//! The doctor's report: findings, plans that address them, and the figures behind a clean result. Its text form is
+//! in `text`.
 
 mod alerts;
 mod path;
@@ -124,7 +124,7 @@ impl DoctorReport {
     pub const SCHEMA: &'static str = "rxlab.findings/1";
 }
 
-/// Diagnoses and plans. Plans are made only for interfaces with a finding that asks for one.
+/// Diagnoses a machine and plans changes, only for interfaces with a finding that needs a plan.
 pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
     let findings = diagnose(model, rates);
     let mut notes = Vec::new();
@@ -158,7 +158,7 @@ pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
     }
 }
 
-/// Why nothing can be said about steering: the time that receiving takes is not seen, or is the sender's.
+/// Reason for no verdict on steering: receive time is not visible, or is the sender's.
 fn refused(model: &Model, rates: &Rates) -> Option<String> {
     let unseen = rates.unseen.first();
     let unseen = unseen.map(|nic| format!("threads whose time is not seen receive the packets of {nic}"));
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(json["plans"][0]["schema"], "rxlab.plan/1", "each entry is a plan");
         assert_eq!(json["plans"][0]["settings"][0]["set"], "rps eth0/rx-0 = 0-1,3-7");
         let again: DoctorReport = serde_json::from_str(&json.to_string()).expect("it reads back");
-        // Figures may lose their last bit on the way through decimal text; the rest may not.
+        // Only figures may change, by their last bit: JSON is decimal.
         assert_eq!(again.findings, report.findings);
         assert_eq!(again.plans[2].plan, report.plans[2].plan);
         assert!((again.load.headroom.machine - report.load.headroom.machine).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! What plans should do to CPUs, before any of them is tried.
+//! Predicted effect of plans on CPUs, before any of them is tried.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::diagnose::figures::percent;
 use crate::model::{Costs, Identity, Model, Rates};
 use crate::plan::{CpuLoad, Plan, Prediction, basis, forecast};
 
-/// CPUs of a table; JSON has all.
+/// CPUs in a table; JSON has all.
 const ROWS: usize = 12;
 
 /// Plans with their predictions, and what these rest on.
@@ -41,7 +41,7 @@ impl Forecast {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.forecast/2";
 
-    /// Predicts plans from a look at a machine.
+    /// Predicts the effect of plans from one sample of a machine.
     pub fn new(model: &Model, rates: &Rates, mut plans: Vec<Plan>, reasons: Vec<String>) -> Self {
         let mut unpredicted = BTreeMap::new();
         for plan in &mut plans {
@@ -61,7 +61,7 @@ impl Forecast {
     }
 }
 
-/// On a terminal of 80 columns.
+/// Renders a forecast for a terminal of 80 columns.
 pub fn text(forecast: &Forecast) -> String {
     let mut out = paragraph("calibration: ", &forecast.basis);
     let costs = forecast.costs.iter();
@@ -145,7 +145,7 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
 }
 
 #[cfg(test)]
-/// What a machine without root is told of field case A.
+/// Forecast for field case A without root.
 pub(super) fn sample() -> Forecast {
     use crate::diagnose::sketch::Sketch;
     use crate::plan::spread;
@@ -167,7 +167,7 @@ mod tests {
         insta::assert_snapshot!(anstream::adapter::strip_str(&text(&sample())).to_string());
     }
 
-    /// What a policy also sets was once left out without a word.
+    /// Regression: settings of a policy that are not predicted were omitted silently.
     #[test]
     fn what_is_not_predicted_is_said() {
         let (model, rates) = Sketch::case_a().build();
@@ -189,7 +189,7 @@ mod tests {
         assert!(told.contains("no prediction: in the model it moves no receive work"), "{told}");
     }
 
-    /// Figures by fixed fractions were once shown next to measured ones.
+    /// Regression: figures from fixed fractions were shown next to measured ones.
     #[test]
     fn notes_are_of_the_prediction_that_is_there() {
         let (model, rates) = Sketch::case_a().build();

@@ -1,11 +1,11 @@
-//! Artefacts as JSON. Their shape is the type's own `Serialize`; nothing is renamed or added here.
+//! Artefacts as JSON. Their shape is the type's `Serialize`; nothing is renamed or added here.
 
 use serde::Serialize;
 
 /// Pretty JSON without a final line break. The value carries its own `schema` field.
 ///
 /// # Errors
-/// Those of `serde_json`: a map whose keys are neither text nor numbers. No artefact has one.
+/// Errors of `serde_json`: a map whose keys are neither text nor numbers. No artefact has one.
 pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(value)
 }

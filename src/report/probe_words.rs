@@ -1,10 +1,10 @@
-//! The probe of a trial and what it took, in one line.
+//! The probe of a trial and its cost, in one line.
 
 use super::number::{grouped, share};
 use crate::trial::arms::probe_cost;
 use crate::trial::record::{Arm, ProbeSlots, ProbeUse, TrialRecord};
 
-/// How a record's probe measured and what it cost; `None` when there was none.
+/// Method and cost of a record's probe; `None` if there was none.
 pub(super) fn of_record(record: &TrialRecord) -> Option<String> {
     let probe = record.probe.as_ref()?;
     let counted = record.slots.iter().filter_map(|slot| slot.probe_cost);
@@ -16,7 +16,7 @@ pub(super) fn of_record(record: &TrialRecord) -> Option<String> {
     Some(in_words(probe, probe_cost(record, Arm::A).zip(probe_cost(record, Arm::B))) + &each)
 }
 
-/// `cost`: of its programs in either arm, as fractions of one CPU.
+/// `cost`: CPU time of its programs in each arm, as fractions of one CPU.
 pub(super) fn in_words(probe: &ProbeUse, cost: Option<(f64, f64)>) -> String {
     let mut parts = vec![
         match probe.slots {

@@ -1,4 +1,4 @@
-//! The recommendation that follows from a trial: keep the change or not, or measure more; why; and the command.
+//! The recommendation from a trial: keep the change, do not keep it, or measure more; with reason and command.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,7 @@ impl TrialReport {
 }
 
 impl Recommendation {
-    /// Draws it from a record, finished or not. `program` begins the command: `rxlab`, with its global options.
+    /// Derives it from a record, finished or not. `program` is the start of the command: `rxlab` with global options.
     pub fn of(record: &TrialRecord, program: &str) -> Self {
         let (advice, reason) = advise(record);
         let verdict = record.analysis.as_ref().map(|analysis| &analysis.verdict);
@@ -94,14 +94,14 @@ impl Recommendation {
     }
 }
 
-/// The command that sets arm B for good, with the way back armed.
+/// The command that applies arm B permanently, with an armed rollback.
 fn keep(record: &TrialRecord, program: &str) -> Option<String> {
     let [_, b] = arms(record);
     let settings: Option<Vec<Setting>> = b.iter().map(|line| line.parse().ok()).collect();
     match (&record.plan, settings) {
         (Some(plan), _) => Some(format!("{program} apply {} --confirm 60s", shell(plan))),
         (None, Some(settings)) => Some(format!("{program} apply {} --confirm 60s", set_flags(&settings))),
-        // A pair of commands: arm B's own.
+        // A pair of commands: the one of arm B.
         (None, None) => record.change.iter().find_map(|line| line.strip_prefix("B: ")).map(str::to_owned),
     }
 }
@@ -161,7 +161,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
     }
 }
 
-/// Parts that are not empty, joined and ended as a sentence.
+/// Non-empty parts, joined to a sentence.
 fn sentence(parts: &[String]) -> String {
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { String::new() } else { capitalized(&parts.join("; ")) + "." }
@@ -175,7 +175,7 @@ fn hurts(metrics: &[MetricResult], name: &str) -> bool {
     find(metrics, name).is_some_and(|result| result.call == Call::Hurts)
 }
 
-/// Throughput, latency and the hottest CPU, as far as the trial decided them.
+/// Throughput, latency and the hottest CPU, as far as the trial was conclusive.
 fn outcome(metrics: &[MetricResult]) -> String {
     let mut parts = Vec::new();
     if let Some(result) = find(metrics, name::THROUGHPUT) {
@@ -214,7 +214,7 @@ fn is_proven(result: &MetricResult) -> bool {
     matches!(result.call, Call::Helps | Call::Hurts)
 }
 
-/// What the change is proven to cost, besides what [`outcome`] says.
+/// Proven costs of the change that [`outcome`] does not contain.
 fn cost(metrics: &[MetricResult]) -> String {
     let told = [name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE];
     let costs = metrics.iter().filter(|result| {
@@ -261,7 +261,7 @@ mod tests {
         Recommendation::of(record, "rxlab")
     }
 
-    /// The demo's first trial: more gets through, and each packet costs more.
+    /// The demo's first trial: higher throughput at a higher cost per packet.
     #[test]
     fn what_helps_is_kept_and_its_cost_is_said() {
         let metrics = vec![

@@ -20,7 +20,7 @@ pub struct ReceivePath {
 }
 
 impl ReceivePath {
-    /// Sums an interface up.
+    /// Summarizes an interface.
     pub fn new(nic: &Nic, model: &Model, rates: &Rates) -> Self {
         let kind = match nic.kind {
             NicKind::Device => "device",
@@ -54,7 +54,7 @@ fn interrupts(nic: &Nic, model: &Model, rates: &Rates) -> String {
     }
 }
 
-/// A value of every queue in a word: `off`, the value they share, or on how many it is on.
+/// A setting of all queues in a word: `off`, their common value, or the number of queues that have it on.
 fn same<T: PartialEq + ToString>(
     nic: &Nic,
     value: impl Fn(&RxQueue) -> &Fact<T>,

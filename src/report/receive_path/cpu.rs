@@ -1,4 +1,4 @@
-//! What the receive path has to do with one CPU: a value of its own, for text and JSON.
+//! The receive path as seen from one CPU, for text and JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -168,8 +168,8 @@ fn processes(model: &Model, cpu: CpuId) -> Vec<CpuProcess> {
     seen.filter(|process| !elsewhere(process)).collect()
 }
 
-/// What was denied or broken. A mask that kernel or device do not have hands nothing to any CPU; an
-/// interrupt has a place also where the kernel does not tell it.
+/// Returns denied and broken facts. An unsupported mask hands nothing to any CPU; an interrupt has a CPU even if the
+/// kernel does not report it.
 fn unknown(model: &Model) -> Vec<Unknown> {
     let mut found = Vec::new();
     let unread = |fact: &Fact<()>| matches!(fact, Fact::Denied(_) | Fact::Broken(_));

@@ -1,4 +1,4 @@
-//! What device and driver have and how they are set, each in a line of text.
+//! Capabilities and settings of device and driver, each in a line of text.
 
 use super::cells::ranges;
 use crate::model::Function;
@@ -6,7 +6,7 @@ use crate::parse::ethtool::{
     Channels, Coalesce, Count, DriverInfo, Feature, FlowAction, FlowRule, Rings, Rss,
 };
 
-/// Offloads that change what the receiving CPU has to do, by the kernel's names.
+/// Offloads that change the work of the receiving CPU, by the kernel's names.
 const RECEIVE: [&str; 10] = [
     "rx-gro",
     "rx-gro-hw",
@@ -31,7 +31,7 @@ pub(super) fn driver(info: &DriverInfo) -> String {
     text
 }
 
-/// What it is on the bus; `None` when nothing was told.
+/// PCI function; `None` if not reported.
 pub(super) fn function(function: &Function) -> Option<String> {
     Some(match function {
         Function::Plain => return None,
@@ -79,8 +79,7 @@ pub(super) fn coalesce(coalesce: &Coalesce) -> String {
     or_nothing(sides.into_iter().flatten().collect(), "; ")
 }
 
-/// The function and the key, and how many positions of the table lead to each queue; queues with the
-/// same number of them are one range.
+/// Hash function, key, and the number of table entries per queue; queues with the same number are one range.
 pub(super) fn rss(rss: &Rss) -> String {
     let function = rss.function.clone().unwrap_or_else(|| "hash function not told".to_owned());
     let key = match &rss.key {
@@ -112,7 +111,7 @@ pub(super) fn rule(rule: &FlowRule) -> String {
     format!("[{}] {}{fields} -> {action}", rule.location, rule.spec.kind)
 }
 
-/// Those that matter to receiving by name, the others by number.
+/// Receive offloads by name, the number of others.
 pub(super) fn features(features: &[Feature]) -> String {
     let matters = |feature: &&Feature| RECEIVE.contains(&feature.name.as_str());
     let mut parts: Vec<String> = features

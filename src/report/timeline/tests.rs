@@ -1,4 +1,4 @@
-//! Files made of events by hand.
+//! Files from hand-made events.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The report of a timeline, all of it and of machines at the edge.
+//! The report of a timeline, for a full example and for extreme machines.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::probe::trace::{CpuTrace, Trace};
 use crate::report::sample_trace::{full, traced};
 use crate::units::CpuId;
 
-/// As it comes without colours.
+/// The report without colours.
 fn plain(text: &str) -> String {
     let text = anstream::adapter::strip_str(text).to_string();
     let widest = text.lines().map(|line| line.chars().count()).max();
