@@ -26,74 +26,74 @@ use crate::units::{CpuId, NicName};
 pub struct DoctorReport {
     /// `rxlab.findings/1`.
     pub schema: String,
-    /// Which machine.
+    /// The machine.
     pub identity: Identity,
     /// Length of the sample in seconds.
     pub seconds: f64,
-    /// What the machine was doing.
+    /// Load of the machine.
     pub load: Load,
-    /// What the last change that is applied has done; `None` without one that says what was before it.
+    /// Effect of the last applied change; `None` without a change that recorded the state before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Since>,
     /// Most severe first; empty = nothing to do.
     pub findings: Vec<Finding>,
-    /// The receive paths of the interfaces that findings name.
+    /// Receive paths of the interfaces with findings.
     pub paths: Vec<ReceivePath>,
-    /// What there is to gain, and which settings are worth a trial; `None` without traffic.
+    /// Possible gain, and the settings worth a trial; `None` without traffic.
     #[serde(default)]
     pub regime: Option<Regime>,
-    /// The plans that findings name, as far as they would change something.
+    /// Plans that findings refer to and that would change something.
     pub plans: Vec<Proposal>,
-    /// Why there is no verdict on steering, where there is none: that nothing was found says nothing then.
+    /// Reason for no verdict on steering, if there is none: the absence of findings then proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// What a careful reader wants to know, such as plans not made.
+    /// Remarks, such as plans that were not made.
     pub notes: Vec<String>,
-    /// Sources that were missing or broken, and what is therefore not known.
+    /// Sources that were missing or broken, and what is unknown as a result.
     pub gaps: Vec<String>,
 }
 
-/// The machine's load, as far as the receive path cares.
+/// Receive load of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Load {
-    /// The CPU with most receive time.
+    /// The CPU with the most receive time.
     pub busiest: Option<CpuId>,
     /// Its receive time, as a fraction of wall time.
     pub receive_time: f64,
-    /// How that was measured: `exact`, `tick-sampled`, `accuracy unknown`.
+    /// Accuracy of the receive time: `exact`, `tick-sampled`, `accuracy unknown`.
     pub tier: String,
-    /// Packets a second that went up the stack on all CPUs.
+    /// Packets per second that went up the stack on all CPUs.
     pub packets: f64,
-    /// Backlog drops a second on all CPUs.
+    /// Backlog drops per second on all CPUs.
     pub dropped: f64,
-    /// How many times today's load fits.
+    /// Capacity as a multiple of today's load.
     pub headroom: Headroom,
-    /// Interfaces whose receive work is not in there, as threads do it that are not seen.
+    /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<NicName>,
-    /// The headroom of the program whose one thread is seen to have no time left, where there is one.
+    /// Headroom of the program whose one thread is saturated, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadRoom>,
 }
 
-/// Receive work before a change that is applied, and in this sample.
+/// Receive work before an applied change, and in this sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Since {
     /// The transaction.
     pub transaction: String,
-    /// What it was for, such as `apply rps`.
+    /// Purpose of the transaction, such as `apply rps`.
     pub what: String,
     /// Seconds since it began.
     pub seconds: f64,
-    /// The CPU that it takes work from.
+    /// The CPU that the change takes work from.
     pub cpu: CpuId,
     /// Receive time of that CPU before, as a fraction of wall time.
     pub receive_before: f64,
     /// The same in this sample.
     pub receive: f64,
-    /// Packets a second of its interfaces before.
+    /// Packets per second of its interfaces before.
     pub packets_before: f64,
     /// The same in this sample.
     pub packets: f64,

@@ -13,27 +13,27 @@ use crate::plan::{CpuLoad, Plan, Prediction, basis, forecast};
 /// CPUs in a table; JSON has all.
 const ROWS: usize = 12;
 
-/// Plans with their predictions, and what these rest on.
+/// Plans with their predictions, and the basis of these.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Forecast {
     /// `rxlab.forecast/2`.
     pub schema: String,
-    /// Which machine.
+    /// The machine.
     pub identity: Identity,
     /// Length of the sample in seconds.
     pub seconds: f64,
-    /// What was measured to calibrate the predictions; `None` where nothing could be.
+    /// Measurements that calibrate the predictions; `None` if nothing could be measured.
     #[serde(default)]
     pub costs: Option<Costs>,
-    /// What predictions rest on, in one line.
+    /// Basis of the predictions, in one line.
     pub basis: String,
     /// The plans.
     pub plans: Vec<Plan>,
-    /// Why a plan has no prediction, by its name.
+    /// Reasons for missing predictions, by name of the plan.
     #[serde(default)]
     pub unpredicted: BTreeMap<String, String>,
-    /// Why others are not there.
+    /// Reasons for missing plans.
     pub reasons: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use crate::trial::metrics::name;
 use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
 use crate::trial::verdict::IDLE_BELOW;
 
-/// What to do about the change.
+/// Advice on the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -19,9 +19,9 @@ pub enum Advice {
     Keep,
     /// Leave the machine as it was.
     DoNotKeep,
-    /// The same trial with more pairs can decide.
+    /// Run the same trial with more pairs.
     MeasureLonger,
-    /// Another trial can decide, under the condition that the reason names.
+    /// Run another trial, under the condition that the reason names.
     MeasureAgain,
 }
 
@@ -36,26 +36,26 @@ impl Advice {
     }
 }
 
-/// Advice with its reason and the command that follows it.
+/// Advice with its reason and the command to follow it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Recommendation {
-    /// What to do.
+    /// The advice.
     pub advice: Advice,
-    /// Why, in one or two sentences with the figures.
+    /// Its reason, in one or two sentences with figures.
     pub reason: String,
-    /// The next command; `None` where no single command does it.
+    /// The next command; `None` if there is no single one.
     pub command: Option<String>,
 }
 
-/// A trial record with its recommendation: what `--json` prints.
+/// A trial record with its recommendation: the output of `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialReport {
     /// The record.
     #[serde(flatten)]
     pub record: TrialRecord,
-    /// What follows from it.
+    /// The recommendation from the record.
     pub recommendation: Recommendation,
 }
 

@@ -15,7 +15,7 @@ use crate::units::{CpuMask, NicName};
 pub struct ReceivePath {
     /// The interface.
     pub nic: NicName,
-    /// Such as `virtio_net, 1 RX queue, IRQ 41 -> CPU 2, RPS off`.
+    /// Its receive path, such as `virtio_net, 1 RX queue, IRQ 41 -> CPU 2, RPS off`.
     pub summary: String,
 }
 
