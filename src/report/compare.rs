@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         for comparison in [steered(), undecided()] {
             let json = crate::report::json::pretty(&comparison).expect("JSON");
             assert!(json.starts_with("{\n  \"schema\": \"rxlab.compare/1\""));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_compared_with_what_was_before_it() {
+    fn a_change_is_compared_with_the_state_before_it() {
         let mut report = of(Sketch::case_a());
         report.since = Some(Since {
             transaction: "000001-092e".to_owned(),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         let report = of(Sketch::case_a());
         let json = serde_json::to_value(&report).expect("a report is a JSON value");
         assert_eq!(json["schema"], "rxlab.findings/1");

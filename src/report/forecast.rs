@@ -169,7 +169,7 @@ mod tests {
 
     /// Regression: settings of a policy that are not predicted were omitted silently.
     #[test]
-    fn what_is_not_predicted_is_said() {
+    fn unpredicted_settings_are_listed() {
         let (model, rates) = Sketch::case_a().build();
         let plan = |name: &str, settings: &[&str]| {
             let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
@@ -191,7 +191,7 @@ mod tests {
 
     /// Regression: figures from fixed fractions were shown next to measured ones.
     #[test]
-    fn notes_are_of_the_prediction_that_is_there() {
+    fn notes_match_the_shown_prediction() {
         let (model, rates) = Sketch::case_a().build();
         let spread = spread(&model, &rates, None);
         let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         let json = serde_json::to_string(&sample()).expect("JSON");
         let again: Forecast = serde_json::from_str(&json).expect("it reads back");
         assert_eq!((again.plans.len(), again.schema.as_str()), (3, Forecast::SCHEMA));

@@ -266,7 +266,7 @@ mod tests {
 
     /// Regression: both commands of a pair were shown under B, with A as an unchanged machine.
     #[test]
-    fn either_arm_has_its_own() {
+    fn each_arm_has_its_own_command() {
         let mut record = sample_record::rps();
         record.change = vec!["A: rps veth0/rx-0 = 0".into(), "B: the machine as it was".into()];
         let html = page(&[record]);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_records_give_no_odd_numbers() {
+    fn odd_records_render_without_nan_or_infinity() {
         let mut odd = sample_record::rfs();
         let analysis = odd.analysis.as_mut().expect("an analysis");
         analysis.metrics[0].effect = Some(Effect { mid: 0.02, low: -1.0, high: f64::INFINITY });

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         let sample = measured();
         let json = crate::report::json::pretty(&sample).expect("JSON");
         assert!(json.starts_with("{\n  \"schema\": \"rxlab.interference/1\""));

@@ -17,7 +17,7 @@ mod tests {
     use crate::trial::record::{Effect, TrialRecord};
 
     #[test]
-    fn a_record_comes_back_as_it_was() {
+    fn a_record_round_trips() {
         let mut record = sample_record::rps();
         let analysis = record.analysis.as_mut().expect("the sample has an analysis");
         analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });

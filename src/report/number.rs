@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_bound_is_said() {
+    fn a_missing_bound_is_named() {
         let text = |mid, low, high| effect(&Effect { mid, low, high });
         assert_eq!(text(-0.51, -1.0, f64::INFINITY), "-51 %, no bound yet");
         assert_eq!(text(0.05, 0.01, f64::INFINITY), "+5.0 % [+1.0, no bound]");

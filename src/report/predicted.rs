@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_of_the_two_there_is_nothing_to_compare() {
+    fn no_comparison_without_a_prediction_or_without_both_arms() {
         assert!(compare(&sample_record::rps()).is_none(), "no prediction");
         let mut record = record();
         record.slots.retain(|slot| slot.arm == Arm::A);

@@ -47,7 +47,7 @@ mod tests {
     use crate::units::CpuId;
 
     #[test]
-    fn the_cost_of_either_arm() {
+    fn the_cost_of_each_arm() {
         let mut record = sample_record::rfs();
         assert_eq!(of_record(&record), None);
         let cpus = "0-1".parse().expect("a list");

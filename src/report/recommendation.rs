@@ -263,7 +263,7 @@ mod tests {
 
     /// The demo's first trial: higher throughput at a higher cost per packet.
     #[test]
-    fn what_helps_is_kept_and_its_cost_is_said() {
+    fn helpful_changes_are_kept_and_their_cost_is_named() {
         let metrics = vec![
             result("throughput", (373_000.0, 440_000.0), Call::Helps),
             result("hottest_cpu_softirq", (69.4, 97.3), Call::Hurts),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_does_not_fit() {
+    fn invalid_models_do_not_fit() {
         let model = value(&sample_model::rich());
         for (place, wrong) in [
             ("/schema", json!("rxlab.model/1")),

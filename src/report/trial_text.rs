@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_is_coloured_and_also_said() {
+    fn the_verdict_has_colour_and_words() {
         let records = sample_record::every_verdict();
         assert!(render(&records[..1]).contains("\u{1b}[32mhelps"));
     }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_when_something_appears_or_clears_and_none_between() {
+    fn a_line_only_when_a_finding_appears_or_clears() {
         let mut alerts = Alerts::default();
         assert_eq!(look(&mut alerts, idle()), []);
         assert!(!alerts.calls());
@@ -164,7 +164,7 @@ mod tests {
 
     /// Regression: a rise from 30 to 98 % of a CPU was not reported.
     #[test]
-    fn a_change_of_severity_is_told_at_once_upwards_and_after_two_looks_downwards() {
+    fn severity_rises_at_once_and_falls_after_two_samples() {
         let mut alerts = Alerts::default();
         let id = || "one-core-hotspot".to_owned();
         assert_eq!(look(&mut alerts, hot(2, 0.3)), [(Change::Appeared, id())]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_threshold_nor_a_move_to_another_cpu_is_news() {
+    fn a_figure_near_a_threshold_or_a_move_to_another_cpu_is_no_change() {
         let mut alerts = Alerts::default();
         assert_eq!(look(&mut alerts, hot(2, 0.26)).len(), 1);
         let quiet = || hot(2, 0.24).rps("eth0", "3");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_moves_is_the_same_news() {
+    fn a_thread_that_moves_is_the_same_finding() {
         let mut alerts = Alerts::default();
         let full = |cpu: Option<u32>| {
             let sketch = idle().traffic("eth0", 4e4).receives(2, 0.05, 4e4);

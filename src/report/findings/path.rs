@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_and_unknown_values_are_told_apart() {
+    fn mixed_and_unknown_values_differ() {
         let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).build();
         model.nics[0].rx[1].rps_cpus = Fact::Known(cpus("4-7"));
         model.nics[0].rx[0].rps_flow_cnt = Fact::Denied(crate::units::Need::Root);

@@ -129,7 +129,7 @@ mod tests {
 
     /// With any number of findings, the screen has the worst of them.
     #[test]
-    fn it_is_a_screen_at_most_and_the_worst_comes_first() {
+    fn at_most_a_screen_and_the_worst_first() {
         let mut report = many();
         for copies in 0..40_u32 {
             let mut finding = report.findings.last().expect("there are some").clone();
@@ -183,7 +183,7 @@ mod tests {
 
     /// Regression: `nothing to do: busiest CPU 0 % in softirq` while one CPU was fully busy receiving.
     #[test]
-    fn refused_where_the_threads_that_receive_are_not_seen() {
+    fn refused_if_receiving_threads_are_not_visible() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 4e5).build();
         rates.unseen = vec!["eth0".parse().expect("a name")];
         let text = shown(&doctor(&model, &rates), Detail::All);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_beside_findings_is_a_note() {
+    fn a_refusal_next_to_findings_is_a_note() {
         let sketch = Sketch::new(2).loopback().device("eth0", &[0]).rfs(32768, "eth0", 0);
         let sketch = sketch.traffic("eth0", 2e3).traffic("lo", 3e5).receives(0, 0.6, 3e5);
         let text = plain(sketch);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_listed() {
+    fn unread_facts_are_listed() {
         let report = CpuReport::new(&rich(), &cpus("1"));
         let what: Vec<&str> = report.unknown.iter().map(|unknown| unknown.what.as_str()).collect();
         let expected = [

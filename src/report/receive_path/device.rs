@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_does_not_tell_is_not_zero() {
+    fn unreported_values_are_not_zero() {
         assert_eq!(channels(&Channels::default()), "nothing told");
         assert_eq!(coalesce(&Coalesce { rx_usecs: Some(0), ..Coalesce::default() }), "rx 0 us");
     }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_say_what_becomes_of_a_packet() {
+    fn rules_show_their_action() {
         let text = |action| {
             let spec = FlowSpec { kind: "udp6".into(), fields: vec!["dst-port 53".into()] };
             rule(&FlowRule { location: 3, spec, action })

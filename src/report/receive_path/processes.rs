@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn many_of_a_name_are_counted() {
+    fn many_processes_of_one_name_are_counted() {
         assert_eq!(names((1..=5).map(|pid| ("nginx", pid))), "nginx x5");
         assert_eq!(names([("nginx", 1), ("redis", 9), ("nginx", 2)]), "nginx 1,2, redis 9");
     }

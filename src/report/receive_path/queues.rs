@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_stands_alone() {
+    fn odd_queues_stand_alone() {
         let mut nic = device("eth0", "ice", 20, 24, 0);
         nic.rx[5].rps_cpus = Fact::Broken("?".into());
         nic.rx[9].rps_flow_cnt = Fact::Known(64);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_ends_and_nothing_is_left_out() {
+    fn a_cycle_ends_and_omits_nothing() {
         let mut model = machine(2, 1);
         let (mut a, mut b) = (virtual_nic("a", "bridge"), virtual_nic("b", "bridge"));
         (a.stack.upper, a.stack.lower) = (vec![name("b")], vec![name("b")]);

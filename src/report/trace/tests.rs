@@ -22,7 +22,7 @@ fn all_of_it() {
 }
 
 #[test]
-fn what_was_lost_comes_first() {
+fn lost_events_come_first() {
     let text = plain(&text(&full()));
     assert!(text.starts_with("1,234,567 events in 1.0 s, 40,000 lost\nlost: the ring buffer"), "{text}");
     assert!(text.contains("211 pieces of work were cut off"), "{text}");
@@ -55,7 +55,7 @@ fn a_quiet_machine() {
 }
 
 #[test]
-fn lengths_have_two_digits_or_so() {
+fn durations_have_about_two_digits() {
     for (ns, text) in [
         (0, "0.0 us"),
         (449, "0.4 us"),
@@ -69,7 +69,7 @@ fn lengths_have_two_digits_or_so() {
 }
 
 #[test]
-fn json_reads_back() {
+fn json_round_trips() {
     let trace = traced();
     let json = crate::report::json::pretty(&trace).expect("JSON");
     assert!(json.starts_with("{\n  \"schema\": \"rxlab.trace/1\""));

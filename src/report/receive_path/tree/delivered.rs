@@ -57,7 +57,7 @@ mod tests {
 
     /// Regression: listeners of a container were reported to run "where no device's packets arrive".
     #[test]
-    fn without_a_device_there_is_no_such_place() {
+    fn none_without_a_device() {
         let mut model = machine(8, 1);
         model.nics = vec![virtual_nic("veth0", "veth")];
         assert_eq!(by_all(&model), None);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn unknown_facts_are_not_guessed() {
         let with = |change: fn(&mut crate::model::RxQueue)| {
             let mut model = machine(8, 1);
             model.nics = vec![device("eth0", "ice", 2, 24, 0)];
