@@ -34,7 +34,9 @@ pub fn action(settings: &[Setting]) -> String {
     };
     let to = if same { cpus(&first.value) } else { "CPUs of their own".to_owned() };
     match first.knob.as_str() {
-        "rps" if same && first.value == "off" => format!("stop handing on packets{} (RPS off)", of(settings)),
+        "rps" if same && first.value == "off" => {
+            format!("stop handing packets{} to other CPUs (RPS off)", of(settings))
+        }
         "rps" => format!("hand packets{} to {to} (RPS)", of(settings)),
         "irq_affinity" if rest.is_empty() => format!("move the interrupt{} to {to}", of(settings)),
         "irq_affinity" => format!("move the interrupts{} to {to}", of(settings)),
@@ -90,7 +92,10 @@ mod tests {
     fn settings_in_words() {
         assert_eq!(said(&["rps eth0/rx-0 = 0-1,3-7"]), "hand packets of eth0/rx-0 to CPUs 0-1,3-7 (RPS)");
         assert_eq!(said(&["rps eth0/rx-0 = 1"]), "hand packets of eth0/rx-0 to CPU 1 (RPS)");
-        assert_eq!(said(&["rps eth0/rx-0 = off"]), "stop handing on packets of eth0/rx-0 (RPS off)");
+        assert_eq!(
+            said(&["rps eth0/rx-0 = off"]),
+            "stop handing packets of eth0/rx-0 to other CPUs (RPS off)"
+        );
         assert_eq!(
             said(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 2"]),
             "hand packets of 2 queues of eth0 to CPUs of their own (RPS)"

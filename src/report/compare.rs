@@ -35,10 +35,10 @@ fn headline(comparison: &Comparison) -> &'static str {
         (Some(Arm::B), Some(Arm::B)) => "B disturbs less",
         (Some(Arm::A), Some(Arm::B)) => "A disturbs less per second, B per packet",
         (Some(Arm::B), Some(Arm::A)) => "B disturbs less per second, A per packet",
-        (Some(Arm::A), None) => "A disturbs less per second; per packet that is not proven",
-        (Some(Arm::B), None) => "B disturbs less per second; per packet that is not proven",
-        (None, Some(Arm::A)) => "A disturbs less per packet; per second that is not proven",
-        (None, Some(Arm::B)) => "B disturbs less per packet; per second that is not proven",
+        (Some(Arm::A), None) => "A disturbs less per second; not proven per packet",
+        (Some(Arm::B), None) => "B disturbs less per second; not proven per packet",
+        (None, Some(Arm::A)) => "A disturbs less per packet; not proven per second",
+        (None, Some(Arm::B)) => "B disturbs less per packet; not proven per second",
         (None, None) => "neither is proven to disturb less",
     }
 }

@@ -161,7 +161,8 @@ pub fn doctor(model: &Model, rates: &Rates) -> DoctorReport {
 /// Reason for no verdict on steering: receive time is not visible, or is the sender's.
 fn refused(model: &Model, rates: &Rates) -> Option<String> {
     let unseen = rates.unseen.first();
-    let unseen = unseen.map(|nic| format!("threads whose time is not seen receive the packets of {nic}"));
+    let unseen =
+        unseen.map(|nic| format!("packets of {nic} are received by threads whose time is not visible"));
     unseen.or_else(|| {
         let share = percent(loopback_share(model, rates)?);
         Some(format!(

@@ -70,7 +70,7 @@ pub fn text(forecast: &Forecast) -> String {
     }
     for (cpu, work) in costs.flat_map(|costs| &costs.cpus).take(ROWS) {
         let waking = match work.waking {
-            Some(part) => format!(", {} is to wake readers on other CPUs", percent(part)),
+            Some(part) => format!(", {} wakes readers on other CPUs", percent(part)),
             None => String::new(),
         };
         let line = format!("{} of its receive work can go to another CPU{waking}", percent(work.part));
@@ -136,7 +136,7 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         + &paragraph("  packets/s: ", &rates)
         + &paragraph("  ", &prediction.room(&plan.name));
     if prediction.basis != forecast.basis {
-        text += &paragraph("  rests on: ", &prediction.basis);
+        text += &paragraph("  based on: ", &prediction.basis);
     }
     for what in &prediction.left_out {
         text += &paragraph("  not predicted: ", what);

@@ -71,7 +71,7 @@ fn accounting(exact: &Fact<bool>) -> &'static str {
     match exact {
         Fact::Known(true) => "softirq time exact",
         Fact::Known(false) => "softirq time sampled by ticks",
-        _ => "accuracy not known",
+        _ => "accuracy unknown",
     }
 }
 
@@ -192,7 +192,7 @@ fn threads(sample: &Interference) -> String {
     if texts.is_empty() {
         return String::new();
     }
-    format!("\n{}", paragraph("threads that receive, by the scheduler: ", &texts.join(", ")))
+    format!("\n{}", paragraph("threads that receive (scheduler time): ", &texts.join(", ")))
 }
 
 fn inferred(inference: &Inference) -> String {
@@ -236,8 +236,8 @@ fn inferred(inference: &Inference) -> String {
         remarks += &paragraph(
             "  ",
             &format!(
-                "{} interruptions; one that brings nothing takes {:.1} us here beyond what it does, by trial \
-                 with {} a second; its sender waits {:.1} us",
+                "{} interruptions; an empty one costs {:.1} us here beyond its own work, measured with {} \
+                 per second; its sender waits {:.1} us",
                 grouped(*count),
                 irq_overhead.ns as f64 / 1e3,
                 grouped(irq_overhead.rate),

@@ -59,7 +59,7 @@ pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
                 missed => format!("; {} events were missed", grouped(missed)),
             };
             format!(
-                "the eBPF programs took {} of one CPU, {} runs of {each} ns, without what calling them takes{missed}",
+                "the eBPF programs took {} of one CPU, {} runs of {each} ns, excluding call overhead{missed}",
                 share(part(cost.ns)),
                 grouped(cost.runs),
             )

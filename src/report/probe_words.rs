@@ -33,7 +33,7 @@ pub(super) fn in_words(probe: &ProbeUse, cost: Option<(f64, f64)>) -> String {
     }
     parts.push(match cost {
         Some((a, b)) => format!("its programs took {} of one CPU in A and {} in B", share(a), share(b)),
-        None => "what its programs took is not known".to_owned(),
+        None => "cost of its programs unknown".to_owned(),
     });
     parts.join(", ")
 }
@@ -54,7 +54,7 @@ mod tests {
         record.probe =
             Some(ProbeUse { slots: ProbeSlots::Attached, spin: Some(CpuId(1)), cpus, limits: Vec::new() });
         let said = |record: &TrialRecord| of_record(record).expect("a probe");
-        assert!(said(&record).ends_with("CPU 0-1, what its programs took is not known"), "{}", said(&record));
+        assert!(said(&record).ends_with("CPU 0-1, cost of its programs unknown"), "{}", said(&record));
         for slot in &mut record.slots {
             let ns = if slot.arm == Arm::A { 15_000_000 } else { 45_000_000 };
             slot.probe_cost = Some(Cost { ns, runs: 100_000, missed: 0, of_ns: (slot.seconds * 1e9) as u64 });

@@ -126,7 +126,10 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::Inconclusive { detectable, pairs_needed } => {
             let pairs = words::count(*pairs_needed, "pair");
             let unseen = number::share(*detectable);
-            (MeasureLonger, format!("About {pairs} decide; effects below {unseen} can go unseen so far."))
+            (
+                MeasureLonger,
+                format!("About {pairs} would decide; effects below {unseen} could still be missed."),
+            )
         }
         Verdict::CannotMatter { ceiling } => {
             let most = number::share(*ceiling);
@@ -141,7 +144,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         }
         Verdict::SpreadsOnly { .. } if has_lost => (DoNotKeep, gained("Less gets through")),
         Verdict::SpreadsOnly { capacity: Capacity::Undecided, .. } => {
-            (MeasureLonger, gained("Whether more gets through is open"))
+            (MeasureLonger, gained("Its effect on throughput is undecided"))
         }
         Verdict::SpreadsOnly { .. } if cost.is_empty() => {
             (Keep, gained("The hottest CPU gets room for bursts, at no measured cost"))
@@ -157,7 +160,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             (DoNotKeep, "It has no effect on where packets are received.".to_owned())
         }
         Verdict::MachineChanged { .. } => (MeasureAgain, "Stop what changes these values first.".to_owned()),
-        Verdict::Interrupted => (MeasureLonger, "The trial goes on where it stopped.".to_owned()),
+        Verdict::Interrupted => (MeasureLonger, "The trial resumes where it stopped.".to_owned()),
     }
 }
 

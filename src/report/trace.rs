@@ -57,14 +57,14 @@ fn head(trace: &Trace) -> String {
     if trace.lost > 0 {
         out += &paragraph(
             &format!("{CAUTION}lost:{CAUTION:#} "),
-            "the ring buffer had no room for them. What was under way then is in no length, and counts are too \
-             small. A larger --buffer or fewer CPUs (--cpu) may help",
+            "the ring buffer had no room for them. Work in progress at that time is not in any length, and \
+             counts are too low. A larger --buffer or fewer CPUs (--cpu) may help",
         );
     }
     if trace.cut > 0 {
         let cut = match trace.cut {
-            1 => "1 piece of work was cut off and is in no length".to_owned(),
-            cut => format!("{} pieces of work were cut off and are in no length", grouped(cut)),
+            1 => "1 piece of work was cut off and has no length".to_owned(),
+            cut => format!("{} pieces of work were cut off and have no length", grouped(cut)),
         };
         out += &paragraph("", &cut);
     }

@@ -120,7 +120,7 @@ pub fn sentence(record: &TrialRecord) -> String {
             )
         }
         Verdict::Inconclusive { detectable, pairs_needed } => format!(
-            "{name} is undecided after {}: {metric} {figures}. An effect below {} can go unseen so far; \
+            "{name} is undecided after {}: {metric} {figures}. An effect below {} could still be missed; \
              about {} would decide.",
             count(analysis.pairs, "pair"),
             number::share(*detectable),

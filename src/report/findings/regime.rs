@@ -21,7 +21,7 @@ pub(super) fn compact(regime: &Regime) -> String {
     let not: Vec<&str> = not.iter().map(|knob| knob.knob.name()).collect();
     let mut text = summary(regime) + &knobs(&worth);
     if !not.is_empty() {
-        text += &paragraph("        ", &format!("not worth one: {} (-v says why)", not.join(", ")));
+        text += &paragraph("        ", &format!("not worth a trial: {} (-v shows why)", not.join(", ")));
     }
     text
 }

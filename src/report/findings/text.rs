@@ -188,7 +188,10 @@ mod tests {
         rates.unseen = vec!["eth0".parse().expect("a name")];
         let text = shown(&doctor(&model, &rates), Detail::All);
         assert!(text.starts_with("no verdict"), "{text}");
-        assert!(text.contains("why   threads whose time is not seen receive the packets of eth0"), "{text}");
+        assert!(
+            text.contains("why   packets of eth0 are received by threads whose time is not visible"),
+            "{text}"
+        );
     }
 
     #[test]

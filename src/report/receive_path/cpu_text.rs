@@ -12,13 +12,13 @@ pub fn cpus(report: &CpuReport) -> String {
     let sections: Vec<String> = report.cpus.iter().map(|view| section(view, &mut notes)).collect();
     let mut out = sections.join("\n");
     if !report.unknown.is_empty() {
-        out += "\nnot known, so maybe here as well:\n";
+        out += "\nunknown, so possibly relevant here:\n";
         let mut table = rows();
         for unknown in &report.unknown {
             let why = match &unknown.fact {
                 Fact::Known(()) => "no process found".into(),
                 Fact::NotAsked => "not asked".into(),
-                Fact::Unsupported => "this kernel does not tell".into(),
+                Fact::Unsupported => "not reported by this kernel".into(),
                 fact => notes.cell(fact, &unknown.what, |()| "".into()),
             };
             table.row([unknown.what.clone().into(), why]);
@@ -92,7 +92,7 @@ fn listeners(processes: &[CpuProcess], notes: &mut Footnotes) -> Vec<(&'static s
     for process in processes.iter().filter(|one| one.allowed.known().is_none() || one.ran.known().is_none()) {
         let ran = word(process, "CPUs", &process.ran, notes);
         let may = word(process, "allowed CPUs", &process.allowed, notes);
-        rows.push(("not known in full", format!("{}: ran here {ran}, allowed {may}", title(process))));
+        rows.push(("partly unknown", format!("{}: ran here {ran}, allowed {may}", title(process))));
     }
     rows
 }

@@ -37,7 +37,7 @@ pub(super) fn function(function: &Function) -> Option<String> {
         Function::Plain => return None,
         Function::Physical { vfs, max } => format!("physical, with {vfs} of {max} virtual functions"),
         Function::Virtual { physical: Some(physical) } => format!("virtual function of {physical}"),
-        Function::Virtual { physical: None } => "virtual function, its physical one out of sight".to_owned(),
+        Function::Virtual { physical: None } => "virtual function, physical function not visible".to_owned(),
         Function::Paravirtual => "paravirtual: made by the hypervisor".to_owned(),
     })
 }
@@ -81,7 +81,7 @@ pub(super) fn coalesce(coalesce: &Coalesce) -> String {
 
 /// Hash function, key, and the number of table entries per queue; queues with the same number are one range.
 pub(super) fn rss(rss: &Rss) -> String {
-    let function = rss.function.clone().unwrap_or_else(|| "hash function not told".to_owned());
+    let function = rss.function.clone().unwrap_or_else(|| "no hash function shown".to_owned());
     let key = match &rss.key {
         Some(key) => format!("key of {} bytes", key.len() / 2),
         None => "no key shown".to_owned(),
@@ -131,7 +131,7 @@ pub(super) fn features(features: &[Feature]) -> String {
 }
 
 fn or_nothing(parts: Vec<String>, between: &str) -> String {
-    if parts.is_empty() { "nothing told".to_owned() } else { parts.join(between) }
+    if parts.is_empty() { "not reported".to_owned() } else { parts.join(between) }
 }
 
 #[cfg(test)]
@@ -147,23 +147,23 @@ mod tests {
         assert_eq!(text(Function::Physical { vfs: 2, max: 64 }), "physical, with 2 of 64 virtual functions");
         assert_eq!(
             text(Function::Virtual { physical: None }),
-            "virtual function, its physical one out of sight"
+            "virtual function, physical function not visible"
         );
     }
 
     #[test]
     fn unreported_values_are_not_zero() {
-        assert_eq!(channels(&Channels::default()), "nothing told");
+        assert_eq!(channels(&Channels::default()), "not reported");
         assert_eq!(coalesce(&Coalesce { rx_usecs: Some(0), ..Coalesce::default() }), "rx 0 us");
     }
 
     #[test]
     fn tables_are_weights_by_queue() {
         let of = |table: Vec<u32>| rss(&Rss { table, ..Rss::default() });
-        let unknown = "hash function not told, no key shown, table of";
+        let unknown = "no hash function shown, no key shown, table of";
         assert_eq!(of((0..128).map(|n| n % 8).collect()), format!("{unknown} 128: rx 0-7: 16 each"));
         assert_eq!(of(vec![5, 5, 5, 2]), format!("{unknown} 4: rx 5: 3, rx 2: 1"));
-        assert_eq!(of(Vec::new()), format!("{unknown} 0: nothing told"));
+        assert_eq!(of(Vec::new()), format!("{unknown} 0: not reported"));
     }
 
     #[test]

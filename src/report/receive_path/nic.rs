@@ -84,7 +84,7 @@ fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
     let pending = queues.iter().flat_map(Queue::irqs).filter(|irq| irq.is_pending()).map(|irq| irq.number.0);
     let pending: Vec<u32> = pending.collect();
     if !pending.is_empty() {
-        let text = "still where it may no longer go; an interrupt moves when it next fires";
+        let text = "still outside its affinity; an interrupt moves when it next fires";
         out += &paragraph("! ", &format!("IRQ {}: {text}", ranges(pending)));
     }
     out

@@ -52,7 +52,7 @@ pub(super) fn peer(model: &Model, peer: &Peer, notes: &mut Footnotes) -> String 
         }
         (Fact::Known(_) | Fact::NotAsked | Fact::Unsupported, _) => match &model.all_namespaces_seen {
             Fact::Denied(need) => format!("another namespace: needs {need}"),
-            _ => "a namespace not known".to_owned(),
+            _ => "an unknown namespace".to_owned(),
         },
         (fact, _) => format!("another namespace: {}", notes.word(fact, "namespaces", |_| String::new())),
     }
@@ -83,7 +83,7 @@ mod tests {
         let far = |namespace| Peer { ifindex: 2, nic: None, namespace };
         let text = peer(&model, &far(Some(0)), &mut notes);
         assert_eq!(text, "container docker 3f2c9a7be01d (redis-server, pid 4242)");
-        assert_eq!(peer(&model, &far(None), &mut notes), "a namespace not known");
+        assert_eq!(peer(&model, &far(None), &mut notes), "an unknown namespace");
         assert_eq!(peer(&model, &Peer { nic: Some(name("veth9")), ..far(None) }, &mut notes), "veth9");
         // Not all namespaces were visible; the peer may be in one of the others.
         model.all_namespaces_seen = Fact::Denied(Need::AllProcesses);
