@@ -1,4 +1,4 @@
-//! Findings, the plans that address them, and the figures that support a clean bill, as one value.
+//! Findings, plans that address them, and the figures behind a clean result, as one value.
 
 mod alerts;
 mod path;
@@ -22,74 +22,74 @@ use crate::units::{CpuId, NicName};
 pub struct DoctorReport {
     /// `rxlab.findings/1`.
     pub schema: String,
-    /// Which machine.
+    /// The machine.
     pub identity: Identity,
     /// Length of the sample in seconds.
     pub seconds: f64,
-    /// What the machine was doing.
+    /// Load of the machine.
     pub load: Load,
-    /// What the last change that is applied has done; `None` without one that says what was before it.
+    /// Effect of the last applied change; `None` without a change that recorded the state before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Since>,
     /// Most severe first; empty = nothing to do.
     pub findings: Vec<Finding>,
-    /// The receive paths of the interfaces that findings name.
+    /// Receive paths of the interfaces with findings.
     pub paths: Vec<ReceivePath>,
-    /// What there is to gain, and which settings are worth a trial; `None` without traffic.
+    /// Possible gain, and the settings worth a trial; `None` without traffic.
     #[serde(default)]
     pub regime: Option<Regime>,
-    /// The plans that findings name, as far as they would change something.
+    /// Plans that findings refer to and that would change something.
     pub plans: Vec<Proposal>,
-    /// Why there is no verdict on steering, where there is none: that nothing was found says nothing then.
+    /// Reason for no verdict on steering, if there is none: the absence of findings then proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// What a careful reader wants to know, such as plans not made.
+    /// Remarks, such as plans that were not made.
     pub notes: Vec<String>,
-    /// Sources that were missing or broken, and what is therefore not known.
+    /// Sources that were missing or broken, and what is unknown as a result.
     pub gaps: Vec<String>,
 }
 
-/// The machine's load, as far as the receive path cares.
+/// Receive load of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Load {
-    /// The CPU with most receive time.
+    /// The CPU with the most receive time.
     pub busiest: Option<CpuId>,
     /// Its receive time, as a fraction of wall time.
     pub receive_time: f64,
-    /// How that was measured: `exact`, `tick-sampled`, `accuracy unknown`.
+    /// Accuracy of the receive time: `exact`, `tick-sampled`, `accuracy unknown`.
     pub tier: String,
-    /// Packets a second that went up the stack on all CPUs.
+    /// Packets per second that went up the stack on all CPUs.
     pub packets: f64,
-    /// Backlog drops a second on all CPUs.
+    /// Backlog drops per second on all CPUs.
     pub dropped: f64,
-    /// How many times today's load fits.
+    /// Capacity as a multiple of today's load.
     pub headroom: Headroom,
-    /// Interfaces whose receive work is not in there, as threads do it that are not seen.
+    /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<NicName>,
-    /// The headroom of the program whose one thread is seen to have no time left, where there is one.
+    /// Headroom of the program whose one thread is saturated, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadRoom>,
 }
 
-/// Receive work before a change that is applied, and in this sample.
+/// Receive work before an applied change, and in this sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Since {
     /// The transaction.
     pub transaction: String,
-    /// What it was for, such as `apply rps`.
+    /// Purpose of the transaction, such as `apply rps`.
     pub what: String,
     /// Seconds since it began.
     pub seconds: f64,
-    /// The CPU that it takes work from.
+    /// The CPU that the change takes work from.
     pub cpu: CpuId,
     /// Receive time of that CPU before, as a fraction of wall time.
     pub receive_before: f64,
     /// The same in this sample.
     pub receive: f64,
-    /// Packets a second of its interfaces before.
+    /// Packets per second of its interfaces before.
     pub packets_before: f64,
     /// The same in this sample.
     pub packets: f64,
@@ -123,8 +123,8 @@ impl DoctorReport {
 /// Settings of a plan that a command names one by one.
 const SETTINGS: usize = 3;
 
-/// Diagnoses and plans. Plans are made only for interfaces with a finding that asks for one. `program` begins
-/// the commands that try them: `rxlab` with its global options, or nothing for no commands.
+/// Diagnoses a machine and plans changes, only for interfaces with a finding that needs a plan. `program` begins the
+/// commands that try them: `rxlab` with its global options; empty = no commands.
 pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     let findings = diagnose(model, rates);
     let mut notes = Vec::new();
@@ -168,10 +168,11 @@ fn next(proposal: &Proposal, program: &str) -> Option<String> {
     })
 }
 
-/// Why nothing can be said about steering: the time that receiving takes is not seen, or is the sender's.
+/// Reason for no verdict on steering: receive time is not visible, or is the sender's.
 fn refused(model: &Model, rates: &Rates) -> Option<String> {
     let unseen = rates.unseen.first();
-    let unseen = unseen.map(|nic| format!("threads whose time is not seen receive the packets of {nic}"));
+    let unseen =
+        unseen.map(|nic| format!("packets of {nic} are received by threads whose time is not visible"));
     unseen.or_else(|| {
         let share = percent(loopback_share(model, rates)?);
         Some(format!(
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         let report = of(Sketch::case_a());
         let json = serde_json::to_value(&report).expect("a report is a JSON value");
         assert_eq!(json["schema"], "rxlab.findings/1");
@@ -250,7 +251,7 @@ mod tests {
             "rxlab trial run --set 'rps eth0/rx-0 = 0-1,3-7' --live --nic eth0"
         );
         let again: DoctorReport = serde_json::from_str(&json.to_string()).expect("it reads back");
-        // Figures may lose their last bit on the way through decimal text; the rest may not.
+        // Only figures may change, by their last bit: JSON is decimal.
         assert_eq!(again.findings, report.findings);
         assert_eq!(again.plans[2].plan, report.plans[2].plan);
         assert!((again.load.headroom.machine - report.load.headroom.machine).abs() < 1e-9);

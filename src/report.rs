@@ -1,7 +1,7 @@
 //! Renderers: from values to text, HTML and JSON.
 //!
-//! A renderer is given a model or a trial record and returns a `String`. It never reads a machine,
-//! measures, judges or writes a file; what it prints was decided by the modules before it.
+//! A renderer takes a model or a trial record and returns a `String`. It never reads a machine, measures, judges or
+//! writes a file: earlier modules decide the content.
 
 pub mod action;
 pub mod compare;

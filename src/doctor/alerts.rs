@@ -1,20 +1,20 @@
-//! What changed from one look to the next: findings that are new, worse, milder or gone.
+//! Changes from one sample to the next: findings that are new, worse, milder or gone.
 
 use serde::{Deserialize, Serialize};
 
 use crate::diagnose::Finding;
 
-/// What became of a finding.
+/// Change of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// The look before did not have it.
+    /// Not in the previous sample.
     Appeared,
-    /// More severe than it was last told.
+    /// More severe than last reported.
     Worsened,
-    /// Less severe than it was last told, for two looks in a row.
+    /// Less severe than last reported, in two samples in a row.
     Eased,
-    /// Not seen for two looks in a row.
+    /// Absent from two samples in a row.
     Cleared,
 }
 
@@ -23,11 +23,11 @@ pub enum Change {
 pub struct Alert {
     /// `rxlab.alert/1`.
     pub schema: String,
-    /// End of the look, RFC 3339 in UTC.
+    /// End of the sample, RFC 3339 in UTC.
     pub time: String,
-    /// What became of it.
+    /// Change of the finding.
     pub change: Change,
-    /// The finding; one that cleared as it was last seen.
+    /// The finding; as last seen if it cleared.
     pub finding: Finding,
 }
 
@@ -54,20 +54,20 @@ impl Alert {
     }
 }
 
-/// Looks in a row in which a finding must be milder or gone before that is told: figures close to a threshold would
-/// make a line of every look.
+/// Consecutive samples in which a finding must be milder or gone before that is reported: otherwise figures close to
+/// a threshold would produce a line per sample.
 const QUIET: u32 = 2;
 
-/// A finding as it was told.
+/// A finding as reported.
 #[derive(Debug, Clone)]
 struct Told {
-    /// With the figures of the last look that had it as severe.
+    /// With the figures of the last sample that had it at this severity.
     finding: Finding,
-    /// Looks in a row that had it milder, or not.
+    /// Consecutive samples in which it was milder or absent.
     quiet: u32,
 }
 
-/// What was told so far.
+/// Findings reported so far.
 #[derive(Debug, Clone, Default)]
 pub struct Alerts {
     told: Vec<Told>,
@@ -75,8 +75,8 @@ pub struct Alerts {
 }
 
 impl Alerts {
-    /// What is new and what is gone, gone first. Figures and the CPU may change: a finding is the same while its rule
-    /// and its interface are.
+    /// Returns changes, cleared findings first. Figures and the CPU may change: a finding is identified by its rule and
+    /// its interface.
     pub fn look(&mut self, findings: &[Finding], time: &str) -> Vec<Alert> {
         self.calls = findings.iter().any(Finding::calls);
         let (mut gone, mut changed) = (Vec::new(), Vec::new());
@@ -114,7 +114,7 @@ impl Alerts {
         gone.into_iter().chain(changed).map(alert).collect()
     }
 
-    /// Whether the last look had a finding at which somebody should look.
+    /// True if the last sample had a finding that needs attention.
     pub fn calls(&self) -> bool {
         self.calls
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_when_something_appears_or_clears_and_none_between() {
+    fn a_line_only_when_a_finding_appears_or_clears() {
         let mut alerts = Alerts::default();
         assert_eq!(look(&mut alerts, idle()), []);
         assert!(!alerts.calls());
@@ -157,14 +157,14 @@ mod tests {
         assert_eq!(look(&mut alerts, idle()), []);
     }
 
-    /// One queue's CPU at 30 % of its time, or at what is asked for.
+    /// A device with one queue, whose CPU spends the fraction `softirq` of its time receiving.
     fn hot(cpu: u32, softirq: f64) -> Sketch {
         Sketch::new(8).device("eth0", &[cpu]).traffic("eth0", 4e4).receives(cpu, softirq, 4e4)
     }
 
-    /// From 30 to 98 % of a CPU was once no news.
+    /// Regression: a rise from 30 to 98 % of a CPU was not reported.
     #[test]
-    fn a_change_of_severity_is_told_at_once_upwards_and_after_two_looks_downwards() {
+    fn severity_rises_at_once_and_falls_after_two_samples() {
         let mut alerts = Alerts::default();
         let id = || "one-core-hotspot".to_owned();
         assert_eq!(look(&mut alerts, hot(2, 0.3)), [(Change::Appeared, id())]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_threshold_nor_a_move_to_another_cpu_is_news() {
+    fn a_figure_near_a_threshold_or_a_move_to_another_cpu_is_no_change() {
         let mut alerts = Alerts::default();
         assert_eq!(look(&mut alerts, hot(2, 0.26)).len(), 1);
         let quiet = || hot(2, 0.24).rps("eth0", "3");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_moves_is_the_same_news() {
+    fn a_thread_that_moves_is_the_same_finding() {
         let mut alerts = Alerts::default();
         let full = |cpu: Option<u32>| {
             let sketch = idle().traffic("eth0", 4e4).receives(2, 0.05, 4e4);

@@ -15,12 +15,12 @@ use crate::units::{CpuMask, NicName};
 pub struct ReceivePath {
     /// The interface.
     pub nic: NicName,
-    /// Such as `virtio_net, 1 RX queue, IRQ 41 -> CPU 2, RPS off`.
+    /// Its receive path, such as `virtio_net, 1 RX queue, IRQ 41 -> CPU 2, RPS off`.
     pub summary: String,
 }
 
 impl ReceivePath {
-    /// Sums an interface up.
+    /// Summarizes an interface.
     pub fn new(nic: &Nic, model: &Model, rates: &Rates) -> Self {
         let kind = match nic.kind {
             NicKind::Device => "device",
@@ -54,7 +54,7 @@ fn interrupts(nic: &Nic, model: &Model, rates: &Rates) -> String {
     }
 }
 
-/// A value of every queue in a word: `off`, the value they share, or on how many it is on.
+/// A setting of all queues in a word: `off`, their common value, or the number of queues that have it on.
 fn same<T: PartialEq + ToString>(
     nic: &Nic,
     value: impl Fn(&RxQueue) -> &Fact<T>,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_and_unknown_values_are_told_apart() {
+    fn mixed_and_unknown_values_differ() {
         let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).build();
         model.nics[0].rx[1].rps_cpus = Fact::Known(cpus("4-7"));
         model.nics[0].rx[0].rps_flow_cnt = Fact::Denied(crate::units::Need::Root);

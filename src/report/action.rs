@@ -1,11 +1,11 @@
-//! What a change does, in the words of a network administrator: the heading of a trial, the remedy of a finding.
+//! Changes in a network administrator's terms: headings of trials, remedies of findings.
 
 use crate::plan::{Setting, Target};
 use crate::trial::arms::arms;
 use crate::trial::record::TrialRecord;
 
-/// `hand packets of eth0/rx-0 to CPUs 0-1,3-7 (RPS)`. Settings of one knob are one action; unknown knobs and mixtures
-/// stand as they are written.
+/// `hand packets of eth0/rx-0 to CPUs 0-1,3-7 (RPS)`. Settings of one knob are one action; unknown knobs and mixed
+/// settings are shown as written.
 pub fn action(settings: &[Setting]) -> String {
     let [first, rest @ ..] = settings else { return String::new() };
     let is_rfs = |setting: &Setting| ["rfs", "rfs_entries"].contains(&setting.knob.as_str());
@@ -34,7 +34,9 @@ pub fn action(settings: &[Setting]) -> String {
     };
     let to = if same { cpus(&first.value) } else { "CPUs of their own".to_owned() };
     match first.knob.as_str() {
-        "rps" if same && first.value == "off" => format!("stop handing on packets{} (RPS off)", of(settings)),
+        "rps" if same && first.value == "off" => {
+            format!("stop handing packets{} to other CPUs (RPS off)", of(settings))
+        }
         "rps" => format!("hand packets{} to {to} (RPS)", of(settings)),
         "irq_affinity" if rest.is_empty() => format!("move the interrupt{} to {to}", of(settings)),
         "irq_affinity" => format!("move the interrupts{} to {to}", of(settings)),
@@ -43,7 +45,7 @@ pub fn action(settings: &[Setting]) -> String {
     }
 }
 
-/// The action of arm B, with a capital letter; commands as they are.
+/// The action of arm B, capitalized; commands are unchanged.
 pub fn heading(record: &TrialRecord) -> String {
     let [_, b] = arms(record);
     let settings: Option<Vec<Setting>> = b.iter().map(|line| line.parse().ok()).collect();
@@ -53,13 +55,13 @@ pub fn heading(record: &TrialRecord) -> String {
     }
 }
 
-/// `text` with a capital letter first.
+/// `text` with its first letter in upper case.
 pub(super) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().to_string() + letters.as_str())
 }
 
-/// ` of eth0/rx-0`, ` of 16 queues of eth0`; empty for settings of the whole machine alone.
+/// ` of eth0/rx-0`, ` of 16 queues of eth0`; empty if all settings are machine-wide.
 fn of(settings: &[Setting]) -> String {
     let targets: Vec<&Target> =
         settings.iter().map(|setting| &setting.target).filter(|target| target.nic().is_some()).collect();
@@ -90,7 +92,10 @@ mod tests {
     fn settings_in_words() {
         assert_eq!(said(&["rps eth0/rx-0 = 0-1,3-7"]), "hand packets of eth0/rx-0 to CPUs 0-1,3-7 (RPS)");
         assert_eq!(said(&["rps eth0/rx-0 = 1"]), "hand packets of eth0/rx-0 to CPU 1 (RPS)");
-        assert_eq!(said(&["rps eth0/rx-0 = off"]), "stop handing on packets of eth0/rx-0 (RPS off)");
+        assert_eq!(
+            said(&["rps eth0/rx-0 = off"]),
+            "stop handing packets of eth0/rx-0 to other CPUs (RPS off)"
+        );
         assert_eq!(
             said(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 2"]),
             "hand packets of 2 queues of eth0 to CPUs of their own (RPS)"

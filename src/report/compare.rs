@@ -1,4 +1,4 @@
-//! Two setups side by side, as text: which one disturbs less, by how much, and what that rests on.
+//! Comparison of two setups as text: the one that disturbs less, by how much, and the data behind it.
 
 use super::number;
 use super::probe_words;
@@ -35,10 +35,10 @@ fn headline(comparison: &Comparison) -> &'static str {
         (Some(Arm::B), Some(Arm::B)) => "B disturbs less",
         (Some(Arm::A), Some(Arm::B)) => "A disturbs less per second, B per packet",
         (Some(Arm::B), Some(Arm::A)) => "B disturbs less per second, A per packet",
-        (Some(Arm::A), None) => "A disturbs less per second; per packet that is not proven",
-        (Some(Arm::B), None) => "B disturbs less per second; per packet that is not proven",
-        (None, Some(Arm::A)) => "A disturbs less per packet; per second that is not proven",
-        (None, Some(Arm::B)) => "B disturbs less per packet; per second that is not proven",
+        (Some(Arm::A), None) => "A disturbs less per second; not proven per packet",
+        (Some(Arm::B), None) => "B disturbs less per second; not proven per packet",
+        (None, Some(Arm::A)) => "A disturbs less per packet; not proven per second",
+        (None, Some(Arm::B)) => "B disturbs less per packet; not proven per second",
         (None, None) => "neither is proven to disturb less",
     }
 }
@@ -83,7 +83,7 @@ fn table(measures: &[Measure]) -> String {
     table.render()
 }
 
-/// By the interval of the difference, which is shown next to it; the same only within the margin.
+/// Based on the interval of the difference, which is shown next to it; "the same" only within the margin.
 fn verdict_on_b(measure: &Measure) -> (&'static str, anstyle::Style) {
     if matches!(measure.call, Call::NoEffect | Call::Negligible) {
         return ("the same", STRONG);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         for comparison in [steered(), undecided()] {
             let json = crate::report::json::pretty(&comparison).expect("JSON");
             assert!(json.starts_with("{\n  \"schema\": \"rxlab.compare/1\""));

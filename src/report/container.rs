@@ -1,9 +1,9 @@
-//! What a container is called where no runtime is asked for its name.
+//! Container names, without asking a runtime.
 
 use crate::parse::Container;
 
-/// `docker 3f2c9a7be01d`, `crio 3f2c9a7be01d of pod 1d5f0c9a`: hexadecimal identities are cut to the 12 digits
-/// that the engines show, UIDs of pods to their first 8.
+/// `docker 3f2c9a7be01d`, `crio 3f2c9a7be01d of pod 1d5f0c9a`: hexadecimal IDs are cut to the 12 digits that the
+/// engines show, pod UIDs to their first 8.
 pub(super) fn container(container: &Container) -> String {
     let hex = container.id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = if hex { container.id.get(..12).unwrap_or(&container.id) } else { &container.id };

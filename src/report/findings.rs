@@ -1,10 +1,9 @@
-//! The doctor's report for a terminal of 80 columns: worst first, evidence, then cause, then what to try.
+//! The doctor's report for a terminal of 80 columns: worst first; evidence, then cause, then fix.
 //!
-//! A screen holds 24 lines, one of them for the prompt. Unless all is asked for, the report says as much as fits: what
-//! is left out first is what a reader can do without longest. No finding is left out before everything else was
-//! shortened.
+//! A screen holds 24 lines, one of them for the prompt. By default the report contains as much as fits and drops the
+//! least important parts first. Findings are dropped last.
 //!
-//! Colours are always in the text; the stream at the edge takes them out where they do not belong.
+//! The text always has colours; the output stream strips them where they are not wanted.
 
 mod page;
 mod regime;
@@ -14,10 +13,10 @@ use page::{Page, Shown};
 use crate::diagnose::figures::plural;
 use crate::doctor::DoctorReport;
 
-/// Lines in addition to the prompt.
+/// Lines of a screen, without the prompt.
 const ROWS: usize = 23;
 
-/// How much to say.
+/// Level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// As much as fits on a screen.
@@ -26,7 +25,7 @@ pub enum Detail {
     All,
 }
 
-/// What is shown, from the longest to the shortest.
+/// Levels, from the longest to the shortest.
 const LEVELS: [Shown; 6] = [
     Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: true },
     Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: false },
@@ -36,8 +35,8 @@ const LEVELS: [Shown; 6] = [
     Shown { evidence: 0, why: false, fixes: 0, notes: false, knobs: false },
 ];
 
-/// Renders the report; ends with a line break. `program` begins next commands: `rxlab` with its global options, or
-/// nothing where no command is to be shown.
+/// Renders the report; ends with a line break. `program` is the start of suggested commands: `rxlab` with its global
+/// options, or empty to show none.
 pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
     let all = report.findings.len();
     if detail == Detail::All {
@@ -60,7 +59,7 @@ pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
         let more = format!("`rxlab doctor -v` has {} and the rest", plural(all - findings, "more finding"));
         screen(report, titles, findings, &more, program)
     });
-    // With no finding at all there are a few lines.
+    // A report without findings is a few lines.
     levels
         .chain(fewer)
         .find(fits)
@@ -128,9 +127,9 @@ mod tests {
         insta::assert_snapshot!(shown(&many(), Detail::Screen));
     }
 
-    /// However many findings there are, the screen has the worst of them.
+    /// With any number of findings, the screen has the worst of them.
     #[test]
-    fn it_is_a_screen_at_most_and_the_worst_comes_first() {
+    fn at_most_a_screen_and_the_worst_first() {
         let mut report = many();
         for copies in 0..40_u32 {
             let mut finding = report.findings.last().expect("there are some").clone();
@@ -182,18 +181,21 @@ mod tests {
         assert!(text.starts_with('\u{1b}'), "coloured before the edge strips it");
     }
 
-    /// `nothing to do: busiest CPU 0 % in softirq`, and one CPU was full of receive work.
+    /// Regression: `nothing to do: busiest CPU 0 % in softirq` while one CPU was fully busy receiving.
     #[test]
-    fn refused_where_the_threads_that_receive_are_not_seen() {
+    fn refused_if_receiving_threads_are_not_visible() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 4e5).build();
         rates.unseen = vec!["eth0".parse().expect("a name")];
         let text = shown(&doctor(&model, &rates, "rxlab"), Detail::All);
         assert!(text.starts_with("no verdict"), "{text}");
-        assert!(text.contains("why   threads whose time is not seen receive the packets of eth0"), "{text}");
+        assert!(
+            text.contains("why   packets of eth0 are received by threads whose time is not visible"),
+            "{text}"
+        );
     }
 
     #[test]
-    fn a_refusal_beside_findings_is_a_note() {
+    fn a_refusal_next_to_findings_is_a_note() {
         let sketch = Sketch::new(2).loopback().device("eth0", &[0]).rfs(32768, "eth0", 0);
         let sketch = sketch.traffic("eth0", 2e3).traffic("lo", 3e5).receives(0, 0.6, 3e5);
         let text = plain(sketch);

@@ -1,4 +1,4 @@
-//! What plans should do to CPUs, before any of them is tried.
+//! Predicted effect of plans on CPUs, before any of them is tried.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,30 @@ use crate::diagnose::figures::percent;
 use crate::model::{Costs, Identity, Model, Rates};
 use crate::plan::{CpuLoad, Plan, Prediction, basis, forecast};
 
-/// CPUs of a table; JSON has all.
+/// CPUs in a table; JSON has all.
 const ROWS: usize = 12;
 
-/// Plans with their predictions, and what these rest on.
+/// Plans with their predictions, and the basis of these.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Forecast {
     /// `rxlab.forecast/2`.
     pub schema: String,
-    /// Which machine.
+    /// The machine.
     pub identity: Identity,
     /// Length of the sample in seconds.
     pub seconds: f64,
-    /// What was measured to calibrate the predictions; `None` where nothing could be.
+    /// Measurements that calibrate the predictions; `None` if nothing could be measured.
     #[serde(default)]
     pub costs: Option<Costs>,
-    /// What predictions rest on, in one line.
+    /// Basis of the predictions, in one line.
     pub basis: String,
     /// The plans.
     pub plans: Vec<Plan>,
-    /// Why a plan has no prediction, by its name.
+    /// Reasons for missing predictions, by name of the plan.
     #[serde(default)]
     pub unpredicted: BTreeMap<String, String>,
-    /// Why others are not there.
+    /// Reasons for missing plans.
     pub reasons: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Forecast {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.forecast/2";
 
-    /// Predicts plans from a look at a machine.
+    /// Predicts the effect of plans from one sample of a machine.
     pub fn new(model: &Model, rates: &Rates, mut plans: Vec<Plan>, reasons: Vec<String>) -> Self {
         let mut unpredicted = BTreeMap::new();
         for plan in &mut plans {
@@ -61,7 +61,7 @@ impl Forecast {
     }
 }
 
-/// On a terminal of 80 columns.
+/// Renders a forecast for a terminal of 80 columns.
 pub fn text(forecast: &Forecast) -> String {
     let mut out = paragraph("calibration: ", &forecast.basis);
     let costs = forecast.costs.iter();
@@ -70,7 +70,7 @@ pub fn text(forecast: &Forecast) -> String {
     }
     for (cpu, work) in costs.flat_map(|costs| &costs.cpus).take(ROWS) {
         let waking = match work.waking {
-            Some(part) => format!(", {} is to wake readers on other CPUs", percent(part)),
+            Some(part) => format!(", {} wakes readers on other CPUs", percent(part)),
             None => String::new(),
         };
         let line = format!("{} of its receive work can go to another CPU{waking}", percent(work.part));
@@ -136,7 +136,7 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         + &paragraph("  packets/s: ", &rates)
         + &paragraph("  ", &prediction.room(&plan.name));
     if prediction.basis != forecast.basis {
-        text += &paragraph("  rests on: ", &prediction.basis);
+        text += &paragraph("  based on: ", &prediction.basis);
     }
     for what in &prediction.left_out {
         text += &paragraph("  not predicted: ", what);
@@ -145,7 +145,7 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
 }
 
 #[cfg(test)]
-/// What a machine without root is told of field case A.
+/// Forecast for field case A without root.
 pub(super) fn sample() -> Forecast {
     use crate::diagnose::sketch::Sketch;
     use crate::plan::spread;
@@ -167,9 +167,9 @@ mod tests {
         insta::assert_snapshot!(anstream::adapter::strip_str(&text(&sample())).to_string());
     }
 
-    /// What a policy also sets was once left out without a word.
+    /// Regression: settings of a policy that are not predicted were omitted silently.
     #[test]
-    fn what_is_not_predicted_is_said() {
+    fn unpredicted_settings_are_listed() {
         let (model, rates) = Sketch::case_a().build();
         let plan = |name: &str, settings: &[&str]| {
             let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
@@ -189,9 +189,9 @@ mod tests {
         assert!(told.contains("no prediction: in the model it moves no receive work"), "{told}");
     }
 
-    /// Figures by fixed fractions were once shown next to measured ones.
+    /// Regression: figures from fixed fractions were shown next to measured ones.
     #[test]
-    fn notes_are_of_the_prediction_that_is_there() {
+    fn notes_match_the_shown_prediction() {
         let (model, rates) = Sketch::case_a().build();
         let spread = spread(&model, &rates, None);
         let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         let json = serde_json::to_string(&sample()).expect("JSON");
         let again: Forecast = serde_json::from_str(&json).expect("it reads back");
         assert_eq!((again.plans.len(), again.schema.as_str()), (3, Forecast::SCHEMA));

@@ -1,7 +1,7 @@
-//! Trial records as one HTML file that needs nothing else: no network, no script, no font.
+//! Trial records as one self-contained HTML file: no network, no script, no font.
 //!
-//! Every drawing is SVG written here. Colours come from the style sheet, light or dark as the
-//! reader prefers; no meaning is carried by colour alone.
+//! All drawings are inline SVG. Colours come from the style sheet, light or dark as the reader prefers; colour is
+//! never the only sign.
 
 mod axis;
 mod effects;
@@ -19,29 +19,29 @@ use super::words::{self, Tone};
 use crate::trial::arms::{AS_IS, arms};
 use crate::trial::record::TrialRecord;
 
-/// Cells that the heatmaps of one file share; it bounds the size of the file.
+/// Maximum number of cells of all heatmaps of one file; bounds the size of the file.
 const CELLS: usize = 40_000;
 
-/// What was found before anything was tried.
+/// A finding from before the trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// What was found, in one line.
+    /// The finding in one line.
     pub title: String,
-    /// The figures for it, one line each.
+    /// Its evidence, one line per figure.
     pub evidence: Vec<String>,
 }
 
-/// A page to be rendered.
+/// Content of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// Heading of the page and its name in the browser.
+    /// Heading of the page and title of the browser window.
     pub title: &'a str,
-    /// What was found; may be empty.
+    /// Findings; may be empty.
     pub observations: &'a [Observation],
     /// The trials, in the order of the report.
     pub trials: &'a [TrialRecord],
-    /// The beginning of next commands: `rxlab` with its global options. `None` = no commands, since what they would
-    /// act on is gone.
+    /// Start of suggested commands: `rxlab` with its global options. `None` = no commands, because the machine they
+    /// would act on is gone.
     pub program: Option<&'a str>,
 }
 
@@ -107,7 +107,7 @@ fn body(m: &mut Markup, page: &Page<'_>) {
     });
 }
 
-/// The sentence that people came for.
+/// The verdict of a trial.
 fn verdict(m: &mut Markup, index: usize, record: &TrialRecord, program: Option<&str>) {
     let tone = words::tone(record);
     m.element("div", &[("class", &format!("verdict {}", tone_class(tone)))], |m| {
@@ -128,7 +128,7 @@ fn verdict(m: &mut Markup, index: usize, record: &TrialRecord, program: Option<&
     });
 }
 
-/// What to do about the change, and the command for it.
+/// The recommendation and its command.
 fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
     let recommended = Recommendation::of(record, program.unwrap_or("rxlab"));
     m.element("p", &[("class", "recommended")], |m| {
@@ -264,9 +264,9 @@ mod tests {
         insta::assert_snapshot!(page(&[sample_record::rps(), sample_record::rfs()]));
     }
 
-    /// A pair of commands once stood under B, next to an unchanged machine.
+    /// Regression: both commands of a pair were shown under B, with A as an unchanged machine.
     #[test]
-    fn either_arm_has_its_own() {
+    fn each_arm_has_its_own_command() {
         let mut record = sample_record::rps();
         record.change = vec!["A: rps veth0/rx-0 = 0".into(), "B: the machine as it was".into()];
         let html = page(&[record]);
@@ -296,7 +296,7 @@ mod tests {
     fn a_large_record_stays_small() {
         let mut noisy = sample_record::wide();
         for (index, slot) in noisy.slots.iter_mut().enumerate() {
-            // No two neighbours alike: the worst case for the size of the map.
+            // All neighbours differ: the worst case for the size of the map.
             slot.net_rx.iter_mut().for_each(|(cpu, rate)| *rate = ((cpu.0 as usize + 3 * index) % 7) as f64);
         }
         let worst = page(&[noisy.clone(), noisy]);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_records_give_no_odd_numbers() {
+    fn odd_records_render_without_nan_or_infinity() {
         let mut odd = sample_record::rfs();
         let analysis = odd.analysis.as_mut().expect("an analysis");
         analysis.metrics[0].effect = Some(Effect { mid: 0.02, low: -1.0, high: f64::INFINITY });

@@ -1,4 +1,4 @@
-//! Who paid for received packets, as text: CPUs, processes, and what was inferred next to what was measured.
+//! Receive interference as text: CPUs, processes, and the inferred loss next to the measured one.
 
 use super::container::container;
 use super::measured::{ROWS, cost, polls, section};
@@ -7,7 +7,7 @@ use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph,
 use crate::probe::{Class, CpuInterference, Inference, Interference, Method, Tier, Victim};
 use crate::units::{CpuMask, Fact};
 
-/// What is shorter than this part of the look is not listed as a victim's loss.
+/// Losses below this part of the sample are not listed.
 const LEAST: f64 = 0.0005;
 
 /// The whole report; ends with a line break.
@@ -71,11 +71,11 @@ fn accounting(exact: &Fact<bool>) -> &'static str {
     match exact {
         Fact::Known(true) => "softirq time exact",
         Fact::Known(false) => "softirq time sampled by ticks",
-        _ => "accuracy not known",
+        _ => "accuracy unknown",
     }
 }
 
-/// Part of the look that a time is; `-` for what is not known.
+/// A time as a part of the sample; `-` if unknown.
 fn part(sample: &Interference, ns: &Fact<u64>) -> Cell {
     match ns {
         Fact::Known(0) => Cell::styled(FAINT, "0 %"),
@@ -84,7 +84,7 @@ fn part(sample: &Interference, ns: &Fact<u64>) -> Cell {
     }
 }
 
-/// The columns of the table of CPUs, and the classes that each adds up.
+/// Columns of the table of CPUs, and the classes that each sums.
 const COLUMNS: [(&str, &[Class]); 7] = [
     ("NIC IRQ", &[Class::NicIrq]),
     ("RPS IPI", &[Class::RpsIpi]),
@@ -98,7 +98,7 @@ const COLUMNS: [(&str, &[Class]); 7] = [
 fn cpus(sample: &Interference) -> String {
     let titles = ["CPU", "NET_RX", "IRQs"].into_iter().chain(COLUMNS.map(|(title, _)| title));
     let mut table = Table::new(titles.map(Column::right)).indented(2);
-    // Of many CPUs most have nothing to show.
+    // On large machines most CPUs receive nothing.
     let (shown, quiet): (Vec<&CpuInterference>, Vec<&CpuInterference>) =
         sample.cpus.iter().partition(|cpu| sample.cpus.len() <= ROWS || is_busy(sample, cpu));
     for cpu in shown {
@@ -115,14 +115,14 @@ fn cpus(sample: &Interference) -> String {
     out
 }
 
-/// What is not known may be anything.
+/// Unknown times count as busy.
 fn is_busy(sample: &Interference, cpu: &CpuInterference) -> bool {
     [&cpu.net_rx_ns, &cpu.hard_irq_ns]
         .into_iter()
         .any(|ns| ns.known().is_none_or(|ns| sample.share(*ns) >= LEAST))
 }
 
-/// The sum of those that are known; not known when none is.
+/// Sum of the known times; unknown if none is known.
 fn sum(cpu: &CpuInterference, classes: &[Class]) -> Fact<u64> {
     let known: Vec<u64> =
         classes.iter().filter_map(|class| cpu.by_class.get(class)?.known().copied()).collect();
@@ -173,7 +173,7 @@ fn who(victim: &Victim) -> String {
     }
 }
 
-/// What took time from it, most first.
+/// Causes of the process's loss, largest first.
 fn by(sample: &Interference, victim: &Victim) -> String {
     let classes = victim.by_class.iter().filter(|(class, _)| class.interferes());
     let mut causes: Vec<(&str, u64)> = classes.map(|(class, ns)| (class.name(), *ns)).collect();
@@ -192,7 +192,7 @@ fn threads(sample: &Interference) -> String {
     if texts.is_empty() {
         return String::new();
     }
-    format!("\n{}", paragraph("threads that receive, by the scheduler: ", &texts.join(", ")))
+    format!("\n{}", paragraph("threads that receive (scheduler time): ", &texts.join(", ")))
 }
 
 fn inferred(inference: &Inference) -> String {
@@ -236,8 +236,8 @@ fn inferred(inference: &Inference) -> String {
         remarks += &paragraph(
             "  ",
             &format!(
-                "{} interruptions; one that brings nothing takes {:.1} us here beyond what it does, by trial \
-                 with {} a second; its sender waits {:.1} us",
+                "{} interruptions; an empty one costs {:.1} us here beyond its own work, measured with {} \
+                 per second; its sender waits {:.1} us",
                 grouped(*count),
                 irq_overhead.ns as f64 / 1e3,
                 grouped(irq_overhead.rate),
@@ -264,7 +264,7 @@ mod tests {
     use crate::report::sample_interference::{counted, measured};
     use crate::units::{CpuId, Fact};
 
-    /// As it comes without colours.
+    /// The report without colours.
     fn plain(sample: &Interference) -> String {
         let text = anstream::adapter::strip_str(&text(sample)).to_string();
         let widest = text.lines().map(|line| line.chars().count()).max();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back() {
+    fn json_round_trips() {
         let sample = measured();
         let json = crate::report::json::pretty(&sample).expect("JSON");
         assert!(json.starts_with("{\n  \"schema\": \"rxlab.interference/1\""));

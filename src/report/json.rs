@@ -1,11 +1,11 @@
-//! Artefacts as JSON. Their shape is the type's own `Serialize`; nothing is renamed or added here.
+//! Artefacts as JSON. Their shape is the type's `Serialize`; nothing is renamed or added here.
 
 use serde::Serialize;
 
 /// Pretty JSON without a final line break. The value carries its own `schema` field.
 ///
 /// # Errors
-/// Those of `serde_json`: a map whose keys are neither text nor numbers. No artefact has one.
+/// Errors of `serde_json`: a map whose keys are neither text nor numbers. No artefact has one.
 pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(value)
 }
@@ -17,7 +17,7 @@ mod tests {
     use crate::trial::record::{Effect, TrialRecord};
 
     #[test]
-    fn a_record_comes_back_as_it_was() {
+    fn a_record_round_trips() {
         let mut record = sample_record::rps();
         let analysis = record.analysis.as_mut().expect("the sample has an analysis");
         analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });

@@ -1,11 +1,11 @@
-//! What the reports of measuring programs share: polls by NAPI, and what the programs themselves cost.
+//! Common parts of the measurement reports: polls by NAPI, and the cost of the measuring programs.
 
 use super::number::{grouped, share};
 use super::text::{Column, STRONG, Table, clean, paragraph, styled};
 use crate::probe::{Cost, NapiPolls, napi_name};
 use crate::units::Fact;
 
-/// Rows of a table; JSON has all.
+/// Maximum number of rows of a table; JSON has all.
 pub(super) const ROWS: usize = 12;
 
 /// A part of a report under a title.
@@ -13,7 +13,7 @@ pub(super) fn section(title: &str, body: &str) -> String {
     format!("\n{}\n{body}", styled(STRONG, title))
 }
 
-/// Polls by NAPI; nothing when there were none.
+/// Polls by NAPI; empty if there were none.
 pub(super) fn polls(napis: &[NapiPolls]) -> String {
     if napis.is_empty() {
         return String::new();
@@ -40,7 +40,7 @@ pub(super) fn polls(napis: &[NapiPolls]) -> String {
     section("polls", &(table.render() + &more(napis.len())))
 }
 
-/// What is said of the rows that a table has no room for.
+/// Line for the rows that were left out.
 pub(super) fn more(rows: usize) -> String {
     match rows.saturating_sub(ROWS) {
         0 => String::new(),
@@ -48,7 +48,7 @@ pub(super) fn more(rows: usize) -> String {
     }
 }
 
-/// What the programs cost; `part` makes a share of the look of nanoseconds.
+/// Cost of the programs; `part` converts nanoseconds to a share of the sample.
 pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
     let text = match cost {
         Fact::Known(cost) => {
@@ -59,7 +59,7 @@ pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
                 missed => format!("; {} events were missed", grouped(missed)),
             };
             format!(
-                "the eBPF programs took {} of one CPU, {} runs of {each} ns, without what calling them takes{missed}",
+                "the eBPF programs took {} of one CPU, {} runs of {each} ns, excluding call overhead{missed}",
                 share(part(cost.ns)),
                 grouped(cost.runs),
             )

@@ -1,12 +1,12 @@
-//! Numbers as people read them: thousands grouped, rates scaled, effects with their interval.
+//! Readable numbers: grouped thousands, scaled rates, effects with their interval.
 //!
-//! Plain ASCII, so that a terminal, a log and a diff all show the same.
+//! Plain ASCII, so that terminals, logs and diffs show the same.
 
 use crate::trial::record::Effect;
 pub use crate::units::grouped;
 
-/// A measured value with about four significant digits: `0.012`, `3.25`, `99.8`, `270,123`,
-/// `18.16 M`. What is not a number is `unknown`.
+/// A measured value with about four significant digits: `0.012`, `3.25`, `99.8`, `270,123`, `18.16 M`. Values that
+/// are not finite are `unknown`.
 pub fn value(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -60,13 +60,13 @@ pub fn change(fraction: f64) -> String {
     format!("{} %", signed(percent, usize::from(percent.abs() < 9.95)))
 }
 
-/// A label of an axis, from percent and as short as can be: `+2.5 %`, `-50 %`, `+900 %`.
+/// A label of an axis, from percent, as short as possible: `+2.5 %`, `-50 %`, `+900 %`.
 pub fn tick(percent: f64) -> String {
     let whole = (percent - percent.round()).abs() < 0.005;
     format!("{} %", signed(percent, usize::from(!whole)))
 }
 
-/// A change with its interval: `-51 % [-53, -49]`. An interval without any bound says so.
+/// A change with its interval: `-51 % [-53, -49]`, or `no bound yet` if the interval has none.
 pub fn effect(effect: &Effect) -> String {
     if !effect.mid.is_finite() {
         return "unknown".to_owned();
@@ -87,7 +87,7 @@ pub fn estimate(effect: &Effect) -> String {
     }
 }
 
-/// Only the interval of an effect, in percent: `[-53, -49]`; `None` when neither end has a bound.
+/// Only the interval of an effect, in percent: `[-53, -49]`; `None` if neither end has a bound.
 pub fn interval(effect: &Effect) -> Option<String> {
     let decimals = effect_decimals(effect);
     let low = has_low(effect).then(|| signed(effect.low * 100.0, decimals));
@@ -101,7 +101,7 @@ pub fn interval(effect: &Effect) -> Option<String> {
     }
 }
 
-/// Whether an effect has a lower bound: -1 is the record's way to say that it has none.
+/// True if an effect has a lower bound; -1 in a record means none.
 pub fn has_low(effect: &Effect) -> bool {
     effect.low.is_finite() && effect.low > -1.0
 }
@@ -132,7 +132,7 @@ fn fixed(value: f64, decimals: usize) -> String {
     }
     let plain = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = plain.split_once('.').map_or((plain.as_str(), ""), |parts| parts);
-    // Below 1e15 the whole part always fits; the sign of what rounds to 0 is dropped.
+    // Below 1e15 the whole part always fits; values that round to 0 lose their sign.
     let mut text = grouped(whole.parse().unwrap_or(u64::MAX));
     if !fraction.is_empty() {
         text = format!("{text}.{fraction}");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_bound_is_said() {
+    fn a_missing_bound_is_named() {
         let text = |mid, low, high| effect(&Effect { mid, low, high });
         assert_eq!(text(-0.51, -1.0, f64::INFINITY), "-51 %, no bound yet");
         assert_eq!(text(0.05, 0.01, f64::INFINITY), "+5.0 % [+1.0, no bound]");

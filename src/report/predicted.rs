@@ -1,4 +1,4 @@
-//! What a plan was predicted to do next to what its trial measured.
+//! The prediction for a plan next to the result of its trial.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use crate::trial::metrics::name;
 use crate::trial::record::{Arm, Phase, Slot, TrialRecord};
 use crate::units::CpuId;
 
-/// Half of what a range is printed to, as a part of a CPU's time.
+/// Half of the resolution that a range is printed with, as a part of a CPU's time.
 const ROUNDING: f64 = 0.005;
 
 /// Two lines to compare.
 pub(super) struct PredictedAndMeasured {
-    /// As it was predicted.
+    /// The prediction.
     pub(super) predicted: String,
-    /// As it came.
+    /// The measurement.
     pub(super) measured: String,
 }
 
-/// Softirq time of each CPU and packets a second, means over the slots of an arm.
+/// Softirq time of each CPU and packets per second, means over the slots of an arm.
 struct Means {
     time: BTreeMap<CpuId, f64>,
     packets: f64,
 }
 
-/// The lines; `None` without a prediction, or without slots of both arms that have packets.
+/// Returns the lines; `None` without a prediction, or without slots of both arms that have packets.
 pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
     let prediction = record.prediction.as_ref()?;
     let (a, b) = (means(record, Arm::A)?, means(record, Arm::B)?);
-    // For the packets of arm A: a change that lets more through takes more time, and is not worse for that.
+    // Scaled to the packets of arm A: a change that lets more packets through takes more time, and is not worse for it.
     let same_traffic = a.packets / b.packets;
     let of = |cpu: CpuId| {
         let time = |means: &Means| means.time.get(&cpu).copied().unwrap_or_default();
@@ -36,7 +36,7 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
     };
     let sum = |means: &Means| means.time.values().sum::<f64>();
     let total = sum(&b) * same_traffic / sum(&a) - 1.0;
-    // The look that the prediction is made of may have had more traffic or less.
+    // Traffic may have differed in the sample that the prediction was made from.
     let scale = scale(prediction, &a);
     let mut cpus = vec![(prediction.cpu, prediction.after)];
     if prediction.busiest != prediction.cpu {
@@ -50,7 +50,7 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
         |(cpu, after): &(CpuId, f64)| format!("CPU {cpu} {:+.0}", (of(*cpu).1 - after * scale) * 100.0);
     let list = |one: &dyn Fn(&(CpuId, f64)) -> String| cpus.iter().map(one).collect::<Vec<_>>().join(", ");
     let verdict = match prediction.range {
-        // What was predicted is a range, and so it is right or wrong.
+        // A predicted range is either right or wrong.
         Some(range) => {
             let scaled = |[low, high]: [f64; 2], value: f64| {
                 (low * scale - ROUNDING..=high * scale + ROUNDING).contains(&value)
@@ -75,7 +75,7 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
     })
 }
 
-/// How much more receive work arm A had than the look.
+/// Receive work of arm A relative to the sample.
 fn scale(prediction: &Prediction, a: &Means) -> f64 {
     let now = a.time.get(&prediction.cpu).copied().unwrap_or_default();
     if prediction.before > 0.0 && now > 0.0 { now / prediction.before } else { 1.0 }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_of_the_two_there_is_nothing_to_compare() {
+    fn no_comparison_without_a_prediction_or_without_both_arms() {
         assert!(compare(&sample_record::rps()).is_none(), "no prediction");
         let mut record = record();
         record.slots.retain(|slot| slot.arm == Arm::A);

@@ -1,10 +1,10 @@
-//! The probe of a trial and what it took, in one line.
+//! The probe of a trial and its cost, in one line.
 
 use super::number::{grouped, share};
 use crate::trial::arms::probe_cost;
 use crate::trial::record::{Arm, ProbeSlots, ProbeUse, TrialRecord};
 
-/// How a record's probe measured and what it cost; `None` when there was none.
+/// Method and cost of a record's probe; `None` if there was none.
 pub(super) fn of_record(record: &TrialRecord) -> Option<String> {
     let probe = record.probe.as_ref()?;
     let counted = record.slots.iter().filter_map(|slot| slot.probe_cost);
@@ -16,7 +16,7 @@ pub(super) fn of_record(record: &TrialRecord) -> Option<String> {
     Some(in_words(probe, probe_cost(record, Arm::A).zip(probe_cost(record, Arm::B))) + &each)
 }
 
-/// `cost`: of its programs in either arm, as fractions of one CPU.
+/// `cost`: CPU time of its programs in each arm, as fractions of one CPU.
 pub(super) fn in_words(probe: &ProbeUse, cost: Option<(f64, f64)>) -> String {
     let mut parts = vec![
         match probe.slots {
@@ -33,7 +33,7 @@ pub(super) fn in_words(probe: &ProbeUse, cost: Option<(f64, f64)>) -> String {
     }
     parts.push(match cost {
         Some((a, b)) => format!("its programs took {} of one CPU in A and {} in B", share(a), share(b)),
-        None => "what its programs took is not known".to_owned(),
+        None => "cost of its programs unknown".to_owned(),
     });
     parts.join(", ")
 }
@@ -47,14 +47,14 @@ mod tests {
     use crate::units::CpuId;
 
     #[test]
-    fn the_cost_of_either_arm() {
+    fn the_cost_of_each_arm() {
         let mut record = sample_record::rfs();
         assert_eq!(of_record(&record), None);
         let cpus = "0-1".parse().expect("a list");
         record.probe =
             Some(ProbeUse { slots: ProbeSlots::Attached, spin: Some(CpuId(1)), cpus, limits: Vec::new() });
         let said = |record: &TrialRecord| of_record(record).expect("a probe");
-        assert!(said(&record).ends_with("CPU 0-1, what its programs took is not known"), "{}", said(&record));
+        assert!(said(&record).ends_with("CPU 0-1, cost of its programs unknown"), "{}", said(&record));
         for slot in &mut record.slots {
             let ns = if slot.arm == Arm::A { 15_000_000 } else { 45_000_000 };
             slot.probe_cost = Some(Cost { ns, runs: 100_000, missed: 0, of_ns: (slot.seconds * 1e9) as u64 });

@@ -1,7 +1,7 @@
-//! The receive path as text: which queue interrupts which CPU, and where packets go from there.
+//! The receive path as text: the CPU that each queue interrupts, and where packets go from there.
 //!
-//! Four views of one model: the machine, one interface, CPUs, and the tree from interface to process.
-//! Lines fit 80 columns; every kind of absence is a word.
+//! Four views of a model: the machine, one interface, CPUs, and the tree from interface to process. Lines fit 80
+//! columns; each kind of absence is a word.
 
 mod cells;
 mod cpu;
@@ -25,7 +25,7 @@ pub use tree::tree;
 use crate::model::Nic;
 use crate::report::text::paragraph;
 
-/// What sources say differently of an interface, one paragraph each.
+/// Contradictions between sources about an interface, one paragraph each.
 fn contradictions(nic: &Nic) -> String {
     let line = |found: &crate::model::Contradiction| {
         let text = format!(

@@ -1,4 +1,4 @@
-//! The recommendation that follows from a trial: keep the change or not, or measure more; why; and the command.
+//! The recommendation from a trial: keep the change, do not keep it, or measure more; with reason and command.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::trial::metrics::name;
 use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
 use crate::trial::verdict::IDLE_BELOW;
 
-/// What to do about the change.
+/// Advice on the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -19,9 +19,9 @@ pub enum Advice {
     Keep,
     /// Leave the machine as it was.
     DoNotKeep,
-    /// The same trial with more pairs can decide.
+    /// Run the same trial with more pairs.
     MeasureLonger,
-    /// Another trial can decide, under the condition that the reason names.
+    /// Run another trial, under the condition that the reason names.
     MeasureAgain,
 }
 
@@ -36,26 +36,26 @@ impl Advice {
     }
 }
 
-/// Advice with its reason and the command that follows it.
+/// Advice with its reason and the command to follow it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Recommendation {
-    /// What to do.
+    /// The advice.
     pub advice: Advice,
-    /// Why, in one or two sentences with the figures.
+    /// Its reason, in one or two sentences with figures.
     pub reason: String,
-    /// The next command; `None` where no single command does it.
+    /// The next command; `None` if there is no single one.
     pub command: Option<String>,
 }
 
-/// A trial record with its recommendation: what `--json` prints.
+/// A trial record with its recommendation: the output of `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialReport {
     /// The record.
     #[serde(flatten)]
     pub record: TrialRecord,
-    /// What follows from it.
+    /// The recommendation from the record.
     pub recommendation: Recommendation,
 }
 
@@ -68,7 +68,7 @@ impl TrialReport {
 }
 
 impl Recommendation {
-    /// Draws it from a record, finished or not. `program` begins the command: `rxlab`, with its global options.
+    /// Derives it from a record, finished or not. `program` is the start of the command: `rxlab` with global options.
     pub fn of(record: &TrialRecord, program: &str) -> Self {
         let (advice, reason) = advise(record);
         let verdict = record.analysis.as_ref().map(|analysis| &analysis.verdict);
@@ -94,14 +94,14 @@ impl Recommendation {
     }
 }
 
-/// The command that sets arm B for good, with the way back armed.
+/// The command that applies arm B permanently, with an armed rollback.
 fn keep(record: &TrialRecord, program: &str) -> Option<String> {
     let [_, b] = arms(record);
     let settings: Option<Vec<Setting>> = b.iter().map(|line| line.parse().ok()).collect();
     match (&record.plan, settings) {
         (Some(plan), _) => Some(format!("{program} apply {} --confirm 60s", shell(plan))),
         (None, Some(settings)) => Some(format!("{program} apply {} --confirm 60s", set_flags(&settings))),
-        // A pair of commands: arm B's own.
+        // A pair of commands: the one of arm B.
         (None, None) => record.change.iter().find_map(|line| line.strip_prefix("B: ")).map(str::to_owned),
     }
 }
@@ -126,7 +126,10 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::Inconclusive { detectable, pairs_needed } => {
             let pairs = words::count(*pairs_needed, "pair");
             let unseen = number::share(*detectable);
-            (MeasureLonger, format!("About {pairs} decide; effects below {unseen} can go unseen so far."))
+            (
+                MeasureLonger,
+                format!("About {pairs} would decide; effects below {unseen} could still be missed."),
+            )
         }
         Verdict::CannotMatter { ceiling } => {
             let most = number::share(*ceiling);
@@ -141,7 +144,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         }
         Verdict::SpreadsOnly { .. } if has_lost => (DoNotKeep, gained("Less gets through")),
         Verdict::SpreadsOnly { capacity: Capacity::Undecided, .. } => {
-            (MeasureLonger, gained("Whether more gets through is open"))
+            (MeasureLonger, gained("Its effect on throughput is undecided"))
         }
         Verdict::SpreadsOnly { .. } if cost.is_empty() => {
             (Keep, gained("The hottest CPU gets room for bursts, at no measured cost"))
@@ -157,11 +160,11 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             (DoNotKeep, "It has no effect on where packets are received.".to_owned())
         }
         Verdict::MachineChanged { .. } => (MeasureAgain, "Stop what changes these values first.".to_owned()),
-        Verdict::Interrupted => (MeasureLonger, "The trial goes on where it stopped.".to_owned()),
+        Verdict::Interrupted => (MeasureLonger, "The trial resumes where it stopped.".to_owned()),
     }
 }
 
-/// Parts that are not empty, joined and ended as a sentence.
+/// Non-empty parts, joined to a sentence.
 fn sentence(parts: &[String]) -> String {
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { String::new() } else { capitalized(&parts.join("; ")) + "." }
@@ -175,7 +178,7 @@ fn hurts(metrics: &[MetricResult], name: &str) -> bool {
     find(metrics, name).is_some_and(|result| result.call == Call::Hurts)
 }
 
-/// Throughput, latency and the hottest CPU, as far as the trial decided them.
+/// Throughput, latency and the hottest CPU, as far as the trial was conclusive.
 fn outcome(metrics: &[MetricResult]) -> String {
     let mut parts = Vec::new();
     if let Some(result) = find(metrics, name::THROUGHPUT) {
@@ -214,7 +217,7 @@ fn is_proven(result: &MetricResult) -> bool {
     matches!(result.call, Call::Helps | Call::Hurts)
 }
 
-/// What the change is proven to cost, besides what [`outcome`] says.
+/// Proven costs of the change that [`outcome`] does not contain.
 fn cost(metrics: &[MetricResult]) -> String {
     let told = [name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE];
     let costs = metrics.iter().filter(|result| {
@@ -261,9 +264,9 @@ mod tests {
         Recommendation::of(record, "rxlab")
     }
 
-    /// The demo's first trial: more gets through, and each packet costs more.
+    /// The demo's first trial: higher throughput at a higher cost per packet.
     #[test]
-    fn what_helps_is_kept_and_its_cost_is_said() {
+    fn helpful_changes_are_kept_and_their_cost_is_named() {
         let metrics = vec![
             result("throughput", (373_000.0, 440_000.0), Call::Helps),
             result("hottest_cpu_softirq", (69.4, 97.3), Call::Hurts),

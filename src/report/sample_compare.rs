@@ -1,4 +1,4 @@
-//! Comparisons made of sample records whose metrics are receive interference.
+//! Sample comparisons, with metrics of receive interference.
 
 use crate::probe::Cost;
 use crate::trial::compare::Comparison;
@@ -8,7 +8,7 @@ use crate::units::CpuId;
 
 use super::sample_record;
 
-/// A trial in which arm B multiplies each of the measures by its factor.
+/// A trial in which arm B multiplies each measure by its factor.
 fn record(measures: &[(&str, f64, f64)], pairs: usize) -> TrialRecord {
     let mut record = sample_record::rps();
     record.name = "compare".into();
@@ -19,7 +19,7 @@ fn record(measures: &[(&str, f64, f64)], pairs: usize) -> TrialRecord {
     record.slots.retain(|slot| slot.pair < pairs);
     for (index, slot) in record.slots.iter_mut().enumerate() {
         let b = slot.arm == crate::trial::record::Arm::B;
-        // About 2 % of noise that repeats every seven slots.
+        // About 2 % of noise with a period of seven slots.
         let noise = 1.0 + (index % 7) as f64 / 150.0;
         let value = |a: f64, factor: f64| a * noise * if b { factor } else { 1.0 };
         slot.values =
@@ -45,7 +45,7 @@ fn compared(record: &TrialRecord) -> Comparison {
     Comparison::of(record).expect("concluded")
 }
 
-/// RPS to the victim's CPU against none.
+/// RPS to the victim's CPU against no RPS.
 pub(super) fn steered() -> Comparison {
     compared(&record(
         &[
@@ -59,7 +59,7 @@ pub(super) fn steered() -> Comparison {
     ))
 }
 
-/// Half of the packets at a higher price.
+/// Half of the packets at a higher cost per packet.
 pub(super) fn fewer_packets() -> Comparison {
     compared(&record(
         &[
@@ -72,7 +72,7 @@ pub(super) fn fewer_packets() -> Comparison {
     ))
 }
 
-/// A trial that was stopped after three pairs.
+/// A trial stopped after three pairs.
 pub(super) fn undecided() -> Comparison {
     let mut record =
         record(&[("interference.share", 12.0, 0.99), ("interference.ns_per_packet", 400.0, 1.01)], 3);

@@ -1,4 +1,4 @@
-//! Looks at a machine that show every column and every kind of absence.
+//! Samples of a machine that cover every column and every kind of absence.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Machines made by hand for the tests of the renderers: one with something of everything, and a
-//! large one.
+//! Sample machines for the tests of the renderers: one with something of everything, and a large one.
 
 mod rich;
 
@@ -69,7 +68,7 @@ pub(crate) fn machine(count: u32, nodes: u32) -> Model {
     }
 }
 
-/// An interface without hardware: one queue each way, nothing set.
+/// A virtual interface with one queue each way and no settings.
 pub(crate) fn virtual_nic(text: &str, kind: &str) -> Nic {
     Nic {
         rx: vec![rx(0)],

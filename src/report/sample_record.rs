@@ -1,4 +1,4 @@
-//! Trial records made by hand: what a two-CPU machine gives, with noise from a fixed seed.
+//! Sample trial records of a two-CPU machine, with noise from a fixed seed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::trial::record::{
 };
 use crate::units::CpuId;
 
-/// A metric with what it is in arm A, what arm B makes of it, and its noise (CV of a slot).
+/// A metric with its value in arm A, the ratio B / A, and its noise (CV of a slot).
 struct Truth {
     name: &'static str,
     title: &'static str,
@@ -54,7 +54,7 @@ fn truths(ratios: [f64; 6]) -> Vec<Truth> {
     base.into_iter().zip(ratios).map(truth).collect()
 }
 
-/// What the trial looked like; [`build`] makes the slots.
+/// Parameters of a trial; [`build`] generates the slots.
 struct Shape {
     name: &'static str,
     change: &'static [&'static str],
@@ -67,7 +67,7 @@ struct Shape {
     verdict: Verdict,
 }
 
-/// RPS on a one-queue veth: the work moves, the capacity stays.
+/// RPS on a one-queue veth: work moves, capacity is unchanged.
 pub(crate) fn rps() -> TrialRecord {
     let shape = Shape {
         name: "rps",
@@ -86,7 +86,7 @@ pub(crate) fn rps() -> TrialRecord {
     build(&shape, &truths([0.49, 1.003, 0.992, 0.95, 1.004, 1.002]))
 }
 
-/// RFS on the same machine: nothing to see.
+/// RFS on the same machine: no effect.
 pub(crate) fn rfs() -> TrialRecord {
     let shape = Shape {
         name: "rfs",
@@ -144,7 +144,7 @@ pub(crate) fn every_verdict() -> Vec<TrialRecord> {
             void: &[],
             verdict,
         };
-        // Only p99 is noisy enough to leave 21 pairs undecided.
+        // Only p99 is noisy enough to remain undecided after 21 pairs.
         let primary = if matches!(shape.verdict, Verdict::Inconclusive { .. }) { 3..4 } else { 1..2 };
         build(&shape, &truths([0.5, ratio, 1.0, ratio, 1.0, 1.0])[primary])
     };
@@ -310,7 +310,7 @@ fn result(truth: &Truth, slots: &[Slot]) -> MetricResult {
     }
 }
 
-/// The rules of the verdict with a margin of 3 %.
+/// Rules of the verdict with a margin of 3 %.
 fn call(better: Better, low: f64, high: f64) -> Call {
     let (low, high) = if better == Better::Higher { (low, high) } else { (-high, -low) };
     let margin = 1.03_f64.ln();

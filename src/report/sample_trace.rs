@@ -1,4 +1,4 @@
-//! A timeline's sums that show every column.
+//! Summary of a timeline that covers every column.
 
 use crate::probe::trace::{Burst, Cause, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace, Trace};
 use crate::probe::{Class, Cost, NapiPolls};
@@ -26,7 +26,7 @@ fn run(cpu: u32, ns: u64, cause: Cause, task: &str, pid: u32) -> LongRun {
     }
 }
 
-/// Two CPUs, one of which gets packets from a NIC and the other by RPS.
+/// Two CPUs: one receives packets from a NIC, the other by RPS.
 pub(super) fn traced() -> Trace {
     let cpu = |cpu, lost, squeezed, runs| CpuTrace {
         cpu: CpuId(cpu),
@@ -102,7 +102,7 @@ pub(super) fn traced() -> Trace {
     }
 }
 
-/// The same with a ring buffer that was too small, on a kernel that says little.
+/// The same with a ring buffer that was too small, on a kernel that does not report the cost of programs.
 pub(super) fn full() -> Trace {
     let mut trace = traced();
     trace.lost = 40_000;

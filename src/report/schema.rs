@@ -1,6 +1,6 @@
-//! JSON Schemas of the artefacts: `docs/schema/*.json`, made of the types and held by a test.
+//! JSON Schemas of the artefacts: `docs/schema/*.json`, generated from the types and checked by a test.
 //!
-//! Only tests are built with this: the program writes its JSON by `Serialize` alone.
+//! Built for tests only: the program writes its JSON with `Serialize`.
 
 #![allow(clippy::disallowed_methods)] // Compares, and on request renews, files of the tree.
 
@@ -22,7 +22,7 @@ use crate::trial::compare::Comparison;
 use crate::trial::record::TrialRecord;
 use crate::trial::search::found::Found;
 
-/// The schema of what `T` is written as. `name` is the value of its own `schema` field.
+/// The schema of `T` as serialized. `name` is the value of its `schema` field.
 fn of<T: JsonSchema>(name: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema: Schema = settings.into_generator().into_root_schema_for::<T>();
@@ -32,7 +32,7 @@ fn of<T: JsonSchema>(name: &str) -> Value {
     schema
 }
 
-/// Every published schema, by its file.
+/// All published schemas, by file name.
 fn published() -> [(&'static str, Value); 10] {
     [
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
@@ -74,7 +74,7 @@ fn the_files_in_docs_are_these_schemas() {
     assert_eq!(there, names);
 }
 
-/// The complaint of the schema `name` about a value.
+/// Validation error of a value against the schema `name`.
 fn complaint(name: &str, value: &Value) -> Option<String> {
     let (_, schema) = published().into_iter().find(|(file, _)| *file == name).expect("published");
     let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_does_not_fit() {
+    fn invalid_models_do_not_fit() {
         let model = value(&sample_model::rich());
         for (place, wrong) in [
             ("/schema", json!("rxlab.model/1")),

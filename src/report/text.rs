@@ -1,8 +1,8 @@
-//! Text for a terminal, of 80 columns unless it says otherwise: wrapping, styles, and the [`Table`].
+//! Text for a terminal, by default of 80 columns: wrapping, styles, and the [`Table`].
 //!
-//! Nothing is ever cut: what does not fit goes on to the next line. Text is host names, kernel
-//! names and numbers, so one character counts as one column. Styles are ANSI sequences; what is printed
-//! goes through [`for_screen`], which drops them where they are not wanted.
+//! Text is never truncated: it continues on the next line. Text is host names, kernel names and numbers, so one
+//! character counts as one column. Styles are ANSI sequences; output goes through [`for_screen`], which drops them
+//! where they are not wanted.
 
 mod screen;
 mod table;
@@ -16,38 +16,38 @@ pub use screen::{for_json, for_screen, is_control};
 pub use table::{Align, Cell, Column, Table};
 pub use tree::Node;
 
-/// Columns that a line takes where no terminal says otherwise.
+/// Columns of a line without a terminal.
 pub const WIDTH: usize = 80;
 
-/// Fewest and most columns that text is laid out for: narrower, figures and words no longer fit; wider, lines are hard
-/// to read.
+/// Minimum and maximum columns of the layout: with fewer, figures and words do not fit; with more, lines are hard to
+/// read.
 const BOUNDS: (usize, usize) = (40, 120);
 
 static COLUMNS: OnceLock<usize> = OnceLock::new();
 
-/// Columns that a line may take: [`WIDTH`], or what the terminal has.
+/// Columns available to a line: [`WIDTH`], or the terminal's.
 pub fn columns() -> usize {
     *COLUMNS.get().unwrap_or(&WIDTH)
 }
 
-/// Lays all text out for a terminal of `columns`, from now on. The first call counts; a program makes it before it
-/// prints anything.
+/// Sets the layout of all text to a terminal of `columns`. Only the first call has an effect; call it before anything
+/// is printed.
 pub fn fit_terminal(columns: usize) {
     let _ = COLUMNS.set(columns.clamp(BOUNDS.0, BOUNDS.1));
 }
 
 /// Headings and verdicts.
 pub const STRONG: Style = Style::new().bold();
-/// What is there for completeness.
+/// Secondary text.
 pub const FAINT: Style = Style::new().dimmed();
 /// Better.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// Worse, or broken.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
-/// Look here before believing.
+/// Results to check before relying on them.
 pub const CAUTION: Style = AnsiColor::Yellow.on_default();
 
-/// `text` in `style`, and back to plain.
+/// `text` in `style`, then reset.
 pub fn styled(style: Style, text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{style}{text}{style:#}") }
 }
@@ -57,18 +57,18 @@ pub fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Columns that styled text takes: styles take none.
+/// Columns that styled text takes, without its styles.
 fn plain_width(text: &str) -> usize {
     width(&anstream::adapter::strip_str(text).to_string())
 }
 
-/// `text` without control characters: what other people named must not steer the terminal.
+/// `text` without control characters: external names must not control the terminal.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Breaks `text` into lines of at most `width` columns, at white space. A longer word is broken
-/// after a comma (CPU lists) where it has one, else anywhere. At least one line, maybe empty.
+/// Breaks `text` into lines of at most `width` columns, at white space. A longer word is broken after a comma (CPU
+/// lists) if it has one, else anywhere. Returns at least one line, maybe empty.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let room = width.max(1);
     let mut lines = vec![String::new()];
@@ -94,8 +94,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A paragraph of full lines: `first` before the first line, as many blanks before the others.
-/// Ends with a line break.
+/// A paragraph of full lines: `first` before the first line, an equal indent before the others. Ends with a line break.
 pub fn paragraph(first: &str, text: &str) -> String {
     let indent = plain_width(first);
     let mut out = String::new();
@@ -107,8 +106,8 @@ pub fn paragraph(first: &str, text: &str) -> String {
     out
 }
 
-/// A command line behind `first`, broken before its flags and behind a backslash where it is too long: a shell takes
-/// the lines as one. A flag that is longer than a line stays whole.
+/// A command line after `first`. If too long, it is broken before flags, with backslashes, so that a shell joins the
+/// lines. A flag longer than a line is not broken.
 pub fn command_lines(first: &str, command: &str) -> String {
     let indent = plain_width(first);
     let room = columns().saturating_sub(indent);
@@ -116,7 +115,7 @@ pub fn command_lines(first: &str, command: &str) -> String {
     let mut parts = flags(command).into_iter().peekable();
     while let Some(part) = parts.next() {
         let last = lines.last_mut().expect("begins with one line");
-        // What follows needs room for a backslash.
+        // All but the last part need room for a backslash.
         let taken = width(last) + width(&part) + if parts.peek().is_some() { 2 } else { 0 };
         if last.is_empty() || taken <= room {
             last.push_str(&part);
@@ -132,7 +131,7 @@ pub fn command_lines(first: &str, command: &str) -> String {
     lines.iter().enumerate().map(line).collect()
 }
 
-/// A command line cut before each flag and each `&&`, outside of quotes; every part but the first begins with a blank.
+/// A command line split before each flag and each `&&` outside quotes; all parts but the first begin with a blank.
 fn flags(command: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut is_quoted = false;
@@ -151,7 +150,7 @@ fn clean_words(text: &str) -> Vec<String> {
     text.split_whitespace().map(clean).collect()
 }
 
-/// Words, with what belongs to a number kept at its side: `51 %` and `[-53, -49]` are never parted.
+/// Words; units stay with their number: `51 %` and `[-53, -49]` are never split.
 fn units(words: &[String]) -> Vec<String> {
     let mut units: Vec<String> = Vec::new();
     for word in words {
@@ -170,8 +169,7 @@ fn units(words: &[String]) -> Vec<String> {
     units
 }
 
-/// Columns of the longest part of `text` that is not broken while there is room: a word, or what is between the commas
-/// of a list.
+/// Columns of the longest unbroken part of `text`: a word, or an element of a comma-separated list.
 fn longest_word(text: &str) -> usize {
     let parts = |unit: &String| unit.split_inclusive(',').map(|part| width(part.trim())).max();
     units(&clean_words(text)).iter().filter_map(parts).max().unwrap_or(0)
@@ -229,7 +227,7 @@ mod tests {
         assert!(out.lines().all(|line| line.len() <= 80));
     }
 
-    /// Continued lines once stood as far to the right as the escape codes of the label are long.
+    /// Regression: continued lines were indented by the length of the label's escape codes.
     #[test]
     fn styles_do_not_count_as_indent() {
         let text = "word ".repeat(30);

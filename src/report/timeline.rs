@@ -1,8 +1,8 @@
-//! A timeline in the trace event format of Chrome, which Perfetto reads: a JSON array with an event a line, made
-//! item by item. Times are microseconds since the beginning of the trace.
+//! A timeline in Chrome's trace event format, which Perfetto reads: a JSON array with one event per line, written item
+//! by item. Times are microseconds since the start of the trace.
 //!
-//! One track for each CPU: interrupts lie inside softirqs, softirqs and polls inside threads. One more for each
-//! thread that receives: when it waited for a CPU, when it had one.
+//! One track per CPU: interrupts nest inside softirqs, softirqs and polls inside threads. One track per receiving
+//! thread: the times it waited for a CPU and ran on one.
 
 mod line;
 
@@ -16,14 +16,14 @@ use crate::units::{CpuId, QueueId};
 
 use line::{Args, Line};
 
-/// What Perfetto shows as a process with the CPUs as its threads.
+/// PID of the track group that Perfetto shows as a process, with CPUs as its threads.
 const CPUS: u32 = 1;
-/// The same for threads that receive.
+/// The same for receiving threads.
 const THREADS: u32 = 2;
-/// The track of CPU 0: numbers of threads are below (`PID_MAX_LIMIT` is 2^22).
+/// Track of CPU 0: thread IDs are below (`PID_MAX_LIMIT` is 2^22).
 const FIRST_CPU: u32 = 10_000_000;
 
-/// Makes the lines.
+/// Writes the lines.
 #[derive(Debug)]
 pub struct Timeline<'a> {
     names: &'a Names,
@@ -35,12 +35,12 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// For a timeline of `machine` that begins at `began`.
+    /// Starts a timeline of `machine` at `began`.
     pub fn new(names: &'a Names, machine: &'a Identity, began: u64) -> Self {
         Self { names, machine, began, tracks: BTreeSet::new(), lines: false, out: String::new() }
     }
 
-    /// The beginning of the file.
+    /// Start of the file.
     pub fn open(&mut self) -> &str {
         self.out.clear();
         self.out.push('[');
@@ -55,12 +55,12 @@ impl<'a> Timeline<'a> {
         &self.out
     }
 
-    /// Its end.
+    /// End of the file.
     pub fn close(&self) -> &'static str {
         "\n]\n"
     }
 
-    /// What an item adds.
+    /// Lines for an item.
     pub fn item(&mut self, item: &Item) -> &str {
         self.out.clear();
         match item {
@@ -199,7 +199,7 @@ impl<'a> Timeline<'a> {
         });
     }
 
-    /// The track of a CPU, named when it is first used.
+    /// Track of a CPU, named on first use.
     fn track(&mut self, cpu: CpuId) -> u32 {
         let tid = FIRST_CPU.saturating_add(cpu.0);
         if self.tracks.insert((CPUS, tid)) {
@@ -232,12 +232,12 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// With three decimals: nanoseconds.
+/// Microseconds, with nanoseconds as decimals.
 fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// What raised a softirq, in a few words.
+/// Cause of a softirq, in a few words.
 pub(super) fn cause_name(cause: Cause) -> String {
     match (cause.class, cause.irq) {
         (Class::NicIrq, Some(irq)) => format!("IRQ {irq}"),

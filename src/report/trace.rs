@@ -1,4 +1,4 @@
-//! What a timeline comes to, as text: how much was seen, then what was long, and why.
+//! Summary of a timeline as text: events seen, then long runs and their causes.
 
 mod sources;
 
@@ -12,7 +12,7 @@ use crate::probe::Class;
 use crate::probe::trace::{CpuTrace, LongRun, Trace};
 use crate::units::Fact;
 
-/// How many bursts and runs are listed.
+/// Maximum number of bursts and of runs listed.
 const LONGEST: usize = 5;
 
 /// The whole report; ends with a line break.
@@ -31,7 +31,7 @@ pub fn text(trace: &Trace) -> String {
     out
 }
 
-/// Where the timeline is, and its size; `None` when none was written.
+/// Path and size of the timeline; `None` if none was written.
 pub fn written(file: Option<(&Path, u64)>) -> String {
     match file {
         Some((path, bytes)) => paragraph(
@@ -57,21 +57,21 @@ fn head(trace: &Trace) -> String {
     if trace.lost > 0 {
         out += &paragraph(
             &format!("{CAUTION}lost:{CAUTION:#} "),
-            "the ring buffer had no room for them. What was under way then is in no length, and counts are too \
-             small. A larger --buffer or fewer CPUs (--cpu) may help",
+            "the ring buffer had no room for them. Work in progress at that time is not in any length, and \
+             counts are too low. A larger --buffer or fewer CPUs (--cpu) may help",
         );
     }
     if trace.cut > 0 {
         let cut = match trace.cut {
-            1 => "1 piece of work was cut off and is in no length".to_owned(),
-            cut => format!("{} pieces of work were cut off and are in no length", grouped(cut)),
+            1 => "1 piece of work was cut off and has no length".to_owned(),
+            cut => format!("{} pieces of work were cut off and have no length", grouped(cut)),
         };
         out += &paragraph("", &cut);
     }
     out
 }
 
-/// A length of time, short: `0.4 us`, `12 us`, `1.2 ms`.
+/// A duration in short form: `0.4 us`, `12 us`, `1.2 ms`.
 fn time(ns: u64) -> String {
     match ns {
         0..9_950 => format!("{:.1} us", ns as f64 / 1e3),
@@ -82,7 +82,7 @@ fn time(ns: u64) -> String {
     }
 }
 
-/// `-` where there is none.
+/// A time, or `-` if `count` is 0.
 fn length(count: u64, ns: u64) -> Cell {
     if count > 0 { time(ns).into() } else { Cell::styled(FAINT, "-") }
 }
@@ -149,7 +149,7 @@ fn longest(trace: &Trace) -> String {
     section("longest runs of NET_RX", &table.render())
 }
 
-/// Since the beginning, in milliseconds: what the file has in microseconds.
+/// Time since the start in milliseconds; the file has it in microseconds.
 fn at(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
@@ -161,14 +161,14 @@ fn why(run: &LongRun) -> String {
         pid => format!("{} {pid}", clean(&run.task)),
     };
     let mut why = match (run.cause.class, run.pid) {
-        // An idle CPU that looks for work needs no interrupt to find it.
+        // An idle CPU finds work by polling, without an interrupt.
         (Class::SelfInflicted, 0) => task,
         _ => format!("{}, {task}", cause_name(run.cause)),
     };
     if run.full > 0 {
         why += &format!(", {} full", grouped(u64::from(run.full)));
     }
-    // What hardly matters is not said.
+    // Negligible interrupt time is left out.
     if run.interrupts_ns > run.ns / 20 {
         why += &format!(", interrupts {}", time(run.interrupts_ns));
     }

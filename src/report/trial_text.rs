@@ -1,4 +1,4 @@
-//! Trial records on a terminal: for each trial the verdict, one row a metric, and what it rests on.
+//! Trial records on a terminal: for each trial the verdict, one row per metric, and the data behind it.
 
 use anstyle::Style;
 
@@ -10,7 +10,7 @@ use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, paragr
 use super::words::{self, Tone};
 use crate::trial::record::{MetricResult, TrialRecord};
 
-/// One block for each record, at most 80 columns wide, with an empty line between blocks.
+/// One block per record, at most 80 columns wide, with an empty line between blocks.
 pub fn render(records: &[TrialRecord]) -> String {
     records.iter().map(block).collect::<Vec<_>>().join("\n")
 }
@@ -34,7 +34,7 @@ fn block(record: &TrialRecord) -> String {
         out.push('\n');
     }
     for line in &record.change {
-        // A pair of commands has a line for each arm, settings are those of arm B.
+        // A pair of commands has a line per arm; settings are those of arm B.
         let of_an_arm = ["A: ", "B: "].iter().any(|arm| line.starts_with(arm));
         out += &paragraph(if of_an_arm { "  arm " } else { "  B sets: " }, line);
     }
@@ -53,7 +53,7 @@ fn block(record: &TrialRecord) -> String {
     out
 }
 
-/// `trial rps: helps`, in colour; wrapped like everything else.
+/// `trial rps: helps`, in colour; wrapped if too long.
 fn headline(record: &TrialRecord) -> String {
     let verdict = words::headline(record);
     let name = format!("trial {}:", super::text::clean(&record.name));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_is_coloured_and_also_said() {
+    fn the_verdict_has_colour_and_words() {
         let records = sample_record::every_verdict();
         assert!(render(&records[..1]).contains("\u{1b}[32mhelps"));
     }

@@ -1,25 +1,25 @@
-//! Every verdict and call in words, the same in every report.
+//! Verdicts and calls in words, for all reports.
 //!
-//! Sentences are plain ASCII and complete: they name the trial, the metric and the figures, so that
-//! one of them alone can be quoted.
+//! Sentences are plain ASCII and complete: each names the trial, the metric and the figures, so that it can be quoted
+//! alone.
 
 use super::number;
 use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
 
-/// How a verdict should look. Never the only sign: the words say the same.
+/// Tone of a verdict. Never the only sign: the words have the same meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Better.
     Good,
     /// Worse.
     Bad,
-    /// Decided, and nothing to do.
+    /// Decided, no action needed.
     Neutral,
-    /// Not decided, or not to be believed as it stands.
+    /// Undecided, or not reliable as it is.
     Caution,
 }
 
-/// What a trial without an analysis is called.
+/// Name for a trial without an analysis.
 pub const UNFINISHED: &str = "no verdict yet";
 
 /// A verdict in a few words.
@@ -42,12 +42,12 @@ pub fn verdict(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The verdict of a record in a few words, also when it has none.
+/// The verdict of a record in a few words, or [`UNFINISHED`].
 pub fn headline(record: &TrialRecord) -> &'static str {
     record.analysis.as_ref().map_or(UNFINISHED, |analysis| verdict(&analysis.verdict))
 }
 
-/// How a record's verdict should look.
+/// Tone of a record's verdict.
 pub fn tone(record: &TrialRecord) -> Tone {
     match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
         Some(Verdict::Helps) => Tone::Good,
@@ -67,7 +67,7 @@ pub fn tone(record: &TrialRecord) -> Tone {
     }
 }
 
-/// What the interval of one metric says.
+/// Result of one metric in words.
 pub fn call(call: Call) -> &'static str {
     match call {
         Call::Helps => "helps",
@@ -87,7 +87,7 @@ pub fn call_short(call: Call) -> &'static str {
     }
 }
 
-/// How a call should look.
+/// Tone of a call.
 pub fn call_tone(call: Call) -> Tone {
     match call {
         Call::Helps => Tone::Good,
@@ -120,7 +120,7 @@ pub fn sentence(record: &TrialRecord) -> String {
             )
         }
         Verdict::Inconclusive { detectable, pairs_needed } => format!(
-            "{name} is undecided after {}: {metric} {figures}. An effect below {} can go unseen so far; \
+            "{name} is undecided after {}: {metric} {figures}. An effect below {} could still be missed; \
              about {} would decide.",
             count(analysis.pairs, "pair"),
             number::share(*detectable),
@@ -172,7 +172,7 @@ pub fn sentence(record: &TrialRecord) -> String {
     }
 }
 
-/// What moved when the load was spread: the first metric that got better.
+/// The first metric that improved when the load was spread.
 fn spread(results: &[MetricResult]) -> String {
     let better = results.iter().find(|result| result.call == Call::Helps);
     better
@@ -180,7 +180,7 @@ fn spread(results: &[MetricResult]) -> String {
         .unwrap_or_default()
 }
 
-/// `+12 % [+11, +13]`; nothing when there is no estimate.
+/// `+12 % [+11, +13]`; `None` without an estimate.
 fn moved(result: &MetricResult) -> Option<String> {
     result.effect.as_ref().map(number::effect)
 }

@@ -1,4 +1,4 @@
-//! The findings of a report as lines, as many of them as a level of detail has.
+//! The findings of a report as lines, for a level of detail.
 
 use anstyle::{AnsiColor, Style};
 
@@ -11,14 +11,14 @@ use crate::report::action::action;
 use crate::report::text::{columns, command_lines, paragraph};
 use crate::units::NicName;
 
-/// Where the text behind `  why   ` begins.
+/// Column of the text after `  why   `.
 const INDENT: usize = 8;
 
 const HEADING: Style = Style::new().bold();
 const LABEL: Style = Style::new().dimmed();
 const FINE: Style = AnsiColor::Green.on_default();
 
-/// What of a finding is shown.
+/// Parts of a finding that are shown.
 pub(super) struct Shown {
     /// Lines of evidence.
     pub(super) evidence: usize,
@@ -28,7 +28,7 @@ pub(super) struct Shown {
     pub(super) fixes: usize,
     /// Notes and gaps.
     pub(super) notes: bool,
-    /// Which settings are worth a trial, one by one.
+    /// Each setting that is worth a trial.
     pub(super) knobs: bool,
 }
 
@@ -36,18 +36,18 @@ pub(super) struct Shown {
 #[derive(Default)]
 pub(super) struct Page<'a> {
     pub(super) text: String,
-    /// The beginning of commands; empty = none are shown.
+    /// Start of commands; empty = none are shown.
     program: &'a str,
-    /// Interfaces that have their line.
+    /// Interfaces whose path was shown.
     headed: Vec<&'a NicName>,
-    /// The interface of the finding before.
+    /// Interface of the previous finding.
     current: Option<&'a NicName>,
-    /// Plans that were told: each is, once, under the first finding that asks for it.
+    /// Plans already shown: each appears once, under the first finding that refers to it.
     told: Vec<(&'a NicName, &'a str)>,
 }
 
 impl<'a> Page<'a> {
-    /// The first so many findings.
+    /// Renders the first `findings` findings.
     pub(super) fn of(report: &'a DoctorReport, shown: &Shown, findings: usize, program: &'a str) -> Self {
         let mut page = Self { program, ..Self::default() };
         if let Some(since) = &report.since {
@@ -81,12 +81,12 @@ impl<'a> Page<'a> {
         self.text.push('\n');
     }
 
-    /// Lines of one style, as many as the text takes.
+    /// Wraps `text` into lines of one style.
     fn styled(&mut self, style: Style, text: &str) {
         wrap(text, columns()).iter().for_each(|line| self.raw(&format!("{style}{line}{style:#}")));
     }
 
-    /// A label and its text, wrapped under itself.
+    /// A label and its text; continued lines are indented to the text.
     pub(super) fn labelled(&mut self, label: &str, text: &str) {
         for (index, line) in wrap(text, columns() - INDENT).iter().enumerate() {
             if index == 0 {
@@ -97,7 +97,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The interface, when it is another one than before: its path the first time.
+    /// The interface if it differs from the previous one; with its path the first time.
     fn head(&mut self, report: &'a DoctorReport, finding: &'a Finding) {
         let Some(nic) = &finding.nic else {
             self.current = None;
@@ -144,9 +144,9 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// How much more the CPUs could take, now and after the first plan; and what plans say of themselves.
+    /// Headroom of the CPUs, now and after the first plan, and the plans' notes.
     fn room(&mut self, report: &'a DoctorReport, shown: &Shown) {
-        // A report without findings says it in its first line.
+        // A report without findings has this in its first line.
         let seen = if report.findings.is_empty() {
             String::new()
         } else {
@@ -181,7 +181,7 @@ impl<'a> Page<'a> {
         if !shown.notes {
             return;
         }
-        // Plans without a prediction say themselves what they do not do.
+        // Plans without a prediction state their limits themselves.
         let unpredicted = report.plans.iter().filter(|proposal| proposal.plan.prediction.is_none());
         let mut notes: Vec<&String> = unpredicted
             .filter(|proposal| self.told.contains(&(&proposal.nic, proposal.plan.name.as_str())))
@@ -208,7 +208,7 @@ impl<'a> Page<'a> {
                 let mark = if index == 0 { mark } else { &"  "[..mark.len()] };
                 self.raw(&format!("{style}{mark} {line}{style:#}"));
             }
-            // Behind the last line where there is room, else below it.
+            // At the end of the last line if it fits, else below it.
             let last = lines.last().map_or(0, |line| mark.len() + 1 + line.chars().count());
             let id = format!("{LABEL}{id}{LABEL:#}");
             if last + 2 + finding.id.len() <= columns() {
@@ -220,7 +220,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A plan in words, what it should do, and the command that tries it.
+    /// A plan in words, its prediction, and the command to try it.
     fn proposal(&mut self, proposal: &Proposal) {
         let settings: Vec<Setting> =
             proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
@@ -239,7 +239,7 @@ impl<'a> Page<'a> {
             return self.labelled("fix", change);
         };
         let prediction = format!("predicted: {prediction}");
-        // On one line when both fit, with the prediction at the right.
+        // On one line if both fit, with the prediction at the right.
         let room = columns() - INDENT;
         let used = change.chars().count() + prediction.chars().count();
         if used + 2 <= room {
@@ -251,7 +251,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// How much more the program can take whose thread has no time left.
+/// Headroom of the program whose one thread is saturated.
 fn thread_room(thread: &ThreadRoom) -> String {
     let (program, room) = (&thread.program, times(thread.headroom));
     format!("one thread of {program} saturates at {room} of today's traffic")
@@ -271,12 +271,12 @@ fn figures(verdict: &str, report: &DoctorReport) -> String {
     )
 }
 
-/// How long the figures were looked at.
+/// Length of the sample.
 fn look(report: &DoctorReport) -> String {
     format!("{:.1} s", report.seconds)
 }
 
-/// Findings by severity; of equal ones those of one interface together.
+/// Findings by severity; within a severity, grouped by interface.
 fn worst_first(report: &DoctorReport) -> Vec<&Finding> {
     let mut nics: Vec<Option<&NicName>> = Vec::new();
     for finding in &report.findings {

@@ -1,18 +1,18 @@
-//! What there is to gain, as a table: which CPUs receive, and which settings are worth a trial.
+//! Possible gain, as a table: the CPUs that receive, and the settings worth a trial.
 
 use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{CpuRegime, Regime, Worth};
 use crate::report::text::{Cell, Column, FAINT, STRONG, Table, paragraph};
 
-/// CPUs that the whole table shows; JSON has all.
+/// CPUs in the table; JSON has all.
 const CPUS: usize = 16;
 
-/// The answer alone.
+/// Only the summary.
 pub(super) fn summary(regime: &Regime) -> String {
     paragraph("  gain  ", &regime.summary)
 }
 
-/// The answer, what is worth a trial, and the names of what is not.
+/// The summary, settings worth a trial, and the names of those that are not.
 pub(super) fn compact(regime: &Regime) -> String {
     let (worth, not): (Vec<&Worth>, Vec<&Worth>) = regime.knobs.iter().partition(|knob| knob.trial);
     if worth.is_empty() {
@@ -21,12 +21,12 @@ pub(super) fn compact(regime: &Regime) -> String {
     let not: Vec<&str> = not.iter().map(|knob| knob.knob.name()).collect();
     let mut text = summary(regime) + &knobs(&worth);
     if !not.is_empty() {
-        text += &paragraph("        ", &format!("not worth one: {} (-v says why)", not.join(", ")));
+        text += &paragraph("        ", &format!("not worth a trial: {} (-v shows why)", not.join(", ")));
     }
     text
 }
 
-/// All of it.
+/// The summary, all CPUs and all settings.
 pub(super) fn whole(regime: &Regime) -> String {
     let mut table = Table::new([
         Column::right("CPU"),
@@ -51,7 +51,7 @@ pub(super) fn whole(regime: &Regime) -> String {
 }
 
 fn row(cpu: &CpuRegime) -> [String; 8] {
-    // What the CPU's other work could gain; what the host can take is another question.
+    // Gain of the CPU's other work, not of the host's capacity.
     let gain = match cpu.ceiling {
         many if many >= 10.0 => "over +1000 %".to_owned(),
         part => format!("at most +{:.1} %", part * 100.0),

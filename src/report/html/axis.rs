@@ -1,15 +1,15 @@
-//! An axis of changes in percent, on a logarithmic scale: halving and doubling are equally far
-//! from no change, as they are in the analysis.
+//! An axis of changes in percent on a logarithmic scale: halving and doubling are equally far from no change, as in
+//! the analysis.
 
 use crate::trial::record::Effect;
 
 use super::super::number;
 
-/// Changes beyond a tenth or ten times are drawn at the edge.
+/// Changes below a tenth or above ten times are drawn at the edge.
 const EDGE: f64 = std::f64::consts::LN_10;
 /// Steps of ticks in percent, the finest first.
 const STEPS: [f64; 11] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0];
-/// Ticks for ranges on which no even step is readable.
+/// Ticks for ranges that are too wide for an even step.
 const UNEVEN: [f64; 9] = [-90.0, -75.0, -50.0, -25.0, 0.0, 33.0, 100.0, 300.0, 900.0];
 
 /// An axis over log ratios that includes 0 and the margin.
@@ -19,7 +19,7 @@ pub(super) struct Axis {
     high: f64,
 }
 
-/// One tick: where (0 to 1) and what it says.
+/// One tick: its position (0 to 1) and its label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     pub(super) at: f64,
@@ -28,7 +28,7 @@ pub(super) struct Tick {
 }
 
 impl Axis {
-    /// An axis on which all finite `values` (log ratios) and `margin` (0.03 = 3 %) have room.
+    /// An axis that covers all finite `values` (log ratios) and `margin` (0.03 = 3 %).
     pub(super) fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Self {
         let margin = log(margin.clamp(0.002, 0.5)) * 1.35;
         let finite = values.into_iter().filter(|value| value.is_finite());
@@ -38,12 +38,12 @@ impl Axis {
         Self { low: (low - room).max(-EDGE * 1.02), high: (high + room).min(EDGE * 1.02) }
     }
 
-    /// Where a log ratio is drawn, 0 to 1; what is beyond the axis is at its edge.
+    /// Position of a log ratio, 0 to 1; values beyond the axis are at its edge.
     pub(super) fn at(&self, log_ratio: f64) -> f64 {
         ((log_ratio - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// Whether a log ratio has its true place on the axis.
+    /// True if a log ratio lies within the axis.
     pub(super) fn holds(&self, log_ratio: f64) -> bool {
         (self.low..=self.high).contains(&log_ratio)
     }
@@ -57,7 +57,7 @@ impl Axis {
     fn even(&self, step: f64) -> Vec<Tick> {
         let (low, high) = (self.low.exp_m1() * 100.0, self.high.exp_m1() * 100.0);
         let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
-        // Too many to be readable: do not even make them.
+        // Too many to be readable.
         if last - first > 60 {
             return Vec::new();
         }

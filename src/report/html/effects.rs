@@ -11,7 +11,7 @@ use super::tone_class;
 const ROW: f64 = 42.0;
 const MIDDLE: f64 = ROW / 2.0;
 
-/// One row a metric: title, interval on a common axis, figures.
+/// One row per metric: title, interval on a common axis, figures.
 pub(super) fn plot(m: &mut Markup, results: &[MetricResult], margin: f64) {
     let all = results.iter().filter_map(|result| result.effect.as_ref()).flat_map(|effect| {
         let (low, high) = axis::ends(effect);
@@ -96,14 +96,14 @@ fn interval(m: &mut Markup, result: &MetricResult, axis: &Axis) {
     });
 }
 
-/// The estimate: its shape says the same as its colour.
+/// The estimate; its shape has the same meaning as its colour.
 fn mark(m: &mut Markup, at: f64, tone: Tone) {
     let x = percent(at);
     match tone {
         Tone::Good => {
             m.empty("circle", &[("class", "mark"), ("cx", &x), ("cy", &px(MIDDLE)), ("r", "5.5")]);
         }
-        // A nested drawing moves a shape to a percentage, which a path itself cannot say.
+        // Path coordinates cannot be percentages, so a nested drawing positions the shape.
         Tone::Bad => m.element("svg", &[("x", &x), ("y", &px(MIDDLE)), ("overflow", "visible")], |m| {
             m.empty("path", &[("class", "mark"), ("d", "M0-7L7 0L0 7L-7 0z")]);
         }),

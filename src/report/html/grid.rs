@@ -1,4 +1,4 @@
-//! Receive work by CPU and slot as a grid of limited size: what the heatmap draws.
+//! Receive work by CPU and slot as a grid of limited size: the data of the heatmap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::report::{number, words};
 use crate::trial::record::{Arm, Phase, Slot, TrialRecord};
 use crate::units::CpuId;
 
-/// What a cell shows of a CPU: the most exact measure that the slots of a record have.
+/// Measure of a cell: the most exact one that the slots of a record have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     /// Softirq time, measured by eBPF programs, as a fraction of wall time.
@@ -18,7 +18,7 @@ pub(super) enum Measure {
 }
 
 impl Measure {
-    /// The best that a record has.
+    /// The most exact measure in a record.
     fn of(record: &TrialRecord) -> Self {
         match () {
             () if record.softirq_timed && record.slots.iter().any(|slot| !slot.softirq.is_empty()) => {
@@ -54,7 +54,7 @@ impl Measure {
         }
     }
 
-    /// What a share of the sum of all CPUs is called.
+    /// Name of the sum over all CPUs, after a share of it.
     fn whole(self) -> &'static str {
         match self {
             Self::Time => "of softirq time",
@@ -64,19 +64,19 @@ impl Measure {
     }
 }
 
-/// Rows at most; beyond that neighbouring CPUs share a row, which shows the hottest of them.
+/// Maximum number of rows; with more CPUs, neighbours share a row, which shows the hottest of them.
 const ROWS: usize = 128;
 
 /// The grid.
 #[derive(Debug)]
 pub(super) struct Grid {
-    /// What the cells hold.
+    /// Measure of the cells.
     pub(super) measure: Measure,
     /// From the lowest CPU.
     pub(super) rows: Vec<Row>,
     /// In time order.
     pub(super) columns: Vec<Column>,
-    /// Largest value of all; above 0.
+    /// Largest value of all cells; above 0.
     pub(super) max: f64,
     /// Pairs that one column averages; 1 = every slot has its own column.
     pub(super) merged: usize,
@@ -87,7 +87,7 @@ pub(super) struct Grid {
 pub(super) struct Row {
     /// `CPU 3` or `CPU 4-7`.
     pub(super) label: String,
-    /// The number of the first, for labels where there is little room.
+    /// Number of the first CPU, for short labels.
     pub(super) first: CpuId,
     /// Mean over the valid comparison slots of arm A, and of arm B.
     pub(super) means: [Option<f64>; 2],
@@ -98,18 +98,18 @@ pub(super) struct Row {
 pub(super) struct Column {
     pub(super) arm: Arm,
     pub(super) phase: Phase,
-    /// No slot of it counts.
+    /// True if all of its slots are void.
     pub(super) void: bool,
     /// Start of the first slot, seconds since the trial began.
     pub(super) start_s: f64,
-    /// What a pointer resting on it reads.
+    /// Tooltip.
     pub(super) title: String,
     /// The measure by row; `None` = not known.
     pub(super) cells: Vec<Option<f64>>,
 }
 
 impl Grid {
-    /// The grid of a record with at most about `cells` cells; `None` when no slot has figures by CPU.
+    /// The grid of a record with at most about `cells` cells; `None` if no slot has figures by CPU.
     pub(super) fn new(record: &TrialRecord, cells: usize) -> Option<Self> {
         let (measure, slots) = (Measure::of(record), &record.slots[..]);
         let cpus: BTreeSet<CpuId> =

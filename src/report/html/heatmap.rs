@@ -1,4 +1,4 @@
-//! The heatmap: which CPU received in which slot, with the arm of every slot above it.
+//! The heatmap: receive work of each CPU in each slot, with the arm of every slot above it.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::markup::{Markup, percent, px, typeset};
 const LEVELS: usize = 8;
 const LANES: f64 = 20.0;
 
-/// The heatmap with about `cells` cells at most; nothing when no slot has rates.
+/// The heatmap with at most about `cells` cells; a remark if no slot has rates.
 pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
     let Some(grid) = Grid::new(record, cells) else {
         m.leaf("p", &[("class", "absent")], "No slot has figures by CPU.");
@@ -30,7 +30,7 @@ pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
     legend(m, &grid);
 }
 
-/// Square root, so that a hotspot spread over many CPUs does not vanish from the map.
+/// Colour level on a square-root scale, so that a hotspot spread over many CPUs remains visible.
 fn level(value: f64, max: f64) -> usize {
     (((value / max).max(0.0).sqrt() * LEVELS as f64) as usize).min(LEVELS - 1)
 }
@@ -40,7 +40,7 @@ fn flip(grid: &Grid) -> usize {
     grid.columns.iter().position(|column| column.phase == Phase::Comparison).unwrap_or(grid.columns.len())
 }
 
-/// The words above the strip.
+/// Labels above the strip.
 fn phases(m: &mut Markup, grid: &Grid) {
     m.leaf("div", &[], "");
     m.element("svg", &[("class", "labels"), ("width", "100%"), ("height", "16")], |m| {
@@ -56,7 +56,7 @@ fn phases(m: &mut Markup, grid: &Grid) {
     m.leaf("div", &[("class", "head")], "mean of arm");
 }
 
-/// Two lanes, A above B: a slot has its block in the lane of its arm; hollow when it is void.
+/// Two lanes, A above B: each slot is a block in the lane of its arm, hollow if the slot is void.
 fn lanes(m: &mut Markup, grid: &Grid) {
     m.element(
         "svg",
@@ -107,7 +107,7 @@ fn divider(m: &mut Markup, grid: &Grid, bottom: usize) {
 
 fn rows(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
     let every = (13.0 / row).ceil().max(1.0) as usize;
-    // Powers of two: the numbers people know their CPUs by.
+    // Powers of two, as in CPU topologies.
     let every = every.next_power_of_two();
     m.element(
         "svg",
@@ -124,7 +124,7 @@ fn rows(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
     );
 }
 
-/// One path for each colour: a cell costs a dozen bytes, and equal neighbours share one.
+/// One path per colour: a cell takes a dozen bytes, and equal neighbours share them.
 fn areas(m: &mut Markup, columns: &[Vec<Option<f64>>], max: f64) {
     let mut paths = vec![String::new(); LEVELS];
     let rows = columns.first().map_or(0, Vec::len);

@@ -1,4 +1,4 @@
-//! A writer of HTML and inline SVG that closes what it opens and escapes what it is given.
+//! Writer of HTML and inline SVG that closes all elements and escapes all text.
 
 use std::fmt::Write;
 
@@ -50,8 +50,8 @@ impl Markup {
         self.out.push('\n');
     }
 
-    /// A drawing as wide as its place and `height` pixels high. Horizontal positions inside are
-    /// percentages, so that text keeps its size at every width. `title` says what it shows.
+    /// A drawing as wide as its container and `height` pixels high. Horizontal positions inside are percentages, so
+    /// that text keeps its size at every width. `title` describes the drawing.
     pub(super) fn drawing(&mut self, class: &str, height: f64, title: &str, body: impl FnOnce(&mut Self)) {
         let attributes = [
             ("class", class),
@@ -63,8 +63,8 @@ impl Markup {
         self.element("svg", &attributes, body);
     }
 
-    /// A drawing in cells: `columns` x `rows` units stretched to the width of the place and to
-    /// `height` pixels. For areas only; text would be stretched too.
+    /// A drawing in cells: `columns` x `rows` units stretched to the width of the container and to `height` pixels. For
+    /// areas only; text would be stretched too.
     pub(super) fn cells(
         &mut self,
         class: &str,
@@ -84,7 +84,7 @@ impl Markup {
         self.element("svg", &attributes, body);
     }
 
-    /// The markup written.
+    /// Returns the markup.
     pub(super) fn finish(self) -> String {
         self.out
     }
@@ -104,8 +104,8 @@ impl Markup {
     }
 }
 
-/// Escapes for element content and quoted attributes alike; control characters that HTML does not
-/// allow become the replacement character.
+/// Escapes text for element content and quoted attributes; control characters that HTML does not allow become the
+/// replacement character.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -135,8 +135,7 @@ fn trimmed(number: String) -> String {
     number.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Report text as it is set in type: minus signs, arrows, numbers that keep their `%`, intervals
-/// that stay on one line.
+/// Report text with typographic minus signs and arrows; `%` stays with its number, and intervals stay on one line.
 pub(super) fn typeset(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let (mut before, mut bracketed) = (' ', false);

@@ -9,12 +9,12 @@ use super::axis::{self, Axis};
 use super::markup::{Markup, percent, px, typeset};
 use super::tone_class;
 
-/// Height of the lane below the dots in which void pairs are marked.
+/// Height of the lane below the dots that marks void pairs.
 const VOIDS: f64 = 14.0;
-/// Dots a panel has at most; beyond that neighbouring pairs are averaged.
+/// Maximum number of dots of a panel; with more pairs, neighbours are averaged.
 const MOST: usize = 250;
 
-/// One panel for each metric, the primary one across the whole width.
+/// One panel per metric, the primary one across the whole width.
 pub(super) fn panels(m: &mut Markup, record: &TrialRecord, results: &[MetricResult]) {
     let voids = voids(record);
     let compared =

@@ -1,4 +1,4 @@
-//! The parts of a report that are words and figures: metrics, settings, remarks.
+//! The text parts of a report: metrics, settings, remarks.
 
 use crate::report::{number, probe_words, words};
 use crate::trial::record::{MetricResult, TrialRecord};
@@ -6,10 +6,10 @@ use crate::trial::record::{MetricResult, TrialRecord};
 use super::markup::{Markup, typeset};
 use super::tone_class;
 
-/// Headings of the figures of a metric.
+/// Column headings of the metrics table.
 const FIGURES: [&str; 7] = ["Mean A", "Mean B", "Change", "Interval", "p", "Detectable", "Pairs"];
 
-/// One row a metric with everything that was computed for it.
+/// One row per metric with all its results.
 pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
     m.element("div", &[("class", "scroll"), ("tabindex", "0")], |m| {
         m.element("table", &[], |m| {
@@ -51,7 +51,7 @@ fn metric(m: &mut Markup, result: &MetricResult) {
                 m.inline("small", &[], &result.metric.unit);
             }
         });
-        // On a narrow page each figure stands behind its heading.
+        // On a narrow page each figure follows its heading.
         for (head, figure) in FIGURES.iter().zip(figures) {
             m.leaf("td", &[("class", "number"), ("data-head", head)], &typeset(&figure));
         }
@@ -60,7 +60,7 @@ fn metric(m: &mut Markup, result: &MetricResult) {
     });
 }
 
-/// Everything that is needed to run the trial again.
+/// Everything needed to repeat the trial.
 pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
     let host = &record.host;
     let probe = probe_words::of_record(record).map(|words| ("Probe", words));
@@ -86,7 +86,7 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
     });
 }
 
-/// Notes, then the void slots with their reasons. Nothing when there are none.
+/// Notes, then void slots with their reasons; nothing if there are none.
 pub(super) fn remarks(m: &mut Markup, record: &TrialRecord) {
     let notes: Vec<&String> = record.analysis.iter().flat_map(|analysis| &analysis.notes).collect();
     if !notes.is_empty() {

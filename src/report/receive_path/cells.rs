@@ -4,13 +4,13 @@ use crate::model::Fact;
 use crate::report::text::{BAD, CAUTION, Cell, FAINT, paragraph};
 use crate::units::CpuMask;
 
-/// What was broken, in the order of appearance.
+/// Broken facts in order of appearance.
 #[derive(Default)]
 pub(super) struct Footnotes(Vec<String>);
 
 impl Footnotes {
-    /// A fact as a cell: what `show` makes of a known value, `-` for what is not there or was not asked,
-    /// what a denied one needs, and the number of a footnote for a broken one. `place` names the fact.
+    /// A fact as a cell: `show` of a known value, `-` if unsupported or not asked, `needs ...` if denied, or the number
+    /// of a footnote if broken. `place` names the fact.
     pub(super) fn cell<T>(&mut self, fact: &Fact<T>, place: &str, show: impl FnOnce(&T) -> Cell) -> Cell {
         match fact {
             Fact::Known(value) => show(value),
@@ -20,7 +20,7 @@ impl Footnotes {
         }
     }
 
-    /// The same without a style, to be part of a line.
+    /// The same without a style, for use inside a line.
     pub(super) fn word<T>(&mut self, fact: &Fact<T>, place: &str, show: impl FnOnce(&T) -> String) -> String {
         match fact {
             Fact::Known(value) => show(value),
@@ -29,7 +29,7 @@ impl Footnotes {
             Fact::Denied(need) => format!("needs {need}"),
             Fact::Broken(why) => {
                 let note = format!("{place}: {why}");
-                // A fact that is shown twice has one note.
+                // A fact shown twice has one note.
                 let number = self.0.iter().position(|there| *there == note).unwrap_or(self.0.len());
                 if number == self.0.len() {
                     self.0.push(note);
@@ -46,12 +46,12 @@ impl Footnotes {
     }
 }
 
-/// CPUs that work is handed to; none is `off`.
+/// CPUs that work is handed to; `off` if empty.
 pub(super) fn mask(cpus: &CpuMask) -> Cell {
     if cpus.is_empty() { off() } else { cpus.to_string().into() }
 }
 
-/// Entries of a table; none is `off`.
+/// Entries of a table; `off` if 0.
 pub(super) fn entries(entries: &u32) -> Cell {
     if *entries == 0 { off() } else { entries.to_string().into() }
 }
@@ -66,7 +66,7 @@ pub(super) fn cpus_text(cpus: &CpuMask) -> String {
     format!("CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list(cpus))
 }
 
-/// Numbers as ranges, such as `40-43,77`; `none` when there are none.
+/// Numbers as ranges, such as `40-43,77`; `none` if empty.
 pub(super) fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     let numbers: std::collections::BTreeSet<u32> = numbers.into_iter().collect();
     let numbers: Vec<u32> = numbers.into_iter().collect();

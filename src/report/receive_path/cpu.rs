@@ -1,4 +1,4 @@
-//! What the receive path has to do with one CPU: a value of its own, for text and JSON.
+//! The receive path as seen from one CPU, for text and JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,29 +12,29 @@ use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
 pub struct CpuReport {
     /// `rxlab.cpus/1`.
     pub schema: String,
-    /// Which machine.
+    /// The machine.
     pub identity: Identity,
-    /// The CPUs asked for, by number.
+    /// The requested CPUs, by number.
     pub cpus: Vec<CpuView>,
-    /// What is not known: any of these may concern the CPUs as well.
+    /// Unknown facts, any of which may concern these CPUs.
     pub unknown: Vec<Unknown>,
 }
 
-/// One CPU and what arrives there.
+/// One CPU and the work that arrives there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuView {
-    /// Which CPU, and who shares what with it.
+    /// The CPU, and the CPUs that share a core or cache with it.
     pub cpu: Cpu,
-    /// Whether it should have no tick.
+    /// True if it is in `nohz_full` (runs without the tick).
     pub nohz_full: Fact<bool>,
-    /// Interrupts that go there.
+    /// Interrupts delivered to it.
     pub irqs: Vec<QueueIrq>,
-    /// Receive queues whose RPS mask has it.
+    /// Receive queues whose RPS mask contains it.
     pub rps: Vec<NicQueue>,
-    /// Transmit queues whose XPS mask has it.
+    /// Transmit queues whose XPS mask contains it.
     pub xps: Vec<NicQueue>,
-    /// Processes with listening sockets that last ran there or may run there.
+    /// Processes with listening sockets that last ran on it or may run on it.
     pub processes: Fact<Vec<CpuProcess>>,
 }
 
@@ -44,7 +44,7 @@ pub struct CpuView {
 pub struct QueueIrq {
     /// The interface.
     pub nic: NicName,
-    /// Its queue; `None` for interrupts of no receive queue.
+    /// Its queue; `None` for interrupts that serve no receive queue.
     pub queue: Option<QueueId>,
     /// The interrupt.
     pub irq: IrqId,
@@ -62,11 +62,11 @@ pub struct NicQueue {
     pub queue: QueueId,
 }
 
-/// A process with listening sockets, as one CPU sees it.
+/// A process with listening sockets, from the perspective of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuProcess {
-    /// Its number.
+    /// Its process ID.
     pub pid: u32,
     /// Its name.
     pub command: String,
@@ -74,21 +74,21 @@ pub struct CpuProcess {
     pub service: Option<String>,
     /// Its sockets, such as `tcp 0.0.0.0:80`.
     pub sockets: Vec<String>,
-    /// Whether a thread of it last ran on this CPU.
+    /// True if one of its threads last ran on this CPU.
     pub ran: Fact<bool>,
-    /// Whether it may run on this CPU.
+    /// True if it may run on this CPU.
     pub allowed: Fact<bool>,
-    /// Whether it is kept from some CPU that is online.
+    /// True if its affinity excludes an online CPU.
     pub bound: Fact<bool>,
 }
 
-/// A fact that is not known.
+/// An unknown fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unknown {
-    /// Such as `eth0/rx-1 rps_cpus`.
+    /// Name of the fact, such as `eth0/rx-1 rps_cpus`.
     pub what: String,
-    /// Why.
+    /// Reason.
     pub fact: Fact<()>,
 }
 
@@ -168,8 +168,8 @@ fn processes(model: &Model, cpu: CpuId) -> Vec<CpuProcess> {
     seen.filter(|process| !elsewhere(process)).collect()
 }
 
-/// What was denied or broken. A mask that kernel or device do not have hands nothing to any CPU; an
-/// interrupt has a place also where the kernel does not tell it.
+/// Returns denied and broken facts. An unsupported mask hands nothing to any CPU; an interrupt has a CPU even if the
+/// kernel does not report it.
 fn unknown(model: &Model) -> Vec<Unknown> {
     let mut found = Vec::new();
     let unread = |fact: &Fact<()>| matches!(fact, Fact::Denied(_) | Fact::Broken(_));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_listed() {
+    fn unread_facts_are_listed() {
         let report = CpuReport::new(&rich(), &cpus("1"));
         let what: Vec<&str> = report.unknown.iter().map(|unknown| unknown.what.as_str()).collect();
         let expected = [

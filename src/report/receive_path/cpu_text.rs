@@ -1,4 +1,4 @@
-//! CPUs as text: where each is, and what arrives there.
+//! CPUs as text: location of each, and the work that arrives there.
 
 use super::cells::{Footnotes, list};
 use super::cpu::{CpuProcess, CpuReport, CpuView, NicQueue};
@@ -6,19 +6,19 @@ use super::processes::names;
 use crate::model::Fact;
 use crate::report::text::{Cell, Column, FAINT, STRONG, Table, styled};
 
-/// A section for each CPU; what could not be read is named at the end.
+/// A section for each CPU; facts that could not be read are listed at the end.
 pub fn cpus(report: &CpuReport) -> String {
     let mut notes = Footnotes::default();
     let sections: Vec<String> = report.cpus.iter().map(|view| section(view, &mut notes)).collect();
     let mut out = sections.join("\n");
     if !report.unknown.is_empty() {
-        out += "\nnot known, so maybe here as well:\n";
+        out += "\nunknown, so possibly relevant here:\n";
         let mut table = rows();
         for unknown in &report.unknown {
             let why = match &unknown.fact {
                 Fact::Known(()) => "no process found".into(),
                 Fact::NotAsked => "not asked".into(),
-                Fact::Unsupported => "this kernel does not tell".into(),
+                Fact::Unsupported => "not reported by this kernel".into(),
                 fact => notes.cell(fact, &unknown.what, |()| "".into()),
             };
             table.row([unknown.what.clone().into(), why]);
@@ -76,7 +76,7 @@ fn section(view: &CpuView, notes: &mut Footnotes) -> String {
     out
 }
 
-/// Who ran here, who may, and of whom that is not known.
+/// Processes that ran here, those that may run here, and those for which either is unknown.
 fn listeners(processes: &[CpuProcess], notes: &mut Footnotes) -> Vec<(&'static str, String)> {
     let here = |fact: &Fact<bool>| *fact == Fact::Known(true);
     let (ran, others): (Vec<_>, Vec<_>) = processes.iter().partition(|one| here(&one.ran));
@@ -92,7 +92,7 @@ fn listeners(processes: &[CpuProcess], notes: &mut Footnotes) -> Vec<(&'static s
     for process in processes.iter().filter(|one| one.allowed.known().is_none() || one.ran.known().is_none()) {
         let ran = word(process, "CPUs", &process.ran, notes);
         let may = word(process, "allowed CPUs", &process.allowed, notes);
-        rows.push(("not known in full", format!("{}: ran here {ran}, allowed {may}", title(process))));
+        rows.push(("partly unknown", format!("{}: ran here {ran}, allowed {may}", title(process))));
     }
     rows
 }

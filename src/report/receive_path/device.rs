@@ -1,4 +1,4 @@
-//! What device and driver have and how they are set, each in a line of text.
+//! Capabilities and settings of device and driver, each in a line of text.
 
 use super::cells::ranges;
 use crate::model::Function;
@@ -6,7 +6,7 @@ use crate::parse::ethtool::{
     Channels, Coalesce, Count, DriverInfo, Feature, FlowAction, FlowRule, Rings, Rss,
 };
 
-/// Offloads that change what the receiving CPU has to do, by the kernel's names.
+/// Offloads that change the work of the receiving CPU, by the kernel's names.
 const RECEIVE: [&str; 10] = [
     "rx-gro",
     "rx-gro-hw",
@@ -31,13 +31,13 @@ pub(super) fn driver(info: &DriverInfo) -> String {
     text
 }
 
-/// What it is on the bus; `None` when nothing was told.
+/// PCI function; `None` if not reported.
 pub(super) fn function(function: &Function) -> Option<String> {
     Some(match function {
         Function::Plain => return None,
         Function::Physical { vfs, max } => format!("physical, with {vfs} of {max} virtual functions"),
         Function::Virtual { physical: Some(physical) } => format!("virtual function of {physical}"),
-        Function::Virtual { physical: None } => "virtual function, its physical one out of sight".to_owned(),
+        Function::Virtual { physical: None } => "virtual function, physical function not visible".to_owned(),
         Function::Paravirtual => "paravirtual: made by the hypervisor".to_owned(),
     })
 }
@@ -79,10 +79,9 @@ pub(super) fn coalesce(coalesce: &Coalesce) -> String {
     or_nothing(sides.into_iter().flatten().collect(), "; ")
 }
 
-/// The function and the key, and how many positions of the table lead to each queue; queues with the
-/// same number of them are one range.
+/// Hash function, key, and the number of table entries per queue; queues with the same number are one range.
 pub(super) fn rss(rss: &Rss) -> String {
-    let function = rss.function.clone().unwrap_or_else(|| "hash function not told".to_owned());
+    let function = rss.function.clone().unwrap_or_else(|| "no hash function shown".to_owned());
     let key = match &rss.key {
         Some(key) => format!("key of {} bytes", key.len() / 2),
         None => "no key shown".to_owned(),
@@ -112,7 +111,7 @@ pub(super) fn rule(rule: &FlowRule) -> String {
     format!("[{}] {}{fields} -> {action}", rule.location, rule.spec.kind)
 }
 
-/// Those that matter to receiving by name, the others by number.
+/// Receive offloads by name, the number of others.
 pub(super) fn features(features: &[Feature]) -> String {
     let matters = |feature: &&Feature| RECEIVE.contains(&feature.name.as_str());
     let mut parts: Vec<String> = features
@@ -132,7 +131,7 @@ pub(super) fn features(features: &[Feature]) -> String {
 }
 
 fn or_nothing(parts: Vec<String>, between: &str) -> String {
-    if parts.is_empty() { "nothing told".to_owned() } else { parts.join(between) }
+    if parts.is_empty() { "not reported".to_owned() } else { parts.join(between) }
 }
 
 #[cfg(test)]
@@ -148,27 +147,27 @@ mod tests {
         assert_eq!(text(Function::Physical { vfs: 2, max: 64 }), "physical, with 2 of 64 virtual functions");
         assert_eq!(
             text(Function::Virtual { physical: None }),
-            "virtual function, its physical one out of sight"
+            "virtual function, physical function not visible"
         );
     }
 
     #[test]
-    fn what_a_driver_does_not_tell_is_not_zero() {
-        assert_eq!(channels(&Channels::default()), "nothing told");
+    fn unreported_values_are_not_zero() {
+        assert_eq!(channels(&Channels::default()), "not reported");
         assert_eq!(coalesce(&Coalesce { rx_usecs: Some(0), ..Coalesce::default() }), "rx 0 us");
     }
 
     #[test]
     fn tables_are_weights_by_queue() {
         let of = |table: Vec<u32>| rss(&Rss { table, ..Rss::default() });
-        let unknown = "hash function not told, no key shown, table of";
+        let unknown = "no hash function shown, no key shown, table of";
         assert_eq!(of((0..128).map(|n| n % 8).collect()), format!("{unknown} 128: rx 0-7: 16 each"));
         assert_eq!(of(vec![5, 5, 5, 2]), format!("{unknown} 4: rx 5: 3, rx 2: 1"));
-        assert_eq!(of(Vec::new()), format!("{unknown} 0: nothing told"));
+        assert_eq!(of(Vec::new()), format!("{unknown} 0: not reported"));
     }
 
     #[test]
-    fn rules_say_what_becomes_of_a_packet() {
+    fn rules_show_their_action() {
         let text = |action| {
             let spec = FlowSpec { kind: "udp6".into(), fields: vec!["dst-port 53".into()] };
             rule(&FlowRule { location: 3, spec, action })

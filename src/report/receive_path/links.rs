@@ -1,9 +1,9 @@
-//! How queues are known to have their interrupts: a mark where a link is weaker than the others.
+//! Sources that link queues to interrupts: a mark where a link is weaker than the others.
 
 use crate::model::{Irq, Nic, Source};
 use crate::report::text::paragraph;
 
-/// In words, for `known by ...`.
+/// Name of a source, after `known by`.
 pub(super) fn words(source: Source) -> &'static str {
     match source {
         Source::Netlink => "the kernel (netdev netlink)",
@@ -19,7 +19,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Of the interrupts of these interfaces' queues.
+    /// Marks for the interrupts of the queues of `nics`.
     pub(super) fn of<'a>(nics: impl IntoIterator<Item = &'a Nic>) -> Self {
         let irqs = nics.into_iter().flat_map(|nic| &nic.rx).flat_map(|queue| &queue.irqs);
         let mut sources: Vec<Source> = irqs.map(|irq| irq.source).collect();
@@ -29,7 +29,7 @@ impl Marks {
         Self { strongest: sources.next().unwrap_or_default(), weaker: sources.collect() }
     }
 
-    /// The number of an interrupt, after its mark.
+    /// The number of an interrupt, with its mark in front.
     pub(super) fn number(&self, irq: &Irq) -> String {
         format!("{}{}", self.mark(irq.source), irq.number)
     }
@@ -42,7 +42,7 @@ impl Marks {
         }
     }
 
-    /// What the marks mean; nothing when there are none.
+    /// Meaning of the marks; empty if there are none.
     pub(super) fn legend(&self) -> String {
         let line = |source: &Source| {
             let text = format!("queue known by {}; unmarked: by {}", words(*source), words(self.strongest));

@@ -1,18 +1,18 @@
-//! The machine in a few lines: what it is, and what of its settings decides a plan.
+//! The machine in a few lines: hardware, and the settings that plans depend on.
 
 use super::cells::{Footnotes, list, ranges};
 use crate::model::{Fact, Model};
 use crate::report::text::{STRONG, clean, paragraph, styled};
 use crate::units::{CpuMask, Need};
 
-/// What the kernel has for `netdev_budget_usecs` when nobody sets it: two ticks, at 100, 250, 300 or
-/// 1000 of them a second (`net/core/hotdata.c`).
+/// The kernel's defaults for `netdev_budget_usecs`: two ticks, at 100, 250, 300 or 1000 ticks per second
+/// (`net/core/hotdata.c`).
 const BUDGET_USECS: [u32; 4] = [20_000, 8_000, 6_666, 2_000];
 
-/// The lines, and what was broken in them.
+/// Returns the lines; broken facts go to `notes`.
 pub(super) fn lines(model: &Model, notes: &mut Footnotes) -> String {
     let host = paragraph("", &format!("{}: {}", model.identity.hostname, cpus(model, notes)));
-    // The name is the first word; a name that had to be broken stays as it is.
+    // The name is the first word; a name broken over lines has no style.
     let name = clean(&model.identity.hostname);
     let host = match host.strip_prefix(&name) {
         Some(rest) => format!("{}{rest}", styled(STRONG, &name)),
@@ -42,7 +42,7 @@ fn cpus(model: &Model, notes: &mut Footnotes) -> String {
         parts.push(format!("isolated {isolated}"));
     }
     match &model.settings.nohz_full {
-        // A kernel that cannot do without the tick has no such CPUs either.
+        // A kernel without nohz_full support has no such CPUs.
         Fact::Unsupported => {}
         Fact::Known(cpus) if cpus.is_empty() => {}
         fact => parts.push(format!("nohz_full {}", notes.word(fact, "nohz_full", CpuMask::to_string))),
@@ -78,7 +78,7 @@ fn time_and_tables(model: &Model, notes: &mut Footnotes) -> String {
         ("busy_read", &settings.busy_read, &[0], ""),
     ];
     for (name, fact, defaults, note) in numbers {
-        // Defaults say nothing; neither does a setting that this kernel does not have.
+        // Defaults and settings that this kernel does not have are left out.
         if !matches!(fact, Fact::Unsupported) && !fact.known().is_some_and(|value| defaults.contains(value)) {
             parts.push(format!("{name} {}", notes.word(fact, name, |value| format!("{value}{note}"))));
         }

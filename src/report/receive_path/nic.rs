@@ -10,7 +10,7 @@ use super::queues::{Queue, queues};
 use crate::model::{Irq, Model, Nic};
 use crate::report::text::{BAD, CAUTION, Cell, Column, STRONG, Table, paragraph, styled};
 
-/// The interface itself, its device and driver, its place among the others, and every queue by itself.
+/// The interface, its device and driver, its position in the stack, and each queue.
 pub fn nic(model: &Model, nic: &Nic) -> String {
     let mut notes = Footnotes::default();
     let state = if nic.up { "up" } else { "down" };
@@ -23,7 +23,7 @@ pub fn nic(model: &Model, nic: &Nic) -> String {
     out + &notes.render()
 }
 
-/// The table of queues: with interrupts where the interface has any.
+/// The table of queues, with interrupt columns if the interface has interrupts.
 fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
     let queues = queues(nic);
     if queues.is_empty() {
@@ -84,7 +84,7 @@ fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
     let pending = queues.iter().flat_map(Queue::irqs).filter(|irq| irq.is_pending()).map(|irq| irq.number.0);
     let pending: Vec<u32> = pending.collect();
     if !pending.is_empty() {
-        let text = "still where it may no longer go; an interrupt moves when it next fires";
+        let text = "still outside its affinity; an interrupt moves when it next fires";
         out += &paragraph("! ", &format!("IRQ {}: {text}", ranges(pending)));
     }
     out
@@ -95,7 +95,7 @@ fn napi_id(queue: &Queue<'_>) -> Cell {
     napi.map_or_else(not_applicable, |napi| napi.id.to_string().into())
 }
 
-/// Number, place, where it may go, and name.
+/// Number, CPU, allowed CPUs and action name.
 fn interrupt(irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes) -> [Cell; 4] {
     let Some(irq) = irq else { return std::array::from_fn(|_| not_applicable()) };
     let may = notes.cell(&irq.affinity, &irq_place(irq, "smp_affinity_list"), |cpus| cpus.to_string().into());

@@ -1,4 +1,4 @@
-//! The whole machine: which queue interrupts which CPU, and where packets go from there.
+//! The whole machine: the CPU that each queue interrupts, and where packets go from there.
 
 use super::cells::{Footnotes, entries, list, mask, not_applicable};
 use super::links::Marks;
@@ -8,15 +8,14 @@ use crate::model::{Fact, Irq, Model, Nic, NicKind};
 use crate::report::text::{CAUTION, Cell, Column, FAINT, Table, paragraph};
 use crate::units::CpuMask;
 
-/// Virtual interfaces of one kind without any steering are named in one line when they are more.
+/// Virtual interfaces of one kind without steering share a line if there are more than this.
 const ALIKE: usize = 4;
 
-/// The machine in a few lines, then one row for each queue (one more for each further interrupt of
-/// it), at most 80 columns wide. What is absent is a word: `-` for not applicable, `needs root`, or
-/// `broken` with a numbered footnote that says what was found.
+/// The machine in a few lines, then one row for each queue (one more for each further interrupt of it), at most 80
+/// columns wide. Absence is a word: `-` for not applicable, `needs root`, or `broken` with a numbered footnote.
 ///
-/// At an interface of many queues, neighbours with the same steering share a row; virtual interfaces
-/// without steering share a line. Whatever carries a setting has a row.
+/// On an interface with many queues, neighbours with the same steering share a row; virtual interfaces without
+/// steering share a line. Interfaces with a setting always have a row.
 pub fn overview(model: &Model) -> String {
     let mut notes = Footnotes::default();
     let mut out = machine::lines(model, &mut notes);
@@ -51,7 +50,7 @@ pub fn overview(model: &Model) -> String {
     out + &notes.render()
 }
 
-/// Adds an interface; tells whether a row stands for several queues.
+/// Adds an interface; returns true if a row stands for several queues.
 fn rows(nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> bool {
     let mut head = [name(nic), driver(nic)];
     let runs = runs(nic);
@@ -90,7 +89,7 @@ fn interrupt(run: &Run<'_>, marks: &Marks, notes: &mut Footnotes) -> (Cell, Cell
     }
 }
 
-/// Where an interrupt goes.
+/// CPU of an interrupt.
 pub(super) fn placed(irq: &Irq, notes: &mut Footnotes) -> Cell {
     let place = format!("IRQ {} effective_affinity_list", irq.number);
     notes.cell(&irq.effective, &place, |cpus| list(cpus).into())
@@ -108,7 +107,7 @@ fn driver(nic: &Nic) -> Cell {
     }
 }
 
-/// What an interface without a device's driver is: the kernel's kind of link, as far as it is known.
+/// The driver, or for other interfaces the kernel's link kind if known.
 pub(super) fn kind(nic: &Nic) -> &str {
     match nic.kind {
         NicKind::Loopback => "loopback",

@@ -1,4 +1,4 @@
-//! Where an interface stands among the others, in words.
+//! Position of an interface in the network stack, in words.
 
 use super::cells::Footnotes;
 use super::processes::container;
@@ -18,7 +18,7 @@ pub(super) fn with_kind(model: &Model, name: &NicName) -> String {
     }
 }
 
-/// What is below and above an interface, nearest first; nothing when it stands alone.
+/// Interfaces above and below an interface, nearest first; empty if there are none.
 pub(super) fn stack(model: &Model, nic: &Nic) -> String {
     let mut parts = Vec::new();
     let stack = &nic.stack;
@@ -29,7 +29,7 @@ pub(super) fn stack(model: &Model, nic: &Nic) -> String {
     if !stack.lower.is_empty() {
         parts.push(format!("on top of {}", names(&stack.lower)));
     }
-    // Said only where it is not what stands directly below.
+    // Only if they are not directly below.
     if !stack.physical.is_empty() && stack.physical != stack.lower {
         parts.push(format!("devices below: {}", names(&stack.physical)));
     }
@@ -52,7 +52,7 @@ pub(super) fn peer(model: &Model, peer: &Peer, notes: &mut Footnotes) -> String 
         }
         (Fact::Known(_) | Fact::NotAsked | Fact::Unsupported, _) => match &model.all_namespaces_seen {
             Fact::Denied(need) => format!("another namespace: needs {need}"),
-            _ => "a namespace not known".to_owned(),
+            _ => "an unknown namespace".to_owned(),
         },
         (fact, _) => format!("another namespace: {}", notes.word(fact, "namespaces", |_| String::new())),
     }
@@ -83,9 +83,9 @@ mod tests {
         let far = |namespace| Peer { ifindex: 2, nic: None, namespace };
         let text = peer(&model, &far(Some(0)), &mut notes);
         assert_eq!(text, "container docker 3f2c9a7be01d (redis-server, pid 4242)");
-        assert_eq!(peer(&model, &far(None), &mut notes), "a namespace not known");
+        assert_eq!(peer(&model, &far(None), &mut notes), "an unknown namespace");
         assert_eq!(peer(&model, &Peer { nic: Some(name("veth9")), ..far(None) }, &mut notes), "veth9");
-        // Some were seen, and the one that it is in may be among the others.
+        // Not all namespaces were visible; the peer may be in one of the others.
         model.all_namespaces_seen = Fact::Denied(Need::AllProcesses);
         let text = peer(&model, &far(None), &mut notes);
         assert_eq!(text, "another namespace: needs visibility of all processes");

@@ -1,4 +1,4 @@
-//! Processes that wait for packets, with their sockets, and the names people know them by.
+//! Processes that wait for packets, with their sockets and readable names.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ pub(super) struct Waiting<'a> {
     pub(super) sockets: Vec<String>,
 }
 
-/// Every process that is known to own a listening socket, by number.
+/// All processes known to own a listening socket, by PID.
 pub(super) fn waiting(model: &Model) -> Vec<Waiting<'_>> {
     let mut found: Vec<Waiting<'_>> = Vec::new();
     for listener in model.listeners.known().into_iter().flatten() {
@@ -27,7 +27,7 @@ pub(super) fn waiting(model: &Model) -> Vec<Waiting<'_>> {
     found
 }
 
-/// Sockets whose owners are not known, and the fact that says why.
+/// Sockets with unknown owners, and the reason.
 pub(super) fn ownerless(model: &Model) -> impl Iterator<Item = (String, &Fact<Vec<Process>>)> {
     let listeners = model.listeners.known().into_iter().flatten();
     let unknown = listeners.filter(|listener| match &listener.owners {
@@ -37,7 +37,7 @@ pub(super) fn ownerless(model: &Model) -> impl Iterator<Item = (String, &Fact<Ve
     unknown.map(|listener| (socket(listener), &listener.owners))
 }
 
-/// Whether it is known of every listening socket who owns it and where that ran.
+/// True if the owners of all listening sockets are known, and the CPUs they last ran on.
 pub(super) fn all_known(model: &Model) -> bool {
     let placed = |process: &Process| process.ran_on.known().is_some();
     model.listeners.known().is_some()
@@ -54,12 +54,12 @@ fn socket(listener: &Listener) -> String {
     format!("{transport} {}{times}", SocketAddr::new(listener.address, listener.port))
 }
 
-/// The service that a process is part of, such as `nginx.service` or `docker 3f2c9a7be01d`.
+/// The service that a process belongs to, such as `nginx.service` or `docker 3f2c9a7be01d`.
 pub(super) fn service(process: &Process) -> Option<String> {
     process.container.as_ref().map(container).or_else(|| process.unit.clone())
 }
 
-/// Several processes in few words: `nginx 811,812, redis 9`, `nginx x32`.
+/// Several processes in short: `nginx 811,812, redis 9`, `nginx x32`.
 pub(super) fn names<'a>(processes: impl IntoIterator<Item = (&'a str, u32)>) -> String {
     let mut groups: Vec<(&str, Vec<u32>)> = Vec::new();
     for (command, pid) in processes {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn many_of_a_name_are_counted() {
+    fn many_processes_of_one_name_are_counted() {
         assert_eq!(names((1..=5).map(|pid| ("nginx", pid))), "nginx x5");
         assert_eq!(names([("nginx", 1), ("redis", 9), ("nginx", 2)]), "nginx 1,2, redis 9");
     }

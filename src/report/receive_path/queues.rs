@@ -1,12 +1,12 @@
-//! The queues of an interface, and runs of them that one line can stand for.
+//! Queues of an interface, and runs of similar queues that share a line.
 
 use crate::model::{Fact, Irq, Nic, RxQueue, TxQueue};
 use crate::units::{CpuMask, QueueId};
 
-/// An interface with more queues than this has runs of like ones in one line.
+/// On an interface with more queues than this, runs of similar queues share a line.
 const MANY: usize = 16;
 
-/// What has one number at an interface: a receive queue, a transmit queue, or both.
+/// A queue number of an interface: a receive queue, a transmit queue, or both.
 #[derive(Clone, Copy)]
 pub(super) struct Queue<'a> {
     pub(super) index: u32,
@@ -15,7 +15,7 @@ pub(super) struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// The receive queue's name, or the transmit queue's where there is no other.
+    /// Name of the receive queue, or of the transmit queue if there is no receive queue.
     pub(super) fn id(&self) -> QueueId {
         if self.rx.is_some() { QueueId::rx(self.index) } else { QueueId::tx(self.index) }
     }
@@ -24,20 +24,20 @@ impl<'a> Queue<'a> {
         self.rx.map_or(&[], |queue| &queue.irqs)
     }
 
-    /// Whether two sources differ on it.
+    /// True if two sources contradict each other about it.
     pub(super) fn contradicted(&self, nic: &Nic) -> bool {
         let own = [QueueId::rx(self.index), QueueId::tx(self.index)];
         nic.contradictions.iter().any(|contradiction| own.contains(&contradiction.queue))
     }
 
-    /// Where its one interrupt goes; `None` when it has several or that is not known.
+    /// CPUs of its only interrupt; `None` if it has several or the CPUs are unknown.
     fn place(&self) -> Option<&'a CpuMask> {
         let [irq] = self.irqs() else { return None };
         irq.effective.known()
     }
 }
 
-/// Every queue of an interface, by number.
+/// All queues of an interface, by number.
 pub(super) fn queues(nic: &Nic) -> Vec<Queue<'_>> {
     let numbers = nic.rx.iter().map(|queue| queue.index).chain(nic.tx.iter().map(|queue| queue.index));
     let numbers: std::collections::BTreeSet<u32> = numbers.collect();
@@ -49,12 +49,12 @@ pub(super) fn queues(nic: &Nic) -> Vec<Queue<'_>> {
     numbers.into_iter().map(queue).collect()
 }
 
-/// Neighbouring queues with the same steering, each with a CPU of its own or all with the same one; one
-/// queue as a rule, more only at an interface of many. What is odd about a queue keeps it apart.
+/// Neighbouring queues with the same steering, all on different CPUs or all on the same one. More than one queue only
+/// on an interface with many. Queues with absent facts or contradictions stay separate.
 pub(super) struct Run<'a>(Vec<Queue<'a>>);
 
 impl<'a> Run<'a> {
-    /// The first queue, which speaks for the others but for its place.
+    /// The first queue, equal to the others except for its CPUs.
     pub(super) fn first(&self) -> Queue<'a> {
         self.0[0]
     }
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The interrupts of all queues: `24`, `24..39`, or how many when they do not rise.
+    /// The interrupts of all queues: `24`, `24..39`, or their number if they are not ascending.
     pub(super) fn irqs(&self) -> String {
         let numbers: Vec<u32> = self.0.iter().flat_map(Queue::irqs).map(|irq| irq.number.0).collect();
         match numbers.as_slice() {
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
         alike && sends_alike && !odd && next.index == last.index + 1 && self.has_room_at(next)
     }
 
-    /// Two queues on one CPU are worth a line of their own, unless all are.
+    /// True if the run remains all on one CPU, or all on different CPUs, with `next`.
     fn has_room_at(&self, next: &Queue<'_>) -> bool {
         if self.first().irqs().is_empty() {
             return true;
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The runs of an interface; each queue by itself where they are few.
+/// The runs of an interface; one queue each if there are few.
 pub(super) fn runs(nic: &Nic) -> Vec<Run<'_>> {
     let queues = queues(nic);
     let fold = queues.len() > MANY;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_stands_alone() {
+    fn odd_queues_stand_alone() {
         let mut nic = device("eth0", "ice", 20, 24, 0);
         nic.rx[5].rps_cpus = Fact::Broken("?".into());
         nic.rx[9].rps_flow_cnt = Fact::Known(64);

@@ -1,4 +1,4 @@
-//! The tree from interface to process: NIC -> queue -> IRQ -> CPU -> RPS CPUs -> who listens there.
+//! The tree from interface to process: NIC -> queue -> IRQ -> CPU -> RPS CPUs -> listeners.
 
 use super::cells::{Footnotes, cpus_text};
 use super::overview::kind;
@@ -12,8 +12,8 @@ use crate::units::{CpuMask, NicName};
 mod delivered;
 mod listeners;
 
-/// The tree of `only`, or of every interface: devices with what stands on them, the rest from the top
-/// down. Each interface is drawn in full once. Processes that listen come last.
+/// The tree of `only`, or of all interfaces: devices with the interfaces on top of them, the rest from the top down.
+/// Each interface is drawn in full once. Listening processes come last.
 pub fn tree(model: &Model, only: Option<&Nic>) -> String {
     let mut notes = Footnotes::default();
     let (waiting, complete) = (waiting(model), all_known(model));
@@ -26,7 +26,7 @@ pub fn tree(model: &Model, only: Option<&Nic>) -> String {
             let roots = order
                 .into_iter()
                 .flat_map(|kind| model.nics.iter().filter(move |nic| nic.kind == kind && is_root(nic)));
-            // What a wrong stack leaves out is drawn all the same.
+            // Interfaces that an inconsistent stack does not reach are drawn as well.
             for nic in roots.chain(&model.nics) {
                 if !draw.drawn.contains(&&nic.name) {
                     out += &draw.root(nic).render();
@@ -48,7 +48,7 @@ fn is_root(nic: &Nic) -> bool {
 struct Draw<'a, 'n> {
     model: &'a Model,
     waiting: &'n [Waiting<'a>],
-    /// Nobody else listens, and of everybody it is known where.
+    /// True if all listeners are known, and the CPUs they last ran on.
     complete: bool,
     /// Interfaces that have been drawn in full.
     drawn: Vec<&'a NicName>,
@@ -60,8 +60,8 @@ impl<'a> Draw<'a, '_> {
         self.nic(nic, None)
     }
 
-    /// An interface, reached from `from`: its queues, what stands on it, and its members that have no
-    /// device below them.
+    /// An interface, reached from `from`: its queues, interfaces on top of it, and its members without a device below
+    /// them.
     fn nic(&mut self, nic: &'a Nic, from: Option<&Nic>) -> Node {
         if self.drawn.contains(&&nic.name) {
             return Node::new(format!("({}), see above", kind(nic))).headed(STRONG, nic.name.as_str());
@@ -87,7 +87,7 @@ impl<'a> Draw<'a, '_> {
         let upper: Vec<&Nic> = nic.stack.upper.iter().filter_map(|name| find(&name)).collect();
         let members: Vec<&Nic> = nic.stack.lower.iter().filter_map(|name| find(&name)).collect();
         let not_back = |next: &&&Nic| from.is_none_or(|from| from.name != next.name);
-        // From a member down there is no way up again: its uppers are where we come from.
+        // A member reached from above does not lead up again.
         let below = from.is_some_and(|from| nic.stack.upper.contains(&from.name));
         for next in upper.iter().filter(not_back).filter(|_| !below) {
             node.push(self.nic(next, Some(nic)));
@@ -130,8 +130,8 @@ impl<'a> Draw<'a, '_> {
         text
     }
 
-    /// Who last ran where packets are worked on. Where nobody did, somebody may all the same be who the packets
-    /// are for.
+    /// Processes that last ran on the CPUs where packets are processed. If there are none, the packets may still be
+    /// for a process elsewhere.
     fn processes(&self, there: &CpuMask) -> String {
         if there.is_empty() || self.model.listeners.known().is_none() {
             return String::new();
@@ -149,7 +149,7 @@ impl<'a> Draw<'a, '_> {
     }
 }
 
-/// What an interface is, after its name.
+/// Description of an interface, after its name.
 fn about(nic: &Nic) -> String {
     let mut text = match nic.kind {
         NicKind::Device => {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_ends_and_nothing_is_left_out() {
+    fn a_cycle_ends_and_omits_nothing() {
         let mut model = machine(2, 1);
         let (mut a, mut b) = (virtual_nic("a", "bridge"), virtual_nic("b", "bridge"));
         (a.stack.upper, a.stack.lower) = (vec![name("b")], vec![name("b")]);

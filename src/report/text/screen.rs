@@ -1,20 +1,20 @@
-//! The last step before a terminal: text in which nothing but the program's own styles steers it.
+//! The last step before a terminal: text with no control sequences except the program's own styles.
 //!
-//! Interfaces, processes, plans, journals and servers choose names and values freely. Renderers lay
-//! them out; this filter is what every byte of output passes, whoever wrote it.
+//! Interfaces, processes, plans, journals and servers choose names and values freely. Renderers lay them out; all
+//! output passes this filter.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Parameters of the styles in use: plain, bold, dim, underlined, red, green, yellow. A name that has one of
-/// these sequences in it can style the rest of its line, and nothing else.
+/// Parameters of the styles in use: plain, bold, dim, underlined, red, green, yellow. A name that contains one of
+/// these sequences can style the rest of its line, and nothing else.
 const STYLES: [&str; 7] = ["0", "1", "2", "4", "31", "32", "33"];
 
 /// Ends a style.
 const PLAIN: &str = "\u{1b}[0m";
 
-/// `text` with every control character but line break and tab replaced by U+FFFD. The program's own styles
-/// stay with `styles`, up to the end of their line, and are left out without.
+/// `text` with every control character except line break and tab replaced by U+FFFD. The program's own styles are kept
+/// up to the end of their line if `styles` is true, else removed.
 pub fn for_screen(text: &str, styles: bool) -> Cow<'_, str> {
     let Some(first) = text.find(is_control) else { return text.into() };
     let mut out = String::with_capacity(text.len());
@@ -64,7 +64,7 @@ pub fn for_json(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// True for what a terminal acts on: C0 and C1 controls and DEL, without line break and tab.
+/// True for characters that a terminal acts on: C0 and C1 controls and DEL, except line break and tab.
 pub fn is_control(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
 }
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(for_screen("a\rb\u{7f}\u{9b}2J\n\tc", false), "a\u{fffd}b\u{fffd}\u{fffd}2J\n\tc");
     }
 
-    /// A name could once leave everything after it dim.
+    /// Regression: a name could dim all text after it.
     #[test]
     fn no_style_goes_on_in_the_next_line() {
         let name = "e\u{1b}[2m\nnext\n";

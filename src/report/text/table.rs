@@ -1,14 +1,14 @@
-//! A table that fits the terminal whatever is in it.
+//! A table that fits the terminal with any content.
 
 use anstyle::Style;
 
 use super::{FAINT, columns, longest_word, styled, width, wrap};
 
 const GAP: usize = 2;
-/// A wrapping column is not made narrower than this while anything else can give.
+/// Minimum width of a wrapping column while other columns can shrink.
 const NARROWEST: usize = 6;
 
-/// Which edge the text of a column keeps to.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -26,7 +26,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of words that keeps its width while others can give.
+    /// A column of words that keeps its width while others can shrink.
     pub fn left(title: &str) -> Self {
         Self { title: title.to_owned(), align: Align::Left, wraps: false }
     }
@@ -36,7 +36,7 @@ impl Column {
         Self { title: title.to_owned(), align: Align::Right, wraps: false }
     }
 
-    /// Lets the column continue on further lines when the table is too wide.
+    /// Lets the column wrap when the table is too wide.
     pub fn wrapping(mut self) -> Self {
         self.wraps = true;
         self
@@ -73,18 +73,18 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table. Room for 20 columns or fewer.
+    /// An empty table of at most 20 columns.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new(), indent: 0, headed: true }
     }
 
-    /// Moves the whole table to the right.
+    /// Indents the whole table.
     pub fn indented(mut self, indent: usize) -> Self {
         self.indent = indent;
         self
     }
 
-    /// Leaves the line of titles out: each row speaks for itself.
+    /// Omits the line of titles.
     pub fn without_titles(mut self) -> Self {
         self.headed = false;
         for column in &mut self.columns {
@@ -93,7 +93,7 @@ impl Table {
         self
     }
 
-    /// Adds a row; missing cells are empty, surplus ones are a mistake of the caller.
+    /// Adds a row; missing cells are empty, surplus cells are a bug in the caller.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().collect();
         debug_assert!(row.len() <= self.columns.len(), "a row has more cells than the table has columns");
@@ -130,7 +130,7 @@ impl Table {
         let mut out = String::new();
         for number in 0..height {
             let mut line = " ".repeat(self.indent);
-            // Padding is added before the next text only, so that no line ends in blanks.
+            // Padding is added only before the next text, so that no line ends in blanks.
             let mut owed = 0;
             for (index, (cell, room)) in cells.iter().zip(widths).enumerate() {
                 let text = cell.get(number).map_or("", String::as_str);
@@ -151,8 +151,8 @@ impl Table {
         out
     }
 
-    /// Natural widths, then the widest wrapping column gives until the line fits, down to its longest word; when those
-    /// cannot give enough, every column does, and only then are words broken.
+    /// Natural widths; then the widest wrapping column shrinks until the line fits, down to its longest word. If that
+    /// is not enough, every column shrinks, and only then are words broken.
     fn widths(&self) -> Vec<usize> {
         let (mut widths, mut words): (Vec<usize>, Vec<usize>) =
             self.columns.iter().map(|column| (width(&column.title), longest_word(&column.title))).unzip();
@@ -202,7 +202,7 @@ mod tests {
         ");
     }
 
-    /// Narrow columns once had words broken while others had room.
+    /// Regression: words in narrow columns were broken while other columns had room.
     #[test]
     fn a_word_is_whole_while_another_column_can_give() {
         let mut table = Table::new([Column::left("metric").wrapping(), Column::left("change").wrapping()]);

@@ -1,14 +1,13 @@
-//! A tree of lines that fits the terminal: a text too long goes on below its beginning, and the lines of
-//! the tree run through.
+//! A tree of lines that fits the terminal: long text continues below its start, and the lines of the tree run through.
 
 use anstyle::Style;
 
 use super::{columns, styled, width, wrap};
 
-/// What is left for text however deep the tree is.
+/// Minimum columns for text at any depth.
 const NARROWEST: usize = 20;
 
-/// A line of text and what hangs below it.
+/// A line of text and its children.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
     head: String,
@@ -18,19 +17,19 @@ pub struct Node {
 }
 
 impl Node {
-    /// A leaf so far.
+    /// A node without children.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Begins the line with `head` in `style`; a longer text continues under it.
+    /// Starts the line with `head` in `style`; continued text is indented under it.
     #[must_use]
     pub fn headed(mut self, style: Style, head: impl Into<String>) -> Self {
         (self.style, self.head) = (style, head.into());
         self
     }
 
-    /// Hangs a node below this one, after those that are there.
+    /// Adds a child after the existing ones.
     pub fn push(&mut self, child: Node) {
         self.children.push(child);
     }
@@ -42,9 +41,9 @@ impl Node {
         out
     }
 
-    /// `first` stands before the first line, `rest` before all others of this node and its children.
+    /// `first` precedes the first line, `rest` all other lines of this node and its children.
     fn draw(&self, first: &str, rest: &str, out: &mut String) {
-        // Under a text that continues, the line to the first child begins at once.
+        // Below text that continues, the line to the first child starts immediately.
         let below = if self.children.is_empty() { "   " } else { "|  " };
         let room = columns().saturating_sub(width(rest) + 3).max(NARROWEST);
         let text = format!("{} {}", self.head, self.text);

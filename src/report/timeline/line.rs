@@ -1,4 +1,4 @@
-//! The fields of an event of Chrome's format that are used here; those that are not there are left out.
+//! Event fields of Chrome's format that are used here; absent fields are left out.
 
 use serde::Serialize;
 
@@ -15,21 +15,21 @@ pub(super) struct Line<'a> {
     pub(super) ts: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dur: Option<f64>,
-    // How wide an instant is drawn: on its track alone.
+    // Scope of an instant: drawn on its track only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) s: Option<&'a str>,
     pub(super) args: Args<'a>,
 }
 
-/// What is shown of an event when it is selected.
+/// Details shown for a selected event.
 #[derive(Serialize, Default)]
 pub(super) struct Args<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<&'a str>,
-    /// Where a track stands: lower ones are above.
+    /// Position of a track: lower values are above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sort_index: Option<u32>,
-    /// What stands next to the name of a process: the machine and the version of rxlab.
+    /// Label next to the name of a process: the machine and the version of rxlab.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) labels: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,13 +62,13 @@ pub(super) struct Args<'a> {
     pub(super) cpu: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lost: Option<u32>,
-    /// The end was not seen, or something before it was lost.
+    /// The end was not seen, or an earlier event was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cut: Option<bool>,
 }
 
 impl<'a> Line<'a> {
-    /// One with nothing but a name.
+    /// An event with only a name.
     pub(super) fn of(pid: u32, name: &'a str) -> Self {
         Self { name, ph: "", pid, tid: 0, cat: None, ts: None, dur: None, s: None, args: Args::default() }
     }

@@ -1,4 +1,4 @@
-//! Files made of events by hand.
+//! Files from hand-made events.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn an_event_is_a_line() {
 }
 
 #[test]
-fn the_file_is_one_array_whatever_is_in_it() {
+fn the_file_is_one_array_for_any_content() {
     for count in 0..events().len() {
         let text = file(events().into_iter().take(count).collect());
         let lines: Vec<Value> = serde_json::from_str(&text).expect("JSON");

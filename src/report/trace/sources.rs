@@ -1,4 +1,4 @@
-//! Where receive work comes from: interrupts, and threads that were woken.
+//! Sources of receive work: interrupts, and woken threads.
 
 use super::length;
 use crate::probe::trace::{IrqTrace, Trace};
@@ -6,7 +6,7 @@ use crate::report::measured::{ROWS, more, section};
 use crate::report::number::{grouped, share};
 use crate::report::text::{Cell, Column, FAINT, Table, clean};
 
-/// Gaps between interrupts, and how many there are for a packet.
+/// Gaps between interrupts, and interrupts per packet.
 pub(super) fn interrupts(trace: &Trace) -> String {
     if trace.irqs.is_empty() {
         return String::new();
@@ -43,7 +43,7 @@ fn name(irq: &IrqTrace) -> String {
     parts.join(" ")
 }
 
-/// How often threads were woken, and how long they waited.
+/// Wakeups of threads, and their wait for a CPU.
 pub(super) fn threads(trace: &Trace) -> String {
     if trace.threads.is_empty() {
         return String::new();

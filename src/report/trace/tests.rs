@@ -1,4 +1,4 @@
-//! The report of a timeline, all of it and of machines at the edge.
+//! The report of a timeline, for a full example and for extreme machines.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::probe::trace::{CpuTrace, Trace};
 use crate::report::sample_trace::{full, traced};
 use crate::units::CpuId;
 
-/// As it comes without colours.
+/// The report without colours.
 fn plain(text: &str) -> String {
     let text = anstream::adapter::strip_str(text).to_string();
     let widest = text.lines().map(|line| line.chars().count()).max();
@@ -22,7 +22,7 @@ fn all_of_it() {
 }
 
 #[test]
-fn what_was_lost_comes_first() {
+fn lost_events_come_first() {
     let text = plain(&text(&full()));
     assert!(text.starts_with("1,234,567 events in 1.0 s, 40,000 lost\nlost: the ring buffer"), "{text}");
     assert!(text.contains("211 pieces of work were cut off"), "{text}");
@@ -55,7 +55,7 @@ fn a_quiet_machine() {
 }
 
 #[test]
-fn lengths_have_two_digits_or_so() {
+fn durations_have_about_two_digits() {
     for (ns, text) in [
         (0, "0.0 us"),
         (449, "0.4 us"),
@@ -69,7 +69,7 @@ fn lengths_have_two_digits_or_so() {
 }
 
 #[test]
-fn json_reads_back() {
+fn json_round_trips() {
     let trace = traced();
     let json = crate::report::json::pretty(&trace).expect("JSON");
     assert!(json.starts_with("{\n  \"schema\": \"rxlab.trace/1\""));

@@ -1,4 +1,4 @@
-//! What an interface is and has, one row each.
+//! Properties of an interface, one row each.
 
 use super::irq_place;
 use crate::model::{Fact, Model, Nic, NicKind};
@@ -8,8 +8,7 @@ use crate::report::receive_path::{device, place};
 use crate::report::text::{Cell, Column, FAINT, Table};
 use crate::units::CpuMask;
 
-/// Labels and values; what kernel, driver or device do not have is named in one row, what nobody asked in
-/// another.
+/// Labels and values; facts that are unsupported share one row, facts that were not asked another.
 struct About {
     table: Table,
     unsupported: Vec<&'static str>,
@@ -40,7 +39,7 @@ impl About {
     }
 }
 
-/// One row for each thing that is known of an interface.
+/// One row per known property of an interface.
 pub(super) fn table(model: &Model, nic: &Nic, notes: &mut Footnotes) -> Table {
     let table = Table::new([Column::left(""), Column::left("").wrapping()]).indented(2).without_titles();
     let mut about = About { table, unsupported: Vec::new(), not_asked: Vec::new() };
@@ -113,7 +112,7 @@ fn node(model: &Model, nic: &Nic) -> String {
     if cpus.is_empty() { format!("{node}, without CPUs") } else { format!("{node}, CPUs {cpus}") }
 }
 
-/// The one source of all links between queue and interrupt, or that there are several.
+/// The source of all links between queues and interrupts, or a remark that there are several.
 fn known_by(nic: &Nic) -> Option<String> {
     let mut sources = nic.rx.iter().flat_map(|queue| &queue.irqs).map(|irq| irq.source);
     let first = sources.next()?;

@@ -1,11 +1,11 @@
-//! Where packets are worked on, as far as the settings say.
+//! CPUs where packets are processed, according to the settings.
 
 use crate::model::{Fact, Model, NicKind, RxQueue};
 use crate::report::receive_path::queues::{Run, runs};
 use crate::units::CpuMask;
 
-/// The CPUs that packets of a queue are worked on: those of RPS, else the interrupt's; empty when
-/// that is not known. RFS may choose any other.
+/// CPUs that process packets of a queue: those of RPS, else of the interrupt; empty if unknown. RFS may choose any
+/// other.
 pub(super) fn cpus(run: &Run<'_>) -> CpuMask {
     let Some(rx) = run.first().rx else { return CpuMask::new() };
     match &rx.rps_cpus {
@@ -19,8 +19,8 @@ pub(super) fn cpus(run: &Run<'_>) -> CpuMask {
     }
 }
 
-/// The CPUs that the packets of devices are worked on; `None` when RFS brings them anywhere, when a queue's
-/// are not known, or when there is no device.
+/// CPUs that process packets of devices; `None` if RFS may choose any CPU, if those of a queue are unknown, or if there
+/// is no device.
 pub(super) fn by_all(model: &Model) -> Option<CpuMask> {
     let mut all = CpuMask::new();
     let flows = |rx: &RxQueue| !matches!(rx.rps_flow_cnt, Fact::Known(0) | Fact::Unsupported);
@@ -55,9 +55,9 @@ mod tests {
         assert_eq!(by_all(&model), Some(cpus("0,4-5,7")));
     }
 
-    /// A container's listeners were said to run "where no device's packets arrive".
+    /// Regression: listeners of a container were reported to run "where no device's packets arrive".
     #[test]
-    fn without_a_device_there_is_no_such_place() {
+    fn none_without_a_device() {
         let mut model = machine(8, 1);
         model.nics = vec![virtual_nic("veth0", "veth")];
         assert_eq!(by_all(&model), None);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn unknown_facts_are_not_guessed() {
         let with = |change: fn(&mut crate::model::RxQueue)| {
             let mut model = machine(8, 1);
             model.nics = vec![device("eth0", "ice", 2, 24, 0)];

@@ -1,4 +1,4 @@
-//! The branch of the processes: who listens, on what, and where.
+//! The branch of processes: listeners, their sockets and CPUs.
 
 use crate::model::{Fact, Model, Process};
 use crate::report::receive_path::cells::Footnotes;
@@ -6,8 +6,7 @@ use crate::report::receive_path::processes::{Waiting, names, ownerless, service,
 use crate::report::text::{Node, STRONG};
 use crate::units::CpuMask;
 
-/// Every listening process, those with the same name and service together; `delivered` are the CPUs
-/// that packets are worked on, where that is known.
+/// All listening processes, grouped by name and service; `delivered` are the CPUs that process packets, if known.
 pub(super) fn node(model: &Model, delivered: Option<&CpuMask>, notes: &mut Footnotes) -> Node {
     let text = match &model.listeners {
         Fact::Known(listeners) if listeners.is_empty() => "none",
@@ -59,7 +58,7 @@ fn line(group: &[&Waiting<'_>], delivered: Option<&CpuMask>, notes: &mut Footnot
     )
 }
 
-/// The CPUs of all processes of a group, or the word for the first that is not known.
+/// CPUs of all processes of a group, or the word for the first unknown fact.
 fn joined(
     group: &[&Waiting<'_>],
     what: &str,
